@@ -13,7 +13,7 @@ import { openEngine } from "../../src/engine/engine.ts";
 import { getFiles } from "../../src/satellites/builtin/get_files/get_files.ts";
 import { createGuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
 import { inlineScanner } from "../../src/shard/measurer.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
 import type { Json } from "../../src/work/json.ts";
 
 const [count = 10_000, bytes = 20_000] = process.argv.slice(2).map(Number);

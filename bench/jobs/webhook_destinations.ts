@@ -24,8 +24,8 @@ import type { Executions } from "../../src/satellites/sdk/execution.ts";
 import { createGuardedHttp } from "../../src/satellites/sdk/guarded_http.ts";
 import type { Satellite } from "../../src/satellites/sdk/satellite.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 
 const SLOW_MS: readonly number[] = [60, 1_000];
 const SLOW_PER_SECOND = 200;

@@ -8,7 +8,7 @@
  */
 
 import type { ExecutionCaller, ExecutionError, ExecutionStatus } from "../satellites/sdk/execution.ts";
-import type { Page, PageQuery } from "../tasks/task_view.ts";
+import type { Page, PageQuery } from "../tasks/shapes/task_view.ts";
 import type { Json, JsonObject } from "../work/json.ts";
 
 /** `waiting`: what it refers to is not there yet. `skipped`: its `if` said no, or what it needs has failed. */

@@ -20,8 +20,8 @@ import { createSecrets } from "../satellites/secrets/secret_store.ts";
 import type { Secrets } from "../satellites/secrets/secrets.ts";
 import type { Vault } from "../satellites/secrets/vault.ts";
 import type { Store } from "../store/store.ts";
-import type { Files } from "../tasks/files.ts";
-import type { Tasks } from "../tasks/tasks.ts";
+import type { Files } from "../tasks/files/files.ts";
+import type { Tasks } from "../tasks/shapes/tasks.ts";
 import type { Clusters } from "./cluster.ts";
 import { openClusters } from "./clusters.ts";
 

@@ -17,8 +17,9 @@ import type { Audit } from "../store/audit/audit_log.ts";
 import type { StoredRecord } from "../store/records.ts";
 import type { Store } from "../store/store.ts";
 import { isClockTrusted } from "../tasks/clock_trust.ts";
-import type { Files } from "../tasks/files.ts";
+import type { Files } from "../tasks/files/files.ts";
 import { LEFTOVER_KEEP_MS, sweepLeftovers } from "../tasks/leftovers.ts";
+import { recordToTask } from "../tasks/lots/task_record.ts";
 import {
   type Kept,
   type KeptRecords,
@@ -28,10 +29,9 @@ import {
   startRetention,
 } from "../tasks/retention.ts";
 import { startScrubbing } from "../tasks/scrubbing.ts";
-import { USAGE_SOURCES } from "../tasks/spending.ts";
+import type { TaskEvent } from "../tasks/shapes/tasks.ts";
 import type { OpenedTasks } from "../tasks/task_desk.ts";
-import { recordToTask } from "../tasks/task_record.ts";
-import type { TaskEvent } from "../tasks/tasks.ts";
+import { USAGE_SOURCES } from "../tasks/usage/spending.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./http/idempotency.ts";
 import { keptBatches } from "./openai/batch_record.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";

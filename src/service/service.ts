@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { publicHolds } from "../engine/lanes/run_holds.ts";
 import { PerigeeError } from "../errors.ts";
-import type { Spending } from "../tasks/spending.ts";
+import type { Spending } from "../tasks/usage/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerFileRoutes } from "./files/files.ts";
 import { registerDescription, registerDescriptionRoutes } from "./http/description.ts";

@@ -8,8 +8,8 @@ import type { EngineParts } from "../engine/parts.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { numberOfCode } from "../work/failure_numbers.ts";
-import { bodyOf, type PostedBody, rowIdOf } from "./posted_record.ts";
-import type { TaskRecord } from "./task_record.ts";
+import type { TaskRecord } from "./lots/task_record.ts";
+import { bodyOf, type PostedBody, rowIdOf } from "./posted/posted_record.ts";
 
 /** Resolves when it is durable. `request`: its lines, as its record has them. `deadlineWallMs`: as its lot has it. */
 export async function adoptTask(

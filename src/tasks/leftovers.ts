@@ -8,8 +8,8 @@ import { join } from "node:path";
 import type { Disk } from "../disk.ts";
 import { EVERY_PROJECT, type RecordStore } from "../store/records.ts";
 import { SCHEMA_COPY } from "../store/schema_copy.ts";
-import { FILES } from "./file_record.ts";
-import { LOTS, OPEN_LOTS } from "./lot_record.ts";
+import { FILES } from "./files/file_record.ts";
+import { LOTS, OPEN_LOTS } from "./lots/lot_record.ts";
 
 /** How long a file without a record is kept. */
 export const LEFTOVER_KEEP_MS: number = 7 * 86_400_000;

@@ -11,11 +11,11 @@
 import type { Clock, Timer } from "../clock.ts";
 import { hasCode, PerigeeError } from "../errors.ts";
 import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/records.ts";
-import { FILES } from "./file_record.ts";
-import type { Files } from "./files.ts";
+import { FILES } from "./files/file_record.ts";
+import type { Files } from "./files/files.ts";
+import { recordToTask, TASKS } from "./lots/task_record.ts";
+import type { Tasks } from "./shapes/tasks.ts";
 import type { OpenedTasks } from "./task_desk.ts";
-import { recordToTask, TASKS } from "./task_record.ts";
-import type { Tasks } from "./tasks.ts";
 
 /** One kind of records, and how long they are kept. */
 export type Kept = KeptRecords | KeptElsewhere;

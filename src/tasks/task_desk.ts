@@ -13,20 +13,17 @@ import { type FailureCode, PerigeeError } from "../errors.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { objectNumber, stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
-import { Admission } from "./admission.ts";
 import { adoptTask } from "./adopted_tasks.ts";
-import { TaskBacklog } from "./backlog.ts";
-import type { FileIndex, Files } from "./files.ts";
-import { isId, notFound } from "./ids.ts";
-import { Intake } from "./intake.ts";
-import { LotTasks } from "./lot_tasks.ts";
-import type { OpenCounts } from "./open_counts.ts";
-import { openPostedOutput, postedAnswers } from "./posted_output.ts";
-import type { PostedRecord } from "./posted_record.ts";
-import { PostedTasks } from "./posted_tasks.ts";
-import { type SpooledRequest, spoolRequest } from "./request_spool.ts";
-import type { TaskRequest } from "./requests.ts";
-import type { Spending } from "./spending.ts";
+import type { FileIndex, Files } from "./files/files.ts";
+import { LotTasks } from "./large/lot_tasks.ts";
+import type { OpenCounts } from "./large/open_counts.ts";
+import { type SpooledRequest, spoolRequest } from "./lots/request_spool.ts";
+import { Intake } from "./posted/intake.ts";
+import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
+import type { PostedRecord } from "./posted/posted_record.ts";
+import { PostedTasks } from "./posted/posted_tasks.ts";
+import { isId, notFound } from "./shapes/ids.ts";
+import type { TaskRequest } from "./shapes/requests.ts";
 import type {
   AnsweredLine,
   OutputView,
@@ -35,9 +32,12 @@ import type {
   RetriedTask,
   TaskOutput,
   TaskView,
-} from "./task_view.ts";
-import type { TaskEvent, Tasks } from "./tasks.ts";
-import { Turns } from "./turns.ts";
+} from "./shapes/task_view.ts";
+import type { TaskEvent, Tasks } from "./shapes/tasks.ts";
+import { Turns } from "./shapes/turns.ts";
+import { Admission } from "./usage/admission.ts";
+import { TaskBacklog } from "./usage/backlog.ts";
+import type { Spending } from "./usage/spending.ts";
 
 export interface TasksOptions extends OpenedEngine {
   readonly files: Files;

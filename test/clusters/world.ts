@@ -6,7 +6,7 @@ import type { Clusters, ClusterView, MemberView } from "../../src/clusters/clust
 import { openClusters } from "../../src/clusters/clusters.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import type { Store } from "../../src/store/store.ts";
-import type { Files } from "../../src/tasks/files.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { createCrashableStore, FakeClock } from "../../src/testing/index.ts";
 import type { JsonObject } from "../../src/work/json.ts";
 import { mortal } from "../engine/world.ts";

@@ -3,7 +3,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, vi } from "vitest";
-import { TaskObjects } from "../../src/tasks/task_objects.ts";
+import { TaskObjects } from "../../src/tasks/large/task_objects.ts";
 import { submit } from "../service/serving.ts";
 import { type LoadedService, openLoaded, slowItems } from "./loaded_service.ts";
 

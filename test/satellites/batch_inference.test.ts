@@ -6,11 +6,11 @@ import { openWorkLog } from "../../src/log/work_log.ts";
 import { batchInference } from "../../src/satellites/builtin/batch_inference/batch_inference.ts";
 import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
 import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 import { openTasks } from "../../src/tasks/task_desk.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { temporaryFolder } from "../tasks/open.ts";
 
 const PROJECT = "acme";

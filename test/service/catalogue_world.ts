@@ -20,8 +20,8 @@ import { registerClusterRoutes } from "../../src/service/satellites/clusters.ts"
 import { registerExecutionRoutes } from "../../src/service/satellites/executions.ts";
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 import { localHttp } from "../satellites/orbit_world.ts";
 
 const ALL = SCOPES.filter((scope) => scope !== "admin");

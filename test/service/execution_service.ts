@@ -22,8 +22,8 @@ import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
 import { createServer, type ServerOptions } from "../../src/service/http/server.ts";
 import { registerExecutionRoutes } from "../../src/service/satellites/executions.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 
 /** Keys by name; `beta` may run vendor satellites. */
 const KEYS: Readonly<Record<string, Caller>> = {

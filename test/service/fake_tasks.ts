@@ -4,10 +4,10 @@
 
 import { randomUUID } from "node:crypto";
 import { type FailureCode, PerigeeError } from "../../src/errors.ts";
-import type { TaskRequest } from "../../src/tasks/requests.ts";
-import { cancelledUnsent } from "../../src/tasks/task_objects.ts";
-import type { Page, PageQuery, RetriedTask, TaskView } from "../../src/tasks/task_view.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import { cancelledUnsent } from "../../src/tasks/large/task_objects.ts";
+import type { TaskRequest } from "../../src/tasks/shapes/requests.ts";
+import type { Page, PageQuery, RetriedTask, TaskView } from "../../src/tasks/shapes/task_view.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 import type { TaskObject } from "../../src/work/task.ts";
 
 interface Held {

@@ -4,7 +4,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterEach, describe, expect, it } from "vitest";
 import { registerFileRoutes } from "../../src/service/files/files.ts";
 import type { FastifyInstance } from "../../src/service/http/fastify.ts";
-import type { FilesOptions } from "../../src/tasks/file_store.ts";
+import type { FilesOptions } from "../../src/tasks/files/file_store.ts";
 import { FileWorld, itemLines } from "../tasks/files.ts";
 import { bareApp } from "./app.ts";
 

@@ -16,10 +16,10 @@ import type { FastifyInstance } from "../../src/service/http/fastify.ts";
 import { registerOutputRoutes } from "../../src/service/infer/output.ts";
 import { registerOpenAiRoutes } from "../../src/service/openai/openai_batches.ts";
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { bareApp } from "./app.ts";
 
 export class OpenaiWorld {

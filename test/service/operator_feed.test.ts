@@ -3,7 +3,7 @@ import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { Activity } from "../../src/service/operate/activity.ts";
 import { type Listener, OperatorFeed } from "../../src/service/operate/operator_feed.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
 const ITEM = {

@@ -5,8 +5,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import type { FastifyInstance } from "../../src/service/http/fastify.ts";
 import { outputUrl, registerOutputRoutes } from "../../src/service/infer/output.ts";
-import type { OutputView, TaskOutput } from "../../src/tasks/task_view.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { OutputView, TaskOutput } from "../../src/tasks/shapes/task_view.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 import { createMemoryStore, FakeClock } from "../../src/testing/index.ts";
 import { bareApp } from "./app.ts";
 

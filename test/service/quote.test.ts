@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { registerQuoteRoutes } from "../../src/service/infer/quote.ts";
-import type { Files } from "../../src/tasks/files.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { bareApp } from "./app.ts";
 
 const apps: ReturnType<typeof bareApp>[] = [];

@@ -5,7 +5,7 @@ import { createEgress } from "../../src/egress/egress.ts";
 import type { WorkLog } from "../../src/log/work_log.ts";
 import { openAftercare } from "../../src/service/aftercare.ts";
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
-import type { Files } from "../../src/tasks/files.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { itemLine } from "../engine/world.ts";
 import { CountedDestinations } from "../jobs/counted_destinations.ts";
 import { testVault } from "../satellites/test_vault.ts";

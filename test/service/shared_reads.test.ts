@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { SharedReads } from "../../src/service/http/shared_reads.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 
 /** Reads that end when the test says so. */
 function reads() {

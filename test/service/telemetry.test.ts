@@ -12,7 +12,7 @@ import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
 import type { AttemptReport } from "../../src/engine/journal/observer.ts";
 import { Telemetry } from "../../src/service/operate/telemetry.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 
 const ATTEMPT: AttemptReport = {
   project: "red",

@@ -15,7 +15,7 @@ import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
 import { createHttpService, type HttpService } from "../../src/service/service.ts";
 import { openStack, type SatelliteSettings } from "../../src/service/stack.ts";
 import type { Audit } from "../../src/store/audit/audit_log.ts";
-import type { Tasks } from "../../src/tasks/tasks.ts";
+import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
 
 /** `satellite/own/brought`, which comes with the program. */
 const brought = defineSatellite({

@@ -1,9 +1,9 @@
 /** Whether work is accepted, by what waits. */
 import { describe, expect, it, vi } from "vitest";
 import type { EngineParts } from "../../src/engine/parts.ts";
-import { Admission, type Work } from "../../src/tasks/admission.ts";
-import { TaskBacklog } from "../../src/tasks/backlog.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
+import { Admission, type Work } from "../../src/tasks/usage/admission.ts";
+import { TaskBacklog } from "../../src/tasks/usage/backlog.ts";
+import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { INPUT, OUTPUT, World } from "../engine/world.ts";
 
 function work(items: number, slaMinutes: number | null): Work {

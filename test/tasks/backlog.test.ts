@@ -1,6 +1,6 @@
 /** How much accepted work may wait. */
 import { describe, expect, it } from "vitest";
-import { TaskBacklog } from "../../src/tasks/backlog.ts";
+import { TaskBacklog } from "../../src/tasks/usage/backlog.ts";
 
 const items = (count: number) => ({ items: count, bytes: count * 10 });
 const refused = expect.objectContaining({ code: "too_many", details: { retryAfterSeconds: 30 } });

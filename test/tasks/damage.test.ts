@@ -1,6 +1,6 @@
 /** Files of a data folder that were changed, cut or removed behind the service: nothing wrong is served, the rest is unharmed. */
 import { describe, expect, it } from "vitest";
-import type { Files } from "../../src/tasks/files.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { itemLine, ok } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";

@@ -3,12 +3,12 @@ import { describe, expect, it } from "vitest";
 import type { NewWork } from "../../src/engine/lanes/outlook.ts";
 import type { EngineParts } from "../../src/engine/parts.ts";
 import type { Run } from "../../src/engine/runs/run.ts";
-import { ExpectedEnds } from "../../src/tasks/expected_ends.ts";
-import { Lot } from "../../src/tasks/lot.ts";
-import type { LotRecord } from "../../src/tasks/lot_record.ts";
-import type { Lots } from "../../src/tasks/lots.ts";
+import { ExpectedEnds } from "../../src/tasks/large/expected_ends.ts";
+import { Lot } from "../../src/tasks/lots/lot.ts";
+import type { LotRecord } from "../../src/tasks/lots/lot_record.ts";
+import type { Lots } from "../../src/tasks/lots/lots.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

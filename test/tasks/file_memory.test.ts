@@ -8,7 +8,7 @@ import { afterAll, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { systemDisk } from "../../src/disk.ts";
 import { inlineScanner } from "../../src/shard/measurer.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
 import { createMemoryStore } from "../../src/testing/index.ts";
 
 const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { checkFileName } from "../../src/tasks/file_name.ts";
+import { checkFileName } from "../../src/tasks/files/file_name.ts";
 
 describe("fault 89: names of files", () => {
   it("are kept as they are given, in NFC", () => {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import type { FileView } from "../../src/tasks/files.ts";
+import type { FileView } from "../../src/tasks/files/files.ts";
 import { sweepLeftovers } from "../../src/tasks/leftovers.ts";
 import { chunked, FileWorld, itemLines, textOf } from "./files.ts";
 

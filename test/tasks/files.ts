@@ -2,8 +2,8 @@
  * `Files` for tests: a disk and a store in memory that can crash, and small bounds.
  */
 import { inlineScanner } from "../../src/shard/measurer.ts";
-import { createFiles, type FilesOptions } from "../../src/tasks/file_store.ts";
-import type { Files } from "../../src/tasks/files.ts";
+import { createFiles, type FilesOptions } from "../../src/tasks/files/file_store.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { type CrashableStore, createCrashableStore, FakeClock, MemoryDisk } from "../../src/testing/index.ts";
 
 export class FileWorld {

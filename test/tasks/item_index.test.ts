@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readBlocks } from "../../src/jsonl/read.ts";
-import { ItemIndex } from "../../src/tasks/item_index.ts";
+import { ItemIndex } from "../../src/tasks/files/item_index.ts";
 import { MemoryDisk } from "../../src/testing/memory_disk.ts";
 
 /** What the reader of runs finds in the same bytes: lines that are not blank, and those that it refuses. */

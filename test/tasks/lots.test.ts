@@ -1,7 +1,7 @@
 /** What lots take of memory, and what becomes of tasks when a disk, a run or a listener fails. */
 import { describe, expect, it } from "vitest";
-import { Lot } from "../../src/tasks/lot.ts";
-import type { LotRecord } from "../../src/tasks/lot_record.ts";
+import { Lot } from "../../src/tasks/lots/lot.ts";
+import type { LotRecord } from "../../src/tasks/lots/lot_record.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 
 const items = (from: number, count: number, sla?: number) =>

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { type EngineOptions, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
-import type { Files } from "../../src/tasks/files.ts";
-import { createSpending } from "../../src/tasks/spending.ts";
+import type { Files } from "../../src/tasks/files/files.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import { createSpending } from "../../src/tasks/usage/spending.ts";
 
 export interface OpenTasks extends OpenedEngine {
   readonly dataDir: string;

@@ -5,7 +5,7 @@ import { EndedTasks } from "../../src/log/ended_tasks.ts";
 import { WORK_KINDS } from "../../src/log/work_kinds.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import { UsageMark } from "../../src/tasks/usage_mark.ts";
+import { UsageMark } from "../../src/tasks/usage/usage_mark.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { outcomeOf, text } from "../../src/testing/work_log_calls.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";

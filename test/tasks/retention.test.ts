@@ -4,6 +4,7 @@ import { PerigeeError } from "../../src/errors.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
 import { isClockTrusted } from "../../src/tasks/clock_trust.ts";
+import { taskToRecord } from "../../src/tasks/lots/task_record.ts";
 import {
   type Kept,
   keptFiles,
@@ -12,8 +13,7 @@ import {
   type Retention,
   startRetention,
 } from "../../src/tasks/retention.ts";
-import { taskToRecord } from "../../src/tasks/task_record.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { openTestTasks, temporaryFolder } from "./open.ts";
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
 import type { Store } from "../../src/store/store.ts";
-import { createSpending, type ProjectUsage, type Spending } from "../../src/tasks/spending.ts";
+import { createSpending, type ProjectUsage, type Spending } from "../../src/tasks/usage/spending.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
 const ONE: ProjectUsage = {

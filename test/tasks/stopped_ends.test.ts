@@ -1,6 +1,6 @@
 /** What an open task says of its end while the account of its models is stopped (402, 401). */
 import { describe, expect, it } from "vitest";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import { ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

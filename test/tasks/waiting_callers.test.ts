@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { RequestItem } from "../../src/tasks/requests.ts";
+import type { RequestItem } from "../../src/tasks/shapes/requests.ts";
 import { ok } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

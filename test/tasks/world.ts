@@ -6,12 +6,12 @@ import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
 import { inlineScanner } from "../../src/shard/measurer.ts";
-import { createFiles } from "../../src/tasks/file_store.ts";
-import type { FileIndex, Files, FileView } from "../../src/tasks/files.ts";
-import type { RequestItem } from "../../src/tasks/requests.ts";
-import { createSpending, type Spending } from "../../src/tasks/spending.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
+import type { FileIndex, Files, FileView } from "../../src/tasks/files/files.ts";
+import type { RequestItem } from "../../src/tasks/shapes/requests.ts";
+import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
-import type { TaskView } from "../../src/tasks/task_view.ts";
+import { createSpending, type Spending } from "../../src/tasks/usage/spending.ts";
 import { itemLine, type Life, World } from "../engine/world.ts";
 
 export const PROJECT = "acme";

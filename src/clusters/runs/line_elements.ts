@@ -7,7 +7,7 @@
  */
 import { StringDecoder } from "node:string_decoder";
 import { hasCode } from "../../errors.ts";
-import type { Files } from "../../tasks/files.ts";
+import type { Files } from "../../tasks/files/files.ts";
 import type { Json } from "../../work/json.ts";
 import { ReferenceFault } from "../declaration/fill.ts";
 

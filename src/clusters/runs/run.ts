@@ -21,7 +21,7 @@ import type {
   ExecutionView,
 } from "../../satellites/sdk/execution.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
-import type { Files } from "../../tasks/files.ts";
+import type { Files } from "../../tasks/files/files.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { CheckedDeclaration } from "../declaration/check.ts";
 import type { DeclaredMember } from "../declaration/shape.ts";

@@ -7,7 +7,7 @@
  */
 import { ifFound } from "../../errors.ts";
 import type { Executions } from "../../satellites/sdk/execution.ts";
-import type { Files } from "../../tasks/files.ts";
+import type { Files } from "../../tasks/files/files.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import { atMost, type LookUp, ReferenceFault } from "../declaration/fill.ts";
 import {

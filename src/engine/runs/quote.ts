@@ -96,7 +96,7 @@ function quoteOf(
 }
 
 /**
- * As admission sees it (tasks/admission.ts): the earliest window that it would accept, or the time in the shortest one.
+ * As admission sees it (tasks/usage/admission.ts): the earliest window that it would accept, or the time in the shortest one.
  * The longer a window, the more that is accepted and not read goes before: so each guess, in whole minutes as an sla is,
  * asks what the one before would have come to, until it holds.
  */

@@ -13,8 +13,8 @@
 import type { Clock } from "../../clock.ts";
 import type { AttemptEnd, FailedAttempt, JobAttempt } from "../../jobs/job.ts";
 import { keptWaitMs } from "../../providers/retry_after.ts";
-import type { Files } from "../../tasks/files.ts";
-import type { Tasks } from "../../tasks/tasks.ts";
+import type { Files } from "../../tasks/files/files.ts";
+import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "../sdk/guarded_http.ts";
 import { copyJson } from "../sdk/json_copy.ts";

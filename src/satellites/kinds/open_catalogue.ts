@@ -9,7 +9,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { Page, PageQuery } from "../../tasks/task_view.ts";
+import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
 import { newOrbitSecret } from "../orbit/signature.ts";
 import type {
   Catalogue,

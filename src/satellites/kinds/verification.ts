@@ -9,8 +9,8 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { Files } from "../../tasks/files.ts";
-import type { Tasks } from "../../tasks/tasks.ts";
+import type { Files } from "../../tasks/files/files.ts";
+import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import { describeRemote, remoteSatellite } from "../orbit/remote.ts";
 import { newOrbitSecret } from "../orbit/signature.ts";

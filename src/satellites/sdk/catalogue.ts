@@ -6,7 +6,7 @@
  *   configured  created -> (disabled)                                 its own project alone
  *   vendor      there from the start -> (disabled)                    callers with the beta flag
  */
-import type { Page, PageQuery } from "../../tasks/task_view.ts";
+import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { SatelliteDescription } from "./description.ts";
 import type { ExecutionCaller } from "./execution.ts";

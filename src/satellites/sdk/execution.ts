@@ -7,7 +7,7 @@
  *                     -> expired       its sla was over first
  */
 import type { JobError } from "../../jobs/job.ts";
-import type { Page, PageQuery } from "../../tasks/task_view.ts";
+import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { Member } from "./member.ts";
 import type { SatelliteReference } from "./reference.ts";

@@ -8,8 +8,8 @@
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Clock } from "../../clock.ts";
-import type { Files } from "../../tasks/files.ts";
-import type { Tasks } from "../../tasks/tasks.ts";
+import type { Files } from "../../tasks/files/files.ts";
+import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import type { Json, JsonObject } from "../../work/json.ts";
 import type { GuardedHttp } from "./guarded_http.ts";
 

@@ -4,7 +4,7 @@
  * Bytes go to the disk as they come. Limits: those of `Files` (2 GiB, 5,000,000 lines), 20 uploads of one key at a time.
  */
 import { z } from "../../schema.ts";
-import { type FilePurpose, type FileView, isMimeType } from "../../tasks/files.ts";
+import { type FilePurpose, type FileView, isMimeType } from "../../tasks/files/files.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";

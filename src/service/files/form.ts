@@ -11,7 +11,7 @@ import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
-import { FILE_BYTES_MAX } from "../../tasks/files.ts";
+import { FILE_BYTES_MAX } from "../../tasks/files/files.ts";
 import {
   type FastifyInstance,
   type FastifyRequest,

@@ -6,8 +6,8 @@
  *
  * A read that had begun when a caller came is not its answer: what it did before, such as a cancel, must show.
  */
-import type { TaskView } from "../../tasks/task_view.ts";
-import type { Tasks } from "../../tasks/tasks.ts";
+import type { TaskView } from "../../tasks/shapes/task_view.ts";
+import type { Tasks } from "../../tasks/shapes/tasks.ts";
 
 interface Read {
   readonly current: Promise<TaskView>;

@@ -2,7 +2,7 @@
  * The inference interface (4.1 to 4.3), and what perigee adds to it: list, cancel, delete.
  */
 import { PerigeeError } from "../../errors.ts";
-import type { RequestItem } from "../../tasks/requests.ts";
+import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import { etagOf, matches } from "../http/etag.ts";

@@ -6,7 +6,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
-import type { OutputView } from "../../tasks/task_view.ts";
+import type { OutputView } from "../../tasks/shapes/task_view.ts";
 import type { ServiceContext } from "../context.ts";
 import { sendDownload } from "../files/download.ts";
 import { failures } from "../http/description.ts";

@@ -11,7 +11,7 @@ import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
-import type { OutputView } from "../../tasks/task_view.ts";
+import type { OutputView } from "../../tasks/shapes/task_view.ts";
 
 /** The longest that a link holds, in seconds. */
 export const LINK_SECONDS_MAX = 3_600;

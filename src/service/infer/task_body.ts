@@ -5,9 +5,9 @@
  */
 import type { Hold } from "../../engine/items/holds.ts";
 import { moneyBody } from "../../price/money.ts";
-import { objectHold } from "../../tasks/held_items.ts";
-import type { PageQuery, TaskView } from "../../tasks/task_view.ts";
-import type { Tasks } from "../../tasks/tasks.ts";
+import { objectHold } from "../../tasks/shapes/object_holds.ts";
+import type { PageQuery, TaskView } from "../../tasks/shapes/task_view.ts";
+import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import type { TaskObject } from "../../work/task.ts";
 import { matches } from "../http/etag.ts";
 import { SharedReads } from "../http/shared_reads.ts";

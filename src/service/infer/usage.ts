@@ -6,8 +6,8 @@ import { PerigeeError } from "../../errors.ts";
 import { moneyBody } from "../../price/money.ts";
 import { dayOf } from "../../price/rates.ts";
 import { z } from "../../schema.ts";
-import { addUsage, NO_PROJECT_USAGE, type ProjectUsage } from "../../tasks/project_usage.ts";
-import type { Spending } from "../../tasks/spending.ts";
+import { addUsage, NO_PROJECT_USAGE, type ProjectUsage } from "../../tasks/usage/project_usage.ts";
+import type { Spending } from "../../tasks/usage/spending.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { moneyFields } from "../shapes/money_schema.ts";
 

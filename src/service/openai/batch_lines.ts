@@ -9,7 +9,7 @@
  *
  * Source: https://platform.openai.com/docs/api-reference/batch/request-output
  */
-import type { AnsweredLine } from "../../tasks/task_view.ts";
+import type { AnsweredLine } from "../../tasks/shapes/task_view.ts";
 import type { ItemUsage } from "../../work/item.ts";
 import { isObject } from "../../work/json.ts";
 import type { FinishReason } from "../../work/outcome.ts";

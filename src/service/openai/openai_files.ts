@@ -5,7 +5,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
-import type { FilePurpose, FileView } from "../../tasks/files.ts";
+import type { FilePurpose, FileView } from "../../tasks/files/files.ts";
 import type { ServiceContext } from "../context.ts";
 import { sendDownload } from "../files/download.ts";
 import { contentOf, typeOf } from "../files/files.ts";

@@ -26,7 +26,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import type { AttemptReport } from "../../engine/journal/observer.ts";
-import type { TaskView } from "../../tasks/task_view.ts";
+import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
 
 const SCOPE = "perigee";

@@ -11,7 +11,7 @@ import { fieldFault, noSatellite } from "../../satellites/kinds/catalogue_refusa
 import type { Catalogue, Registry, SatelliteView } from "../../satellites/sdk/catalogue.ts";
 import { fromWire } from "../../satellites/sdk/description.ts";
 import { parseReference, referenceText, type SatelliteReference } from "../../satellites/sdk/reference.ts";
-import type { Page } from "../../tasks/task_view.ts";
+import type { Page } from "../../tasks/shapes/task_view.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { type Caller, executionCaller } from "../http/caller.ts";
 import { failures } from "../http/description.ts";

@@ -8,7 +8,7 @@ import type { FailureCode } from "../../errors.ts";
 import { SETTING_NAMES } from "../../jsonl/config.ts";
 import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
-import type { RequestItem } from "../../tasks/requests.ts";
+import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { RECORDED_CODES } from "../../work/failure_numbers.ts";
 import { parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";

@@ -32,7 +32,7 @@ import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { retryAfterMs } from "../../providers/retry_after.ts";
 import type { RecordStore } from "../../store/records.ts";
-import type { Page, PageQuery } from "../../tasks/task_view.ts";
+import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
 import { RECORDED_DELIVERIES } from "../recorded_deliveries.ts";
 import {
   type Delivery,

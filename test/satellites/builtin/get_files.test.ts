@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { systemClock } from "../../../src/clock.ts";
 import { getFiles } from "../../../src/satellites/builtin/get_files/get_files.ts";
 import { moveFile } from "../../../src/satellites/builtin/move_file/move_file.ts";
-import type { Files } from "../../../src/tasks/files.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { chunked, FileWorld, textOf } from "../../tasks/files.ts";
 import { type Attempt, attempt, failedAttempt, MemoryNotes } from "./one_attempt.ts";

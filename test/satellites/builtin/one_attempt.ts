@@ -6,7 +6,7 @@ import { PerigeeError } from "../../../src/errors.ts";
 import { createGuardedHttp } from "../../../src/satellites/sdk/guarded_http.ts";
 import type { Notes, Satellite, SatelliteCall } from "../../../src/satellites/sdk/satellite.ts";
 import { SatelliteError } from "../../../src/satellites/sdk/satellite_error.ts";
-import type { Files } from "../../../src/tasks/files.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
 import type { Json, JsonObject } from "../../../src/work/json.ts";
 
 export const EXECUTION_ID = "0f3d2a64-7b1c-4e58-9a0d-2f6c8e1b4a37";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseWithDocling } from "../../../src/satellites/builtin/parse_with_docling/parse_with_docling.ts";
-import type { Files } from "../../../src/tasks/files.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
 import type { Json } from "../../../src/work/json.ts";
 import { chunked, FileWorld, textOf } from "../../tasks/files.ts";
 import { type DoclingServer, startDocling } from "./docling_server.ts";

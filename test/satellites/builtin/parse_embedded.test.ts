@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { AllowList } from "../../../src/egress/address.ts";
 import { parseWithDocling } from "../../../src/satellites/builtin/parse_with_docling/parse_with_docling.ts";
 import type { ParseOptions } from "../../../src/satellites/builtin/parse_with_docling/run.ts";
-import type { Files } from "../../../src/tasks/files.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { chunked, FileWorld, textOf } from "../../tasks/files.ts";
 import { deflatedBlanks, deflatedZip, docx, paragraph, pdf, pdfBomb } from "./documents.ts";

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { AllowList } from "../../../src/egress/address.ts";
 import { sendEmail } from "../../../src/satellites/builtin/send_email/send_email.ts";
-import type { Files } from "../../../src/tasks/files.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
 import { CERTIFICATE, headerOf, type MailServer, openMailServer, PASSWORD } from "./mail_server.ts";
 import { type Attempt, attempt, callOf, EXECUTION_ID, failedAttempt, MemoryNotes } from "./one_attempt.ts";
 

@@ -11,8 +11,8 @@ import type { Executions, ExecutionView } from "../../../src/satellites/sdk/exec
 import { createGuardedHttp } from "../../../src/satellites/sdk/guarded_http.ts";
 import type { Satellite } from "../../../src/satellites/sdk/satellite.ts";
 import { createMemoryStore } from "../../../src/store/memory.ts";
-import type { Files } from "../../../src/tasks/files.ts";
-import type { Tasks } from "../../../src/tasks/tasks.ts";
+import type { Files } from "../../../src/tasks/files/files.ts";
+import type { Tasks } from "../../../src/tasks/shapes/tasks.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import { openReceiver } from "./receiver.ts";
 

@@ -11,8 +11,8 @@
  */
 import { hasCode, ifFound, PerigeeError } from "../../../errors.ts";
 import { moneyBody } from "../../../price/money.ts";
-import type { FileView } from "../../../tasks/files.ts";
-import type { TaskView } from "../../../tasks/task_view.ts";
+import type { FileView } from "../../../tasks/files/files.ts";
+import type { TaskView } from "../../../tasks/shapes/task_view.ts";
 import { derivedId } from "../../../work/derived_id.ts";
 import type { JsonObject } from "../../../work/json.ts";
 import { SLA_MINUTES_MAX } from "../../../work/sla.ts";

@@ -1,7 +1,7 @@
 /**
  * Who waits for the end of which task: one listener for all of them, since a listener is called for every task that ends.
  */
-import type { Tasks } from "../../../tasks/tasks.ts";
+import type { Tasks } from "../../../tasks/shapes/tasks.ts";
 
 type Listened = Pick<Tasks, "onFinished">;
 

@@ -6,7 +6,7 @@
  */
 import { ifFound, PerigeeError } from "../../../errors.ts";
 import { z } from "../../../schema.ts";
-import type { FileView } from "../../../tasks/files.ts";
+import type { FileView } from "../../../tasks/files/files.ts";
 import { digestId } from "../../../work/derived_id.ts";
 import type { JsonObject } from "../../../work/json.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";

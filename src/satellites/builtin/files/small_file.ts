@@ -2,7 +2,7 @@
  * A file of the project that is wanted whole, up to a bound.
  */
 import { hasCode } from "../../../errors.ts";
-import type { FileView } from "../../../tasks/files.ts";
+import type { FileView } from "../../../tasks/files/files.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 

@@ -5,7 +5,7 @@
  *
  * Limits: of a line the first 1 MiB; blank lines are no entries.
  */
-import type { Files } from "../../../tasks/files.ts";
+import type { Files } from "../../../tasks/files/files.ts";
 import { type EntryBounds, type EntryInput, entryOf, entryOfLine, type LogEntry } from "./entry.ts";
 
 const LINE_BYTES_MAX = 1024 * 1024;

@@ -14,7 +14,7 @@
  * a list cut short.
  */
 import type { Clock } from "../../../clock.ts";
-import type { FileView } from "../../../tasks/files.ts";
+import type { FileView } from "../../../tasks/files/files.ts";
 import type { JsonObject } from "../../../work/json.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";

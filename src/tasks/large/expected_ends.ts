@@ -1,0 +1,200 @@
+/**
+ * When open tasks are expected to end: an estimate, as honest as what is known.
+ *
+ *   its lot waits for its turn -> behind what waits in its lanes (engine/lanes/outlook.ts), and behind all that is accepted with no
+ *                                 later a deadline, which counts as items of the same kind
+ *   its lot runs               -> the latest of: behind what waits in its lanes; what it has left, as if that went first;
+ *                                 what the project's lots with no later a deadline have left, at their rate of the last
+ *                                 ten seconds (known once somebody has looked for so long, and no posted tasks of it are at work)
+ *
+ * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one.
+ *
+ * Nobody knows when an account that was stopped (no money, a key that is refused) lets work go on. While it is stopped, a
+ * lot of one task has no end as soon as something of it waits for such an account; one that tasks share when all does that
+ * is left of it, because which of its tasks wait is not known here.
+ *
+ * Of a lot with more than a hundred lanes, those with the most items tell. The estimate of a lot is kept for a second,
+ * however many tasks share it and however many look.
+ */
+
+import type { NewWork } from "../../engine/lanes/outlook.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { Lot } from "../lots/lot.ts";
+import type { LotWork } from "../lots/lot_record.ts";
+import type { Lots } from "../lots/lots.ts";
+import type { TaskPart } from "../lots/task_record.ts";
+
+/** How long an estimate is taken for what is so. */
+export const ESTIMATE_KEPT_MS = 1_000;
+/** A rate counts once it was asked for this long, with no longer a pause in between: one of a start or of long ago is none. */
+const RATE_MS = 10_000;
+/** Lanes of a lot that are looked at, those with the most items: a task may have 64 lots of a thousand models each. */
+const LANES_MAX = 100;
+/** What is said of work that its lane would never get done. */
+const LEFT_MS_MAX = 366 * 86_400_000;
+
+interface Estimate {
+  readonly atMs: number;
+  /** Until the end of the lot, then; Infinity while accounts are stopped. */
+  readonly leftMs: number;
+}
+
+/** The lots of a project that run. */
+interface Pace {
+  readonly atMs: number;
+  /** Since when it was asked for, without a pause. */
+  readonly sinceMs: number;
+  readonly lots: readonly {
+    readonly deadlineMs: number;
+    readonly left: number;
+    readonly perSecond: number;
+  }[];
+}
+
+export class ExpectedEnds {
+  readonly #parts: EngineParts;
+  readonly #lots: Lots;
+  readonly #estimates = new WeakMap<Lot, Estimate>();
+  readonly #paces = new Map<string, Pace>();
+
+  constructor(parts: EngineParts, lots: Lots) {
+    this.#parts = parts;
+    this.#lots = lots;
+  }
+
+  /**
+   * Unix time at which the `open` items of a part are done, now at the earliest; undefined where their models are not known,
+   * Infinity while their accounts are stopped.
+   */
+  endWallMs(lot: Lot, part: TaskPart, open: number): number | undefined {
+    const { clock } = this.#parts;
+    const nowMs = clock.nowMs();
+    const estimate = this.#estimateOf(lot, nowMs);
+    if (estimate === undefined || estimate.leftMs === Number.POSITIVE_INFINITY) return estimate?.leftMs;
+    const leftMs = estimate.leftMs * (lot.isLive ? shareOf(lot, part, open) : 1);
+    return Math.round(clock.wallMs() + Math.max(0, estimate.atMs + leftMs - nowMs));
+  }
+
+  #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {
+    const known = this.#estimates.get(lot);
+    if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
+    if (this.#isStopped(lot)) {
+      const stopped = { atMs: nowMs, leftMs: Number.POSITIVE_INFINITY };
+      this.#estimates.set(lot, stopped);
+      return stopped;
+    }
+    const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot);
+    if (doneMs === undefined) return undefined;
+    const estimate = { atMs: nowMs, leftMs: Math.min(LEFT_MS_MAX, Math.max(0, doneMs - nowMs)) };
+    this.#estimates.set(lot, estimate);
+    return estimate;
+  }
+
+  #isStopped({ record, run, isLive, works }: Lot): boolean {
+    const isShared = record.taskId === undefined;
+    if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.isHeldByStop;
+    const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
+    return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
+  }
+
+  #runDoneMs(lot: Lot, nowMs: number): number | undefined {
+    const { slaMinutes } = lot.record;
+    const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
+    // What it has in its lanes is counted there: one item more, with a deadline just behind its own, is done after it.
+    const behindMs = this.#doneMs(lot, deadlineMs + 1_000, (items) => 1 / items);
+    if (behindMs === undefined) return undefined;
+    const share = leftOf(lot) / Math.max(1, lot.record.items);
+    const aloneMs = this.#doneMs(lot, Number.NEGATIVE_INFINITY, () => share) ?? nowMs;
+    return Math.max(behindMs, aloneMs, nowMs + this.#paceMs(lot, nowMs));
+  }
+
+  /** 0 where no rate is known. */
+  #paceMs(lot: Lot, nowMs: number): number {
+    const { sinceMs, lots } = this.#paceOf(lot.record.project, nowMs);
+    if (nowMs - sinceMs < RATE_MS || this.#lots.hasPosted(lot.record.project)) return 0;
+    let left = 0;
+    let perSecond = 0;
+    for (const other of lots) {
+      if (other.deadlineMs > lot.deadlineMs) continue;
+      left += other.left;
+      perSecond += other.perSecond;
+    }
+    return perSecond > 0 ? (left * 1_000) / perSecond : 0;
+  }
+
+  #paceOf(project: string, nowMs: number): Pace {
+    const known = this.#paces.get(project);
+    if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
+    for (const [other, { atMs }] of this.#paces) if (nowMs - atMs >= RATE_MS) this.#paces.delete(other);
+    const sinceMs = this.#paces.get(project)?.sinceMs ?? nowMs;
+    const lots = [];
+    for (const lot of this.#lots.openLots) {
+      if (lot.record.project !== project || !lot.isLive) continue;
+      const perSecond = lot.run?.look().itemsPerSecond ?? 0;
+      lots.push({ deadlineMs: lot.deadlineMs, left: leftOf(lot), perSecond });
+    }
+    const pace = { atMs: nowMs, sinceMs, lots };
+    this.#paces.set(project, pace);
+    return pace;
+  }
+
+  #waitingDoneMs(lot: Lot): number | undefined {
+    const { project, slaMinutes } = lot.record;
+    const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
+    const unread = this.#parts.unreadItems(project, lot.deadlineMs);
+    const own = lot.works.reduce((sum, { items }) => sum + items, 0);
+    const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
+    return this.#doneMs(lot, deadlineMs, () => scale);
+  }
+
+  /** The last of its lanes, with so many times the work in each; undefined when it has none. */
+  #doneMs(lot: Lot, deadlineMs: number, scaleOf: (items: number) => number): number | undefined {
+    let doneMs: number | undefined;
+    for (const { outputTokens, ...work } of this.#byLane(lot.works)) {
+      const scale = scaleOf(work.items);
+      const scaled: NewWork = {
+        model: work.model,
+        project: lot.record.project,
+        items: work.items * scale,
+        inputTokens: work.inputTokens * scale,
+        outputTokens: outputTokens * scale,
+        deadlineMs,
+      };
+      doneMs = Math.max(doneMs ?? 0, this.#parts.expectedDoneMs(scaled));
+    }
+    return doneMs;
+  }
+
+  #byLane(works: readonly LotWork[]): Iterable<LotWork & { readonly outputTokens: number }> {
+    const { sender } = this.#parts;
+    const lanes = new Map<string, LotWork & { readonly outputTokens: number }>();
+    for (const { model, items, inputTokens } of works) {
+      if (items === 0 || parseModelId(model) === undefined) continue; // ends as an error, at once
+      const { key } = sender.models.of(model);
+      const outputTokens = items * sender.meanOutputTokensOf(model);
+      const sum = lanes.get(key);
+      lanes.set(key, {
+        model: sum?.model ?? model,
+        items: items + (sum?.items ?? 0),
+        inputTokens: inputTokens + (sum?.inputTokens ?? 0),
+        outputTokens: outputTokens + (sum?.outputTokens ?? 0),
+      });
+    }
+    if (lanes.size <= LANES_MAX) return lanes.values();
+    return [...lanes.values()].sort((a, b) => b.items - a.items).slice(0, LANES_MAX);
+  }
+}
+
+/** Of what its lot has left, the part that is done when these lines are. */
+function shareOf(lot: Lot, { firstLine, lines }: TaskPart, open: number): number {
+  const left = leftOf(lot);
+  const ahead = Math.max(open, firstLine + lines - 1 - (lot.record.items - left));
+  return left <= 0 ? 1 : Math.min(1, ahead / left);
+}
+
+/** Items that are not final. */
+function leftOf(lot: Lot): number {
+  const { completed, failed, expired, cancelled } = lot.sums().counts;
+  return Math.max(0, lot.record.items - completed - failed - expired - cancelled);
+}

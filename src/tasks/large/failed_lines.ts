@@ -1,0 +1,60 @@
+/**
+ * Which lines of a task ended in an error and are to be run again, as its answers say now.
+ *
+ * Lines that could not be read make no object, and nothing that their task could send again reads better: they are left out.
+ */
+
+import { brokenAnswer } from "../../engine/journal/answer_check.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import { LineSet } from "../../work/line_set.ts";
+import type { Failure } from "../../work/outcome.ts";
+import { readPlaces } from "../lots/answer_file.ts";
+import type { PartAgain } from "../lots/task_record.ts";
+import { isWanted } from "../shapes/wanted_errors.ts";
+import type { Layer } from "./part_layers.ts";
+import { cancelledUnsent } from "./task_objects.ts";
+import { placesOf } from "./task_output.ts";
+
+/** Lines of one part, by their numbers in it, and how they had ended. */
+export interface FailedLines {
+  readonly lines: LineSet;
+  readonly replaced: PartAgain["replaced"];
+}
+
+/** The lines of a part's layers with the wanted errors; `isCancelled`: unsent lines of a layer will not be sent. */
+export async function failedLines(
+  { disk, isAtMostOnce }: Pick<EngineParts, "disk" | "isAtMostOnce">,
+  layers: readonly Layer[],
+  retry: RetryFailed,
+  isCancelled: (layer: Layer) => boolean,
+): Promise<FailedLines> {
+  const lines = new LineSet();
+  const replaced = { failed: 0, expired: 0, cancelled: 0 };
+  const add = (number: number, status: keyof typeof replaced): void => {
+    lines.add(number);
+    replaced[status] += 1;
+  };
+  for (const layer of layers) {
+    const { lot, part } = layer;
+    for (const places of placesOf(layer, "errors"))
+      for await (const { place, bytes } of readPlaces(disk, lot.out ?? "", places)) {
+        const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
+        const status = lot.index.statusOf(place.line);
+        if (status === undefined || status === "completed" || !isWanted(error, retry, isAtMostOnce)) continue;
+        add(place.line - part.firstLine + 1, status);
+      }
+    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry, isAtMostOnce)) continue;
+    for (let number = 1; number <= part.lines; number += 1) {
+      const line = part.firstLine + number - 1;
+      if (!layer.stands(number) || lot.index.statusOf(line) !== undefined) continue;
+      if (lot.statusOf(line, true) === "cancelled") add(number, "cancelled");
+    }
+  }
+  return { lines, replaced };
+}
+
+function errorIn(bytes: Uint8Array): Failure {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+  return (JSON.parse(text) as { readonly error: Failure }).error; // a line of our own
+}

@@ -1,0 +1,49 @@
+/**
+ * What holds items of tasks: what holds the runs of their lots, as far as the items' models are concerned.
+ *
+ * Lines are read for their models only while something is held, and only of a lot that tasks share.
+ */
+import type { Hold } from "../../engine/items/holds.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import type { ObjectHold } from "../../work/task.ts";
+import type { Lot } from "../lots/lot.ts";
+import type { TaskPart } from "../lots/task_record.ts";
+import { concerns, objectHold } from "../shapes/object_holds.ts";
+import { LineTable } from "./line_table.ts";
+
+/** One for a store. */
+export class HeldItems {
+  readonly #modelFault: EngineParts["modelFault"];
+  readonly #table: LineTable;
+
+  constructor(parts: EngineParts) {
+    this.#modelFault = parts.modelFault;
+    this.#table = new LineTable(parts);
+  }
+
+  /** Of the lines of one part; each with how many of them it holds. Usually without a wait. */
+  async ofPart(lot: Lot, part: TaskPart): Promise<readonly Hold[]> {
+    const holds = lot.run?.holds ?? [];
+    if (holds.length === 0 || lot.record.taskId !== undefined) return holds;
+    const items = new Map<Hold, number>();
+    for (let line = part.firstLine; line < part.firstLine + part.lines; line += 1) {
+      if (lot.index.statusOf(line) !== undefined) continue;
+      const hold = await this.#holdOf(lot, line, holds);
+      if (hold !== undefined) items.set(hold, (items.get(hold) ?? 0) + 1);
+    }
+    return [...items].map(([hold, count]) => ({ ...hold, items: count }));
+  }
+
+  /** Of one line that is not final; undefined when nothing holds it. */
+  async ofLine(lot: Lot, line: number): Promise<ObjectHold | undefined> {
+    const holds = lot.run?.holds ?? [];
+    const hold = holds.length === 0 ? undefined : await this.#holdOf(lot, line, holds);
+    return hold === undefined ? undefined : objectHold(hold);
+  }
+
+  async #holdOf(lot: Lot, line: number, holds: readonly Hold[]): Promise<Hold | undefined> {
+    const { lines, models } = await this.#table.rows(lot, this.#table.stepOf(lot, line));
+    const model = models[lines.indexOf(line)] ?? "";
+    return holds.find((hold) => concerns(this.#modelFault, hold, model));
+  }
+}

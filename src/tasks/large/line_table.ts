@@ -1,0 +1,143 @@
+/**
+ * The items of a lot's own file, a thousand at a time: on which line each stands, its tokens and its model.
+ *
+ * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at. Of a file that was removed
+ * since its lot ended, or is missing or damaged, the lot's own index tells which lines were items, and their tokens as the provider counted; the
+ * model is known while the lot has but one.
+ */
+import { errorCodeOf } from "../../disk.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { readBlocks } from "../../jsonl/read.ts";
+import type { Lot } from "../lots/lot.ts";
+import { INDEX_STEP } from "../lots/request_spool.ts";
+
+const KEPT_MAX = 64;
+
+/** Items in the order of their lines; columns. */
+export interface LotItemRows {
+  readonly lines: readonly number[];
+  /** 0 for a line that is no request. */
+  readonly inputTokens: readonly number[];
+  /** The items' own limits; 0 for none. */
+  readonly maxOutputTokens: readonly number[];
+  readonly models: readonly string[];
+}
+
+/** Keeps the thousands that were looked at last. */
+export class LineTable {
+  readonly #parts: EngineParts;
+  /** The one looked at last comes last. */
+  readonly #kept = new Map<string, Promise<LotItemRows>>();
+
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
+  }
+
+  /** The first thousand of a lot that need not be open yet. */
+  firstRows(lot: Pick<Lot, "record" | "path">): Promise<LotItemRows> {
+    return this.#read(lot, 0);
+  }
+
+  /** Items `step` x 1,000 and following. */
+  rows(lot: Lot, step: number): Promise<LotItemRows> {
+    const key = `${lot.record.id}\n${step}`;
+    const known = this.#kept.get(key);
+    this.#kept.delete(key);
+    const rows = known ?? this.#readOrRecall(lot, step);
+    this.#kept.set(key, rows);
+    rows.catch(() => this.#kept.delete(key));
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX) break;
+      this.#kept.delete(oldest);
+    }
+    return rows;
+  }
+
+  /** In which thousand a line stands. */
+  stepOf(lot: Lot, line: number): number {
+    const starts = lot.record.itemLines;
+    let low = 0;
+    let high = starts.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if ((starts[middle] as number) <= line) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  async #readOrRecall(lot: Lot, step: number): Promise<LotItemRows> {
+    try {
+      const rows = await this.#read(lot, step);
+      return rows.lines.length < expected(lot, step) ? recalled(lot, step) : rows;
+    } catch (error) {
+      if (errorCodeOf(error) === "ENOENT") return recalled(lot, step);
+      throw error;
+    }
+  }
+
+  async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<LotItemRows> {
+    const { disk, measurer, lineBytesMax } = this.#parts;
+    const { itemLines, itemOffsets } = lot.record;
+    const found: {
+      readonly line: number;
+      readonly tokens: number;
+      readonly most: number;
+      readonly model: string;
+    }[] = [];
+    const file = await disk.open(lot.path, "read");
+    try {
+      const options = {
+        lineBytesMax,
+        fromOffset: itemOffsets[step] ?? 0,
+        fromLine: itemLines[step] ?? 1,
+        toOffset: itemOffsets[step + 1],
+      };
+      for await (const event of readBlocks(file, options)) {
+        if (event.kind === "refused") {
+          found.push({ line: event.refused.line, tokens: 0, most: 0, model: "" });
+          continue;
+        }
+        const measured = await measurer.measure(event.block, { wantBodies: false });
+        for (let item = 0; item < measured.count; item += 1)
+          found.push({
+            line: measured.lines[item] as number,
+            tokens: measured.inputTokens[item] as number,
+            most: measured.maxOutputTokens[item] as number,
+            model: measured.groups[measured.groupOf[item] as number]?.model ?? "",
+          });
+        for (const { line } of measured.rejected) found.push({ line, tokens: 0, most: 0, model: "" });
+      }
+    } finally {
+      await file.close();
+    }
+    found.sort((a, b) => a.line - b.line);
+    const items = found.slice(0, INDEX_STEP);
+    return {
+      lines: items.map(({ line }) => line),
+      inputTokens: items.map(({ tokens }) => tokens),
+      maxOutputTokens: items.map(({ most }) => most),
+      models: items.map(({ model }) => model),
+    };
+  }
+}
+
+/** How many items begin within a thousand. */
+function expected({ record }: Lot, step: number): number {
+  return Math.min(INDEX_STEP, record.items - step * INDEX_STEP);
+}
+
+function recalled({ record, index, isOver }: Lot, step: number): LotItemRows {
+  const { itemLines, lines: lineCount, works = [] } = record;
+  const [{ model } = { model: "" }, ...others] = works;
+  const lines: number[] = [];
+  const last = (itemLines[step + 1] ?? lineCount + 1) - 1;
+  for (let line = itemLines[step] ?? 1; line <= last; line += 1)
+    if (lines.length < INDEX_STEP && (!isOver || index.statusOf(line) !== undefined)) lines.push(line);
+  return {
+    lines,
+    inputTokens: lines.map((line) => index.get(line).inputTokens),
+    maxOutputTokens: lines.map(() => 0),
+    models: lines.map(() => (others.length === 0 ? model : "")),
+  };
+}

@@ -1,0 +1,349 @@
+/**
+ * Large tasks: files of lines, a lot each, that runs answer.
+ *
+ *   submit:  files of lines -> stored in one commit -> begun
+ *   cancel:  stored -> its runs cancelled
+ *   retry:   failed lines go to lots of their own (`retrying.ts`)
+ *   remove:  stored as erased -> texts removed when its lots are over
+ *   start:   open lots are read
+ */
+import { join } from "node:path";
+import type { OpenedEngine } from "../../engine/engine.ts";
+import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import { PerigeeError } from "../../errors.ts";
+import { completeMoney, roundedMoney } from "../../price/money.ts";
+import {
+  EVERY_PROJECT,
+  type ProjectScope,
+  type RecordChange,
+  type StoredRecord,
+} from "../../store/records.ts";
+import { stemOf } from "../../work/object_id.ts";
+import type { TaskObject } from "../../work/task.ts";
+import type { Files } from "../files/files.ts";
+import { linesOf, removeStandIn } from "../lots/lost_input.ts";
+import type { Lot } from "../lots/lot.ts";
+import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
+import { Lots, type LotsOptions } from "../lots/lots.ts";
+import type { SpooledRequest } from "../lots/request_spool.ts";
+import {
+  cancelToRecord,
+  isPartCancelled,
+  recordToTask,
+  TASKS,
+  type TaskRecord,
+  taskToRecord,
+} from "../lots/task_record.ts";
+import { untilFinal } from "../lots/until_final.ts";
+import { isId, notFound } from "../shapes/ids.ts";
+import type { TaskRequest } from "../shapes/requests.ts";
+import type {
+  AnsweredLine,
+  OutputView,
+  Page,
+  PageQuery,
+  RetriedTask,
+  TaskOutput,
+  TaskView,
+} from "../shapes/task_view.ts";
+import type { TaskEvent } from "../shapes/tasks.ts";
+import { Turns } from "../shapes/turns.ts";
+import type { Admission } from "../usage/admission.ts";
+import type { TaskBacklog } from "../usage/backlog.ts";
+import type { Spending } from "../usage/spending.ts";
+import { Erasure } from "./erasure.ts";
+import { LargeIntake } from "./large_intake.ts";
+import { type OpenCounts, openCountsOf } from "./open_counts.ts";
+import { basesOf, layersOf } from "./part_layers.ts";
+import { type OwnLotTask, type ReopeningOptions, reopenLots } from "./reopening.ts";
+import { Retrying } from "./retrying.ts";
+import { TaskObjects } from "./task_objects.ts";
+import { openOutput, placesOf } from "./task_output.ts";
+import { TaskViews } from "./task_views.ts";
+
+export interface LotTasksOptions extends OpenedEngine {
+  readonly files: Files;
+  readonly dataDir: string;
+  readonly spending: Spending;
+  readonly backlog: TaskBacklog;
+  readonly admission: Admission;
+  readonly hasPosted: LotsOptions["hasPosted"];
+  readonly onFault: (error: unknown, lotId: string) => void;
+  readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
+  /** Takes a task over that shares a lot which was never sent; durable when it resolves. */
+  readonly adopt: ReopeningOptions["adopt"];
+}
+
+/** One for a store. */
+export class LotTasks {
+  readonly #options: LotTasksOptions;
+  readonly #lots: Lots;
+  readonly #largeIntake: LargeIntake;
+  readonly #retrying: Retrying;
+  readonly #objects: TaskObjects;
+  readonly #views: TaskViews;
+  readonly #erasure: Erasure;
+  /** What views that were given out were made of. */
+  readonly #shown = new WeakMap<TaskView, TaskRecord>();
+  /** Of the files of lines. */
+  readonly #folder: string;
+  /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
+  readonly #changes = new Turns();
+  /** Files that open lots read. */
+  readonly #held = new Map<string, () => void>();
+
+  constructor(options: LotTasksOptions) {
+    this.#options = options;
+    const { engine, parts, dataDir, backlog, admission } = options;
+    this.#folder = join(dataDir, "lots");
+    this.#lots = new Lots({
+      ...{ engine, parts, backlog, spending: options.spending },
+      pathOf: (lot) => this.#pathOf(lot),
+      linesOf: (lot) => linesOf({ ...options, folder: this.#folder }, lot),
+      onFinished: async (ended, lot) => {
+        await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
+      },
+      hasPosted: options.hasPosted,
+      onFault: options.onFault,
+      onUsed: (lot, end, items) => this.#note(lot, end, items),
+      onOver: (lot) => this.#over(lot),
+    });
+    this.#objects = new TaskObjects(parts, this.#lots);
+    const [lots, objects] = [this.#lots, this.#objects];
+    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
+    this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
+    this.#views = new TaskViews(parts, this.#lots, this.#objects.held);
+    this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
+  }
+
+  async open(): Promise<void> {
+    const { parts } = this.#options;
+    await reopenLots({
+      parts,
+      lots: this.#lots,
+      admission: this.#options.admission,
+      adopt: this.#options.adopt,
+      begin: (lot, task) => this.#begin(lot, task),
+    });
+  }
+
+  /** The path of the lines of a part of a task that is being made. */
+  pathFor(taskId: string, part: number): string {
+    return this.#ownPath(`${taskId}-${part}`);
+  }
+
+  /** Whether there is a task with this id, of whatever project. */
+  async has(id: string): Promise<boolean> {
+    return (await this.#record(EVERY_PROJECT, id)) !== undefined;
+  }
+
+  async task(project: string, id: string): Promise<TaskView> {
+    return this.#view(await this.#find(project, id));
+  }
+
+  /** Newest first, behind the task or object with this id. */
+  async newest(project: string, after: string | undefined, limit: number): Promise<readonly TaskRecord[]> {
+    const records = await this.#options.parts.store.records(project, {
+      collection: TASKS,
+      limit,
+      isNewestFirst: true,
+      ...(after === undefined ? {} : { after: stemOf(after) }),
+    });
+    return records.map(recordToTask);
+  }
+
+  /** Undefined when it was removed meanwhile. */
+  async viewOf(task: TaskRecord): Promise<TaskView | undefined> {
+    return this.#viewIfThere(task);
+  }
+
+  async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
+    const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
+    const id = typeof task === "string" ? task : task.id;
+    const found = known ?? (await this.#find(project, id));
+    return this.#unlessRemoved(found, this.#objects.page(found, query));
+  }
+
+  async object(project: string, id: string): Promise<TaskObject> {
+    const record = isId(id) ? await this.#record(project, id) : undefined;
+    if (record === undefined) throw notFound("object", id);
+    const task = recordToTask(record);
+    return this.#unlessRemoved(task, this.#objects.object(task, id));
+  }
+
+  cancel(project: string, id: string): Promise<TaskView> {
+    return this.#changes.take(id, () => this.#cancel(project, id));
+  }
+
+  retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
+    return this.#changes.take(id, () => this.#retry(project, id, retry));
+  }
+
+  remove(project: string, id: string): Promise<void> {
+    return this.#changes.take(id, () => this.#remove(project, id));
+  }
+
+  async #cancel(project: string, id: string): Promise<TaskView> {
+    const task = await this.#find(project, id);
+    const before = await this.#views.view(task);
+    if (isPartCancelled(task) || before.status !== "submitted") return before;
+    const cancelledWallMs = this.#options.parts.clock.wallMs();
+    const cancelledParts = task.parts.length;
+    const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledParts, cancelledWallMs };
+    const stored = (await this.#record(project, id)) as StoredRecord; // found above
+    const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
+    const changes: RecordChange[] = [{ kind: "put", record }];
+    const isSharing = record.parent !== "" && (await this.#lots.recordOf(record.parent)).over === undefined;
+    if (isSharing) changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
+    await this.#options.parts.store.change(changes);
+    for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
+    return this.#views.view(cancelled);
+  }
+
+  async #retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
+    const task = await this.#find(project, id);
+    const stored = await this.#record(project, id);
+    const { lots, items, task: retried } = await this.#retrying.offer(task, stored?.payload, retry);
+    for (const lot of lots) this.#begin(lot, retried);
+    return { task: await this.#view(retried), items };
+  }
+
+  async #remove(project: string, id: string): Promise<void> {
+    const task = await this.#find(project, id);
+    const view = await this.#views.view(task);
+    if (view.status === "submitted")
+      throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
+    await this.#erasure.erase(task);
+  }
+
+  async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
+    const task = await this.#find(project, id);
+    const { status, version } = await this.#view(task);
+    const { parts } = this.#options;
+    const terms = { parts, lots: this.#lots, task, isFinal: status !== "submitted", version };
+    return this.#unlessRemoved(task, openOutput(terms, view));
+  }
+
+  async *answers(project: string, id: string, view: OutputView = "all"): AsyncGenerator<AnsweredLine> {
+    const task = await this.#find(project, id);
+    for (const base of basesOf(task))
+      for (const layer of await layersOf(this.#lots, task, base))
+        for (const places of placesOf(layer, view)) yield* this.#objects.answered(task, layer, places);
+  }
+
+  openCounts(): OpenCounts {
+    return openCountsOf(this.#lots.openLots);
+  }
+
+  async close(): Promise<void> {
+    this.#lots.close();
+  }
+
+  async submit(
+    project: string,
+    request: TaskRequest,
+    spooled: Extract<SpooledRequest, { kind: "large" }>,
+  ): Promise<TaskView> {
+    const { clock } = this.#options.parts;
+    const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
+    for (const lot of lots) this.#begin(lot, task);
+    const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
+    if (immediate.length > 0) await untilFinal(task, immediate, { clock, signal: request.signal });
+    return this.#view(task);
+  }
+
+  /** An own lot whose lines are all there. */
+  #begin(lot: Lot, task: OwnLotTask): void {
+    const { record } = lot;
+    const index = task.parts.findIndex(({ lotId }) => lotId === record.id);
+    if (record.fileId !== undefined) this.#held.set(record.id, this.#options.files.hold(record.fileId));
+    this.#lots.join(lot, {
+      taskId: task.id,
+      firstLine: 1,
+      lines: record.lines,
+      open: record.items,
+      isCancelled: isPartCancelled(task, Math.max(0, index)),
+    });
+    this.#lots.sealed(lot);
+  }
+
+  async #cancelIn(lot: Lot, task: TaskRecord): Promise<void> {
+    const member = lot.memberOf(task);
+    if (member === undefined) return;
+    member.isCancelled = true;
+    lot.version += 1;
+    if (lot.record.taskId !== undefined) {
+      await lot.run?.cancel();
+      this.#lots.cancelled(lot);
+      return;
+    }
+    if (lot.isFinal(member)) this.#lots.finished(lot, [member]);
+  }
+
+  /** Money is held until what was used instead is durable. */
+  async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
+    const { project, id } = record;
+    const { inputTokens, outputTokens, finishedWallMs } = end;
+    const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
+    await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
+    for (const hold of holds.splice(0)) hold.release();
+  }
+
+  async #over(lot: Lot): Promise<void> {
+    this.#held.get(lot.record.id)?.();
+    this.#held.delete(lot.record.id);
+    if (lot.isLost) await removeStandIn(this.#options.parts, this.#folder, lot);
+    await this.#erasure.over(lot);
+  }
+
+  async #view(task: TaskRecord, reading = this.#views.view(task)): Promise<TaskView> {
+    const view = await this.#unlessRemoved(task, reading);
+    this.#shown.set(view, task);
+    return view;
+  }
+
+  async #viewIfThere(task: TaskRecord): Promise<TaskView | undefined> {
+    try {
+      return await this.#view(task);
+    } catch (error) {
+      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
+      throw error;
+    }
+  }
+
+  /** What fails for a task that was removed meanwhile is `not_found`. */
+  async #unlessRemoved<T>(task: TaskRecord, reading: Promise<T>): Promise<T> {
+    try {
+      return await reading;
+    } catch (error) {
+      if ((await this.#record(task.project, task.id)) === undefined) throw notFound("task", task.id);
+      throw error;
+    }
+  }
+
+  /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
+  async #kindOf({ project, taskId }: Omit<TaskEvent, "kind">, lot: Lot): Promise<TaskEvent["kind"]> {
+    if (lot.unreadable === 0 || lot.record.taskId === undefined) return "completed";
+    const { status } = await this.task(project, taskId);
+    return status === "failed" ? "failed" : "completed";
+  }
+
+  async #find(project: string, id: string): Promise<TaskRecord> {
+    const record = isId(id) ? await this.#record(project, id) : undefined;
+    const task = record === undefined ? undefined : recordToTask(record);
+    if (task === undefined || task.id !== id) throw notFound("task", id);
+    return task;
+  }
+
+  #record(project: ProjectScope, id: string): Promise<StoredRecord | undefined> {
+    return this.#options.parts.store.record(project, TASKS, stemOf(id));
+  }
+
+  #pathOf({ id, fileId }: LotRecord): string {
+    return fileId === undefined ? this.#ownPath(id) : join(this.#options.dataDir, "files", fileId);
+  }
+
+  #ownPath(lotId: string): string {
+    return join(this.#folder, `${lotId}.jsonl`);
+  }
+}

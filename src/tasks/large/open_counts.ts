@@ -1,0 +1,26 @@
+/**
+ * How much is not final by now, of all projects.
+ */
+import type { Lot } from "../lots/lot.ts";
+
+/** Of tasks, and of their objects. */
+export interface OpenCounts {
+  readonly tasks: number;
+  readonly objects: number;
+}
+
+/** Cheap enough for every scrape of the metrics. */
+export function openCountsOf(lots: Iterable<Lot>): OpenCounts {
+  const own = new Set<string>(); // a task may have many
+  const shared: Lot[] = [];
+  let objects = 0;
+  for (const lot of lots) {
+    if (lot.record.taskId === undefined) shared.push(lot);
+    else for (const { taskId, open } of lot.members) if (open > 0) own.add(taskId);
+    for (const { open } of lot.members) objects += open;
+  }
+  let tasks = own.size;
+  for (const { members } of shared)
+    for (const { open, taskId } of members) if (open > 0 && !(own.size > 0 && own.has(taskId))) tasks += 1;
+  return { tasks, objects };
+}

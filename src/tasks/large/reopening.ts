@@ -1,0 +1,109 @@
+/**
+ * Reopening: the open lots of a data folder, taken up by the next process.
+ *
+ *   own lot, sealed shared lot -> joined by the tasks that its record names -> begun
+ *
+ *   gathering lot              -> its tasks are taken over by the work log (`adopted_tasks.ts`)
+ *
+ * The records of tasks in sealed lots are not read, so that a million open tasks cost a start little.
+ */
+import type { EngineParts } from "../../engine/parts.ts";
+import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../../store/records.ts";
+import { stemOf } from "../../work/object_id.ts";
+import type { Lot } from "../lots/lot.ts";
+import { deadlineMsOf } from "../lots/lot_deadline.ts";
+import { amountOf, LOTS, type LotRecord, OPEN_LOTS } from "../lots/lot_record.ts";
+import type { Lots } from "../lots/lots.ts";
+import { CANCELS, recordToTask, TASKS, type TaskRecord } from "../lots/task_record.ts";
+import type { Admission } from "../usage/admission.ts";
+
+const PAGE = 500;
+
+export interface ReopeningOptions {
+  readonly parts: EngineParts;
+  readonly lots: Lots;
+  readonly admission: Admission;
+  /** Takes a task over whose lot was never sent, with its request; durable when it resolves. */
+  readonly adopt: (
+    task: TaskRecord & { readonly deadlineWallMs: number | undefined },
+    request: Uint8Array,
+  ) => Promise<void>;
+  /** Begins a lot of its own. */
+  readonly begin: (lot: Lot, task: OwnLotTask) => void;
+}
+
+/** What a task says of its own lots. */
+export type OwnLotTask = Pick<TaskRecord, "id" | "isCancelled" | "cancelledParts" | "parts">;
+
+/** Resolves when every open task can be found and goes on. */
+export async function reopenLots(options: ReopeningOptions): Promise<void> {
+  await options.lots.cards.load();
+  for await (const record of options.lots.stored()) {
+    if (record.taskId !== undefined) await reopenOwn(options, record, record.taskId);
+    else if (record.isSealed) await reopenSealed(options, record);
+    else await adoptTasks(options, record);
+  }
+}
+
+async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: string): Promise<void> {
+  const { parts, lots } = options;
+  const found = await parts.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
+  const task = found === undefined ? undefined : recordToTask(found);
+  const lot = lots.add(record, true);
+  if (record.again !== undefined) hold(options, lot, record.estimatedUsd);
+  else if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
+  lot.share?.grow(amountOf([record]));
+  options.begin(lot, task ?? { id: taskId, parts: [] });
+}
+
+async function reopenSealed(
+  options: ReopeningOptions,
+  { members = [], ...record }: LotRecord,
+): Promise<void> {
+  const { lots, parts } = options;
+  const lot = lots.add(record, true);
+  const cancelled = new Set<string>();
+  for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
+  for (const { taskId, firstLine, lines } of members) {
+    const isCancelled = cancelled.has(stemOf(taskId));
+    lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
+  }
+  lot.share?.grow(amountOf([record]));
+  hold(options, lot, record.estimatedUsd);
+  lots.sealed(lot);
+}
+
+/** Of a lot that an earlier version gathered, and never sent. */
+async function adoptTasks({ parts, adopt }: ReopeningOptions, record: LotRecord): Promise<void> {
+  const { clock, store } = parts;
+  const leftMs = deadlineMsOf(record, clock) - clock.nowMs();
+  const deadlineWallMs = record.slaMinutes === null ? undefined : clock.wallMs() + leftMs;
+  const changes: RecordChange[] = [
+    { kind: "delete", collection: OPEN_LOTS, id: record.id },
+    { kind: "delete", collection: LOTS, id: record.id },
+    { kind: "deleteOf", collection: CANCELS, parent: record.id },
+  ];
+  for await (const stored of recordsOf(parts, TASKS, record.id)) {
+    await adopt({ ...recordToTask(stored), deadlineWallMs }, stored.payload ?? new Uint8Array());
+    changes.push({ kind: "delete", collection: TASKS, id: stored.id });
+  }
+  await parts.room.waitFor(() => store.change(changes));
+}
+
+async function* recordsOf(
+  { store }: EngineParts,
+  collection: string,
+  parent: string,
+): AsyncGenerator<StoredRecord> {
+  for (let after: string | undefined; ; ) {
+    const query = { collection, parent, limit: PAGE, ...(after === undefined ? {} : { after }) };
+    const page = await store.records(EVERY_PROJECT, query);
+    yield* page;
+    after = page.at(-1)?.id;
+    if (page.length < PAGE) return;
+  }
+}
+
+function hold({ admission }: ReopeningOptions, lot: Lot, estimatedUsd = 0): void {
+  if (estimatedUsd > 0) lot.holds.push(admission.again(lot.record.project, estimatedUsd));
+}

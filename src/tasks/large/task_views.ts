@@ -1,0 +1,309 @@
+/**
+ * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
+ */
+import { createHash, randomUUID } from "node:crypto";
+import type { Hold } from "../../engine/items/holds.ts";
+import { allHolds } from "../../engine/lanes/run_holds.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
+import type { TaskCounts } from "../../work/task.ts";
+import type { Lot } from "../lots/lot.ts";
+import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
+import type { Lots } from "../lots/lots.ts";
+import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
+import type { TaskView } from "../shapes/task_view.ts";
+import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
+import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
+import type { HeldItems } from "./held_items.ts";
+
+/** Views kept at most. */
+const KEPT_MAX = 1_024;
+
+interface Look {
+  readonly record: LotRecord;
+  /** Undefined when its record says all. */
+  readonly lot: Lot | undefined;
+}
+
+interface Kept {
+  readonly state: string;
+  readonly view: TaskView;
+  /** Monotonic time from which its estimates are looked at anew. */
+  readonly staleMs: number;
+}
+
+interface ViewFacts {
+  readonly state: string;
+  readonly held: readonly Hold[];
+  readonly before: TaskView | undefined;
+}
+
+interface PartSums {
+  readonly unreadable: number;
+  readonly counts: TaskCounts;
+  readonly usage: TaskView["usage"];
+}
+
+/** One for a store. A view is made anew when a lot of its task has moved. */
+export class TaskViews {
+  readonly #parts: EngineParts;
+  readonly #lots: Lots;
+  readonly #held: HeldItems;
+  readonly #ends: ExpectedEnds;
+  /** Steps are counted anew in every process. */
+  readonly #process: string = randomUUID().slice(0, 8);
+  /** The one looked at last comes last. */
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(parts: EngineParts, lots: Lots, held: HeldItems) {
+    this.#parts = parts;
+    this.#lots = lots;
+    this.#held = held;
+    this.#ends = new ExpectedEnds(parts, lots);
+  }
+
+  async view(task: TaskRecord): Promise<TaskView> {
+    const lots = this.#lookNow(task) ?? (await this.#lookAll(task));
+    const state = this.#stateOf(task, lots);
+    const known = this.#kept.get(task.id);
+    const nowMs = this.#parts.clock.nowMs();
+    // What was seen as final stays as it was seen: a lot that others share goes on.
+    const isOld = known !== undefined && known.view.retries < retriesOf(task);
+    if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
+    if (known?.state === state && nowMs < known.staleMs) return known.view;
+    const held = await this.#heldOf(task, lots);
+    const made = this.#viewOf(task, lots, { state, held, before: known?.view });
+    const view = made.version === known?.view.version ? known.view : made;
+    this.#kept.delete(task.id);
+    this.#kept.set(task.id, { state, view, staleMs: nowMs + ESTIMATE_KEPT_MS });
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX) break;
+      this.#kept.delete(oldest);
+    }
+    return view;
+  }
+
+  /** Without a wait, as for every task that was just accepted; undefined where a lot must be found. */
+  #lookNow({ parts }: TaskRecord): readonly Look[] | undefined {
+    const looks: Look[] = [];
+    for (const { lotId } of parts) {
+      const lot = this.#lots.now(lotId);
+      if (lot === undefined) return undefined;
+      looks.push({ record: lot.record, lot });
+    }
+    return looks;
+  }
+
+  #lookAll({ parts }: TaskRecord): Promise<readonly Look[]> {
+    return Promise.all(parts.map(({ lotId }) => this.#look(lotId)));
+  }
+
+  /** A lot of its own that is over says all in its record. */
+  async #look(lotId: string): Promise<Look> {
+    const record = await this.#lots.recordOf(lotId);
+    if (record.over !== undefined && record.taskId !== undefined) return { record, lot: undefined };
+    const lot = await this.#lots.find(lotId);
+    return { record: lot.record, lot };
+  }
+
+  /** Another whenever the view may be another. */
+  #stateOf(task: TaskRecord, lots: readonly Look[]): string {
+    const states = lots.map(({ lot }) => {
+      if (lot === undefined || lot.isOver) return "x";
+      const member = lot.memberOf(task);
+      const isFinal = member !== undefined && member.open === 0;
+      return isFinal ? "x" : `${this.#process}.${lot.version}`;
+    });
+    const text = `${isPartCancelled(task) ? "c" : ""}${states.join("-")}`;
+    return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
+  }
+
+  /** Without a wait while nothing is held. */
+  async #heldOf(task: TaskRecord, lots: readonly Look[]): Promise<readonly Hold[]> {
+    const each: (readonly Hold[])[] = [];
+    for (const [index, { lot }] of lots.entries())
+      if (lot?.run !== undefined && lot.run.holds.length > 0)
+        each.push(await this.#held.ofPart(lot, task.parts[index] as TaskPart));
+    return each.length === 0 ? [] : allHolds(each);
+  }
+
+  #viewOf(task: TaskRecord, lots: readonly Look[], { state, held, before }: ViewFacts): TaskView {
+    const sums = task.parts.map((_, index) => sumsOf(task, index, lots[index] as Look));
+    const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
+    const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
+    const isFinal = counts.submitted === 0;
+    const deadlineWallMs = deadlineOf(task);
+    const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
+    const outlook = isFinal ? undefined : steady(this.#outlookOf(task, lots, sums), before, this.#wallMs());
+    const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+    return {
+      id: task.id,
+      project: task.project,
+      status: statusOf(task, counts, sums),
+      isCancelled: isPartCancelled(task),
+      retries: retriesOf(task),
+      totalItems: task.totalItems,
+      counts,
+      createdWallMs: task.createdWallMs,
+      ...(deadlineWallMs === undefined ? {} : { deadlineWallMs }),
+      ...(finishedWallMs === undefined ? {} : { finishedWallMs }),
+      ...(expectedEndWallMs === undefined ? {} : { expectedEndWallMs }),
+      ...(isSlaAtRisk === undefined ? {} : { isSlaAtRisk }),
+      held: isFinal ? [] : held,
+      hasOutputFile: task.hasOutputFile,
+      usage,
+      ...(task.note === undefined ? {} : { note: task.note }),
+      version:
+        finishedWallMs === undefined
+          ? `${state}${markOf(outlook)}${heldMark(held)}`
+          : finalVersion(task.id, retriesOf(task)),
+    };
+  }
+
+  /** The last of its open parts; each has its own deadline. */
+  #outlookOf(task: TaskRecord, lots: readonly Look[], sums: readonly PartSums[]): Outlook {
+    const ends: number[] = [];
+    let isKnown = true;
+    let isSlaAtRisk = false;
+    for (const [index, part] of task.parts.entries()) {
+      const open = sums[index]?.counts.submitted ?? 0;
+      const lot = lots[index]?.lot;
+      if (open === 0 || lot === undefined) continue;
+      const endWallMs = this.#ends.endWallMs(lot, part, open);
+      if (endWallMs === undefined || endWallMs === Number.POSITIVE_INFINITY) isKnown = false;
+      else ends.push(endWallMs);
+      const { slaMinutes } = part;
+      const sinceWallMs = part.again?.sinceWallMs ?? task.createdWallMs;
+      const deadlineWallMs = sinceWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
+      isSlaAtRisk ||= (endWallMs ?? this.#wallMs()) > deadlineWallMs;
+    }
+    return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
+  }
+
+  #wallMs(): number {
+    return this.#parts.clock.wallMs();
+  }
+}
+
+const NO_COUNTS: TaskCounts = { submitted: 0, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+const NO_USAGE: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, ...NO_MONEY };
+
+function addCounts(a: TaskCounts, b: TaskCounts): TaskCounts {
+  return {
+    submitted: a.submitted + b.submitted,
+    completed: a.completed + b.completed,
+    failed: a.failed + b.failed,
+    expired: a.expired + b.expired,
+    cancelled: a.cancelled + b.cancelled,
+  };
+}
+
+/** Hot, as `sumsShared`: once for each post. Their parts are named, because V8 is slow to spread fractions. */
+function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"] {
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    listUsd: a.listUsd + b.listUsd,
+    usd: a.usd + b.usd,
+    billedUsd: a.billedUsd + b.billedUsd,
+    ambiguousUsd: a.ambiguousUsd + b.ambiguousUsd,
+  };
+}
+
+function statusOf(
+  { totalItems }: TaskRecord,
+  { submitted, failed }: TaskCounts,
+  sums: readonly PartSums[],
+): TaskView["status"] {
+  if (submitted > 0) return "submitted";
+  const unreadable = sums.reduce((total, each) => total + each.unreadable, 0);
+  return totalItems > 0 && failed === totalItems && unreadable >= totalItems ? "failed" : "completed";
+}
+
+function sumsOf(task: TaskRecord, index: number, { record, lot }: Look): PartSums {
+  const part = task.parts[index] as TaskPart;
+  if (lot === undefined) return withoutReplaced(part, sumsOver(part, record));
+  if (lot.record.taskId !== undefined) return withoutReplaced(part, sumsOwn(part, lot));
+  return sumsShared(part, lot, isPartCancelled(task, index));
+}
+
+/** Lines that a retry runs again count in their present lot. */
+function withoutReplaced({ again }: TaskPart, sums: PartSums): PartSums {
+  if (again === undefined) return sums;
+  const { failed, expired, cancelled } = again.replaced;
+  const { counts } = sums;
+  return {
+    ...sums,
+    counts: {
+      ...counts,
+      failed: counts.failed - failed,
+      expired: counts.expired - expired,
+      cancelled: counts.cancelled - cancelled,
+    },
+  };
+}
+
+function sumsOwn({ items }: TaskPart, lot: Lot): PartSums {
+  const { counts, inputTokens, outputTokens } = lot.sums();
+  const { unreadable } = lot;
+  const submitted = Math.max(0, items - settledOf(counts));
+  return {
+    unreadable,
+    counts: { submitted, ...counts },
+    usage: { inputTokens, outputTokens, ...ownCost(lot) },
+  };
+}
+
+function sumsShared({ firstLine, lines, items }: TaskPart, lot: Lot, isCancelled: boolean): PartSums {
+  const last = firstLine + lines - 1;
+  const counts = { ...lot.index.counts(firstLine, last) };
+  if (isCancelled)
+    for (let line = firstLine; line <= last; line += 1)
+      if (lot.index.statusOf(line) === undefined && lot.statusOf(line, true) === "cancelled")
+        counts.cancelled += 1;
+  const { listUsd, usd, billedUsd, ambiguousUsd } = lot.costOf(firstLine, lines) ?? NO_MONEY;
+  const { inputTokens, outputTokens } = lot.index.tokens(firstLine, last);
+  return {
+    unreadable: 0, // what makes no object is refused when it is submitted
+    counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
+    usage: { inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd },
+  };
+}
+
+function settledOf({ completed, failed, expired, cancelled }: LotEnd["counts"]): number {
+  return completed + failed + expired + cancelled;
+}
+
+function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
+  const { counts, unreadable, inputTokens, outputTokens, ...money } = over as LotEnd; // looked at only then
+  return {
+    unreadable,
+    counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
+    usage: { inputTokens, outputTokens, ...roundedMoney(completeMoney(money)) },
+  };
+}
+
+function ownCost({ run }: Lot): Money {
+  return roundedMoney(run?.look() ?? NO_MONEY); // as the lot's end will say it
+}
+
+function deadlineOf(task: TaskRecord): number | undefined {
+  const deadlines = task.parts.flatMap(({ slaMinutes, again }) =>
+    slaMinutes === null ? [] : [(again?.sinceWallMs ?? task.createdWallMs) + slaMinutes * 60_000],
+  );
+  return deadlines.length === 0 ? undefined : Math.max(...deadlines);
+}
+
+/**
+ * When its last answer was durable, or it was cancelled: the same in every process. Of a task without objects: when it came.
+ */
+function finishedOf(task: TaskRecord, lots: readonly Look[]): number {
+  let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
+  for (const [index, { lot, record }] of lots.entries()) {
+    const part = task.parts[index] as TaskPart;
+    if (part.items === 0) continue;
+    const answeredMs = lot === undefined ? record.over?.finishedWallMs : lot.answeredWallMs(part);
+    latestMs = Math.max(latestMs, answeredMs ?? 0);
+  }
+  return latestMs;
+}

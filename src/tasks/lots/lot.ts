@@ -1,0 +1,339 @@
+/**
+ * A lot at work or over: where the answer of each of its lines stands, and which tasks wait for them.
+ *
+ *   gathering -> waiting (sealed, not yet run) -> running -> over
+ *
+ * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
+ */
+import { AnswerIndex } from "../../engine/journal/answer_index.ts";
+import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
+import type { Run } from "../../engine/runs/run.ts";
+import type { Money } from "../../price/money.ts";
+import { UNREADABLE } from "../shapes/wanted_errors.ts";
+import type { Share } from "../usage/backlog.ts";
+import type { SpendingHold } from "../usage/spending.ts";
+import { BrokenLines } from "./broken_lines.ts";
+import type { LotRecord, LotWork } from "./lot_record.ts";
+import { StepTimes } from "./step_times.ts";
+import type { TaskRecord } from "./task_record.ts";
+
+/** Lines of a lot that are one task's objects. */
+export interface TaskLines {
+  readonly taskId: string;
+  readonly firstLine: number;
+  readonly lines: number;
+  /** Items not yet final. */
+  open: number;
+  isCancelled: boolean;
+  /** Whoever waits for the end of tasks knows of it; false when telling them has failed. */
+  isTold?: boolean;
+  /** Told once when all are final. */
+  whenFinal?: () => void;
+}
+
+/** How the items of a lot have ended by now. */
+export interface LotSums {
+  readonly counts: Readonly<Record<SettledStatus, number>>;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** Money of single lines, where a lot is shared. */
+class LineCosts {
+  readonly listUsd: Float64Array;
+  readonly usd: Float64Array;
+  readonly billedUsd: Float64Array;
+  readonly ambiguousUsd: Float64Array;
+
+  /** Lines count from 1 to `count`. */
+  constructor(count: number) {
+    this.listUsd = new Float64Array(count + 1);
+    this.usd = new Float64Array(count + 1);
+    this.billedUsd = new Float64Array(count + 1);
+    this.ambiguousUsd = new Float64Array(count + 1);
+  }
+}
+
+/** The one object of a lot in this process, while it is open or looked at. */
+export class Lot {
+  record: LotRecord;
+  readonly path: string;
+  /** Monotonic: when its sla is over; without an sla, when it was added. */
+  deadlineMs: number = Number.POSITIVE_INFINITY;
+  readonly #members: TaskLines[] = [];
+  #index: AnswerIndex | undefined;
+  run: Run | undefined;
+  isRestored = false;
+  /** Its lines are missing, or are not those that were accepted, as its last run found. */
+  isLost = false;
+  /** Of the file with its answers; undefined before its run was ever opened. */
+  out: string | undefined;
+  /** Items that could not be read as requests. */
+  unreadable = 0;
+  /** First byte behind its durable answers. */
+  outEnd = 0;
+  /** Rises with every durable step. */
+  version = 0;
+  /** Which of its answers cannot be served. */
+  readonly broken: BrokenLines = new BrokenLines();
+  /** When its answers became durable. */
+  times: StepTimes = new StepTimes();
+  /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
+  readonly waited: Promise<void>;
+  /** What an earlier process has answered is being read; undefined where there was none, and again once it runs. */
+  reading: Promise<void> | undefined;
+  /** Resolves when its run has told what earlier processes have answered, or cannot. */
+  readonly live: Promise<void>;
+  /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
+  readonly ended: Promise<void>;
+  /** Money that is kept for it, and how much that was when it was accepted. */
+  readonly holds: SpendingHold[] = [];
+  estimatedUsd = 0;
+  /** Its open items in the backlog; undefined for one that is over. */
+  share: Share | undefined;
+  readonly #works = new Map<string, LotWork>();
+  /** Listeners that have not taken in the end of a task. */
+  readonly telling: Promise<void>[] = [];
+  #costs: LineCosts | undefined;
+  /** Of all lines; undefined when a step took some back or holds some, until they are counted again. */
+  #sums: { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } | undefined =
+    noSums();
+  #tellWaited: () => void = () => undefined;
+  #tellEnded: () => void = () => undefined;
+  #tellLive: () => void = () => undefined;
+  #isLive = false;
+
+  constructor(record: LotRecord, path: string) {
+    this.record = record;
+    this.path = path;
+    this.addWorks(record.works ?? []);
+    this.waited = new Promise((resolve) => {
+      this.#tellWaited = resolve;
+    });
+    this.live = new Promise((resolve) => {
+      this.#tellLive = resolve;
+    });
+    this.ended = new Promise((resolve) => {
+      this.#tellEnded = resolve;
+    });
+  }
+
+  /** Where its answers stand. */
+  get index(): AnswerIndex {
+    this.#index ??= new AnswerIndex(this.record.lines);
+    return this.#index;
+  }
+
+  /** Its run has begun to answer, or goes on. */
+  get isLive(): boolean {
+    return this.#isLive;
+  }
+
+  get isOver(): boolean {
+    return this.record.over !== undefined;
+  }
+
+  /** In the order of their lines. */
+  get members(): readonly TaskLines[] {
+    return this.#members;
+  }
+
+  /** Lines up to the last of its tasks. */
+  get linesTaken(): number {
+    const last = this.#members.at(-1);
+    return last === undefined ? 0 : last.firstLine + last.lines - 1;
+  }
+
+  /** What its items are, by model. */
+  get works(): readonly LotWork[] {
+    return [...this.#works.values()];
+  }
+
+  /** Items of a task that joins it. */
+  addWorks(works: Iterable<LotWork>): void {
+    for (const { model, items, inputTokens } of works) {
+      const known = this.#works.get(model);
+      const sum = {
+        items: items + (known?.items ?? 0),
+        inputTokens: inputTokens + (known?.inputTokens ?? 0),
+      };
+      this.#works.set(model, { model, ...sum });
+    }
+  }
+
+  /** Its lines come behind those of the members before. */
+  add(member: TaskLines): void {
+    this.#members.push(member);
+  }
+
+  /** Its run tells all its steps, from the first on. The lot is sealed: only now it is known how many lines it has. */
+  begin(run: Run): void {
+    this.run = run;
+    this.reading = undefined;
+    this.#index = undefined;
+    this.#costs = undefined;
+    this.unreadable = 0;
+    this.times = new StepTimes();
+    this.#sums = noSums();
+    this.#isLive = false;
+  }
+
+  /** Its run has ended without being over. */
+  leave(): void {
+    this.run = undefined;
+  }
+
+  endWait(): void {
+    this.#tellWaited();
+  }
+
+  end(): void {
+    this.#tellLive();
+    this.#tellEnded();
+  }
+
+  /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
+  apply(sequence: number, step: Step, wallMs: number): TaskLines[] {
+    const placed = this.index.apply(sequence, step);
+    this.times.note(step.outStart, step.outEnd, wallMs);
+    this.version += 1;
+    if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
+    if (step.voids !== 0 || step.held.byteLength > 0) this.#sums = undefined;
+    for (const outcome of step.outcomes) {
+      this.#count(outcome);
+      if (outcome.code !== undefined && UNREADABLE.has(outcome.code)) this.unreadable += 1;
+      if (this.record.taskId === undefined) this.#note(outcome);
+    }
+    if (!this.#isLive) return [];
+    const changed = new Set<TaskLines>();
+    for (const { line } of placed) {
+      const member = this.memberAt(line);
+      if (member === undefined || member.open === 0) continue;
+      member.open -= 1;
+      changed.add(member);
+    }
+    return [...changed].filter((member) => this.isFinal(member));
+  }
+
+  /** Whether its objects are: those of a cancelled one also where the run has not come to their lines yet. */
+  isFinal({ open, isCancelled, firstLine, lines }: TaskLines): boolean {
+    if (open === 0 || !isCancelled) return open === 0;
+    for (let line = firstLine; line < firstLine + lines; line += 1)
+      if (this.statusOf(line, true) === undefined) return false;
+    return true;
+  }
+
+  /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */
+  sums(): LotSums {
+    this.#sums ??= {
+      counts: { ...this.index.counts(1, this.record.lines) },
+      ...this.index.tokens(1, this.record.lines),
+    };
+    return this.#sums;
+  }
+
+  #note({ line, listUsd, usd, billedUsd, ambiguousUsd }: OutcomeRecord): void {
+    this.#costs ??= new LineCosts(this.record.lines);
+    this.#costs.listUsd[line] = listUsd;
+    this.#costs.usd[line] = usd;
+    this.#costs.billedUsd[line] = billedUsd;
+    this.#costs.ambiguousUsd[line] = ambiguousUsd;
+  }
+
+  #count({ status, inputTokens, outputTokens }: OutcomeRecord): void {
+    const sums = this.#sums;
+    if (sums === undefined) return;
+    sums.counts[status] += 1;
+    sums.inputTokens += inputTokens;
+    sums.outputTokens += outputTokens;
+  }
+
+  /** From here on steps are new ones; returns the tasks that were final before. */
+  goLive(itemsOf: (member: TaskLines) => number): TaskLines[] {
+    this.#isLive = true;
+    for (const member of this.#members) {
+      const settled = this.settledOf(member);
+      member.open = Math.max(0, itemsOf(member) - settled);
+    }
+    this.#tellLive();
+    return this.#members.filter((member) => member.open === 0);
+  }
+
+  settledOf({ firstLine, lines }: Pick<TaskLines, "firstLine" | "lines">): number {
+    const { completed, failed, expired, cancelled } = this.index.counts(firstLine, firstLine + lines - 1);
+    return completed + failed + expired + cancelled;
+  }
+
+  /** The task that a line belongs to. */
+  memberAt(line: number): TaskLines | undefined {
+    let low = 0;
+    let high = this.#members.length - 1;
+    while (low <= high) {
+      const middle = (low + high) >>> 1;
+      const member = this.#members[middle] as TaskLines;
+      if (line < member.firstLine) high = middle - 1;
+      else if (line >= member.firstLine + member.lines) low = middle + 1;
+      else return member;
+    }
+    return undefined;
+  }
+
+  memberOf({ id, parts }: Pick<TaskRecord, "id" | "parts">): TaskLines | undefined {
+    const part = parts.find(({ lotId }) => lotId === this.record.id);
+    if (part === undefined) return undefined;
+    const member = this.record.taskId === undefined ? this.memberAt(part.firstLine) : this.#members[0];
+    return member?.taskId === id ? member : undefined;
+  }
+
+  /** Asked for each line before it is sent. */
+  isSkipped(line: number): boolean {
+    return this.memberAt(line)?.isCancelled === true;
+  }
+
+  /**
+   * What a line has come to; one that was cancelled before it was taken will not be sent. Undefined also while the
+   * answer waits for room on the disk: what is final can be read.
+   */
+  statusOf(line: number, isCancelled: boolean): SettledStatus | undefined {
+    const { status, lengthBytes } = this.index.get(line);
+    if (status !== undefined) return lengthBytes === 0 ? undefined : status;
+    if (!isCancelled || this.run?.isClaimed(line) === true) return undefined;
+    return this.record.taskId === undefined ? "cancelled" : undefined;
+  }
+
+  /**
+   * When the last of these lines was answered, as every process would say; undefined when none was. A line that was
+   * cancelled before it was sent was final before it was written.
+   */
+  answeredWallMs({ firstLine, lines }: Pick<TaskLines, "firstLine" | "lines">): number | undefined {
+    if (this.record.taskId !== undefined) return this.times.last;
+    let lastStart = -1;
+    for (let line = firstLine; line < firstLine + lines; line += 1) {
+      const { status, start, lengthBytes } = this.index.get(line);
+      if (status !== undefined && status !== "cancelled" && lengthBytes > 0 && start > lastStart)
+        lastStart = start;
+    }
+    return lastStart < 0 ? undefined : this.times.at(lastStart);
+  }
+
+  costOf(firstLine: number, lines: number): Money | undefined {
+    const costs = this.#costs;
+    if (costs === undefined) return undefined;
+    return {
+      listUsd: sumOf(costs.listUsd, firstLine, lines),
+      usd: sumOf(costs.usd, firstLine, lines),
+      billedUsd: sumOf(costs.billedUsd, firstLine, lines),
+      ambiguousUsd: sumOf(costs.ambiguousUsd, firstLine, lines),
+    };
+  }
+}
+
+function sumOf(column: Float64Array, first: number, count: number): number {
+  let sum = 0;
+  for (let index = first; index < first + count; index += 1) sum += column[index] ?? 0;
+  return sum;
+}
+
+function noSums(): { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } {
+  return { counts: { completed: 0, failed: 0, expired: 0, cancelled: 0 }, inputTokens: 0, outputTokens: 0 };
+}

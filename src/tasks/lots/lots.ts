@@ -1,0 +1,400 @@
+/**
+ * The lots of a data folder: begun, continued after a restart, ended, and found again.
+ *
+ *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
+ *
+ * A lot waits while 32 of its project run whose deadlines are not later. One that wants to run at once is begun at once,
+ * and so is one whose deadline has come or whose task was cancelled, which ends its lines.
+ *
+ * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
+ */
+import type { Timer } from "../../clock.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { bodyOf } from "../../engine/files/moved_task.ts";
+import { decodeBody } from "../../engine/files/task_body.ts";
+import { countingEntries } from "../../engine/files/task_journal.ts";
+import type { Summary } from "../../engine/items/progress.ts";
+import { readStep } from "../../engine/journal/journal.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import type { Run } from "../../engine/runs/run.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
+import type { Cap } from "../../price/budget.ts";
+import { EVERY_PROJECT } from "../../store/records.ts";
+import { LINE_FIELDS } from "../../work/line_layout.ts";
+import type { TaskEvent } from "../shapes/tasks.ts";
+import type { TaskBacklog } from "../usage/backlog.ts";
+import type { Spending } from "../usage/spending.ts";
+import { LastLots } from "./last_lots.ts";
+import { isLostInput } from "./lost_input.ts";
+import { Lot, type TaskLines } from "./lot.ts";
+import { acceptanceOf, deadlineMsOf } from "./lot_deadline.ts";
+import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { OverLots } from "./over_lots.ts";
+import { RateCards } from "./rate_cards.ts";
+import { CANCELS } from "./task_record.ts";
+import { UnreadLots } from "./unread_lots.ts";
+import { HELD_WAIT_MS } from "./until_final.ts";
+
+const RUNNING_MAX = 32;
+/** Lots read at a time: one that tasks share names up to 4,096 of them. */
+const PAGE = 16;
+const RETRY_MS = 60_000;
+
+export interface LotsOptions {
+  readonly engine: Engine;
+  readonly parts: EngineParts;
+  readonly backlog: TaskBacklog;
+  readonly spending: Pick<Spending, "capOf" | "onMonth">;
+  /** Where the lines of a lot stand. */
+  readonly pathOf: (lot: LotRecord) => string;
+  /** The lines that a lot is about to run on. Rejects when they are not those that were accepted. */
+  readonly linesOf: (lot: Lot) => Promise<string>;
+  /** Told why a lot could not go on; it is tried again a minute later. */
+  readonly onFault: (error: unknown, lotId: string) => void;
+  /** Told of each task whose objects are final; at least once. */
+  readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
+  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
+  readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
+  readonly hasPosted: (project: string) => boolean; // beside its lots
+  /** Told when a lot is over, after it was stored so. */
+  readonly onOver: (lot: Lot) => Promise<void>;
+}
+
+/** One for a store; each lot has one run at a time. */
+export class Lots {
+  readonly hasPosted: LotsOptions["hasPosted"];
+  readonly #options: LotsOptions;
+  readonly cards: RateCards;
+  readonly #open = new Map<string, Lot>();
+  readonly #over = new OverLots();
+  readonly #last = new LastLots();
+  /** Sealed, and not yet run. */
+  readonly #waiting = new Set<Lot>();
+  /** Deadlines of the lots that run, by project. */
+  readonly #running = new Map<string, number[]>();
+  readonly #unread: UnreadLots;
+  #timer: Timer | undefined;
+  #isClosed = false;
+
+  constructor(options: LotsOptions) {
+    this.#options = options;
+    this.hasPosted = options.hasPosted;
+    options.spending.onMonth(() => options.parts.wakeHeld("cap_reached"));
+    this.cards = new RateCards(options.parts);
+    this.#unread = new UnreadLots(options.parts.clock);
+    options.parts.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
+  }
+
+  /** Lots that an earlier process has left open, in the order of their making. */
+  async *stored(): AsyncGenerator<LotRecord> {
+    const { store } = this.#options.parts;
+    for (let after: string | undefined; ; ) {
+      const query = { collection: OPEN_LOTS, limit: PAGE, ...(after === undefined ? {} : { after }) };
+      const page = await store.records(EVERY_PROJECT, query);
+      for (const record of page) yield recordToLot(record);
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) return;
+    }
+  }
+
+  /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
+  add(record: LotRecord, isRestored = false): Lot {
+    const lot = new Lot(record, this.pathOf(record));
+    lot.isRestored = isRestored;
+    lot.deadlineMs = deadlineMsOf(record, this.#options.parts.clock);
+    lot.share = this.#options.backlog.share(record.project);
+    this.#open.set(record.id, lot);
+    this.#unread.add(lot);
+    return lot;
+  }
+
+  /** Where its lines stand. */
+  pathOf(record: LotRecord): string {
+    return this.#options.pathOf(record);
+  }
+
+  /** A task waits for lines of a lot that is not begun yet. */
+  join(lot: Lot, member: TaskLines): void {
+    lot.add(member);
+    this.#last.opened(lot, member);
+  }
+
+  /** Its lines are on the disk and stored: it runs as soon as its turn comes. */
+  sealed(lot: Lot): void {
+    this.#waiting.add(lot);
+    this.#begin();
+  }
+
+  /** Tells why a lot cannot go on, and takes the step again a minute later. */
+  tryAgain(lot: Lot, error: unknown, step: () => void): void {
+    if (this.#isClosed) return;
+    this.#options.onFault(error, lot.record.id);
+    const again = (): void => {
+      if (!this.#isClosed) step();
+    };
+    const { clock } = this.#options.parts;
+    const leftMs = lot.deadlineMs - clock.nowMs();
+    const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.isLost ? 0 : RETRY_MS;
+    clock.timer(delayMs, again, { keepsAlive: false });
+  }
+
+  /** One of a task's own that waits for its turn is begun at once, to end its lines. */
+  cancelled(lot: Lot): void {
+    if (this.#waiting.has(lot)) this.#begin();
+  }
+
+  /** Its lines never became durable. */
+  drop(lot: Lot): void {
+    this.#open.delete(lot.record.id);
+    lot.share?.release();
+  }
+
+  get openLots(): Iterable<Lot> {
+    return this.#open.values();
+  }
+
+  /** What is stored of a lot, without reading how its lines ended. */
+  async recordOf(id: string): Promise<LotRecord> {
+    const open = this.#open.get(id);
+    if (open !== undefined) return open.record;
+    const known = this.#over.get(id);
+    return known === undefined ? this.#readRecord(id) : (await known).record;
+  }
+
+  /** An open lot of this process's own; any other is to be found. */
+  now(id: string): Lot | undefined {
+    const open = this.#open.get(id);
+    return open === undefined || open.isRestored ? undefined : open;
+  }
+
+  /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
+  async find(id: string): Promise<Lot> {
+    const open = this.#open.get(id);
+    if (open !== undefined) return this.#restored(open);
+    const known = this.#over.get(id);
+    if (known !== undefined) return known;
+    const record = await this.#readRecord(id);
+    const again = this.#over.get(id);
+    if (again !== undefined) return again;
+    const loading = this.#load(record);
+    this.#over.keep(id, loading, record.lines);
+    return loading;
+  }
+
+  /** It was erased. */
+  forget(id: string): void {
+    this.#over.forget(id);
+  }
+
+  /** Items that are accepted and that no run has read yet, of lots with a deadline (monotonic) of at most so much. */
+  unreadItems(project: string, deadlineMs: number): number {
+    return this.#unread.items(project, deadlineMs, this.#open.values());
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #begin(): void {
+    this.#timer?.cancel();
+    if (this.#isClosed) return;
+    const nowMs = this.#options.parts.clock.nowMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const lot of [...this.#waiting].sort((a, b) => a.deadlineMs - b.deadlineMs)) {
+      const { deadlineMs } = lot;
+      const { project } = lot.record;
+      const running = this.#running.get(project) ?? [];
+      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs || isCancelled(lot);
+      const earlier = running.filter((other) => other <= deadlineMs).length;
+      if (!isDue && earlier >= RUNNING_MAX) {
+        nextMs = Math.min(nextMs, deadlineMs);
+        continue;
+      }
+      this.#waiting.delete(lot);
+      this.#running.set(project, [...running, deadlineMs]);
+      void this.#answer(lot).finally(() => this.#ended(project, deadlineMs));
+    }
+    if (nextMs < Number.POSITIVE_INFINITY)
+      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), {
+        keepsAlive: false,
+      });
+  }
+
+  #ended(project: string, deadlineMs: number): void {
+    const running = this.#running.get(project) ?? [];
+    running.splice(running.indexOf(deadlineMs), 1);
+    if (running.length === 0) this.#running.delete(project);
+    this.#begin();
+  }
+
+  /** Never rejects: what fails is tried again, by the next process at the latest. */
+  async #answer(lot: Lot): Promise<void> {
+    try {
+      const isAnswered = await this.#isAnswered(lot);
+      const path = await this.#options.linesOf(lot);
+      const run = this.#run(lot, path, await this.#options.spending.capOf(lot.record.project));
+      lot.begin(run);
+      if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
+      lot.out = (await run.opened).out;
+      const summary = await this.#follow(lot, run);
+      lot.endWait();
+      if (summary.status !== "completed") return; // the engine closes
+      await this.#end(lot, summary);
+    } catch (error) {
+      lot.endWait();
+      if (this.#isClosed || hasCode(error, "closed")) return;
+      lot.leave();
+      lot.isLost = isLostInput(error);
+      this.tryAgain(lot, error, () => this.sealed(lot));
+    } finally {
+      lot.end();
+    }
+  }
+
+  /** Whether its run was over when a crash came before the lot was. */
+  async #isAnswered({ record }: Lot): Promise<boolean> {
+    const task = await this.#options.parts.store.taskByName(nameOf(record));
+    return task !== undefined && decodeBody(task.body).status === "completed";
+  }
+
+  #run(lot: Lot, path: string, cap: Cap | undefined): Run {
+    const { engine } = this.#options;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
+    const isLost = path !== lot.path;
+    return engine.run(path, {
+      id: `lot:${id}`,
+      accepted: acceptanceOf(lot.record),
+      volumeTokens,
+      ...(slaMinutes === null ? { waitMs: HELD_WAIT_MS } : { sla: slaMinutes }), // the callers stop waiting; the items continue
+      ...(maxCostUsd === undefined ? {} : { maxCostUsd }),
+      ...(cap === undefined ? {} : { caps: [cap] }),
+      rateCard: this.cards.of(lot.record),
+      project,
+      ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
+      ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
+      ...(isLost ? { skip: () => true, isStandIn: true } : {}),
+      onHeld: () => lot.endWait(),
+      onStep: (sequence, step, wallMs) => {
+        this.#tell(lot, lot.apply(sequence, step, wallMs));
+        if (lot.isLive) lot.share?.settle(step.outcomes.length);
+      },
+    });
+  }
+
+  async #follow(lot: Lot, run: Run): Promise<Summary> {
+    const itemsOf = (member: TaskLines): number =>
+      lot.record.taskId === undefined ? member.lines : lot.record.items;
+    this.#tell(lot, lot.goLive(itemsOf));
+    lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
+    if (isCancelled(lot)) void run.cancel();
+    return run.finished;
+  }
+
+  /** Also for a task that was cancelled: its unsent objects are final though its run goes on. */
+  finished(lot: Lot, members: readonly TaskLines[]): void {
+    this.#tell(lot, members);
+  }
+
+  #tell(lot: Lot, members: readonly TaskLines[]): void {
+    for (const member of members) {
+      member.whenFinal?.();
+      if (member.isTold === true) continue;
+      if (member.isTold === undefined && !this.#last.isLast(lot, member, (id) => this.#open.get(id)))
+        continue;
+      member.isTold = true;
+      const { project } = lot.record;
+      const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
+      told.catch(() => {
+        member.isTold = false; // the lot does not end by this: it is told again when that is tried again
+      });
+      lot.telling.push(told);
+    }
+  }
+
+  async #end(lot: Lot, summary: Summary): Promise<void> {
+    const { parts } = this.#options;
+    this.#tell(lot, lot.members);
+    const told = await Promise.allSettled(lot.telling.splice(0));
+    for (const one of told) if (one.status === "rejected") throw one.reason;
+    const { usage, cost } = summary;
+    const { completed, failed, expired, cancelled } = summary.counts;
+    const over = {
+      finishedWallMs: lot.times.last ?? parts.clock.wallMs(),
+      runTaskId: summary.task_id,
+      counts: { completed, failed, expired, cancelled },
+      unreadable: lot.unreadable,
+      inputTokens: usage.input_tokens,
+      outputTokens: usage.output_tokens,
+      listUsd: cost.list_usd,
+      usd: cost.usd,
+      billedUsd: cost.billed_usd,
+      ambiguousUsd: cost.ambiguous_usd,
+    };
+    await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
+    const { works = [], ...rest } = lot.record;
+    const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
+    await parts.room.waitFor(() =>
+      parts.store.change([
+        { kind: "delete", collection: OPEN_LOTS, id: record.id },
+        { kind: "deleteOf", collection: CANCELS, parent: record.id },
+        { kind: "put", record: lotToRecord(record) },
+      ]),
+    );
+    lot.record = record;
+    lot.version += 1;
+    this.#open.delete(record.id);
+    lot.share?.release();
+    this.#over.keep(record.id, Promise.resolve(lot), record.lines);
+    await this.#options.onOver(lot);
+  }
+
+  async #readRecord(id: string): Promise<LotRecord> {
+    const found = await this.#options.parts.store.record(EVERY_PROJECT, LOTS, id);
+    if (found === undefined) throw new PerigeeError("store_failed", `lot ${id} is missing`);
+    return recordToLot(found);
+  }
+
+  async #load(record: LotRecord): Promise<Lot> {
+    const lot = new Lot(record, this.pathOf(record));
+    await this.#replay(lot);
+    return lot;
+  }
+
+  /** Nothing that an earlier process has told may be taken back: its steps come first. */
+  async #restored(lot: Lot): Promise<Lot> {
+    if (!lot.isRestored) return lot;
+    if (lot.run === undefined) {
+      lot.reading ??= this.#replay(lot);
+      await lot.reading;
+    }
+    if (lot.run !== undefined) await lot.live;
+    return lot;
+  }
+
+  async #replay(lot: Lot): Promise<void> {
+    const { store } = this.#options.parts;
+    const { run } = lot;
+    const task = await store.taskByName(nameOf(lot.record));
+    if (task === undefined) return;
+    for await (const { sequence, records, wallMs } of countingEntries(
+      store,
+      task.id,
+      decodeBody(task.body),
+    )) {
+      if (lot.run !== run) return; // begun meanwhile: it tells the same steps
+      lot.apply(sequence, readStep(records), wallMs);
+    }
+    lot.out = bodyOf(this.#options.parts, task).out;
+  }
+}
+
+/** As a whole: of one that tasks share, single lines are. */
+function isCancelled({ record, members }: Lot): boolean {
+  return record.taskId !== undefined && members.some((member) => member.isCancelled);
+}
+
+/** Under which its run is stored. */
+function nameOf({ id }: LotRecord): string {
+  return `id:lot:${id}`;
+}

@@ -1,0 +1,310 @@
+/**
+ * A request on its way in: its items are looked at one by one, and kept in memory only while they are few.
+ *
+ *   small (inline, one sla, at most 1,000 items and 1 MiB) -> handed to the intake
+ *   large: inline items are written to one file for each sla as they come; a file item is a part of its own
+ *
+ * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
+ */
+import { randomUUID } from "node:crypto";
+import type { DiskFile } from "../../disk.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { PerigeeError } from "../../errors.ts";
+import { itemLine } from "../../jsonl/items.ts";
+import { volumeTokensOf } from "../../price/factor.ts";
+import type { Item } from "../../work/item.ts";
+import { newId } from "../../work/new_id.ts";
+import { objectId } from "../../work/object_id.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import type { FileIndex, Files, NamedIndex } from "../files/files.ts";
+import { onDisk } from "../files/upload.ts";
+import { baseOf } from "../shapes/ids.ts";
+import { questionChars, type RequestItem, type TaskRequest } from "../shapes/requests.ts";
+
+const SMALL_ITEMS_MAX = 1_000;
+const SMALL_CHARS_MAX = 1024 * 1024;
+const ITEMS_MAX = 1_000_000;
+const SLAS_MAX = 64;
+const FILES_MAX = 64;
+/** Items without sla that a call waits for. */
+const IMMEDIATE_MAX = 1_000;
+const CHUNK_CHARS = 1024 * 1024;
+/** Every so many items their place is kept. */
+export const INDEX_STEP = 1_000;
+
+/** Part of a large request: a file of lines, and the window that they have. */
+export interface SpooledPart {
+  readonly slaMinutes: number | null;
+  /** The uploaded file; undefined for inline items. */
+  readonly fileId: string | undefined;
+  readonly items: number;
+  readonly lines: number;
+  readonly bytes: number;
+  readonly itemLines: readonly number[];
+  readonly itemOffsets: readonly number[];
+}
+
+/** Small ones stay in memory; the lines of large ones are on the disk. */
+export type SpooledRequest =
+  | { readonly kind: "small"; readonly items: readonly Item[]; readonly slaMinutes: number | null }
+  | {
+      readonly kind: "large";
+      readonly taskId: string;
+      readonly parts: readonly SpooledPart[];
+      readonly spans: readonly number[];
+    };
+
+/** Where lines are written, and files looked up. */
+export interface RequestSpoolHome {
+  readonly parts: Pick<EngineParts, "disk" | "modelFault">;
+  /** Where the lines of a part with that number are written. */
+  readonly pathOf: (taskId: string, part: number) => string;
+  /** Throws `not_found`. */
+  readonly indexOf: (fileId: string) => Promise<FileIndex>;
+  /** Throws `duplicate_key`. */
+  readonly assertKeysDiffer: Files["assertKeysDiffer"];
+}
+
+/** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; nothing is left on the disk then. */
+export async function spoolRequest(home: RequestSpoolHome, request: TaskRequest): Promise<SpooledRequest> {
+  request.signal?.throwIfAborted();
+  const small = smallOf(request);
+  if (small !== undefined) return small;
+  const spool = new RequestSpool(home, request);
+  try {
+    for await (const item of request.items) {
+      request.signal?.throwIfAborted();
+      await spool.add(item);
+    }
+    return await spool.end(request.signal);
+  } catch (error) {
+    await spool.remove();
+    throw error;
+  }
+}
+
+/** Hot: of items that are all there nothing is awaited. Undefined for all that the spool must look at. */
+function smallOf({
+  items,
+  maxCostUsd,
+}: TaskRequest): (SpooledRequest & { readonly kind: "small" }) | undefined {
+  if (!Array.isArray(items) || maxCostUsd !== undefined) return undefined;
+  const requests = items as readonly RequestItem[]; // the other kind is a stream
+  const [first] = requests;
+  if (first === undefined || requests.length > SMALL_ITEMS_MAX) return undefined;
+  const small: Item[] = [];
+  const slaMinutes = slaOf(first, 0);
+  let chars = 0;
+  for (const [index, item] of requests.entries()) {
+    if ("file_id" in item || slaOf(item, index) !== slaMinutes) return undefined;
+    chars += questionChars(item);
+    small.push(item);
+  }
+  return chars > SMALL_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
+}
+
+/** One file of lines that is being written. */
+class LineWriter {
+  readonly slaMinutes: number | null;
+  readonly part: number;
+  readonly #file: DiskFile;
+  #text = "";
+  #bytes = 0;
+  items = 0;
+  readonly itemLines: number[] = [];
+  readonly itemOffsets: number[] = [];
+
+  constructor(slaMinutes: number | null, part: number, file: DiskFile) {
+    this.slaMinutes = slaMinutes;
+    this.part = part;
+    this.#file = file;
+  }
+
+  async add(line: string): Promise<void> {
+    if (this.items % INDEX_STEP === 0) {
+      await this.#flush(); // so that the place is known in bytes
+      this.itemLines.push(this.items + 1);
+      this.itemOffsets.push(this.#bytes);
+    }
+    this.#text += `${line}\n`;
+    this.items += 1;
+    if (this.#text.length >= CHUNK_CHARS) await this.#flush();
+  }
+
+  async end(): Promise<SpooledPart> {
+    await this.#flush();
+    await onDisk(this.#file.sync());
+    await onDisk(this.#file.close());
+    const { slaMinutes, items, itemLines, itemOffsets } = this;
+    return { slaMinutes, fileId: undefined, items, lines: items, bytes: this.#bytes, itemLines, itemOffsets };
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
+  async #flush(): Promise<void> {
+    const bytes = Buffer.from(this.#text);
+    this.#text = "";
+    await onDisk(this.#file.write(bytes, this.#bytes));
+    this.#bytes += bytes.byteLength;
+  }
+}
+
+class RequestSpool {
+  readonly #home: RequestSpoolHome;
+  readonly #taskId: string;
+  #small: Item[] | undefined = [];
+  #smallSla: number | null | undefined;
+  #chars = 0;
+  #count = 0;
+  #immediate = 0;
+  readonly #writers = new Map<number | null, LineWriter>();
+  readonly #files = new Map<number, SpooledPart>();
+  readonly #indexes: NamedIndex[] = [];
+  #partCount = 0;
+  readonly #spans: number[] = [];
+  #servedModel: string | undefined;
+
+  constructor(home: RequestSpoolHome, request: TaskRequest) {
+    this.#home = home;
+    this.#taskId = request.id ?? newId();
+    if (request.maxCostUsd !== undefined) this.#small = undefined; // a cap needs a run of its own
+  }
+
+  async add(item: RequestItem): Promise<void> {
+    const index = this.#count;
+    this.#count += 1;
+    if (this.#count > ITEMS_MAX) throw new PerigeeError("too_many", `a task has at most ${ITEMS_MAX} items`);
+    const slaMinutes = slaOf(item, index);
+    if ("file_id" in item) return this.#addFile(item.file_id, slaMinutes);
+    if (slaMinutes === null) this.#countImmediate(1);
+    this.#chars += questionChars(item);
+    const small = this.#small;
+    if (small === undefined) return this.#write(item, slaMinutes, index);
+    const isSmall =
+      small.length < SMALL_ITEMS_MAX &&
+      this.#chars <= SMALL_CHARS_MAX &&
+      (this.#smallSla === undefined || this.#smallSla === slaMinutes);
+    if (!isSmall) {
+      await this.#spill();
+      return this.#write(item, slaMinutes, index);
+    }
+    this.#smallSla = slaMinutes;
+    small.push(item);
+  }
+
+  async end(signal: AbortSignal | undefined): Promise<SpooledRequest> {
+    if (this.#count === 0)
+      throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "" } });
+    if (this.#small !== undefined)
+      return { kind: "small", items: this.#small, slaMinutes: this.#smallSla ?? null };
+    if (this.#indexes.length > 1) await this.#home.assertKeysDiffer(this.#indexes, signal);
+    const parts = new Map(this.#files);
+    for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
+    const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
+    return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans };
+  }
+
+  /** After a failure. */
+  async remove(): Promise<void> {
+    for (const writer of this.#writers.values()) {
+      await writer.close().catch(() => undefined); // of one that has ended it is closed already
+      await this.#home.parts.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
+    }
+  }
+
+  async #addFile(fileId: string, slaMinutes: number | null): Promise<void> {
+    await this.#spill();
+    const index = await this.#home.indexOf(fileId);
+    if (slaMinutes === null) this.#countImmediate(index.items);
+    if (this.#files.size >= FILES_MAX)
+      throw new PerigeeError("too_many", `a task has at most ${FILES_MAX} files`);
+    this.#indexes.push({ fileId, index });
+    const { items, lineCount, bytes, lines, offsets } = index;
+    this.#files.set(this.#partCount, {
+      slaMinutes,
+      fileId,
+      items,
+      lines: lineCount,
+      bytes,
+      itemLines: lines,
+      itemOffsets: offsets,
+    });
+    this.#span(this.#partCount, items);
+    this.#partCount += 1;
+  }
+
+  /** What was kept in memory goes to files from here on. */
+  async #spill(): Promise<void> {
+    const small = this.#small ?? [];
+    this.#small = undefined;
+    for (const [index, item] of small.entries()) await this.#write(item, this.#smallSla ?? null, index);
+  }
+
+  async #write(item: Item, slaMinutes: number | null, index: number): Promise<void> {
+    this.#assertServed(item.model, index);
+    let writer = this.#writers.get(slaMinutes);
+    if (writer === undefined) {
+      if (this.#writers.size === SLAS_MAX)
+        throw new PerigeeError("too_many", `a task has at most ${SLAS_MAX} different slas`);
+      const part = this.#partCount;
+      const file = await onDisk(this.#home.parts.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
+      writer = new LineWriter(slaMinutes, part, file);
+      this.#writers.set(slaMinutes, writer);
+      this.#partCount += 1;
+    }
+    const key = objectId(this.#taskId, baseOf(writer.part) + writer.items + 1);
+    await writer.add(itemLine({ ...item, key }));
+    this.#span(writer.part, 1);
+  }
+
+  /** As the intake refuses items of a small request; most name the model of the one before. */
+  #assertServed(model: string, index: number): void {
+    if (model === this.#servedModel) return;
+    const fault = this.#home.parts.modelFault(model);
+    if (fault !== undefined)
+      throw new PerigeeError("usage", `item ${index}: ${fault}`, { details: { param: `${index}.model` } });
+    this.#servedModel = model;
+  }
+
+  #span(part: number, items: number): void {
+    const last = this.#spans.length - 2;
+    if (last >= 0 && this.#spans[last] === part) this.#spans[last + 1] = (this.#spans[last + 1] ?? 0) + items;
+    else this.#spans.push(part, items);
+  }
+
+  #countImmediate(items: number): void {
+    this.#immediate += items;
+    if (this.#immediate > IMMEDIATE_MAX)
+      throw new PerigeeError(
+        "too_many",
+        `a call waits for at most ${IMMEDIATE_MAX} items without sla: give them an sla in minutes, such as 60, and ask for the task until it is completed`,
+        { details: { param: "sla" } },
+      );
+  }
+}
+
+function slaOf(item: RequestItem, index: number): number | null {
+  try {
+    return parseSlaMinutes(item.sla, `item ${index}`) ?? null;
+  } catch (error) {
+    if (!(error instanceof PerigeeError)) throw error;
+    throw new PerigeeError(error.code, error.message, { details: { param: `${index}.sla` } });
+  }
+}
+
+/** The bytes that would count as the volume of a request, were it submitted; those of a small one count as none. */
+export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
+  if (smallOf({ items, hasOutputFile: false }) !== undefined) return 0;
+  const key = randomUUID();
+  return items.reduce((sum, item) => {
+    if ("file_id" in item) return sum + bytesOf(item.file_id);
+    return sum + Buffer.byteLength(itemLine({ ...item, key })) + 1;
+  }, 0);
+}
+
+/** The volume that the price factor of all parts counts. */
+export function volumeOf(parts: readonly SpooledPart[]): number {
+  return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));
+}

@@ -1,0 +1,354 @@
+/**
+ * The intake of small tasks: what comes while others are counted is counted and committed together.
+ *
+ *   offered -> counted (in a thread, with the bodies to send) -> admitted -> committed to the work log -> accepted, and on its way
+ *                 \-> refused: a model that nobody serves
+ *
+ * Hot: one item's post may take 60 us of this thread here (bench/jobs/service.ts).
+ */
+
+import { pickItems } from "../../engine/files/pick_items.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import type { NewPosted, PostBounds } from "../../engine/posted/posted_groups.ts";
+import type { PostedWork } from "../../engine/posted/posted_work.ts";
+import { type FailureCode, PerigeeError } from "../../errors.ts";
+import { itemLine } from "../../jsonl/items.ts";
+import { priceFactor } from "../../price/factor.ts";
+import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
+import type { Item } from "../../work/item.ts";
+import { newId } from "../../work/new_id.ts";
+import { objectId } from "../../work/object_id.ts";
+import type { Admission, Admitted, Work } from "../usage/admission.ts";
+import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
+
+/** Lines and bytes that are counted in one go. */
+const BATCH_LINES_MAX = 1_024;
+const BATCH_CHARS_MAX = 512 * 1024;
+
+/** Batches that are counted at once; what comes meanwhile makes the next, the larger the busier it is. */
+const COUNTING_MAX = 1;
+
+/** The field of an item that a line is rejected for. */
+const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
+  ["unknown_model", "model"],
+  ["provider_missing", "model"],
+  ["invalid_config", "generation_config"],
+  ["unsupported_request", "generation_config"],
+  ["invalid_contents", "input"],
+  ["tokenizer_failed", "input"],
+]);
+
+/** A small task before it is accepted: inline items of one sla. */
+export interface SmallTask {
+  readonly id?: string | undefined;
+  readonly project: string;
+  readonly items: readonly Item[];
+  readonly slaMinutes: number | null;
+  readonly hasOutputFile: boolean;
+  readonly note?: string | undefined;
+}
+
+interface Offer {
+  readonly id: string;
+  readonly task: SmallTask;
+  readonly lines: readonly string[];
+  readonly chars: number;
+  readonly resolve: (accepted: Accepted) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A task that was accepted, with the money and the room that it holds. */
+export interface Accepted {
+  readonly task: PostedRecord;
+  readonly admitted: Admitted;
+}
+
+/** What was counted of an offer. */
+interface Counted {
+  /** Its items in what was measured. */
+  readonly at: number[];
+  readonly measured: MeasuredBlock;
+  readonly inputTokens: number[];
+  readonly factors: number[];
+  readonly works: Map<string, { -readonly [name in keyof Work]: Work[name] }>;
+}
+
+interface Ready {
+  readonly offer: Offer;
+  readonly counted: Counted;
+  readonly admitted: Admitted;
+}
+
+/** What is measured together, and by which terms. */
+interface Batch {
+  readonly offers: readonly Offer[];
+  readonly terms: ReadonlyMap<string, PostBounds>;
+}
+
+export class Intake {
+  readonly #parts: EngineParts;
+  readonly #work: PostedWork;
+  readonly #admission: Admission;
+  #offers: Offer[] = [];
+  #counting = 0;
+  #isDue = false;
+
+  constructor(parts: EngineParts, work: PostedWork, admission: Admission) {
+    this.#parts = parts;
+    this.#work = work;
+    this.#admission = admission;
+  }
+
+  /**
+   * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` for an id that is taken, `disk_full`, and
+   * what admission throws.
+   */
+  offer(task: SmallTask): Promise<Accepted> {
+    return new Promise((resolve, reject) => {
+      const id = task.id ?? newId();
+      const lines = task.items.map((item, index) =>
+        itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`),
+      );
+      const chars = lines.reduce((sum, line) => sum + line.length, 0);
+      this.#offers.push({ id, task, lines, chars, resolve, reject });
+      this.#wake();
+    });
+  }
+
+  #wake(): void {
+    if (this.#isDue || this.#counting === COUNTING_MAX || this.#offers.length === 0) return;
+    this.#isDue = true;
+    this.#parts.clock.soon(() => {
+      this.#isDue = false;
+      void this.#accept(this.#take());
+      this.#wake();
+    });
+  }
+
+  /** As many as are counted in one go. */
+  #take(): Offer[] {
+    let lines = 0;
+    let chars = 0;
+    const end = this.#offers.findIndex((offer, index) => {
+      lines += offer.lines.length;
+      chars += offer.chars;
+      return index > 0 && (lines > BATCH_LINES_MAX || chars > BATCH_CHARS_MAX);
+    });
+    return this.#offers.splice(0, end < 0 ? this.#offers.length : end);
+  }
+
+  /** Never rejects: each offer is told. */
+  async #accept(offers: readonly Offer[]): Promise<void> {
+    const expected = this.#work.expect();
+    try {
+      this.#counting += 1;
+      const { counted, terms } = await this.#count(offers).finally(() => {
+        this.#counting -= 1;
+        this.#wake();
+      });
+      const admitted = await Promise.all(offers.map((offer, index) => this.#admit(offer, counted[index])));
+      const groups = new Map<string, Ready[]>();
+      for (const ready of admitted) {
+        if (ready === undefined) continue;
+        const { project, slaMinutes } = ready.offer.task;
+        const key = `${slaMinutes} ${project}`;
+        const group = groups.get(key);
+        if (group === undefined) groups.set(key, [ready]);
+        else group.push(ready);
+      }
+      const createdWallMs = this.#parts.clock.wallMs();
+      for (const ready of groups.values()) void this.#commit(ready, terms, createdWallMs); // one commit for all
+    } catch (error) {
+      for (const offer of offers) offer.reject(error);
+    } finally {
+      expected();
+    }
+  }
+
+  /** Offers whose projects are measured alike are measured together. */
+  async #count(
+    offers: readonly Offer[],
+  ): Promise<Pick<Batch, "terms"> & { readonly counted: readonly (Counted | PerigeeError)[] }> {
+    const terms = new Map<string, PostBounds>();
+    for (const { task } of offers)
+      if (!terms.has(task.project)) terms.set(task.project, await this.#work.groups.terms(task.project));
+    const isCapped = ({ task }: Offer): boolean => terms.get(task.project)?.options.cap !== undefined;
+    const each = [offers.filter((offer) => !isCapped(offer)), offers.filter(isCapped)];
+    const counted = new Map<Offer, Counted | PerigeeError>();
+    for (const alike of each) {
+      if (alike.length === 0) continue;
+      const found = await this.#measure({ offers: alike, terms });
+      for (const [index, offer] of alike.entries())
+        counted.set(offer, found[index] as Counted | PerigeeError);
+    }
+    return { terms, counted: offers.map((offer) => counted.get(offer) as Counted | PerigeeError) };
+  }
+
+  /** Undefined when it was refused, and its caller told. */
+  async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
+    try {
+      if (counted === undefined || counted instanceof PerigeeError) throw counted;
+      const { task, lines, chars } = offer;
+      const amount = { items: lines.length, bytes: chars };
+      const admitted = await this.#admission.admit(task.project, [...counted.works.values()], amount);
+      return { offer, counted, admitted };
+    } catch (error) {
+      offer.reject(error);
+      return undefined;
+    }
+  }
+
+  async #measure({ offers, terms }: Batch): Promise<readonly (Counted | PerigeeError)[]> {
+    let text = "";
+    let lineCount = 0;
+    for (const { lines } of offers) {
+      for (const line of lines) text += `${line}\n`;
+      lineCount += lines.length;
+    }
+    const bytes = new Uint8Array(Buffer.byteLength(text));
+    Buffer.from(bytes.buffer).write(text);
+    const block = { bytes, offset: 0, firstLine: 1, lineCount };
+    const options = terms.get(offers[0]?.task.project ?? "")?.options ?? { wantBodies: true };
+    const measured = await this.#parts.measurer.measure(block, options);
+    return countedOf(measured, offers, this.#parts);
+  }
+
+  /** Tasks of one project and one sla. Each offer is told. */
+  async #commit(
+    ready: readonly Ready[],
+    terms: ReadonlyMap<string, PostBounds>,
+    createdWallMs: number,
+  ): Promise<void> {
+    const [{ offer, counted }] = ready as readonly [Ready, ...Ready[]];
+    const { project, slaMinutes } = offer.task;
+    const records = ready.map((each) => recordFor(each, createdWallMs));
+    const tasks: NewPosted[] = ready.map(({ offer: { id, lines } }, index) => ({
+      id: rowIdOf(id),
+      items: lines.length,
+      body: bodyOf(records[index] as PostedRecord),
+      request: Buffer.from(lines.length === 1 ? (lines[0] ?? "") : lines.join("\n")),
+    }));
+    try {
+      const numbers = await this.#work.accept({
+        project,
+        createdWallMs,
+        deadlineWallMs: slaMinutes === null ? undefined : createdWallMs + slaMinutes * 60_000,
+        tasks,
+        measured: itemsOf(counted.measured, ready),
+        factors: factorsOf(ready),
+        terms: terms.get(project) as PostBounds,
+      });
+      for (const [index, { offer: own, admitted }] of ready.entries()) {
+        const task = records[index] as { -readonly [part in keyof PostedRecord]: PostedRecord[part] };
+        task.number = numbers[index] as number;
+        own.resolve({ task, admitted });
+      }
+    } catch (error) {
+      for (const { offer: own, admitted } of ready) {
+        admitted.hold.release();
+        admitted.room.release();
+        own.reject(error);
+      }
+    }
+  }
+}
+
+/** Not numbered yet. */
+function recordFor({ offer, counted, admitted }: Ready, createdWallMs: number): PostedRecord {
+  const { id, task, lines } = offer;
+  const [factor = 1] = counted.factors;
+  const { estimatedUsd } = admitted;
+  const works: [string, number, number][] = [];
+  for (const { model, items, inputTokens } of counted.works.values()) works.push([model, items, inputTokens]);
+  return {
+    id,
+    totalItems: lines.length,
+    slaMinutes: task.slaMinutes,
+    hasOutputFile: task.hasOutputFile,
+    note: task.note,
+    inputTokens: counted.inputTokens,
+    works,
+    factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,
+    estimatedUsd: estimatedUsd > 0 ? estimatedUsd : undefined,
+    number: 0,
+    project: task.project,
+    createdWallMs,
+  };
+}
+
+function factorsOf(ready: readonly Ready[]): Map<string, number> {
+  const factors = new Map<string, number>();
+  for (const { counted } of ready)
+    for (const [index, item] of counted.at.entries())
+      factors.set(modelAt(counted.measured, item), counted.factors[index] ?? 1);
+  return factors;
+}
+
+/** What was measured of these, as lines of a text of their own, from 1. */
+function itemsOf(all: MeasuredBlock, ready: readonly Ready[]): MeasuredBlock {
+  const kept = ready.flatMap(({ counted }) => counted.at);
+  const isAll = kept.length === all.count && all.rejected.length === 0; // in their order, as they were batched
+  const measured = isAll ? all : pickItems(all, kept);
+  let offset = 0;
+  for (let item = 0; item < measured.count; item += 1) {
+    measured.lines[item] = item + 1;
+    measured.offsets[item] = offset;
+    offset += (measured.lengths[item] as number) + 1;
+  }
+  return { ...measured, rejected: [] };
+}
+
+function modelAt(measured: MeasuredBlock, item: number): string {
+  return measured.groups[measured.groupOf[item] as number]?.model ?? "";
+}
+
+/** Of each offer what was counted, or why it is refused. */
+function countedOf(
+  measured: MeasuredBlock,
+  batch: readonly Offer[],
+  { rateCard, sender }: Pick<EngineParts, "rateCard" | "sender">,
+): readonly (Counted | PerigeeError)[] {
+  const rejected = new Map(measured.rejected.map((one) => [one.line, one]));
+  const itemOf = new Map<number, number>();
+  for (let item = 0; item < measured.count; item += 1) itemOf.set(measured.lines[item] as number, item);
+  let line = 0;
+  return batch.map(({ lines, task }) => {
+    const counted: Counted = { at: [], measured, inputTokens: [], factors: [], works: new Map() };
+    let refusal: PerigeeError | undefined;
+    for (const index of lines.keys()) {
+      line += 1;
+      const item = itemOf.get(line);
+      if (item === undefined) {
+        refusal ??= refusalOf(index, rejected.get(line));
+        continue;
+      }
+      const model = modelAt(measured, item);
+      counted.at.push(item);
+      const inputTokens = measured.inputTokens[item] as number;
+      counted.inputTokens.push(inputTokens);
+      const { slaMinutes } = task;
+      const work = counted.works.get(model) ?? {
+        model,
+        slaMinutes,
+        items: 0,
+        inputTokens: 0,
+        outputTokens: 0,
+        volumeTokens: 0,
+      };
+      work.items += 1;
+      work.inputTokens += inputTokens;
+      work.outputTokens += sender.expectedOutputTokensOf(model, measured.maxOutputTokens[item] as number);
+      counted.works.set(model, work);
+      counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, rateCard));
+    }
+    return refusal ?? counted;
+  });
+}
+
+/** A rejection speaks of the line; the caller knows of items. */
+function refusalOf(index: number, rejected: RejectedLine | undefined): PerigeeError {
+  const about = rejected?.message.replace(/^line \d+: /, "") ?? "it cannot be read";
+  const field = rejected === undefined ? undefined : FIELD_AT_FAULT.get(rejected.code);
+  const param = field === undefined ? String(index) : `${index}.${field}`;
+  return new PerigeeError("usage", `item ${index}: ${about}`, { details: { param } });
+}

@@ -1,0 +1,156 @@
+/**
+ * The items of posted tasks as they are now: read from the rows of their answers, nothing is stored for each besides.
+ *
+ *   open -> submitted (queued, running, retrying)
+ *   ended with an answer -> its line, behind the 13 digits of the Unix time of its end
+ *   ended with the rest of its task -> cancelled or expired, with a line made here of what its attempts took
+ */
+
+import { endMessage } from "../../engine/items/run_stopped.ts";
+import { unsentEnding } from "../../engine/items/settle.ts";
+import type { PostedWork } from "../../engine/posted/posted_work.ts";
+import { madeOf } from "../../engine/posted/tried_items.ts";
+import { answeredObject } from "../../engine/submissions/answered_object.ts";
+import { parseOutputLine } from "../../jsonl/write.ts";
+import { type EndedStatus, type FieldsOf, recordOf } from "../../log/records.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import type { OutputLine } from "../../work/item.ts";
+import { lineLayout } from "../../work/line_layout.ts";
+import { objectId } from "../../work/object_id.ts";
+import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { PostedRecord } from "./posted_record.ts";
+
+const TIME_CHARS = 13;
+const PAGE_ITEMS = 256;
+const LINES = { taskId: "", layout: lineLayout({}), namesLines: false };
+
+/** An item that has ended. */
+export interface EndedPosted {
+  /** From 0. */
+  readonly item: number;
+  readonly status: EndedStatus;
+  /** Its output line, with its line end. */
+  readonly line: string;
+  readonly endedWallMs: number;
+  /** As the provider counted. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Whether it has an answer of its own. */
+  readonly isAnswered: boolean;
+}
+
+/** One for a store. */
+export class PostedItemReader {
+  readonly #log: WorkLog;
+  readonly #work: Pick<PostedWork, "homeOf">;
+
+  constructor(log: WorkLog, work: Pick<PostedWork, "homeOf">) {
+    this.#log = log;
+    this.#work = work;
+  }
+
+  /** Items from `from` up to and without `to` that have ended, in their order. */
+  async *ended(task: PostedRecord, from = 0, to: number = task.totalItems): AsyncGenerator<EndedPosted> {
+    let next = from;
+    while (next < to) {
+      const open = new Set<number>(); // before the answers are read: what ends meanwhile is open in this look
+      const end = Math.min(to, next + PAGE_ITEMS);
+      for (let item = next; item < end; item += 1) if (this.#log.isOpen(task.number, item)) open.add(item);
+      const tried = new Map([...this.#log.triedItems(task.number)].map(([item, { ended }]) => [item, ended]));
+      const answers = new Map<number, EndedPosted>();
+      for (let at = next; at < end; ) {
+        const page = await this.#log.rows.loggedAnswers(task.number, at, end - at);
+        for (const { item, record, text } of page)
+          if (item >= end) break;
+          else if (text === undefined || text.byteLength === 0)
+            tried.set(item, recordOf("attemptEnded", record));
+          else answers.set(item, answered(item, record, text));
+        const last = page.at(-1)?.item ?? end;
+        at = last + 1;
+      }
+      for (let item = next; item < end; item += 1) {
+        const answer = answers.get(item);
+        if (answer !== undefined) yield answer;
+        else if (!open.has(item)) yield this.#restItem(task, item, tried.get(item));
+      }
+      next = end;
+    }
+  }
+
+  /** Objects from `from` up to and without `to`. */
+  async objects(task: PostedRecord, from: number, to: number): Promise<TaskObject[]> {
+    const objects: TaskObject[] = [];
+    let isAnyEnded = false;
+    for (let item = from; item < to; item += 1) {
+      objects.push(this.#submitted(task, item));
+      if (!this.#log.isOpen(task.number, item)) isAnyEnded = true;
+    }
+    if (!isAnyEnded) return objects; // as each post is answered
+    for await (const ended of this.ended(task, from, to)) objects[ended.item - from] = objectOf(task, ended);
+    return objects;
+  }
+
+  #submitted(task: PostedRecord, item: number): TaskObject {
+    const { inputTokens, priceFactor } = countedOf(task, item);
+    return {
+      object_id: objectId(task.id, item + 1),
+      status: "submitted",
+      phase: this.#phaseOf(task.number, item),
+      usage: { input_tokens: inputTokens, price_factor: priceFactor },
+      error: null,
+    };
+  }
+
+  #phaseOf(task: number, item: number): ObjectPhase {
+    const tried = this.#log.triedItems(task).get(item);
+    if (tried?.ended !== undefined) return "retrying";
+    const home = this.#work.homeOf(task);
+    return home?.owner.items.claimed.has(home.task.firstLine + item) === true ? "running" : "queued";
+  }
+
+  /** It ended with the rest of its task, without a further request; `taken`: by those before. */
+  #restItem(task: PostedRecord, item: number, taken: FieldsOf<"attemptEnded"> | undefined): EndedPosted {
+    const status = restStatusOf(task, item);
+    const made = taken === undefined ? undefined : madeOf({ ended: taken, intents: [] });
+    const price = this.#log.text(taken?.price ?? 0) ?? null;
+    const { record, text: line } = unsentEnding({ ...LINES, prices: { sourceOf: () => price } }, made, {
+      line: item + 1,
+      keyJson: JSON.stringify(objectId(task.id, item + 1)),
+      end: { status, code: status, message: endMessage(status) },
+    });
+    const { inputTokens, outputTokens } = record;
+    return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false };
+  }
+}
+
+/** The object of an item that has ended. */
+function objectOf(task: PostedRecord, ended: EndedPosted): TaskObject {
+  const head = { objectId: objectId(task.id, ended.item + 1), ...countedOf(task, ended.item) };
+  return answeredObject(head, ended, lineOf(ended));
+}
+
+export function lineOf({ line }: EndedPosted): OutputLine {
+  return parseOutputLine(line);
+}
+
+function countedOf(
+  { inputTokens, factors }: PostedRecord,
+  item: number,
+): { readonly inputTokens: number; readonly priceFactor: number } {
+  const priceFactor = typeof factors === "number" ? factors : (factors[item] ?? 1);
+  return { inputTokens: inputTokens[item] ?? 0, priceFactor };
+}
+
+function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8Array()): EndedPosted {
+  const { status, inputTokens, outputTokens } = recordOf("outcome", record);
+  const all = Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString();
+  const endedWallMs = Number(all.slice(0, TIME_CHARS));
+  const line = all.slice(TIME_CHARS);
+  return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true };
+}
+
+function restStatusOf({ isCancelled, rest }: PostedRecord, item: number): "cancelled" | "expired" {
+  if (rest?.cancelled.includes(item) === true) return "cancelled";
+  if (rest?.expired.includes(item) === true) return "expired";
+  return isCancelled === true ? "cancelled" : "expired";
+}

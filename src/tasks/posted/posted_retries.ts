@@ -1,0 +1,122 @@
+/**
+ * Items of posted tasks that ended in an error, run again: admitted as new work, and opened again in the work log in one commit.
+ *
+ * The window of an item counts from its retry, the price factor stays.
+ */
+import type { EngineParts } from "../../engine/parts.ts";
+import type { PostedWork } from "../../engine/posted/posted_work.ts";
+import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import { PerigeeError } from "../../errors.ts";
+import type { EndedItem, WorkLog } from "../../log/work_log.ts";
+import { isWanted } from "../shapes/wanted_errors.ts";
+import type { Admission, Admitted, Work } from "../usage/admission.ts";
+import { lineOf, type PostedItemReader } from "./posted_items.ts";
+import { bodyOf, deadlineWallMsOf, type PostedRecord } from "./posted_record.ts";
+
+const RETRIES_MAX = 64;
+const LINE_END = 0x0a;
+const NO_WORK = { items: 0, inputTokens: 0, outputTokens: 0 };
+
+export interface PostedRetriesOptions {
+  readonly parts: EngineParts;
+  readonly log: WorkLog;
+  readonly work: PostedWork;
+  readonly admission: Admission;
+  readonly reader: PostedItemReader;
+}
+
+/** A task whose items are open again. */
+export interface RetriedPosted {
+  readonly task: PostedRecord;
+  readonly items: number;
+  /** What it holds; undefined when nothing has changed. */
+  readonly admitted: Admitted | undefined;
+}
+
+/** One for a store; of one task at a time. */
+export class PostedRetries {
+  readonly #options: PostedRetriesOptions;
+
+  constructor(options: PostedRetriesOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when it is durable. Throws `too_many` after 64 retries, and what admission throws. */
+  async retry(task: PostedRecord, retry: RetryFailed): Promise<RetriedPosted> {
+    const { parts, log, work, admission, reader } = this.#options;
+    const items: EndedItem[] = [];
+    const rest = { cancelled: [] as number[], expired: [] as number[] };
+    for await (const ended of reader.ended(task)) {
+      const { item, status, isAnswered } = ended;
+      const { error } = lineOf(ended);
+      if (status === "completed" || error === undefined) continue;
+      if (isWanted(error, retry, parts.isAtMostOnce)) items.push({ item, status });
+      else if (!isAnswered) rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
+    }
+    if (items.length === 0) return { task, items: 0, admitted: undefined };
+    const { retries = 0, project, number } = task;
+    if (retries >= RETRIES_MAX)
+      throw new PerigeeError("too_many", `a task has at most ${RETRIES_MAX} retries: submit the items anew`);
+    const works = await this.#worksOf(task, items);
+    const admitted = await admission.admit(project, works, { items: items.length, bytes: 0 });
+    try {
+      const { isCancelled: _was, cancelledWallMs: _since, ...left } = task;
+      const sums = await log.sumsOf(number);
+      const next: PostedRecord = {
+        ...left,
+        retries: retries + 1,
+        sinceWallMs: parts.clock.wallMs(),
+        rest,
+        ...(sums === undefined ? {} : { noted: notedOf(sums, items.length) }),
+      };
+      const deadlineWallMs = deadlineWallMsOf(next);
+      await work.reopen(number, project, { items, deadlineWallMs, body: bodyOf(next) });
+      return { task: next, items: items.length, admitted };
+    } catch (error) {
+      admitted.hold.release();
+      admitted.room.release();
+      throw error;
+    }
+  }
+
+  /** Counted again: the row has no limits of items. */
+  async #worksOf(
+    { number, slaMinutes, totalItems }: PostedRecord,
+    items: readonly EndedItem[],
+  ): Promise<Work[]> {
+    const { log, parts } = this.#options;
+    const { request = new Uint8Array() } = (await log.rows.loggedTask(number)) ?? {};
+    const bytes = new Uint8Array(request.byteLength + 1).fill(LINE_END);
+    bytes.set(request);
+    const block = { bytes, offset: 0, firstLine: 1, lineCount: totalItems };
+    const measured = await parts.measurer.measure(block, { wantBodies: false });
+    const lines = new Set(items.map(({ item }) => item + 1));
+    const works = new Map<string, Pick<Work, "items" | "inputTokens" | "outputTokens">>();
+    for (let item = 0; item < measured.count; item += 1) {
+      if (!lines.has(measured.lines[item] as number)) continue;
+      const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+      const { items, inputTokens, outputTokens } = works.get(model) ?? NO_WORK;
+      const limit = measured.maxOutputTokens[item] as number;
+      works.set(model, {
+        items: items + 1,
+        inputTokens: inputTokens + (measured.inputTokens[item] as number),
+        outputTokens: outputTokens + parts.sender.expectedOutputTokensOf(model, limit),
+      });
+    }
+    return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens: 0, ...work }));
+  }
+}
+
+type Noted = NonNullable<PostedRecord["noted"]>;
+
+/** What was noted before, without the items that run again: these are noted again with their new end. */
+function notedOf(
+  sums: Omit<Noted, "items"> & {
+    readonly [status in "completed" | "failed" | "expired" | "cancelled"]: number;
+  },
+  again: number,
+): Noted {
+  const { inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = sums;
+  const items = sums.completed + sums.failed + sums.expired + sums.cancelled - again;
+  return { items, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd };
+}

@@ -1,0 +1,361 @@
+/**
+ * The posted tasks of projects: found, shown, cancelled, retried and removed in the work log.
+ *
+ *   accepted -> open -> final -> told to listeners -> its usage noted
+ *   final -> open again (retry) | removed with all its texts
+ *
+ * A process that ends between the end of a task and its note leaves no mark: the next one tells and notes what the log says of ended
+ * tasks that are not in the stored sums (`usage_mark.ts`).
+ */
+
+import type { EngineParts } from "../../engine/parts.ts";
+import type { PostedWork } from "../../engine/posted/posted_work.ts";
+import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
+import type { EndedStatus } from "../../log/records.ts";
+import { WORK_KINDS } from "../../log/work_kinds.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import { completeMoney, roundedMoney } from "../../price/money.ts";
+import type { TaskObject } from "../../work/task.ts";
+import type { Page, TaskView } from "../shapes/task_view.ts";
+import type { TaskEvent } from "../shapes/tasks.ts";
+import type { Admission, Admitted } from "../usage/admission.ts";
+import type { TaskBacklog } from "../usage/backlog.ts";
+import { NO_PROJECT_USAGE, type ProjectUsage } from "../usage/project_usage.ts";
+import type { Spending } from "../usage/spending.ts";
+import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
+import type { Accepted } from "./intake.ts";
+import { PostedItemReader } from "./posted_items.ts";
+import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "./posted_record.ts";
+import { PostedRetries } from "./posted_retries.ts";
+import { PostedViews } from "./posted_views.ts";
+
+const LIST_PAGE = 200;
+const SWEEP_PAGE = 100;
+const SWEEP_PACE_MS = 1_000;
+/** Until what could not be told or noted is tried again. */
+const AGAIN_MS = 60_000;
+
+/** What an open task holds in this process. */
+interface OpenPosted {
+  readonly admitted: Admitted | undefined;
+  /** Of one that was accepted in this process and not retried: all that it used is summed up here. */
+  readonly fresh?: FreshPosted;
+}
+
+/** A task that is final, and what it used since it was noted last. */
+interface EndedPosted {
+  readonly task: PostedRecord;
+  readonly usage: ProjectUsage;
+}
+
+export interface PostedTasksOptions {
+  readonly parts: EngineParts;
+  readonly log: WorkLog;
+  readonly work: PostedWork;
+  readonly admission: Admission;
+  readonly spending: Spending;
+  /** Undefined when nobody needs to be waited for. */
+  readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
+  readonly onFault: (error: unknown) => void;
+}
+
+/** One for a store. */
+export class PostedTasks {
+  readonly reader: PostedItemReader;
+  readonly views: PostedViews;
+  readonly #options: PostedTasksOptions;
+  readonly #retries: PostedRetries;
+  readonly #open = new Map<number, OpenPosted>();
+  /** Ends that are being told and noted. */
+  readonly #ending = new Set<Promise<void>>();
+  #isClosed = false;
+
+  constructor(options: PostedTasksOptions) {
+    const { parts, log, work, admission } = options;
+    this.#options = options;
+    this.reader = new PostedItemReader(log, work);
+    this.views = new PostedViews(parts, log, work, this.reader);
+    this.#retries = new PostedRetries({ parts, log, work, admission, reader: this.reader });
+  }
+
+  /** Tasks that were accepted in this process, and hold money and room until they are final. */
+  accepted({ task, admitted }: Accepted): void {
+    const { number } = task;
+    if (!this.#options.log.has(number)) {
+      admitted.room.release(); // it is final already
+      admitted.hold.release();
+      return;
+    }
+    this.#open.set(number, { admitted, fresh: new FreshPosted(task) });
+  }
+
+  /**
+   * Holds room for what an earlier process has left open, and money in projects with a cap. Resolves with the tasks that it had not
+   * come to tell and note any more, for `tellEnded`.
+   */
+  async open(backlog: TaskBacklog): Promise<readonly number[]> {
+    const { log, admission, spending } = this.#options;
+    const ended = await spending.follow(log);
+    const capped = new Set<number>();
+    for (const { number, kind, left, project: name } of log.openTasks()) {
+      if (kind !== WORK_KINDS.posted) continue;
+      const project = log.text(name) ?? "";
+      if (spending.isCapped(project)) capped.add(name);
+      const room = backlog.share(project);
+      room.grow({ items: left, bytes: 0 });
+      this.#open.set(number, { admitted: { estimatedUsd: 0, hold: admission.again(project, 0), room } });
+    }
+    for (const project of capped)
+      for (let after = 0; ; ) {
+        const rows = await log.rows.loggedTasks({
+          project,
+          kind: WORK_KINDS.posted,
+          after,
+          limit: LIST_PAGE,
+        });
+        for (const row of rows) {
+          const open = this.#open.get(row.number);
+          const { estimatedUsd = 0 } = rowToPosted(log, row);
+          if (open?.admitted === undefined || estimatedUsd === 0) continue;
+          const hold = admission.again(log.text(project) ?? "", estimatedUsd);
+          this.#open.set(row.number, { admitted: { ...open.admitted, hold } });
+        }
+        after = rows.at(-1)?.number ?? after;
+        if (rows.length < LIST_PAGE) break;
+      }
+    return ended;
+  }
+
+  /** Some at a time. */
+  async tellEnded(ended: readonly number[]): Promise<void> {
+    for (let start = 0; start < ended.length && !this.#isClosed; start += LIST_PAGE) {
+      for (const number of ended.slice(start, start + LIST_PAGE)) this.#final(number, undefined);
+      await Promise.all(this.#ending);
+    }
+  }
+
+  /** Open tasks, and their items that are not final. */
+  openCounts(): { readonly tasks: number; readonly objects: number } {
+    let [tasks, objects] = [0, 0];
+    for (const { left, kind } of this.#options.log.openTasks()) {
+      if (kind !== WORK_KINDS.posted) continue;
+      tasks += 1;
+      objects += left;
+    }
+    return { tasks, objects };
+  }
+
+  /** By its id or that of an object; undefined when there is none. */
+  async find(project: string | undefined, id: string): Promise<PostedRecord | undefined> {
+    const row = await this.#options.log.rows.loggedTask(rowIdOf(id));
+    if (row === undefined) return undefined;
+    const task = rowToPosted(this.#options.log, row);
+    return project === undefined || task.project === project ? task : undefined;
+  }
+
+  /** Newest first, behind the task with this id. */
+  async newest(project: string, after: string | undefined, limit: number): Promise<readonly PostedRecord[]> {
+    const { log } = this.#options;
+    const query = { project: log.number(project), kind: WORK_KINDS.posted, isNewestFirst: true };
+    const before = after === undefined ? undefined : await log.rows.loggedTask(rowIdOf(after));
+    const found: PostedRecord[] = [];
+    for (let number = before?.number; found.length < limit; ) {
+      const rows = await log.rows.loggedTasks({ ...query, after: number, limit: LIST_PAGE });
+      for (const row of rows)
+        if (after === undefined || row.id < rowIdOf(after)) found.push(rowToPosted(log, row));
+      number = rows.at(-1)?.number;
+      if (rows.length < LIST_PAGE) break;
+    }
+    return found.slice(0, limit);
+  }
+
+  async objects(task: PostedRecord, from: number, limit: number): Promise<Page<TaskObject>> {
+    const to = Math.min(task.totalItems, from + limit);
+    const items = await this.reader.objects(task, from, to);
+    return {
+      items: items.map((object, index) => this.#withHold(task, from + index, object)),
+      hasMore: to < task.totalItems,
+    };
+  }
+
+  async cancel(task: PostedRecord): Promise<PostedRecord> {
+    const { log, work, parts } = this.#options;
+    if (task.isCancelled === true || !log.has(task.number)) return task;
+    const cancelled: PostedRecord = { ...task, isCancelled: true, cancelledWallMs: parts.clock.wallMs() };
+    await work.cancel(task.number, bodyOf(cancelled));
+    return cancelled;
+  }
+
+  /** The task with its items open again, and how many; durable. */
+  async retry(
+    task: PostedRecord,
+    retry: RetryFailed,
+  ): Promise<{ readonly task: PostedRecord; readonly items: number }> {
+    await this.#noted();
+    const retried = await this.#retries.retry(task, retry);
+    if (retried.items > 0) this.views.forget(task.number);
+    if (retried.items > 0) this.#open.set(task.number, { admitted: retried.admitted });
+    return retried;
+  }
+
+  async remove({ number, id }: PostedRecord): Promise<void> {
+    const { log, parts } = this.#options;
+    if (log.has(number))
+      throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
+    await this.#noted();
+    await parts.room.answerFor(() => log.erase({ all: [number] }));
+  }
+
+  /** Removes those that ended before a time (Unix), the oldest first, some at a time; calls back for each. */
+  async sweep(
+    oldestWallMs: number,
+    removed: (project: string, id: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { log, parts } = this.#options;
+    for (let after = 0; ; ) {
+      const rows = await log.rows.loggedTasks({ kind: WORK_KINDS.posted, after, limit: SWEEP_PAGE });
+      const old: PostedRecord[] = [];
+      for (const row of rows) {
+        if (row.createdWallMs > oldestWallMs || log.has(row.number)) continue;
+        const task = rowToPosted(log, row);
+        const { finishedWallMs = Number.POSITIVE_INFINITY } = await this.views.view(task);
+        if (finishedWallMs <= oldestWallMs) old.push(task);
+      }
+      if (old.length > 0) await this.#noted();
+      if (old.length > 0) await log.erase({ all: old.map(({ number }) => number) });
+      for (const { project, id } of old) removed(project, id);
+      after = rows.at(-1)?.number ?? after;
+      if (rows.length < SWEEP_PAGE || (rows.at(-1)?.createdWallMs ?? 0) > oldestWallMs) return;
+      await parts.clock.sleep(SWEEP_PACE_MS, { signal });
+    }
+  }
+
+  /** For the work: a task is final. */
+  final(number: number): void {
+    const open = this.#open.get(number);
+    this.#open.delete(number);
+    if (open?.fresh?.isWhole === true) this.views.remember(open.fresh); // whoever waits for the end asks for it at once
+    this.#final(number, open);
+  }
+
+  #final(number: number, open: OpenPosted | undefined): void {
+    if (this.#isClosed) return;
+    open?.admitted?.room.release();
+    const fresh = open?.fresh?.isWhole === true ? freshEnd(open.fresh) : undefined;
+    const told = fresh === undefined ? undefined : this.#tell(fresh.task);
+    if (fresh !== undefined && told === undefined) {
+      this.#note(number, fresh, open);
+      return;
+    }
+    const ending = this.#end(number, open, { fresh, told }).catch((error: unknown) =>
+      this.#again(number, open, error),
+    );
+    this.#ending.add(ending);
+    void ending.finally(() => this.#ending.delete(ending));
+  }
+
+  /** What could not be told or noted is tried again a minute later. */
+  #again(number: number, open: OpenPosted | undefined, error: unknown): void {
+    if (this.#isClosed || hasCode(error, "closed")) return;
+    const { onFault, parts } = this.#options;
+    onFault(error);
+    parts.clock.timer(AGAIN_MS, () => this.#final(number, open), { keepsAlive: false });
+  }
+
+  /** For the work: an item of a task is final. */
+  itemEnded(
+    number: number,
+    record: UsedByItem & { readonly status: EndedStatus },
+    endedWallMs: number,
+  ): void {
+    const open = this.#open.get(number);
+    if (open === undefined) return;
+    open.admitted?.room.settle(1);
+    open.fresh?.ended(record.status, record, endedWallMs);
+  }
+
+  /** Resolves when what has ended is noted. */
+  async close(): Promise<void> {
+    await Promise.all(this.#ending);
+    this.#isClosed = true;
+    await this.#options.spending.flush().catch(() => undefined); // by the next process, then
+  }
+
+  /** Resolves when what has ended is noted, durably: what is opened again or removed cannot be noted any more. */
+  async #noted(): Promise<void> {
+    const { parts, spending } = this.#options;
+    await Promise.all(this.#ending);
+    await parts.room.answerFor(() => spending.flush());
+  }
+
+  /** Of a task that was just accepted. */
+  firstView(task: PostedRecord): Promise<TaskView> {
+    return this.#options.log.has(task.number) ? this.views.firstView(task) : this.views.view(task);
+  }
+
+  view(task: PostedRecord): Promise<TaskView> {
+    return this.views.view(task);
+  }
+
+  #withHold(task: PostedRecord, item: number, object: TaskObject): TaskObject {
+    if (object.status !== "submitted") return object;
+    const held = this.views.heldBy(task, item);
+    return held === undefined ? object : { ...object, held };
+  }
+
+  async #end(
+    number: number,
+    open: OpenPosted | undefined,
+    { fresh, told }: { readonly fresh: EndedPosted | undefined; readonly told: Promise<unknown> | undefined },
+  ): Promise<void> {
+    const ended = fresh ?? (await this.#read(number));
+    if (ended !== undefined) await (told ?? this.#tell(ended.task));
+    this.#note(number, ended, open);
+  }
+
+  #tell({ project, id }: PostedRecord): Promise<unknown> | undefined {
+    return this.#options.onFinished({ kind: "completed", project, taskId: id });
+  }
+
+  #note(number: number, ended: EndedPosted | undefined, open: OpenPosted | undefined): void {
+    const { spending, parts } = this.#options;
+    const used =
+      ended === undefined
+        ? undefined
+        : { project: ended.task.project, wallMs: parts.clock.wallMs(), usage: ended.usage };
+    spending.noteTask(number, used);
+    open?.admitted?.hold.release();
+  }
+
+  /** What a task used since what was noted of it before; undefined when it was removed. */
+  async #read(number: number): Promise<EndedPosted | undefined> {
+    const { log } = this.#options;
+    const row = await log.rows.loggedTask(number);
+    const sums = await log.sumsOf(number);
+    if (row === undefined || sums === undefined) return undefined;
+    const task = rowToPosted(log, row);
+    const { items, ...noted } = { ...NO_PROJECT_USAGE, ...task.noted };
+    const { completed, failed, expired, cancelled } = sums;
+    const usage = {
+      items: completed + failed + expired + cancelled - items,
+      inputTokens: sums.inputTokens - noted.inputTokens,
+      outputTokens: sums.outputTokens - noted.outputTokens,
+      ...roundedMoney(
+        completeMoney({
+          listUsd: sums.listUsd - noted.listUsd,
+          usd: sums.usd - noted.usd,
+          billedUsd: sums.billedUsd - noted.billedUsd,
+          ambiguousUsd: sums.ambiguousUsd - noted.ambiguousUsd,
+        }),
+      ),
+    };
+    return { task, usage };
+  }
+}
+
+function freshEnd({ task, usage }: FreshPosted): EndedPosted {
+  const { items, inputTokens, outputTokens } = usage;
+  return { task, usage: { items, inputTokens, outputTokens, ...roundedMoney(usage) } };
+}

@@ -1,0 +1,276 @@
+/**
+ * Views of posted tasks, from the sums of the work log.
+ */
+import { randomUUID } from "node:crypto";
+import type { Hold } from "../../engine/items/holds.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
+import { RECENT_MS } from "../../engine/posted/recent_items.ts";
+import type { TaskSums } from "../../log/open_work.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import { roundedUsd } from "../../price/cost.ts";
+import { NO_MONEY } from "../../price/money.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { ObjectHold } from "../../work/task.ts";
+import { concerns, objectHold } from "../shapes/object_holds.ts";
+import type { TaskView } from "../shapes/task_view.ts";
+import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
+import type { FreshPosted } from "./fresh_posted.ts";
+import type { PostedItemReader } from "./posted_items.ts";
+import { deadlineWallMsOf, type PostedRecord } from "./posted_record.ts";
+
+/** Views kept at most. */
+const KEPT_MAX = 1_024;
+const ESTIMATE_KEPT_MS = 1_000;
+/** What is said of work that its lane would never get done. */
+const LEFT_MS_MAX = 366 * 86_400_000;
+
+type ShownSums = Pick<
+  TaskSums,
+  | ("completed" | "failed" | "expired" | "cancelled" | "inputTokens" | "outputTokens")
+  | ("listUsd" | "usd" | "billedUsd" | "ambiguousUsd")
+>;
+
+interface Kept {
+  readonly state: string;
+  readonly view: TaskView;
+  /** Monotonic time from which its estimates are looked at anew. */
+  readonly staleMs: number;
+}
+
+/** One for a store. */
+export class PostedViews {
+  readonly #parts: EngineParts;
+  readonly #log: WorkLog;
+  readonly #work: PostedWork;
+  readonly #reader: PostedItemReader;
+  /** Steps are counted anew in every process. */
+  readonly #process: string = randomUUID().slice(0, 8);
+  readonly #kept = new Map<string, Kept>();
+  /** By number, the oldest first. */
+  readonly #justEnded = new Map<number, FreshPosted>();
+
+  constructor(parts: EngineParts, log: WorkLog, work: PostedWork, reader: PostedItemReader) {
+    this.#parts = parts;
+    this.#log = log;
+    this.#work = work;
+    this.#reader = reader;
+  }
+
+  /**
+   * As `view`, of a task that was just accepted. Not kept: a thousand a second are not asked for before others have taken their
+   * places.
+   */
+  firstView(task: PostedRecord): Promise<TaskView> {
+    const home = this.#work.homeOf(task.number);
+    const state = this.#stateOf(task, home);
+    return this.#viewOf(task, undefined, { state, home, before: undefined });
+  }
+
+  /** Another whenever the view may be another, or is final. */
+  async view(task: PostedRecord): Promise<TaskView> {
+    const home = this.#work.homeOf(task.number);
+    const isOpen = this.#log.has(task.number);
+    const state = isOpen ? this.#stateOf(task, home) : finalVersion(task.id, task.retries ?? 0);
+    const nowMs = this.#parts.clock.nowMs();
+    const known = this.#kept.get(task.id);
+    if (known?.state === state && nowMs < known.staleMs) return known.view;
+    const sums = this.#justEnded.get(task.number) ?? (await this.#log.sumsOf(task.number));
+    const made = await this.#viewOf(task, sums, { state, home, before: known?.view });
+    const view = made.version === known?.view.version ? known.view : made;
+    const staleMs = view.finishedWallMs === undefined ? nowMs + ESTIMATE_KEPT_MS : Number.POSITIVE_INFINITY;
+    this.#kept.delete(task.id);
+    if (view.finishedWallMs === undefined || !isOpen) this.#kept.set(task.id, { state, view, staleMs });
+    for (const oldest of this.#kept.keys()) {
+      if (this.#kept.size <= KEPT_MAX) break;
+      this.#kept.delete(oldest);
+    }
+    return view;
+  }
+
+  /** A task is final: until others have taken its place its view is made without a read. */
+  remember(ended: FreshPosted): void {
+    this.#justEnded.set(ended.task.number, ended);
+    if (this.#justEnded.size <= 2 * KEPT_MAX) return;
+    for (const oldest of this.#justEnded.keys()) {
+      if (this.#justEnded.size <= KEPT_MAX) break;
+      this.#justEnded.delete(oldest);
+    }
+  }
+
+  /** A task is open again. */
+  forget(number: number): void {
+    this.#justEnded.delete(number);
+  }
+
+  /** What holds an item that is open; undefined when nothing does. */
+  heldBy(task: PostedRecord, item: number): ObjectHold | undefined {
+    const home = this.#work.homeOf(task.number);
+    if (home === undefined) return undefined;
+    const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
+    const { holds } = this.#parts.holdsOf(home.owner);
+    const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+    return hold === undefined ? undefined : objectHold(hold);
+  }
+
+  #stateOf({ number, isCancelled }: PostedRecord, home: PostedHome | undefined): string {
+    const moved = home === undefined ? "p" : `${home.owner.id.slice(7)}.${home.owner.version}`;
+    const left = this.#log.task(number)?.left ?? 0;
+    return `${isCancelled === true ? "c" : ""}${this.#process}.${left.toString(36)}.${moved}`;
+  }
+
+  async #viewOf(
+    task: PostedRecord,
+    sums: ShownSums | undefined,
+    {
+      state,
+      home,
+      before,
+    }: {
+      readonly state: string;
+      readonly home: PostedHome | undefined;
+      readonly before: TaskView | undefined;
+    },
+  ): Promise<TaskView> {
+    const { completed = 0, failed = 0, expired = 0, cancelled = 0 } = sums ?? {};
+    const { totalItems } = task;
+    const submitted = Math.max(0, totalItems - completed - failed - expired - cancelled);
+    const isFinal = submitted === 0;
+    const deadlineWallMs = deadlineWallMsOf(task);
+    const finishedWallMs = isFinal ? await this.#finishedOf(task) : undefined;
+    const held = isFinal ? [] : this.#heldOf(task, home);
+    const wallMs = this.#parts.clock.wallMs();
+    const outlook = isFinal ? undefined : steady(this.#outlookOf(task, submitted, home), before, wallMs);
+    const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+    const view: { -readonly [part in keyof TaskView]: TaskView[part] } = {
+      id: task.id,
+      project: task.project,
+      status: isFinal ? "completed" : "submitted",
+      isCancelled: task.isCancelled === true,
+      retries: task.retries ?? 0,
+      totalItems,
+      counts: { submitted, completed, failed, expired, cancelled },
+      createdWallMs: task.createdWallMs,
+      held,
+      hasOutputFile: task.hasOutputFile,
+      usage: sums === undefined ? NOTHING_USED : usageOf(sums),
+      version: isFinal
+        ? finalVersion(task.id, task.retries ?? 0)
+        : `${state}${markOf(outlook)}${heldMark(held)}`,
+    };
+    if (deadlineWallMs !== undefined) view.deadlineWallMs = deadlineWallMs;
+    if (finishedWallMs !== undefined) view.finishedWallMs = finishedWallMs;
+    if (expectedEndWallMs !== undefined) view.expectedEndWallMs = expectedEndWallMs;
+    if (isSlaAtRisk !== undefined) view.isSlaAtRisk = isSlaAtRisk;
+    if (task.note !== undefined) view.note = task.note;
+    return view;
+  }
+
+  /** When its last answer was staged, or it was cancelled or expired: the same in every process. */
+  async #finishedOf(task: PostedRecord): Promise<number> {
+    let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
+    const justEnded = this.#justEnded.get(task.number);
+    if (justEnded !== undefined) return Math.max(latestMs, justEnded.lastWallMs);
+    for await (const { endedWallMs, status, isAnswered } of this.#reader.ended(task)) {
+      const restMs = status === "expired" ? (deadlineWallMsOf(task) ?? 0) : 0;
+      latestMs = Math.max(latestMs, isAnswered ? endedWallMs : restMs);
+    }
+    return latestMs;
+  }
+
+  /** With how many items of the task each of them holds. */
+  #heldOf(task: PostedRecord, home: PostedHome | undefined): readonly Hold[] {
+    if (home === undefined) return [];
+    const { holds } = this.#parts.holdsOf(home.owner);
+    if (holds.length === 0) return [];
+    const items = new Map<Hold, number>();
+    for (let item = 0; item < task.totalItems; item += 1) {
+      if (!this.#log.isOpen(task.number, item)) continue;
+      const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
+      const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+      if (hold !== undefined) items.set(hold, (items.get(hold) ?? 0) + 1);
+    }
+    return [...items].map(([hold, count]) => ({ ...hold, items: count }));
+  }
+
+  /** The last of its models; what is said while accounts are stopped is that nobody knows. */
+  #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined): Outlook {
+    const { clock } = this.#parts;
+    const deadlineWallMs = deadlineWallMsOf(task);
+    const isDated = deadlineWallMs !== undefined;
+    if (task.works.some(([model]) => this.#parts.isStopped(model)))
+      return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
+    const nowMs = clock.nowMs();
+    const deadlineMs = isDated ? nowMs + deadlineWallMs - clock.wallMs() : Number.POSITIVE_INFINITY;
+    const leftMs = Math.min(LEFT_MS_MAX, this.#leftMs(task, { submitted, home, nowMs, deadlineMs }));
+    const expectedEndWallMs = Math.round(clock.wallMs() + leftMs);
+    return { expectedEndWallMs, isSlaAtRisk: isDated && expectedEndWallMs > deadlineWallMs };
+  }
+
+  /**
+   * What its lanes have is seen there: one item more, due just behind it, is done after it. What came a moment ago, or is
+   * parked, is not in them: then all of it counts, and what is parked before it as more of the same.
+   */
+  #leftMs(
+    task: PostedRecord,
+    {
+      submitted,
+      home,
+      nowMs,
+      deadlineMs,
+    }: {
+      readonly submitted: number;
+      readonly home: PostedHome | undefined;
+      readonly nowMs: number;
+      readonly deadlineMs: number;
+    },
+  ): number {
+    const { project, totalItems } = task;
+    const isSeen = home !== undefined && nowMs - home.owner.settings.startedMs >= RECENT_MS;
+    const unread = isSeen ? 0 : this.#parts.unreadItems(project, deadlineMs);
+    const scale = Math.max(1, unread / totalItems);
+    let doneMs = nowMs;
+    for (const [model, items, tokens] of task.works) {
+      if (parseModelId(model) === undefined) continue;
+      const count = isSeen ? 1 : items * scale;
+      const outputTokens = count * this.#parts.sender.meanOutputTokensOf(model);
+      const work = {
+        model,
+        project,
+        items: count,
+        inputTokens: (count * tokens) / items,
+        outputTokens,
+        deadlineMs: deadlineMs + (isSeen ? 1 : 0),
+      };
+      doneMs = Math.max(doneMs, this.#parts.expectedDoneMs(work));
+    }
+    return (doneMs - nowMs) * (isSeen ? shareOf(home, totalItems, submitted) : 1);
+  }
+}
+
+const NOTHING_USED: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, ...NO_MONEY };
+
+function usageOf({
+  inputTokens,
+  outputTokens,
+  listUsd,
+  usd,
+  billedUsd,
+  ambiguousUsd,
+}: ShownSums): TaskView["usage"] {
+  return {
+    inputTokens,
+    outputTokens,
+    listUsd: roundedUsd(listUsd),
+    usd: roundedUsd(usd),
+    billedUsd: roundedUsd(billedUsd),
+    ambiguousUsd: roundedUsd(ambiguousUsd),
+  };
+}
+
+/** Of what its group has left, the part that is done when the task is. */
+function shareOf({ owner, task }: PostedHome, items: number, open: number): number {
+  const left = owner.openItems;
+  const ahead = Math.max(open, task.firstLine + items - 1 - owner.items.done.size);
+  return left <= 0 ? 1 : Math.min(1, ahead / left);
+}

@@ -1,0 +1,30 @@
+/**
+ * Which items a hold concerns, and what callers of the service see of it.
+ */
+import type { Hold } from "../../engine/items/holds.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { ObjectHold } from "../../work/task.ts";
+
+/** Whether a hold is one of items of a model. */
+export function concerns(
+  modelFault: EngineParts["modelFault"],
+  { reason, provider, model: heldModel }: Hold,
+  model: string,
+): boolean {
+  if (heldModel !== undefined) return heldModel === model;
+  const own = parseModelId(model)?.provider;
+  if (provider !== undefined && (own !== undefined || reason !== "provider_missing")) return own === provider;
+  return reason !== "provider_missing" || modelFault(model) !== undefined;
+}
+
+/** As a caller of the service may see it: addresses and words of providers are the operator's. */
+export function objectHold({ reason, since, next_try, provider, model }: Hold): ObjectHold {
+  return {
+    reason,
+    since,
+    next_try,
+    ...(provider === undefined ? {} : { provider }),
+    ...(model === undefined ? {} : { model }),
+  };
+}

@@ -1,0 +1,195 @@
+/**
+ * Admission: whether work may be accepted, by what waits already and by the project's money.
+ *
+ *   room in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
+ *     -> accepted
+ *
+ * Feasible by what the lanes are seen to do (engine/lanes/outlook.ts), behind what is accepted and not read by the engine yet,
+ * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
+ *
+ * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's
+ * price. It is held until what the work really cost is noted.
+ */
+
+import { TurnShare } from "../../engine/lanes/turn_share.ts";
+import type { EngineParts } from "../../engine/parts.ts";
+import { forecastBehind } from "../../engine/runs/forecast_behind.ts";
+import { PerigeeError } from "../../errors.ts";
+import { costOf } from "../../price/cost.ts";
+import { NO_USAGE } from "../../work/outcome.ts";
+import { parseModelId } from "../../work/request.ts";
+import { SLA_MINUTES_MAX } from "../../work/sla.ts";
+import type { Amount, Share, TaskBacklog } from "./backlog.ts";
+import type { Spending, SpendingHold } from "./spending.ts";
+
+/** Items of one model and one window. */
+export interface Work {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  readonly slaMinutes: number | null;
+  readonly items: number;
+  readonly inputTokens: number;
+  /** Expected, of each item no more than its own limit. */
+  readonly outputTokens: number;
+  readonly volumeTokens: number;
+}
+
+/** What was admitted, with the money and the room held for it. */
+export interface Admitted {
+  readonly estimatedUsd: number;
+  readonly hold: SpendingHold;
+  /** To be released when its lines are counted with their lot, or did not become durable. */
+  readonly room: Share;
+}
+
+export interface AdmissionOptions {
+  readonly parts: EngineParts;
+  readonly spending: Spending;
+  readonly backlog: TaskBacklog;
+}
+
+/** How long work without sla may take. */
+const IMMEDIATE_MS_MAX = 120_000;
+const MINUTE_MS = 60_000;
+/** What waits may be less by then. */
+const RETRY_AFTER_SECONDS = 60;
+
+/** The same work and less needs no new forecast for so long: what waits is looked at no more often either. */
+const EASY_MS = 100;
+const EASY_KEPT_MAX = 4_096;
+
+/** A task may name a thousand models in each of 64 windows; 50 us each, for a model that is new. */
+const FORECASTS_PER_TURN = 64;
+
+interface Easy {
+  readonly untilMs: number;
+  readonly items: number;
+  readonly inputTokens: number;
+}
+
+/** One for a store. */
+export class Admission {
+  readonly #options: AdmissionOptions;
+  /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */
+  readonly #easy = new Map<string, Easy>();
+  readonly #turns: TurnShare;
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options;
+    this.#turns = new TurnShare(options.parts.clock, FORECASTS_PER_TURN);
+  }
+
+  /** Throws `too_many` when not even one item has room: asked before anything is read or written. */
+  assertRoom(project: string): void {
+    this.#options.backlog.assertRoom(project, { items: 1, bytes: 1 });
+  }
+
+  /** `amount` is what all the works bring. Throws `too_many`, `sla_infeasible`, `budget_exceeded`; nothing is held then. */
+  async admit(project: string, works: readonly Work[], amount: Amount): Promise<Admitted> {
+    const { backlog, spending } = this.#options;
+    const room = backlog.reserve(project, amount);
+    try {
+      const estimatedUsd = await this.#estimate(project, works);
+      return { estimatedUsd, hold: await spending.reserve(project, estimatedUsd), room };
+    } catch (error) {
+      room.release();
+      throw error;
+    }
+  }
+
+  /** Holds the money of work that was admitted before a restart. */
+  again(project: string, estimatedUsd: number): SpendingHold {
+    return this.#options.spending.hold(project, estimatedUsd);
+  }
+
+  /** What all the works are estimated to cost, each of them feasible. */
+  async #estimate(project: string, works: readonly Work[]): Promise<number> {
+    const ofModel = new Map<string, Work[]>();
+    for (const work of works) {
+      const same = ofModel.get(work.model);
+      if (same === undefined) ofModel.set(work.model, [work]);
+      else same.push(work);
+    }
+    let estimatedUsd = 0;
+    let steps = 0;
+    for (const work of works) {
+      if (parseModelId(work.model) === undefined || work.items === 0) continue; // its lines end as errors, at once
+      estimatedUsd += this.#usdOf(work);
+      const before = itemsBefore(work, ofModel.get(work.model) ?? []);
+      if (before === 0 && this.#isEasy(project, work)) continue;
+      if (steps === 0) steps = await this.#turns.take();
+      steps -= 1;
+      this.#assertFeasible(project, work, before);
+    }
+    return estimatedUsd;
+  }
+
+  #isEasy(project: string, work: Work): boolean {
+    const easy = this.#easy.get(easyKeyOf(project, work));
+    return (
+      easy !== undefined &&
+      this.#options.parts.clock.nowMs() < easy.untilMs &&
+      work.items <= easy.items &&
+      work.inputTokens <= easy.inputTokens
+    );
+  }
+
+  /** Throws `sla_infeasible`; `before` are items of the same task. */
+  #assertFeasible(project: string, work: Work, before: number): void {
+    const { parts } = this.#options;
+    const { model, slaMinutes, items, inputTokens } = work;
+    const windowMs = windowMsOf(work);
+    const nowMs = parts.clock.nowMs();
+    const forecast = forecastBehind(parts, { project, model, items, inputTokens, windowMs }, before);
+    if (forecast.doneMs - nowMs < windowMs / 2)
+      this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
+    if (forecast.sla !== "infeasible") return;
+    const minutes = Math.ceil((forecast.earliestDeadlineMs - nowMs) / MINUTE_MS);
+    const isPossible = minutes <= SLA_MINUTES_MAX;
+    const asked = slaMinutes === null ? "at once" : `within ${slaMinutes} minutes`;
+    const advice = isPossible
+      ? `the earliest sla that can be kept now is ${minutes} minutes`
+      : "with what waits, it cannot be done within 30 days";
+    throw new PerigeeError("sla_infeasible", `${model} cannot answer this ${asked}: ${advice}`, {
+      details: {
+        earliestSlaMinutes: isPossible ? minutes : null,
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      },
+    });
+  }
+
+  #remember(key: string, easy: Easy): void {
+    if (this.#easy.size >= EASY_KEPT_MAX) this.#easy.clear();
+    this.#easy.set(key, easy);
+  }
+
+  #usdOf({ model, items, inputTokens, outputTokens }: Work): number {
+    const { parts } = this.#options;
+    const id = parseModelId(model);
+    if (id === undefined) return 0;
+    const usage = {
+      ...NO_USAGE,
+      inputTokens: Math.ceil(inputTokens / items),
+      outputTokens: outputTokens / items,
+    };
+    const price = parts.prices.price(id, parts.clock.wallMs());
+    return items * costOf(usage, price, { factor: 1, laneFactor: 1 }).billedUsd;
+  }
+}
+
+/** Of works of one model, items of the others with no longer a window. */
+function itemsBefore(work: Work, ofModel: readonly Work[]): number {
+  let items = 0;
+  if (ofModel.length > 1)
+    for (const other of ofModel)
+      if (other !== work && windowMsOf(other) <= windowMsOf(work)) items += other.items;
+  return items;
+}
+
+function easyKeyOf(project: string, work: Work): string {
+  return `${project}\n${work.model}\n${windowMsOf(work)}`;
+}
+
+function windowMsOf({ slaMinutes }: Work): number {
+  return slaMinutes === null ? IMMEDIATE_MS_MAX : slaMinutes * MINUTE_MS;
+}

@@ -1,0 +1,393 @@
+/**
+ * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month, which counts what providers
+ * bill and what is in doubt.
+ *
+ *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
+ *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
+ *   usage:  noted -> in the sum of its day, once for each source
+ *           a posted task is final -> counted at once -> stored a moment later, with the others of that moment
+ *
+ * Sums are records of the collection `usage`, one for a project and day. Records written in the same transaction say which work is in
+ * them, so that a note that is made again after a crash does not count twice: `usage_source` for each source, and one
+ * mark for all posted tasks (`usage_mark.ts`).
+ * Holds live in memory: after a restart whoever goes on with accepted work holds its money anew (`hold`).
+ *
+ * Limits: notes that come while others are being written go together, at most 256 in one transaction.
+ */
+
+import type { Clock, Timer } from "../../clock.ts";
+import { hasCode, PerigeeError } from "../../errors.ts";
+import type { WorkLog } from "../../log/work_log.ts";
+import type { Cap } from "../../price/budget.ts";
+import { roundedUsd } from "../../price/cost.ts";
+import { completeMoney, usdText } from "../../price/money.ts";
+import { dayOf } from "../../price/rates.ts";
+import type { RecordChange, RecordStore } from "../../store/records.ts";
+import { DaySums, type UsageMonth } from "./day_sums.ts";
+import { MonthCaps } from "./month_caps.ts";
+import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type TaskUsage, takenUsd } from "./project_usage.ts";
+import { UnwrittenUsage } from "./unwritten_usage.ts";
+import { UsageMark } from "./usage_mark.ts";
+
+export type { ProjectUsage } from "./project_usage.ts";
+
+export interface DayUsage extends ProjectUsage {
+  /** UTC, such as `2026-11-21`. */
+  readonly day: string;
+}
+
+/** Money kept for work that was accepted. */
+export interface SpendingHold {
+  /** What is left of it, in USD. */
+  readonly usd: number;
+  /** Gives back what is left; twice changes nothing. */
+  release(): void;
+}
+
+/** What some work used. */
+export interface UsageNote extends TaskUsage {
+  /** What used it, such as a task or a part of one. The same source counts once, however often it is noted. */
+  readonly source: string;
+  /** The noted money is taken from it. */
+  readonly hold?: SpendingHold;
+}
+
+/** Every method may be called concurrently. */
+export interface Spending {
+  /**
+   * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
+   * `heldUsd`) when the month's cap leaves no room for it. A project without a cap is never refused.
+   */
+  reserve(project: string, usd: number): Promise<SpendingHold>;
+  /** Keeps money for work that was accepted before a restart, whatever the cap says by now. */
+  hold(project: string, usd: number): SpendingHold;
+  /** Durable when it resolves; rejects as the store does, and may be called again. */
+  note(note: UsageNote): Promise<void>;
+  /** Days with usage, the oldest first; both ends (UTC, `2026-11-21`) included, at most 400 days apart. */
+  days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]>;
+  /** This month's; the cap is undefined where there is none. */
+  month(
+    project: string,
+  ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
+  /** The month's cap of a project, for the budgets of its runs; undefined without one. */
+  capOf(project: string): Promise<Cap | undefined>;
+  /** Posted tasks of this log are noted from now on. Resolves with those that were final before and are not in the sums. */
+  follow(log: WorkLog): Promise<readonly number[]>;
+  /**
+   * As `note`, of a task of the log that is followed, which is final in it: counts at once, and is durable a moment later, or noted
+   * again by the next process. `used`: undefined when nothing is to be counted.
+   */
+  noteTask(task: number, used: TaskUsage | undefined): void;
+  /** Resolves when the tasks that were noted are durable; rejects as the store does, and they are written again later. */
+  flush(): Promise<void>;
+  /** Whether a project has a cap. */
+  isCapped(project: string): boolean;
+  /** Calls back when a month has begun: what caps held may go on. */
+  onMonth(listener: () => void): void;
+}
+
+export interface SpendingOptions {
+  readonly clock: Clock;
+  readonly store: RecordStore;
+  /** The cap of a project for each UTC month, in USD; undefined: none. */
+  readonly capUsd: (project: string) => number | undefined;
+}
+
+/** Which sources are in the sums. */
+export const USAGE_SOURCES = "usage_source";
+
+const DAY_MS = 86_400_000;
+const DAYS_MAX = 400;
+const NOTES_MAX = 256;
+/** Until tasks that were noted are written, and until they are written again when that failed. */
+const WRITE_MS = 250;
+const AGAIN_MS = 1_000;
+/** Months kept in memory besides the current one's. */
+const MONTHS_KEPT = 1_000;
+
+/** One for a store; notes that come while others are written are written together. */
+export function createSpending(options: SpendingOptions): Spending {
+  return new RecordedSpending(options);
+}
+
+interface WaitingNote {
+  readonly note: UsageNote;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class RecordedSpending implements Spending {
+  readonly #options: SpendingOptions;
+  /** By month and project. Loaded before anything is added, so they are what is stored. */
+  readonly #months = new Map<string, Promise<UsageMonth>>();
+  readonly #heldUsd = new Map<string, number>();
+  readonly #caps: MonthCaps;
+  #waiting: WaitingNote[] = [];
+  readonly #unwritten = new UnwrittenUsage();
+  #mark: UsageMark | undefined;
+  #timer: Timer | undefined;
+  #writing: Promise<void> | undefined;
+
+  constructor(options: SpendingOptions) {
+    this.#options = options;
+    this.#caps = new MonthCaps({ ...options, spentUsd: (project) => this.#spentUsd(project) });
+  }
+
+  capOf(project: string): Promise<Cap | undefined> {
+    return this.#caps.of(project);
+  }
+
+  async follow(log: WorkLog): Promise<readonly number[]> {
+    this.#mark = await UsageMark.open(log, this.#options.store);
+    return this.#mark.unnoted();
+  }
+
+  noteTask(task: number, used: TaskUsage | undefined): void {
+    this.#unwritten.add(task, used);
+    this.#timer ??= this.#options.clock.timer(WRITE_MS, () => this.#due(), { keepsAlive: false });
+  }
+
+  async flush(): Promise<void> {
+    while (!this.#unwritten.isEmpty)
+      if (this.#writing === undefined) await this.#start();
+      else await this.#writing;
+  }
+
+  isCapped(project: string): boolean {
+    return this.#options.capUsd(project) !== undefined;
+  }
+
+  onMonth(listener: () => void): void {
+    this.#caps.onMonth(listener);
+  }
+
+  async reserve(project: string, usd: number): Promise<SpendingHold> {
+    const capUsd = this.#options.capUsd(project);
+    if (capUsd !== undefined) {
+      const spentUsd = await this.#spentUsd(project);
+      const heldUsd = this.#heldUsd.get(project) ?? 0;
+      if (spentUsd + heldUsd + usd > capUsd)
+        throw new PerigeeError(
+          "budget_exceeded",
+          `this needs up to ${usdText(usd)}; of the month's ${usdText(capUsd)}, ${usdText(spentUsd)} are spent and ${usdText(heldUsd)} held for accepted work`,
+          { details: { capUsd, spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd) } },
+        );
+    }
+    return this.hold(project, usd);
+  }
+
+  hold(project: string, usd: number): SpendingHold {
+    return new ProjectHold(usd, (change) => {
+      const heldUsd = (this.#heldUsd.get(project) ?? 0) + change;
+      // What is left of many additions and subtractions of floats is no money.
+      if (heldUsd > 1e-9) this.#heldUsd.set(project, heldUsd);
+      else this.#heldUsd.delete(project);
+    });
+  }
+
+  note(note: UsageNote): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ note, resolve, reject });
+      if (this.#writing === undefined) this.#start().catch(() => undefined); // whoever noted is told
+    });
+  }
+
+  async days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]> {
+    const fromMs = dayStartMs(fromDay);
+    const toMs = dayStartMs(toDay);
+    if (toMs - fromMs > DAYS_MAX * DAY_MS)
+      throw new PerigeeError("usage", `from and to may be at most ${DAYS_MAX} days apart`, {
+        details: { param: "from" },
+      });
+    const found: DayUsage[] = [];
+    for (const month of monthsBetween(fromMs, toMs)) {
+      const days = await this.#shownMonth(project, month);
+      for (const [day, usage] of days) if (day >= fromDay && day <= toDay) found.push({ day, ...usage });
+    }
+    return found.sort((left, right) => (left.day < right.day ? -1 : 1));
+  }
+
+  async month(project: string): ReturnType<Spending["month"]> {
+    const spentUsd = roundedUsd(await this.#spentUsd(project));
+    const heldUsd = roundedUsd(this.#heldUsd.get(project) ?? 0);
+    return { spentUsd, heldUsd, capUsd: this.#options.capUsd(project) };
+  }
+
+  async #spentUsd(project: string): Promise<number> {
+    const month = dayOf(this.#options.clock.wallMs()).slice(0, 7);
+    const days = await this.#month(project, month);
+    const stored = [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
+    let spentUsd = stored;
+    for (const [day, usage] of this.#unwritten.of(project))
+      if (day.startsWith(month)) spentUsd += takenUsd(usage);
+    return spentUsd;
+  }
+
+  /** Writes what waits. Rejects as the store does when posted tasks could not be written. */
+  #start(): Promise<void> {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#writing = this.#write().finally(() => {
+      this.#writing = undefined;
+      this.#forgetMonths();
+    });
+    return this.#writing;
+  }
+
+  #due(): void {
+    this.#timer = undefined;
+    const written = this.#writing === undefined ? this.#start() : this.#writing;
+    written.then(
+      () => (this.#unwritten.isEmpty ? undefined : this.#later(WRITE_MS)),
+      () => this.#later(AGAIN_MS),
+    );
+  }
+
+  #later(delayMs: number): void {
+    this.#timer ??= this.#options.clock.timer(delayMs, () => this.#due(), { keepsAlive: false });
+  }
+
+  async #write(): Promise<void> {
+    do {
+      const notes = this.#waiting.splice(0, NOTES_MAX);
+      try {
+        await this.#add(notes);
+      } catch (error) {
+        // One of them was noted before: the others are told apart from it.
+        if (hasCode(error, "conflict")) for (const note of notes) await this.#addAlone(note);
+        else for (const { reject } of notes) reject(error);
+        if (!hasCode(error, "conflict") && !this.#unwritten.isEmpty) throw error;
+      }
+    } while (this.#waiting.length > 0);
+  }
+
+  async #addAlone(waiting: WaitingNote): Promise<void> {
+    try {
+      await this.#add([waiting]);
+    } catch (error) {
+      if (hasCode(error, "conflict")) settle(waiting);
+      else waiting.reject(error);
+    }
+  }
+
+  /** And all posted tasks that are not written. */
+  async #add(notes: readonly WaitingNote[]): Promise<void> {
+    const { tasks, days: projects } = this.#unwritten.take();
+    try {
+      const sums = new DaySums((project, month) => this.#month(project, month));
+      for (const [project, days] of projects)
+        for (const [day, usage] of days) await sums.add(project, day, usage);
+      for (const { note } of notes) await sums.add(note.project, dayOf(note.wallMs), note.usage);
+      const nowWallMs = this.#options.clock.wallMs();
+      const changes = [...notes.map(({ note }) => markerOf(note, nowWallMs)), ...sums.changes(nowWallMs)];
+      const mark = tasks.size === 0 ? undefined : this.#mark?.next(tasks);
+      if (mark !== undefined) changes.push(mark.change);
+      if (changes.length === 0) return;
+      await this.#options.store.change(changes);
+      sums.written();
+      mark?.taken();
+    } catch (error) {
+      this.#unwritten.giveBack();
+      throw error;
+    }
+    this.#unwritten.written();
+    for (const note of notes) settle(note);
+  }
+
+  #month(project: string, month: string): Promise<UsageMonth> {
+    const id = `${month} ${project}`;
+    let days = this.#months.get(id);
+    if (days === undefined) {
+      days = this.#readMonth(project, month);
+      days.catch(() => this.#months.delete(id));
+      this.#months.set(id, days);
+    }
+    return days;
+  }
+
+  /** With what is not written yet. Of months that have passed little is kept. */
+  async #shownMonth(project: string, month: string): Promise<UsageMonth> {
+    const isCurrent = dayOf(this.#options.clock.wallMs()).startsWith(month);
+    const days = new Map(await (isCurrent ? this.#month(project, month) : this.#readMonth(project, month)));
+    for (const [day, usage] of this.#unwritten.of(project))
+      if (day.startsWith(month)) days.set(day, addUsage(days.get(day) ?? NO_PROJECT_USAGE, usage));
+    return days;
+  }
+
+  async #readMonth(project: string, month: string): Promise<UsageMonth> {
+    const records = await this.#options.store.records(project, {
+      collection: "usage",
+      parent: month,
+      limit: 31,
+    });
+    // The bodies are our own, written by `#add`.
+    return new Map(
+      records.map(({ id, body }) => {
+        const usage = JSON.parse(body) as ProjectUsage;
+        return [id.slice(0, 10), { ...usage, ...completeMoney(usage) }];
+      }),
+    );
+  }
+
+  /** Between writes alone: while one is under way it may be about to add to a month. */
+  #forgetMonths(): void {
+    if (this.#months.size <= MONTHS_KEPT) return;
+    const current = dayOf(this.#options.clock.wallMs()).slice(0, 7);
+    for (const id of this.#months.keys()) if (!id.startsWith(current)) this.#months.delete(id);
+  }
+}
+
+class ProjectHold implements SpendingHold {
+  #usd: number;
+  readonly #change: (usd: number) => void;
+
+  constructor(usd: number, change: (usd: number) => void) {
+    this.#usd = usd;
+    this.#change = change;
+    change(usd);
+  }
+
+  get usd(): number {
+    return this.#usd;
+  }
+
+  take(usd: number): void {
+    const taken = Math.min(this.#usd, usd);
+    this.#usd -= taken;
+    this.#change(-taken);
+  }
+
+  release(): void {
+    this.take(this.#usd);
+  }
+}
+
+/** Says that a source is in the sums. */
+function markerOf({ project, source }: UsageNote, createdWallMs: number): RecordChange {
+  const id = `${project} ${source}`;
+  return {
+    kind: "insert",
+    record: { collection: USAGE_SOURCES, id, project, parent: "", createdWallMs, body: "" },
+  };
+}
+
+function settle({ note, resolve }: WaitingNote): void {
+  if (note.hold instanceof ProjectHold) note.hold.take(takenUsd(note.usage));
+  resolve();
+}
+
+function dayStartMs(day: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(ms) || dayOf(ms) !== day)
+    throw new PerigeeError(
+      "usage",
+      `a day must be such as 2026-11-21, got ${JSON.stringify(day.slice(0, 40))}`,
+    );
+  return ms;
+}
+
+function monthsBetween(fromMs: number, toMs: number): string[] {
+  const months = new Set<string>();
+  for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
+  return [...months];
+}

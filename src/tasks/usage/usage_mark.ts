@@ -1,0 +1,85 @@
+/**
+ * Which posted tasks are in the sums of usage: all that the work log calls final up to an entry, and some after it. Stored with the
+ * sums, in one transaction, so after a crash each task that is final counts once.
+ *
+ *   final (log) -> noted -> stored with the sums -> forgotten by the log, once all that were final before it are stored
+ */
+import type { WorkLog } from "../../log/work_log.ts";
+import type { RecordChange, RecordStore } from "../../store/records.ts";
+
+/** A mark that is about to be stored. */
+export interface NextMark {
+  readonly change: RecordChange;
+  /** It is durable. */
+  taken(): void;
+}
+
+type EndedLog = Pick<WorkLog, "ended">;
+
+const MARK = { collection: "usage_mark", id: "posted", project: "", parent: "", createdWallMs: 0 } as const;
+
+interface StoredMark {
+  readonly upTo: number;
+  /** Tasks that were final in later entries, with these. */
+  readonly beyond: readonly (readonly [task: number, sequence: number])[];
+}
+
+const NOTHING: StoredMark = { upTo: 0, beyond: [] };
+
+/** One for a store. */
+export class UsageMark {
+  readonly #log: EndedLog;
+  #upTo: number;
+  #beyond: ReadonlyMap<number, number>;
+
+  private constructor(log: EndedLog, { upTo, beyond }: StoredMark) {
+    this.#log = log;
+    this.#upTo = upTo;
+    this.#beyond = new Map(beyond);
+  }
+
+  /** Reads what the last process has stored. */
+  static async open(log: EndedLog, store: RecordStore): Promise<UsageMark> {
+    const record = await store.record(MARK.project, MARK.collection, MARK.id);
+    const stored = record === undefined ? NOTHING : (JSON.parse(record.body) as StoredMark); // written below
+    log.ended.forget(stored.upTo);
+    return new UsageMark(log, stored);
+  }
+
+  /** Final tasks that are not in the sums. */
+  unnoted(): number[] {
+    const tasks: number[] = [];
+    for (const [task, sequence] of this.#log.ended) if (this.#beyond.get(task) !== sequence) tasks.push(task);
+    return tasks;
+  }
+
+  /** The mark with these tasks. */
+  next(tasks: ReadonlySet<number>): NextMark {
+    const { ended } = this.#log;
+    let last = this.#upTo;
+    let firstOpen = Number.POSITIVE_INFINITY; // the first entry with a task that is not noted
+    for (const [task, sequence] of ended) {
+      const isNoted = tasks.has(task) || this.#beyond.get(task) === sequence;
+      if (!isNoted) firstOpen = sequence;
+      if (!isNoted) break;
+      last = sequence;
+    }
+    const upTo = Math.max(this.#upTo, Math.min(last, firstOpen - 1));
+    const beyond = new Map<number, number>();
+    if (firstOpen !== Number.POSITIVE_INFINITY)
+      for (const task of [...this.#beyond.keys(), ...tasks]) {
+        const sequence = ended.get(task) ?? 0; // opened again meanwhile: what it used since then is noted later
+        const isNoted = tasks.has(task) || this.#beyond.get(task) === sequence;
+        if (isNoted && sequence > upTo) beyond.set(task, sequence);
+      }
+    const body = JSON.stringify({ upTo, beyond: [...beyond] } satisfies StoredMark);
+    return {
+      change: { kind: "put", record: { ...MARK, body } },
+      taken: () => {
+        this.#upTo = upTo;
+        this.#beyond = beyond;
+        this.#log.ended.forget(upTo);
+      },
+    };
+  }
+}

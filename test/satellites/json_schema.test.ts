@@ -10,6 +10,7 @@ import {
 } from "../../src/satellites/sdk/json_schema.ts";
 import { z } from "../../src/schema.ts";
 import type { Json, JsonObject } from "../../src/work/json.ts";
+import { userMsSince } from "../cpu_time.ts";
 
 const places = (value: Json, schema: JsonObject) =>
   issuesOf(value, schema).map(({ path, message }) => `${path.join(".")}: ${message}`);
@@ -164,9 +165,9 @@ describe("a schema and a value of strangers, each as large as it may be", () => 
       },
     ],
   ])("take a bounded time with %s", (_what, value, schema) => {
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     issuesOf({ value }, { properties: { value: schema }, $defs });
-    expect(performance.now() - startMs).toBeLessThan(1_000);
+    expect(userMsSince(before)).toBeLessThan(1_000);
   });
 
   it("are compared by value as before", () => {

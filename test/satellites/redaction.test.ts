@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createRedactor } from "../../src/satellites/secrets/redaction.ts";
 import type { Json } from "../../src/work/json.ts";
+import { userMsSince } from "../cpu_time.ts";
 
 const VALUE = 'p"a/ss wörd+1&%';
 const { redact, redactJson } = createRedactor([VALUE]);
@@ -51,9 +52,9 @@ describe("redaction", () => {
       Array.from({ length: 10 }, (_, index) => `${index}"/ü\\&%+ ${"x".repeat(40)}`),
     );
     const text = "some text of an answer ".repeat(50_000);
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     expect(many.redact(text)).toBe(text);
-    expect(performance.now() - startMs).toBeLessThan(5_000);
+    expect(userMsSince(before)).toBeLessThan(5_000);
   });
 
   it("leaves values below 4 characters, which are part of any text", () => {
@@ -106,9 +107,9 @@ describe("secrets and texts of a hostile user's", () => {
     ],
     ["many secrets that nearly stand everywhere", growing, "a".repeat(1_000_000)],
   ])("take a bounded time: %s", (_what, values, given) => {
-    const startMs = performance.now();
+    const before = process.cpuUsage();
     createRedactor(values).redactJson(given);
-    expect(performance.now() - startMs).toBeLessThan(1_500);
+    expect(userMsSince(before)).toBeLessThan(1_500);
   });
 
   it("are taken out whole where finding them would take too long", () => {

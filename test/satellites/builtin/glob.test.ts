@@ -2,6 +2,7 @@ import fc from "fast-check";
 import picomatch from "picomatch";
 import { describe, expect, it } from "vitest";
 import { parseGlob } from "../../../src/satellites/builtin/get_files/glob.ts";
+import { userMsSince } from "../../cpu_time.ts";
 
 const matches = (pattern: string, path: string) => parseGlob(pattern)?.(path);
 
@@ -58,9 +59,9 @@ describe("a pattern of paths", () => {
   });
 
   it("takes no time on what would keep a regular expression busy for ever", () => {
-    const begun = performance.now();
+    const before = process.cpuUsage();
     expect(matches(`${"*a".repeat(250)}*b`, "a".repeat(1_000))).toBe(false);
     expect(matches(`${"**/a/".repeat(100)}b`, "a/".repeat(500))).toBe(false);
-    expect(performance.now() - begun).toBeLessThan(500);
+    expect(userMsSince(before)).toBeLessThan(500);
   });
 });

@@ -1,0 +1,6 @@
+/** For bounds of work on hostile input: the time that this process computed, whatever else the machine does. */
+
+/** User time in milliseconds since `since`, a `process.cpuUsage()`. */
+export function userMsSince(since: NodeJS.CpuUsage): number {
+  return process.cpuUsage(since).user / 1_000;
+}

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openEngine } from "../engine/engine.ts";
 import { movedTask } from "../engine/files/moved_task.ts";
+import { runOfOutput } from "../engine/files/stored_tasks.ts";
 import { repairTask } from "../engine/reopening/found_task.ts";
 import { PerigeeError } from "../errors.ts";
 
@@ -21,8 +22,8 @@ export async function repair(out: string, options: Record<string, unknown>): Pro
   const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
   const { engine, parts } = await openEngine({ dataDir: data, stateDir: false, env: {}, onNotice });
   try {
-    const name = `out:${resolve(out)}`;
-    const task = (await parts.store.taskByName(name)) ?? (await movedTask(parts, name, resolve(out)));
+    const path = resolve(out);
+    const task = (await runOfOutput(parts.store, path)) ?? (await movedTask(parts, `out:${path}`, path));
     if (task === undefined) throw new PerigeeError("not_found", `no run in ${data} has the output ${out}`);
     const { kept, lost, change, damaged, isIntact } = await repairTask(parts, task);
     if (json === true)

@@ -27,6 +27,7 @@ import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { bodyOf } from "./files/moved_task.ts";
 import { type SettledLine, settledLines } from "./files/settled_lines.ts";
+import { runOfOutput } from "./files/stored_tasks.ts";
 import type { TaskBody } from "./files/task_body.ts";
 import { answersPath, spoolPath } from "./files/task_files.ts";
 import { STATES_ANEW } from "./files/task_journal.ts";
@@ -96,9 +97,7 @@ export async function traceOfRun(
 ): Promise<ItemTrace> {
   const { store } = parts;
   const task =
-    (await store.task(id)) ??
-    (await store.taskByName(`out:${resolve(id)}`)) ??
-    (await store.taskByName(`id:${id}`));
+    (await store.task(id)) ?? (await store.taskByName(`id:${id}`)) ?? (await runOfOutput(store, resolve(id)));
   if (task === undefined || submissionIn(task.body) !== undefined)
     throw new PerigeeError("not_found", `no run has the id or the output ${JSON.stringify(id)}`);
   return traceItem(parts, task, { key });

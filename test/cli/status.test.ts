@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { RunStatus } from "../../src/engine/runs/run_status.ts";
+import { createEngine } from "../../src/index.ts";
 import { MAIN } from "../built.ts";
 import { type Desk, openDesk, question } from "./command.ts";
 
@@ -215,6 +216,19 @@ describe("perigee status", () => {
     expect(readdirSync(join(desk.dir, "out.jsonl.perigee", "tasks"))).toEqual([]);
     server.closeAllConnections();
     server.close();
+  });
+
+  it("finds the run of a program that has an id as well as the output, and so do errors, trace and repair", async () => {
+    desk.write("in.jsonl", [question("a"), "not json"]);
+    const at = (name: string): string => join(desk.dir, name);
+    const engine = await createEngine({ dataDir: at("state"), stateDir: false });
+    await engine.run(at("in.jsonl"), { id: "mine", out: at("out.jsonl") }).finished;
+    await engine.close();
+    const shown = async (...words: string[]) => (await desk.perigee([...words, "--data", "state"])).stdout;
+    expect(await shown("status", "out.jsonl")).toContain("answered   1\n");
+    expect(await shown("errors", "out.jsonl")).toContain("invalid_json: 1 line, first line 2\n");
+    expect(await shown("trace", "out.jsonl", "a")).toContain("a (line 1): completed\n");
+    expect(await desk.perigee(["repair", "out.jsonl", "--data", "state"])).toMatchObject({ code: 0 });
   });
 
   it("says where it looked when there is no run", async () => {

@@ -205,6 +205,17 @@ describe("engine.trace", () => {
     await world.settle(engine.close());
   });
 
+  it("finds a run that has an id and an output by either of them", async () => {
+    const world = new World();
+    world.input(1);
+    const engine = await world.engine();
+    const options = { id: "mine", out: OUTPUT };
+    const { task_id: id } = await world.settle(engine.run(INPUT, options).finished);
+    for (const name of [id, "mine", OUTPUT])
+      expect(await world.settle(engine.trace(name, "k1"))).toMatchObject({ key: "k1", status: "completed" });
+    await world.settle(engine.close());
+  });
+
   it("refuses a key and an id that nothing has", async () => {
     const world = new World();
     world.input(1);

@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import { systemClock } from "../../clock.ts";
 import { systemDisk } from "../../disk.ts";
-import { decodeBody } from "../../engine/files/task_body.ts";
+import { isRunOf } from "../../engine/files/stored_tasks.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { type RunStatus, readStatus } from "../../engine/runs/run_status.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -110,9 +110,7 @@ export async function readRun<T>(
   let isFound = false;
   try {
     return await readStoreCopy(dataDir, (store) => {
-      const task = store.findTask(
-        ({ body, name }) => name.startsWith("out:") && decodeBody(body).out === path,
-      );
+      const task = store.findTask((each) => isRunOf(each, path));
       if (task === undefined)
         throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
       isFound = true;

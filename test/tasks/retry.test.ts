@@ -206,6 +206,24 @@ describe("a retry of a task", () => {
     expect(events.map(({ taskId }) => taskId)).toEqual([id]);
   });
 
+  it("has the deadline of the items that are still open, over a restart too, and shows it", async () => {
+    const world = new TaskWorld({ answer: (line) => (line === 1 ? bad : "hang") });
+    const tasks = await world.tasks();
+    const { id, deadlineWallMs = 0 } = await world.settle(submit(tasks, items(1, 3, 10)));
+    await world.clock.advance(300_000);
+    world.answer = () => "hang";
+    const { task, items: count } = await again(world, tasks, id, ["invalid_request"]);
+    expect({ count, deadlineWallMs: task.deadlineWallMs }).toEqual({ count: 1, deadlineWallMs });
+    world.kill();
+    const later = await world.tasks();
+    await world.clock.advance(deadlineWallMs - world.clock.wallMs() - 10_000);
+    expect(await ask(world, later, id)).toMatchObject({ deadlineWallMs, counts: { submitted: 3 } });
+    await world.clock.advance(60_000);
+    const end = await ask(world, later, id);
+    expect(end).toMatchObject({ deadlineWallMs, counts: { expired: 3 } });
+    expect((await again(world, later, id)).task.deadlineWallMs).toBe(world.clock.wallMs() + 600_000);
+  });
+
   it("leaves nothing of it when the task is removed", async () => {
     const world = new TaskWorld({ answer: thirds });
     const tasks = await world.tasks();

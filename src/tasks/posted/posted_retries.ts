@@ -1,7 +1,8 @@
 /**
  * Items of posted tasks that ended in an error, run again: admitted as new work, and opened again in the work log in one commit.
  *
- * The window of an item counts from its retry, the price factor stays.
+ * The window of an item counts from its retry; while other items of its task are open it has their deadline instead, because a task has
+ * one. The price factor stays.
  */
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
@@ -65,7 +66,7 @@ export class PostedRetries {
       const next: PostedRecord = {
         ...left,
         retries: retries + 1,
-        sinceWallMs: parts.clock.wallMs(),
+        ...(log.has(number) ? {} : { sinceWallMs: parts.clock.wallMs() }),
         rest,
         ...(sums === undefined ? {} : { noted: notedOf(sums, items.length) }),
       };

@@ -1,10 +1,10 @@
 /**
- * perigee in a backend: an HTTP handler that takes lists, and answers where they stand. Run it:
+ * perigee in a backend: an HTTP handler that takes lists, and returns their state. Run it:
  *
  *   npx tsx docs/examples/backend.ts
  *
  * It starts the server on a free port, is its own client once, and ends. A list is stored before it is acknowledged:
- * after a crash the next start of the engine goes on with it.
+ * after a crash the next start of the engine continues it.
  */
 import { mkdtemp } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

@@ -1,5 +1,5 @@
 /**
- * perigee in a batch script: a file in, answers as they come, progress beside them. Run it:
+ * perigee in a batch script: a file in, answers as they arrive, progress beside them. Run it:
  *
  *   npx tsx docs/examples/batch_script.ts [questions.jsonl [data folder]]
  *

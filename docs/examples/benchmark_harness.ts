@@ -1,5 +1,5 @@
 /**
- * perigee in a benchmark harness: cases are made one by one, answers are scored as they come, and the run can be
+ * perigee in a benchmark harness: cases are made one by one, answers are scored as they arrive, and the run can be
  * stopped and continued without paying for a case twice. Run it:
  *
  *   npx tsx docs/examples/benchmark_harness.ts

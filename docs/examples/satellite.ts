@@ -1,9 +1,9 @@
 /**
- * A satellite of one's own: defined with zod, run by a service that this program embeds. Run it:
+ * A custom satellite: defined with zod, run by a service that this program embeds. Run it:
  *
  *   npx tsx docs/examples/satellite.ts
  *
- * Because the program brings the satellite itself, it runs in this process and for its own project alone; what others wrote
+ * Because the program brings the satellite itself, it runs in this process and only for its own project; what others wrote
  * is hosted elsewhere instead (docs/guide/satellites.md).
  */
 import { mkdtemp } from "node:fs/promises";

@@ -1,5 +1,5 @@
 /**
- * A satellite of one's own that uses a configured one of its project: host it with `perigee orbit serve`.
+ * A custom satellite that uses a configured one of its project: host it with `perigee orbit serve`.
  */
 import { defineSatellite } from "perigee/satellites";
 import { z } from "zod";

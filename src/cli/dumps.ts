@@ -1,9 +1,9 @@
 /**
- * Dumps of the memory of a service, which holds texts of users and keys of providers: none is to land on a disk.
+ * Dumps of the memory of a service, which holds texts of users and keys of providers: no dump may be written to a disk.
  *
- * Core dumps: Linux leaves out of a dump whatever `/proc/self/coredump_filter` does not name (core(5)); with 0 there a dump
+ * Core dumps: Linux leaves out of a dump what `/proc/self/coredump_filter` does not name (core(5)); with 0 there a dump
  * holds registers and no memory. It needs no privilege, counts for all threads, and unlike `ulimit -c 0`, which Node cannot set,
- * holds also where dumps are piped to a collector. On other systems whoever starts the service sets the limit.
+ * holds also where dumps are piped to a collector. On other systems the operator sets the limit where the service is started.
  *
  * Heap snapshots: Node writes them on a signal or near the heap's limit when it is started so; such a start is refused.
  */
@@ -14,7 +14,7 @@ const FILTER_FILE = "/proc/self/coredump_filter";
 /** Node takes underscores for dashes. */
 const SNAPSHOT_OPTION = /--heapsnapshot[-_](?:signal|near[-_]heap[-_]limit)(?![\w-])/;
 
-/** Keeps core dumps of this process from holding memory, where it can; what stands in the way is told on standard error. */
+/** Keeps core dumps of this process from holding memory, where it can; what prevents that is written to standard error. */
 export function emptyCoreDumps(): void {
   if (process.platform !== "linux") return;
   try {

@@ -44,7 +44,7 @@ const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
 /** Of what the operating system refused, the calls that only read. */
 const READING_CALLS: readonly string[] = ["read", "stat", "fstat", "lstat"];
 
-/** 1 stands for a fault of ours: a bug. */
+/** 1 means a fault of perigee: a bug. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof PerigeeError) return EXIT_CODES[error.code];
   return isSystemError(error) ? EXIT_CODES[systemCode(error)] : 1;

@@ -26,7 +26,7 @@ export function tuneHeap(clock: Clock): { cancel(): void } {
 
 /**
  * For a service, which runs for long: its old generation grows as V8 sees fit. With the bound above, collections of a heap that
- * holds a million open tasks come too often: one posted item in bench/jobs/service.ts took 4,130 - 4,720/s with a p99 of 26 to 36 ms,
+ * holds a million open tasks happen too often: one posted item in bench/jobs/service.ts took 4,130 - 4,720/s with a p99 of 26 to 36 ms,
  * without it 4,780 - 4,880/s and 22 ms; an upload of 1 GiB peaks at 243 MiB either way.
  */
 export function freeHeap(): void {

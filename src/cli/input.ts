@@ -1,6 +1,6 @@
 /**
- * The input as named on the command line: looked at before anything is made for it, so that a typing error leaves
- * nothing behind.
+ * The input as named on the command line: checked before anything is made for it, so that a typing error leaves
+ * no files.
  */
 import { stat } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";

@@ -1,7 +1,7 @@
 /**
  * `perigee keys`: makes, lists and revokes the API keys of a data folder, also while `perigee serve` owns it.
  *
- * The key itself is printed once, by `create`, and goes nowhere else. What was made and revoked is in the audit log.
+ * The key itself is printed once, by `create`, and is written nowhere else. What was made and revoked is in the audit log.
  */
 import { systemClock } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * The command line: reads arguments, starts the engine, tells what happens, and ends with a code.
+ * The command line: reads arguments, starts the engine, shows what happens, and ends with a code.
  *
  *   exit 0 every line answered · 3 some lines ended in error · 2 usage or configuration · 74 input or output
- *   130 interrupted · 70 the service stood still · 1 a fault of perigee itself
+ *   130 interrupted · 70 the service was blocked · 1 a fault of perigee itself
  */
 import { readFileSync } from "node:fs";
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
@@ -152,7 +152,7 @@ function addServe(root: Command): void {
     .option("--port <number>", "0 takes a free one", checked(portNumber), 8080)
     .option("--data <dir>", "where the service keeps its state", "./perigee-data")
     .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--behind-proxy", "a TLS proxy stands in front: listen on any address, believe X-Forwarded-For")
+    .option("--behind-proxy", "a TLS proxy is in front: listen on any address, believe X-Forwarded-For")
     .option("--public-url <url>", "where users reach the service (default: where it listens)")
     .option(
       "--metrics-port <number>",
@@ -160,7 +160,7 @@ function addServe(root: Command): void {
       checked(portNumber),
     )
     .addOption(
-      new Option("--log-level <level>", "error: faults alone, no line for each request")
+      new Option("--log-level <level>", "error: only faults, no line for each request")
         .choices(["info", "error"])
         .default("info"),
     )
@@ -194,7 +194,7 @@ function addKeys(root: Command): void {
   keys
     .command("list")
     .description("The keys that were made, revoked and expired ones as well.")
-    .option("--project <name>", "of this project alone")
+    .option("--project <name>", "of this project only")
     .addOption(dataOption())
     .option("--json", "print them as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await (await load()).listKeys(options)));
@@ -214,7 +214,7 @@ function addCluster(root: Command): void {
     .command("cluster")
     .description("Clusters of satellites: run a declaration here, or check it.");
   const input = (): Option =>
-    new Option("--input <json>", "what references to input stand for: an object, or a file that holds one");
+    new Option("--input <json>", "the value of references to input: an object, or a file that holds one");
   const load = (): Promise<typeof import("./satellites/cluster.ts")> => import("./satellites/cluster.ts"); // heavy, as the server
   cluster
     .command("run")
@@ -230,7 +230,7 @@ function addCluster(root: Command): void {
     );
   cluster
     .command("check")
-    .description("Tell what is wrong with a declaration, as FILE:line:column: message. Runs nothing.")
+    .description("List the mistakes in a declaration, as FILE:line:column: message. Runs nothing.")
     .argument("<file>", "declaration in YAML or JSON")
     .option("--data <dir>", "also know the satellites of the project local in this data folder")
     .addOption(input())
@@ -256,7 +256,7 @@ function addSecrets(root: Command): void {
         new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
       )
       .option("--json", "print what was done as one JSON object");
-  add("set", "Make or replace a secret. The value comes on standard input, or from the environment.")
+  add("set", "Make or replace a secret. The value is read from standard input, or from the environment.")
     .argument("<name>", "lower case letters, digits, -")
     .option("--from-env <variable>", "take the value of this variable instead of standard input")
     .action(async (name: string, options: Record<string, unknown>) => {
@@ -276,7 +276,7 @@ function addSecrets(root: Command): void {
   secrets
     .command("rotate-key")
     .description(
-      "Encrypt all secrets of a stopped service under another key. After a stop, the same again goes on.",
+      "Encrypt all secrets of a stopped service under another key. After a stop, the same command again continues.",
     )
     .addOption(dataOption())
     .option("--json", "print what was done as one JSON object")
@@ -317,8 +317,8 @@ function addSatellites(root: Command): void {
   add("register", "Register the satellites of a file, and print the secret of each, once.")
     .argument("<file>", "a module that exports them, or the JSON of perigee orbit describe")
     .argument("<endpoint>", "where perigee orbit serve answers: https, or this machine")
-    .option("--community", "for every project, once verified and approved (default: for this project alone)")
-    .option("--name <name>", "this one of the file alone")
+    .option("--community", "for every project, once verified and approved (default: for this project only)")
+    .option("--name <name>", "only this one of the file")
     .option("--renew-secret", "make another secret for one that is registered")
     .action(async (file: string, endpoint: string, options: Record<string, unknown>) =>
       finish(await (await import("./satellites/satellites.ts")).registerSatellites(file, endpoint, options)),

@@ -3,7 +3,7 @@
  *
  *   opening -> {"url"} on stdout -> first SIGTERM, SIGINT or SIGHUP: draining -> exit 0; a second one ends at once
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
- *   the main thread stands still for 30 s: exit 70, to be started again (watchdog.ts)
+ *   the main thread is blocked for 30 s: exit 70, to be started again (watchdog.ts)
  */
 import { systemClock } from "../clock.ts";
 import { readConfigFile } from "../engine/config/config.ts";

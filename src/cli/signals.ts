@@ -1,5 +1,5 @@
 /**
- * How a command is told to stop: SIGINT, SIGTERM, and the SIGHUP of a terminal that was closed.
+ * The signals that stop a command: SIGINT, SIGTERM, and the SIGHUP of a terminal that was closed.
  *
  *   first signal: what is under way ends -> a second SIGINT or SIGTERM ends the process at once
  *

@@ -1,10 +1,10 @@
 /**
- * The watchdog of `perigee serve`: a thread that ends the process with 70 when the main thread stands still for 30 s, so
- * that whoever started it can start it again. What it was at goes on there as after any crash: nothing is done twice.
+ * The watchdog of `perigee serve`: a thread that ends the process with 70 when the main thread is blocked for 30 s, so
+ * that its supervisor can start it again. Its work continues there as after any crash: nothing is done twice.
  *
  *   main thread:  turns -> counts a beat -> turns ...        watchdog (`watchdog_worker.ts`):  looks whether it counts on
  *
- * A thread cannot end its process with a code by itself: `process.exit` in a worker ends the worker alone. It asks the
+ * A thread cannot end its process with a code by itself: `process.exit` in a worker ends only the worker. It asks the
  * main thread to exit through V8's inspector, which breaks into a loop, a regular expression or a wait of JavaScript.
  * Where the thread hangs in a call of the operating system (a synchronous read, a child that is waited for) nothing
  * can, and two seconds later it is SIGKILL, which a shell shows as 137.
@@ -24,17 +24,17 @@ export interface WatchdogData {
 }
 
 export interface Watchdog {
-  /** Resolves when its thread is gone. */
+  /** Resolves when its thread has ended. */
   stop(): Promise<void>;
 }
 
 const SECONDS = 30;
 const SECONDS_MAX = 86_400;
 const LOOK_MS_MAX = 1_000;
-/** Looks within the time that the main thread may stand still. */
+/** Looks within the time that the main thread may be blocked. */
 const LOOKS = 10;
 
-/** How long the main thread may stand still, in milliseconds; 0: no watchdog. Throws `invalid_config`. */
+/** How long the main thread may be blocked, in milliseconds; 0: no watchdog. Throws `invalid_config`. */
 export function watchdogMs(env: Readonly<Record<string, string | undefined>>): number {
   const text = env["PERIGEE_WATCHDOG_SECONDS"] ?? String(SECONDS);
   const seconds = /^\d{1,6}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;

@@ -1,10 +1,10 @@
 /**
- * The watchdog's thread: counts how long the main thread has stood still, and ends the process at the limit.
+ * The watchdog's thread: counts how long the main thread has been blocked, and ends the process at the limit.
  *
  *   looking: beats counted on -> still 0        else still += time since the last look, at most two looks' worth
  *   still >= limit -> main thread asked to exit with 70 -> 2 s later SIGKILL
  *
- * Time that this thread did not have either (a suspended machine, a stopped process) counts as two looks at most, so it
+ * Time that this thread did not have either (a suspended machine, a stopped process) counts as at most two looks, so it
  * ends nothing.
  */
 import { Session } from "node:inspector";
@@ -36,7 +36,7 @@ function watch({ beats, lookMs, stillMsMax }: WatchdogData): void {
 /** This thread writes nothing itself: standard error may be what the main thread is stuck on. */
 function end(stillMsMax: number): void {
   systemClock.timer(KILL_AFTER_MS, () => process.kill(process.pid, "SIGKILL"));
-  const message = `perigee: the main thread stood still for ${stillMsMax / 1_000} s, ending the process`;
+  const message = `perigee: the main thread was blocked for ${stillMsMax / 1_000} s, ending the process`;
   const session = new Session();
   session.connectToMainThread();
   session.post("Runtime.evaluate", {

@@ -113,7 +113,7 @@ describe("the progress line", () => {
     const oversized = { tokens: 5_200, limit: 4_000, waitMs: 42_000 };
     const lanes = [{ ...rest, state: "open" as const, inFlight: 0, oversized }];
     expect(progressLine({ ...PROGRESS, lanes })).toMatch(
-      / \[openai rpm 97%, 0\/512 in flight, waits 0:42 to send an item of 5,200 tokens alone \(limit 4,000\)\]$/,
+      / \[openai rpm 97%, 0\/512 in flight, waits 0:42 to send an item of 5,200 tokens by itself \(limit 4,000\)\]$/,
     );
   });
 

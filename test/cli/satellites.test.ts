@@ -146,7 +146,7 @@ describe("perigee satellites", () => {
     ];
     const made = await desk.perigee([...words, "--config", "-"], { stdin: JSON.stringify(config) });
     expect([made.stdout, made.stderr]).toEqual([
-      "satellite/acme/poster is there: perigee/call-webhook with method, url fixed\n",
+      "configured satellite/acme/poster: perigee/call-webhook with method, url fixed\n",
       "",
     ]);
     const shown = await satellites("describe acme/poster --json");

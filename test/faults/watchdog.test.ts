@@ -76,7 +76,7 @@ describe("fault 84: an event loop that stands still", () => {
     await vi.waitFor(() => expect(provider.prompts.length).toBeGreaterThan(50), { timeout: 10_000 });
     child.kill("SIGUSR2");
     expect(await once(child, "exit")).toEqual([70, null]);
-    expect(stderr).toContain("the main thread stood still for 1 s");
+    expect(stderr).toContain("the main thread was blocked for 1 s");
     expect(provider.prompts.length).toBeLessThan(ITEMS);
 
     const call = callerOf((await start("")).url, authorization);

@@ -39,7 +39,7 @@ export function continueLine(stopped: Stopped): string {
   const steps = stepsOf(stopped);
   const todo = [...new Set(steps.map((step) => step.todo))].join("; ");
   const command = styleText("bold", changed(stopped.words, steps), { stream: process.stderr });
-  // An item that breaks its provider alone is held like one of an outage, and would be so again.
+  // A single item that breaks its provider is held like one of an outage, and would be held again.
   const mayFinish = stopped.held.length > 0 && steps.length === 0 && !stopped.words.includes("--finish");
   const finish = mayFinish ? " (--finish ends what is held with its error)" : "";
   return `to continue${finish}: ${todo === "" ? "" : `${todo}: `}${command}\n`;

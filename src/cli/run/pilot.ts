@@ -13,13 +13,13 @@ export interface Terminal {
   readonly output: NodeJS.WritableStream & { readonly isTTY?: boolean };
 }
 
-/** How it is asked: not at all when `isSure`, and until the run is over. */
+/** How a pilot asks: not at all when `isSure`, and until the run is over. */
 export interface Asking {
   readonly isSure: boolean;
   readonly signal: AbortSignal;
 }
 
-/** How the caller of a pilot is told, and asked on a terminal. */
+/** Shows the quote of the rest, and asks on a terminal whether to continue. */
 export function pilotListener(
   display: Pick<ProgressDisplay, "note" | "pause" | "resume">,
   { input, output }: Terminal,
@@ -38,7 +38,7 @@ export function pilotListener(
   };
 }
 
-/** Whether the next line is a yes; the end of the input, or of the run, is a no. Lines come whole, so that Ctrl-C stays a signal. */
+/** Whether the next line says yes; the end of the input, or of the run, means no. It reads whole lines, so that Ctrl-C stays a signal. */
 function isAgreed(question: string, { input, output }: Terminal, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return Promise.resolve(false);
   const lines = createInterface({ input, terminal: false });

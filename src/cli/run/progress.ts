@@ -15,7 +15,7 @@ const PLAIN_EVERY_MS = 10_000;
 /** A hold that ends sooner is ordinary: single failures between answers. */
 const SHOWN_AFTER_MS = 5_000;
 
-/** Draws what a run tells. */
+/** Draws the progress of a run. */
 export class ProgressDisplay {
   readonly #stream: NodeJS.WriteStream;
   #isPaused = false;
@@ -24,7 +24,7 @@ export class ProgressDisplay {
     this.#stream = stream;
   }
 
-  /** How often it wants to be told. */
+  /** How often it wants the progress. */
   get everyMs(): number {
     return this.#stream.isTTY ? LIVE_EVERY_MS : PLAIN_EVERY_MS;
   }
@@ -139,5 +139,5 @@ function laneText(lane: Progress["lanes"][number]): string {
 function oversizedText({ oversized }: Progress["lanes"][number]): string {
   if (oversized === undefined) return "";
   const { tokens, limit, waitMs } = oversized;
-  return `waits ${duration(waitMs)} to send an item of ${count(tokens)} tokens alone (limit ${count(limit)})`;
+  return `waits ${duration(waitMs)} to send an item of ${count(tokens)} tokens by itself (limit ${count(limit)})`;
 }

@@ -1,5 +1,5 @@
 /**
- * `perigee status` and `perigee errors`: how the run of an output stands, also while another process works on it.
+ * `perigee status` and `perigee errors`: the state of the run of an output, also while another process works on it.
  */
 import { resolve } from "node:path";
 import { systemClock } from "../../clock.ts";

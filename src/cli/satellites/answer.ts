@@ -8,7 +8,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** Resolves with 0 once the answer is printed; what `work` throws is printed as JSON where that is asked for, and thrown on. */
+/** Resolves with 0 once the answer is printed; what `work` throws is printed as JSON if requested, and thrown on. */
 export async function answer(
   { json }: { readonly json?: boolean | undefined },
   work: () => Promise<Answer>,

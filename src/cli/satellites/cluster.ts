@@ -1,5 +1,5 @@
 /**
- * `perigee cluster`: runs a declaration in this process and shows how its members stand, or only checks it.
+ * `perigee cluster`: runs a declaration in this process and shows the state of its members, or only checks it.
  *
  *   run    id (of the declaration and its input) -> there already: continued or shown again | not there: submitted -> its end
  *   exit   0 completed · 3 a member did not complete · 2 no declaration, or a wrong one · 74 input or output · 130 interrupted

@@ -1,7 +1,7 @@
 /**
  * Clusters for the command line: the stack of a service without its server, for the project `local`.
  *
- * Whoever may use the data folder may run vendor satellites, so the caller has no key and the beta flag.
+ * A user of the data folder may run vendor satellites, so the caller has no key and the beta flag.
  */
 import { mkdir } from "node:fs/promises";
 import { systemClock } from "../../clock.ts";
@@ -40,7 +40,7 @@ export interface ClusterStack {
    * its work, and not every satellite can be asked again.
    */
   drain(): Promise<void>;
-  /** Cuts off what runs; the next process goes on. */
+  /** Cuts off what runs; the next process continues it. */
   close(): Promise<void>;
 }
 
@@ -75,7 +75,7 @@ async function drained({ clusters, executions }: OpenedSatellites): Promise<void
     await systemClock.sleep(DRAIN_STEP_MS);
 }
 
-/** Checks against the satellites that come with perigee, without any folder. */
+/** Checks against the satellites of perigee, without any folder. */
 export async function checkWithoutFolder(
   declaration: string,
   input: JsonObject | undefined,
@@ -84,7 +84,7 @@ export async function checkWithoutFolder(
     .list;
 }
 
-/** Knows the satellites that come with perigee, and no others. */
+/** Knows only the satellites of perigee. */
 const vendorResolver: SatelliteResolver = {
   resolve: async (_caller, reference) => {
     const isVendor = reference.namespace === VENDOR_NAMESPACE;

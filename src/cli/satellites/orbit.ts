@@ -29,7 +29,7 @@ export async function orbitServe(file: string, options: Record<string, unknown>)
   if (behindProxy !== true && !isLoopbackHost(host))
     throw new PerigeeError(
       "usage",
-      `refusing to listen on ${host} without TLS: inputs and secrets would be readable on the way; put a TLS proxy in front and say --behind-proxy, or listen on 127.0.0.1`,
+      `refusing to listen on ${host} without TLS: inputs and secrets would be readable on the network; put a TLS proxy in front and add --behind-proxy, or listen on 127.0.0.1`,
     );
   const allow = parseAllowList(process.env["PERIGEE_EGRESS_ALLOW"]);
   const opened = createOrbitHost({

@@ -26,7 +26,7 @@ export function addOrbitCommands(
     .argument("<file>", "a Node module that exports what defineSatellite returns")
     .option("--host <address>", "where to listen", "127.0.0.1")
     .option("--port <number>", "0 takes a free one", portNumber, 8090)
-    .option("--behind-proxy", "a TLS proxy stands in front: listen on any address")
+    .option("--behind-proxy", "a TLS proxy is in front: listen on any address")
     .addHelpText(
       "after",
       "\nPERIGEE_ORBIT_SECRETS (or a file, PERIGEE_ORBIT_SECRETS_FILE) holds the secrets of the registrations: whsec_...\nfor all satellites of the file, NAME=whsec_... for one. PERIGEE_EGRESS_ALLOW opens private networks to them.",

@@ -21,7 +21,7 @@ export async function satellitesOf(file: string): Promise<readonly AnySatellite[
   return found;
 }
 
-/** Of a module or of JSON. Throws `usage`, `input_unreadable`, and `invalid_request` for what is no description. */
+/** Of a module or of JSON. Throws `usage`, `input_unreadable`, and `invalid_request` for what is not a valid description. */
 export async function descriptionsOf(file: string): Promise<readonly SatelliteDescription[]> {
   if (!file.endsWith(".json")) return (await satellitesOf(file)).map(describeSatellite);
   const text = await readFile(file, "utf8");

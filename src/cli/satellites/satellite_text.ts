@@ -48,7 +48,7 @@ export function describeText(one: ShownSatellite): string {
     ...(one.description === "" ? [] : [one.description]),
   ];
   const base =
-    one.base === null ? [] : [`stands on ${one.base.satellite}; fixed: ${one.base.fixed_config.join(", ")}`];
+    one.base === null ? [] : [`based on ${one.base.satellite}; fixed: ${one.base.fixed_config.join(", ")}`];
   const url = one.url === null ? [] : [`hosted at ${one.url}`];
   const fields = [...fieldsText("input", one.input_schema), ...fieldsText("config", one.config_schema)];
   return `${[...head, ...base, ...url, ...fields].join("\n")}\n`;
@@ -72,7 +72,7 @@ function fieldsText(what: string, schema: JsonObject): string[] {
   return ["", isOpen ? `${what}: any fields. ${description}`.trimEnd() : `${what}: nothing`];
 }
 
-/** What a property is in each choice, when it tells the choices apart by a constant; else what it is in the first. */
+/** What a property is in each choice, if a constant in it distinguishes the choices; else what it is in the first. */
 function formsOf(schema: JsonObject, name: string): readonly ShownProperty[] {
   const forms = new Map<unknown, ShownProperty>();
   const visit = (choice: JsonObject): void => {

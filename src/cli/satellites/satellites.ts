@@ -3,7 +3,7 @@
  * operator.
  *
  * In the data folder of a service that is stopped, or through one that runs (`--url`, with the key in `PERIGEE_API_KEY`). In the folder
- * whoever calls is the operator, and may act for every project.
+ * the caller is the operator, and may act for every project.
  */
 import { readFile } from "node:fs/promises";
 import { text as textOfStream } from "node:stream/consumers";
@@ -106,7 +106,7 @@ export function registerSatellites(
     const secrets = done.flatMap(({ satellite, secret }) =>
       secret === undefined ? [] : [`${satellite.split("/").at(-1)}=${secret}`],
     );
-    const lines = done.map(({ satellite, kind, state }) => `${satellite} is there: ${kind}, ${state}`);
+    const lines = done.map(({ satellite, kind, state }) => `registered ${satellite}: ${kind}, ${state}`);
     const how = `Keep the secrets now: nobody can show them again. Host the satellites with\nPERIGEE_ORBIT_SECRETS="${secrets.join(" ")}" perigee orbit serve ${file}`;
     return {
       json: { satellites: done },
@@ -130,7 +130,7 @@ export function configureSatellite(name: string, options: Record<string, unknown
     }))) as ShownSatellite;
     return {
       json: shown,
-      text: `${shown.satellite} is there: ${given.base} with ${fixedText(shown)} fixed\n`,
+      text: `configured ${shown.satellite}: ${given.base} with ${fixedText(shown)} fixed\n`,
     };
   });
 }
@@ -264,15 +264,16 @@ function referenceOf(text: string): SatelliteReference {
   throw new PerigeeError("usage", `a satellite is named <namespace>/<name>, got ${JSON.stringify(text)}`);
 }
 
-/** A satellite of the project that is given, which with `--url` is the key's. */
+/** A satellite of the named project, which with `--url` is the key's. */
 function ownReference({ project }: SatelliteArguments, name: string): SatelliteReference {
   if (project === undefined || !NAME.test(project) || project === VENDOR_NAMESPACE)
     throw new PerigeeError("usage", "--project must name the project whose satellite it is");
-  if (!NAME.test(name)) throw new PerigeeError("usage", `${JSON.stringify(name)} is no name of a satellite`);
+  if (!NAME.test(name))
+    throw new PerigeeError("usage", `${JSON.stringify(name)} is not a valid name of a satellite`);
   return { namespace: project, name };
 }
 
-/** JSON of a file, or of standard input, where it is no argument that every process of the machine can read. */
+/** JSON of a file, or of standard input: every process of the machine could read an argument. */
 async function configOf(file: string): Promise<JsonObject> {
   const text = file === "-" ? await textOfStream(process.stdin) : await readFile(file, "utf8");
   return jsonObject(text, `--config ${file} must hold a JSON object`);

@@ -1,7 +1,7 @@
 /**
- * `perigee secrets`: sets, lists and removes the secrets of a project, and changes the key they stand under.
+ * `perigee secrets`: sets, lists and removes the secrets of a project, and changes the key that encrypts them.
  *
- * In the data folder of a service that is stopped, or through one that runs (`--url`): its records are its own alone. A value
+ * In the data folder of a service that is stopped, or through one that runs (`--url`): only the service writes its records. A value
  * is never an argument, which every process of the machine can read, and is never printed.
  */
 import { PerigeeError } from "../../errors.ts";
@@ -90,7 +90,7 @@ export function rotateKey(options: Record<string, unknown>): Promise<number> {
     await record(given.data, { kind: "config.changed", setting: "PERIGEE_SECRETS_KEY" });
     return {
       json: { key_id: keyId, resealed, place },
-      text: `all secrets are under key ${keyId} (${place}); ${count(resealed)} were encrypted anew\n`,
+      text: `all secrets are under key ${keyId} (${place}); ${count(resealed)} were encrypted again\n`,
     };
   });
 }
@@ -123,7 +123,7 @@ async function secretValue({ fromEnv }: SetArguments): Promise<string> {
   if (process.stdin.isTTY)
     throw new PerigeeError(
       "usage",
-      "the value comes on standard input, from a file or a pipe, or with --from-env",
+      "pass the value on standard input, from a file or a pipe, or with --from-env",
     );
   const chunks: Uint8Array[] = [];
   let bytes = 0;

@@ -21,7 +21,7 @@ interface Refusal {
 }
 
 /**
- * Resolves with the body of an answer of 2xx. Throws `usage` for a URL or key that is none and for a service that does not
+ * Resolves with the body of an answer of 2xx. Throws `usage` for a URL or key that is not valid and for a service that does not
  * answer, `unauthenticated`, `forbidden` and `not_found` as the service says, `invalid_request` for its other refusals.
  */
 export async function callService(
@@ -43,7 +43,7 @@ export async function callService(
   const text = await response.text();
   const answer: unknown = text.startsWith("{") ? JSON.parse(text) : {};
   if (response.ok) return answer;
-  const { error } = answer as Refusal; // looked at, member by member
+  const { error } = answer as Refusal; // checked member by member
   const message = typeof error?.message === "string" ? error.message : `${base} answered ${response.status}`;
   throw new PerigeeError(codeOf(response.status), message);
 }

@@ -1,5 +1,5 @@
 /**
- * What happens to tasks after they have ended: webhooks are told, and what is old enough is removed.
+ * What happens to tasks after they have ended: webhooks are notified, and what is old enough is removed.
  *
  *   webhooks and tasks opened together (each needs the other) -> open -> tasks closed -> webhooks and retention closed
  */
@@ -52,7 +52,7 @@ export interface AftercareOptions {
   /** Default 30. */
   readonly retentionDays: number | undefined;
   readonly onFault?: ((error: unknown) => void) | undefined;
-  /** Told of the tasks and files that were removed for their age. */
+  /** Receives the tasks and files that were removed for their age. */
   readonly audit?: Audit | undefined;
 }
 
@@ -66,14 +66,14 @@ export interface Aftercare {
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 3_650;
 
-/** Throws `invalid_config` for days that are none. */
+/** Throws `invalid_config` for `retentionDays` out of range. */
 export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
   const { clock, store, workLog, files, egress, vault, destinations, onFault } = options;
   const { retentionDays = 30 } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
     throw new PerigeeError("invalid_config", `retentionDays must be 1 to ${DAYS_MAX}, got ${retentionDays}`);
   const fault = onFault === undefined ? {} : { onFault };
-  // Each needs the other: what is left from before is told to webhooks while tasks are being opened.
+  // Each needs the other: webhooks are notified of ends left from before while tasks are being opened.
   const opening: { tasks?: Promise<OpenedTasks> } = {};
   const webhooks = await openWebhooks({
     clock,
@@ -139,12 +139,12 @@ function keptKinds(
       audit?.note({ kind: "file.deleted", project, fileId: id, by }),
     ),
     { collection: IDEMPOTENCY, keepMs: IDEMPOTENCY_MS },
-    // A task is told of again until it has gone: longer than that, so that it is not counted twice.
+    // The end of a task is reported again until the task is removed: kept longer than that, so that it is not counted twice.
     { collection: USAGE_SOURCES, keepMs: keepMs + 45 * DAY_MS },
   ];
 }
 
-/** Tells of each record that was removed. */
+/** Reports each record that was removed. */
 function noted(kind: KeptRecords, note: (record: StoredRecord) => void): KeptRecords {
   return {
     ...kind,

@@ -37,7 +37,7 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly isDiskFull?: () => Promise<boolean>;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
-  /** Told of every request that comes through the handler or the plugin, before it is answered. */
+  /** Receives every request that arrives through the handler or the plugin, before it is answered. */
   readonly onMounted?: (request: IncomingMessage) => void;
 }
 
@@ -62,7 +62,7 @@ export interface HttpService {
   close(): Promise<void>;
 }
 
-/** Resolves when every route is there; nothing listens yet. */
+/** Resolves when every route is registered; nothing listens yet. */
 export async function createHttpService(options: HttpServiceOptions): Promise<HttpService> {
   const { context, version, observation } = options;
   const { app, close, destroyConnections } = createServer({

@@ -36,7 +36,7 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly log?: ServiceLog;
   /** A separate port for metrics. Default: `/metrics` on the service's port, only for callers on this machine. */
   readonly metricsPort?: number;
-  /** Settings of the satellites that come with perigee, and satellites that come with the program. */
+  /** Settings of perigee's satellites, and satellites of the program. */
   readonly satellites?: SatelliteSettings;
   /**
    * Called for faults, which answer 500 or 503, with the id of the request, or `background`, or `audit` if the audit log cannot
@@ -45,7 +45,7 @@ export interface PerigeeServiceOptions extends EngineOptions {
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
 
-/** Where the log goes. */
+/** The destination of the log. */
 export type ServiceLog = Omit<LogOptions, "clock">;
 
 const SERVER_LIMITS: OptionSchema<ServerLimits> = {

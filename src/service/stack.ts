@@ -1,5 +1,5 @@
 /**
- * What stands behind the routes, over one engine and its data folder: files, tasks and what happens after them, satellites.
+ * What the routes use, over one engine and its data folder: files, tasks and what happens after them, satellites.
  *
  *   opening, in that order -> open -> closing, satellites first -> closed
  */
@@ -25,20 +25,20 @@ import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
 export interface SatelliteSettings extends SatelliteTerms {
-  /** Custom satellites of projects that run in this process, because whoever embeds the service trusts them. */
+  /** Custom satellites of projects that run in this process, because the embedding program trusts them. */
   readonly trusted?: readonly { readonly project: string; readonly satellites: readonly AnySatellite[] }[];
-  /** Told what satellites say; the service's log has no such text, because it may hold what users sent. */
+  /** Receives what satellites log; the service's log has no such text, because it may hold what users sent. */
   readonly onLog?: (line: SatelliteLogLine) => void;
 }
 
-/** Those of the engine, and of what stands on it. */
+/** Those of the engine, and of what uses it. */
 export interface StackOptions extends EngineOptions {
   readonly satellites?: SatelliteSettings;
   readonly verifier?: Pick<KeyVerifier, "isBetaKey">;
-  /** Told of what is removed for its age. */
+  /** Receives what is removed for its age. */
   readonly audit?: Audit;
   readonly onFault: (error: unknown) => void;
-  /** Told what satellites say, beside the settings' `onLog`. */
+  /** Receives what satellites log, beside the settings' `onLog`. */
   readonly onSatelliteLog?: (line: SatelliteLogLine) => void;
 }
 
@@ -52,7 +52,7 @@ export interface Stack {
   close(): Promise<void>;
 }
 
-/** Throws `invalid_config` for networks, days and keys that are none. The engine stays the caller's to close. */
+/** Throws `invalid_config` for invalid networks, days and keys. The engine stays the caller's to close. */
 export async function openStack(opened: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
   const { parts } = opened;

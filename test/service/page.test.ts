@@ -131,7 +131,7 @@ describe.skipIf(!isThere)("the operator page", () => {
     await submit(items(2, { model: "small:m", generation_config: { max_output_tokens: 3_000 } }));
     await expect
       .poll(() => page.locator("#lanes").textContent(), { timeout: 10_000 })
-      .toMatch(/An item of 3,0\d\d tokens is larger than the limit of 1,000: it is sent alone in \d/);
+      .toMatch(/An item of 3,0\d\d tokens is larger than the limit of 1,000: it is sent by itself in \d/);
   });
 
   it("fits a phone, a tablet and a desk, light and dark", async () => {

@@ -84,7 +84,7 @@ describe("a wrong value of a query parameter", () => {
     ["/v0/infer/tasks?limit=%", "limit", "must be a whole number from 1 to 1000"],
     ["/v0/infer/tasks?limit=0", "limit", "must be a whole number from 1 to 1000"],
     ["/v0/infer/tasks?limit=1.5", "limit", "must be a whole number from 1 to 1000"],
-    ["/v0/infer/tasks?limit=1&limit=2", "limit", "must be given once"],
+    ["/v0/infer/tasks?limit=1&limit=2", "limit", "must be set once"],
     ["/v0/infer/tasks?after=", "after", "must have 1 to 64 characters"],
     ["/v0/files?purpose=fine-tune", "purpose", 'must be one of "batch", "batch_output", "user_data"'],
     ["/v1/files?order=asc", "order", 'must be "desc"'],

@@ -1,5 +1,5 @@
 /**
- * Ranges of bytes (RFC 9110, 14.2): one at a time; what is no single range is as if it had not been asked for.
+ * Ranges of bytes (RFC 9110, 14.2): one at a time; anything but a single range is ignored.
  */
 
 export type ByteRange =

@@ -117,7 +117,7 @@ async function* watched(chunks: AsyncIterable<Uint8Array>, watch: StallWatch): A
 }
 
 /**
- * Of GET alone (RFC 9110, 14.2). `If-Range` (13.1.5) holds for the very same tag alone; for any other the range is as
+ * Only of GET (RFC 9110, 14.2). `If-Range` (13.1.5) holds only for the very same tag; for any other the range is as
  * not asked for.
  */
 function askedRange({ headers, method }: FastifyRequest, etag: string): string | undefined {

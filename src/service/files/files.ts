@@ -1,7 +1,7 @@
 /**
- * Files over HTTP: PUT /v0/files/{file_name} (interface 4.4), and what perigee adds: list, look at, read, erase.
+ * Files over HTTP: PUT /v0/files/{file_name} (interface 4.4), and what perigee adds: list, show, read, erase.
  *
- * Bytes go to the disk as they come. Limits: those of `Files` (2 GiB, 5,000,000 lines), 20 uploads of one key at a time.
+ * Bytes are written to the disk as they arrive. Limits: those of `Files` (2 GiB, 5,000,000 lines), 20 uploads of one key at a time.
  */
 import { z } from "../../schema.ts";
 import { type FilePurpose, type FileView, isMimeType } from "../../tasks/files/files.ts";
@@ -15,7 +15,7 @@ import { sendDownload } from "./download.ts";
 import { fileField, registerForms, takeFile } from "./form.ts";
 
 const fileFields = {
-  file_id: z.string().describe("Id of the file; immutable, whatever its name."),
+  file_id: z.string().describe("Id of the file; immutable, for any name."),
   file_name: z.string(),
   bytes: z.number().int().min(0),
   mime_type: z.string(),
@@ -160,7 +160,7 @@ function registerRemove(app: FastifyInstance, { files }: ServiceContext): void {
   });
 }
 
-/** The type that a form gives its file; one that cannot be given back is left out. */
+/** The type that a form names for its file; one that cannot be returned is left out. */
 export function typeOf(given: string | undefined): { readonly mimeType?: string } {
   return isMimeType(given) ? { mimeType: given } : {};
 }

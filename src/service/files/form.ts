@@ -1,10 +1,10 @@
 /**
- * Forms that carry one file: `multipart/form-data` with a field `file`, and few other fields before or behind it.
+ * Forms that carry one file: `multipart/form-data` with a field `file`, and few other fields before or after it.
  *
  *   reading fields -> file (its bytes go where the route says) -> reading fields -> whole
- *      \-> refused: what still comes is read and forgotten, so that a client that writes first can read the answer
+ *      \-> refused: what still arrives is read and dropped, so that a client that writes first can read the answer
  *
- * Limits: other fields 1 KiB each, by name; the headers of a part 8 KiB; what comes after a refusal is read for a
+ * Limits: other fields 1 KiB each, by name; the headers of a part 8 KiB; what arrives after a refusal is read for a
  * minute. A part named `file` is the file whether or not it has a file name.
  */
 import type { IncomingMessage } from "node:http";
@@ -36,11 +36,11 @@ export const fileField: z.ZodString = z
   .meta({ format: "binary" })
   .describe("The file, with or without a file name.");
 
-/** The file of a form, while it comes. */
+/** The file of a form, while it arrives. */
 export interface FormFile {
   /** As the form names it; absent when it does not. */
   readonly name: string | undefined;
-  /** The type that the form gives the file; absent when it gives none. */
+  /** The type that the form names for the file; absent without one. */
   readonly mimeType: string | undefined;
   /** Ends when the whole form is read and right; throws `invalid_request` otherwise. Read it once, to its end. */
   readonly chunks: AsyncIterable<Uint8Array>;
@@ -52,7 +52,7 @@ export interface FormOptions {
   readonly clock: Clock;
   /** Fields that may be there beside the file. */
   readonly fieldNames: readonly string[];
-  /** Throws when the fields are wrong; called once all have come, before `chunks` ends. */
+  /** Throws when the fields are wrong; called once all have arrived, before `chunks` ends. */
   readonly check?: (fields: ReadonlyMap<string, string>) => void;
 }
 
@@ -85,9 +85,9 @@ export async function takeFile<T>(
   }
 }
 
-/** Before any of it has come. */
+/** Before its first byte. */
 function refuseLength({ headers }: IncomingMessage): void {
-  if (!(Number(headers["content-length"]) > FILE_BYTES_MAX + FORM_BYTES_MAX)) return; // NaN when it is not told
+  if (!(Number(headers["content-length"]) > FILE_BYTES_MAX + FORM_BYTES_MAX)) return; // NaN without the header
   throw new PerigeeError("too_large", `a file has at most ${FILE_BYTES_MAX} bytes`, {
     details: { param: "file", max: FILE_BYTES_MAX },
   });
@@ -120,7 +120,7 @@ class FormReader {
       },
     } as Parameters<FastifyRequest["parts"]>[0]); // the types lack two options of the parser
     this.#headerGuard = guardHeaders(this.#raw);
-    this.#headerGuard.catch(() => undefined); // it may come when nobody waits for it any more
+    this.#headerGuard.catch(() => undefined); // it may reject when nothing waits for it any more
   }
 
   async file(): Promise<FormFile> {
@@ -165,7 +165,7 @@ class FormReader {
     return next.done === true ? undefined : next.value;
   }
 
-  /** Waits for the client, and turns what the parser says into errors of ours. */
+  /** Waits for the client, and turns what the parser says into perigee's errors. */
   async #moving<R>(step: Promise<R>): Promise<R> {
     this.#watch.waiting();
     try {
@@ -189,7 +189,7 @@ class FormReader {
   #takeField({ fieldname, value, valueTruncated }: MultipartValue): void {
     if (!this.#options.fieldNames.includes(fieldname))
       throw wrongForm("it has a field that is not known here");
-    if (this.#fields.has(fieldname)) throw wrongForm(`the field ${fieldname} stands there twice`);
+    if (this.#fields.has(fieldname)) throw wrongForm(`the field ${fieldname} occurs twice`);
     if (valueTruncated || typeof value !== "string")
       throw wrongForm(`the field ${fieldname} must be text of at most ${FIELD_BYTES_MAX} bytes`);
     this.#fields.set(fieldname, value);
@@ -229,6 +229,6 @@ function drain(raw: IncomingMessage, clock: Clock): void {
 }
 
 function wrongForm(reason: string, cause?: unknown): PerigeeError {
-  const message = `the form must have one field named file, and all of it must come: ${reason}`;
+  const message = `the form must have one field named file, and must be complete: ${reason}`;
   return new PerigeeError("invalid_request", message, { cause, details: { param: "file" } });
 }

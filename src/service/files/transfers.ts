@@ -1,5 +1,5 @@
 /**
- * Uploads and downloads under way: so many for each key, and none that stands still.
+ * Uploads and downloads under way: so many for each key; one that makes no progress is ended.
  *
  *   waiting (for the other side) -> moved -> waiting ... -> over
  *      \-> stalled, when nothing moves for the idle time: the connection is closed
@@ -52,7 +52,7 @@ export class Transfers {
   }
 }
 
-/** Tells when the other side of one transfer has let us wait too long. */
+/** Notices when the other side of one transfer has been silent for too long. */
 export class StallWatch {
   readonly #clock: Pick<Clock, "timer">;
   readonly #onStall: () => void;

@@ -2,8 +2,8 @@
  * Who may call: a hook before every route, ahead of the body.
  *
  * A route names the scope it needs in its `config`; without one it is open. No key, a malformed one, one of the other
- * area's shape, an unknown, revoked or expired one: one answer, 401. Every key has its requests a minute, told in
- * `x-ratelimit-*`; whoever calls without a key has fewer, by address.
+ * area's shape, an unknown, revoked or expired one: one answer, 401. Every key has its requests a minute, shown in
+ * `x-ratelimit-*`; callers without a key have fewer, by address.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { Caller, Scope } from "./caller.ts";
@@ -46,7 +46,7 @@ function admit(
   return taken.isAllowed ? undefined : tooMany("this key", taken);
 }
 
-/** One text for every route, key and id: an answer that depended on them would tell something. */
+/** One text for every route, key and id: an answer that depended on them would reveal something. */
 const UNAUTHENTICATED =
   'a valid API key is needed: send "Authorization: Bearer <key>"; for satellites, executions, clusters and secrets "Authorization: <key>"';
 

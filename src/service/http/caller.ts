@@ -1,5 +1,5 @@
 /**
- * Who calls: what a key that was accepted stands for.
+ * Who calls: the project and rights of an accepted key.
  */
 import type { ExecutionCaller } from "../../satellites/sdk/execution.ts";
 
@@ -19,7 +19,7 @@ export const SCOPES = [
 /** One thing that a key may do. */
 export type Scope = (typeof SCOPES)[number];
 
-/** Who a request stands for, as a `KeyVerifier` says. */
+/** The caller of a request, as a `KeyVerifier` returns it. */
 export interface Caller {
   readonly keyId: string;
   /** The project of the key: all that it sees. */

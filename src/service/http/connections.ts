@@ -1,15 +1,15 @@
 /**
  * The connections of a server: what is slow is closed, and what cannot be read is answered once.
  *
- *   idle between requests        closed a second after the keep-alive time, which clients are told
- *   a request that comes         no byte for the idle time, or less than 1 MiB in five minutes: closed
+ *   idle between requests        closed a second after the keep-alive time, which clients know
+ *   a request that arrives       no byte for the idle time, or less than 1 MiB in five minutes: closed
  *   an answer that is not read   no byte for the idle time: closed
  *   an answer that is made       waited for
  *
  * Once the server drains:
  *
  *   idle between requests        closed at once, or as soon as its last request is answered
- *   no whole request has come    closed after half a second without one
+ *   no whole request arrived     closed after half a second without one
  *
  * Slow headers and headers that are too long are Node's own checks; they arrive here as client errors.
  */
@@ -19,16 +19,16 @@ import type { Clock, Timer } from "../../clock.ts";
 import { envelope, plain } from "./errors.ts";
 
 export interface ConnectionLimits {
-  /** Milliseconds in which `UPLOAD_BYTES_MIN` of an unfinished request must come. */
+  /** Milliseconds in which `UPLOAD_BYTES_MIN` of an unfinished request must arrive. */
   readonly uploadMs: number;
 }
 
 const UPLOAD_BYTES_MIN = 1024 * 1024;
-/** Looks at every connection, in each upload window. */
+/** Checks every connection, in each upload window. */
 const LOOKS = 10;
 /** A client that still writes loses the answer when the connection is closed under it. */
 const LINGER_MS = 500;
-/** What a client has sent just before it was told of the end has so long to arrive. */
+/** Requests that a client sent just before it read about the end have so long to arrive. */
 const ARRIVAL_MS = 500;
 /** As later versions of Node do by themselves (`keepAliveTimeoutBuffer`). */
 const GRACE_MS = 1_000;
@@ -115,7 +115,7 @@ export class Connections {
     else this.#closeBetween(socket);
   }
 
-  /** Later than the client was told: a request that it sends at the last moment would be lost. */
+  /** Later than the time that the client knows: a request that it sends at the last moment would be lost. */
   #closeBetween(socket: Socket): void {
     const { bytesRead } = socket;
     const close = (): void => {
@@ -149,7 +149,7 @@ function isOver({ response }: Exchange): boolean {
   return response.writableFinished;
 }
 
-/** The request has come, and nothing of the answer waits for the client. */
+/** The request has arrived, and nothing of the answer waits for the client. */
 function isBeingMade({ request, response }: Exchange): boolean {
   return request.complete && !response.writableFinished && response.writableLength === 0;
 }
@@ -172,6 +172,6 @@ function refusalOf(code: string): readonly [status: number, reason: string, code
   if (code === "HPE_HEADER_OVERFLOW")
     return [431, "Request Header Fields Too Large", "too_large", "the headers have more than 16 KiB"];
   if (code === "ERR_HTTP_REQUEST_TIMEOUT")
-    return [408, "Request Timeout", "timeout", "the request did not come in time"];
+    return [408, "Request Timeout", "timeout", "the request did not arrive in time"];
   return [400, "Bad Request", "invalid_request", "this is not an HTTP request"];
 }

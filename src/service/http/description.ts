@@ -12,7 +12,7 @@ import {
   swagger,
 } from "./fastify.ts";
 
-/** An error, whatever the status. */
+/** An error, of any status. */
 const errorBody = z
   .looseObject({
     error: z.looseObject({
@@ -35,7 +35,7 @@ const REASONS: Readonly<Record<number, string>> = {
   410: "Its bytes in the data folder are not what was accepted.",
   413: "The body is too large.",
   415: "The content type or encoding is not taken.",
-  416: "The range is behind the end.",
+  416: "The range is after the end.",
   422: "A field is not as documented; `param` names it.",
   429: "Too many requests, or an sla that cannot be met.",
   503: "Not available now.",
@@ -77,7 +77,7 @@ export async function registerDescription(app: FastifyInstance, version: string)
             type: "apiKey",
             in: "header",
             name: "Authorization",
-            description: "The key alone, with no scheme word.",
+            description: "Only the key, with no scheme word.",
           },
         },
       },
@@ -118,8 +118,8 @@ function failuresOf(
     422, // a query parameter that is not known
     ...(hasScope ? [401, 403, 429] : []),
     ...(schema?.params === undefined || method === "PUT" ? [] : [404]),
-    ...(isPaged(schema?.querystring) ? [404] : []), // after= names none
-    ...(READING.has(String(method)) ? [] : [400, 413, 415]), // a body, also where none is taken
+    ...(isPaged(schema?.querystring) ? [404] : []), // the id of after= is not found
+    ...(READING.has(String(method)) ? [] : [400, 413, 415]), // a body, also on routes that do not take one
   ];
 }
 

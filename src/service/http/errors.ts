@@ -2,7 +2,7 @@
  * Errors as answers: every code with its status, in OpenAI's envelope
  * `{error: {message, type, code, param}, request_id}`.
  *
- * What is not a `PerigeeError` is a fault of ours: it answers 500 and nothing of its text leaves the process.
+ * What is not a `PerigeeError` is a fault of perigee: it answers 500 and nothing of its text leaves the process.
  */
 import { type ErrorCode, PerigeeError } from "../../errors.ts";
 import type { FastifyError } from "./fastify.ts";
@@ -77,7 +77,7 @@ const INTERNAL = "the service failed; the request may be tried again";
 /** Details that have a place of their own. */
 const PLACED_DETAILS: readonly string[] = ["param", "retryAfterSeconds"];
 
-/** Returns what to answer; `isOurs` tells that the error is to be logged. */
+/** Returns what to answer; `isOurs` means that the error is to be logged. */
 export function answerOf(error: unknown): ErrorAnswer & { readonly isOurs: boolean } {
   if (error instanceof PerigeeError) return answerOfPerigee(error);
   const { statusCode, validation } = error as Partial<FastifyError>;

@@ -1,7 +1,7 @@
 /**
  * The door of fastify and what belongs to it: HTTP in, multipart, schemas to descriptions.
  *
- * To leave: routes are functions of a request and a context; another framework needs this file and `server.ts` anew.
+ * To leave: routes are functions of a request and a context; for another framework rewrite this file and `server.ts`.
  */
 import type { z } from "../../schema.ts";
 import type { RequestEvent } from "../../store/audit/audit_line.ts";
@@ -12,17 +12,17 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** What the key must allow; a route without it is open to everybody. */
     readonly scope?: Scope;
-    /** How the key is given. Default `v0`. */
+    /** How callers pass the key. Default `v0`. */
     readonly area?: KeyArea;
-    /** A JSON body above 1 MiB is given as the request itself, unread. */
+    /** A JSON body above 1 MiB is passed as the request itself, unread. */
     readonly streamsBody?: boolean;
-    /** Query parameters are ignored, or checked by the handler, which declares none. */
+    /** Query parameters are ignored, or checked by the handler, whose schema does not declare them. */
     readonly takesAnyQuery?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
     readonly event?: RequestEvent;
     /** The fields of a form, for the description; the handler reads the form itself. */
     readonly form?: z.ZodType;
-    /** Headers that the description names; the handler looks at them itself. */
+    /** Headers that the description names; the handler reads them itself. */
     readonly headers?: readonly ("Idempotency-Key" | "Output-Format")[];
   }
   interface FastifyRequest {

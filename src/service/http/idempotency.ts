@@ -4,8 +4,8 @@
  *   free -> claimed (id chosen) -> read (with the body's digest) -> answered          kept for 24 h from the claim
  *             \------- the work failed, or the process ended before the task was durable ------> free
  *
- * The id of the task is stored before the task, and the digest before the last byte of the body is given to whoever makes
- * it. So after a crash between any two steps, either a task of that id is there, and its digest too, or the key is free.
+ * The id of the task is stored before the task, and the digest before the last byte of the body is passed to the code that makes
+ * it. So after a crash between any two steps, either a task of that id exists, and its digest too, or the key is free.
  *
  * A repeat while the first is under way is `idempotency_in_progress`; one with another body, path or header that matters
  * is `idempotency_mismatch` (docs/decisions/0012-idempotency.md). Only requests with the header pay for any of this.
@@ -24,14 +24,14 @@ export const IDEMPOTENCY_MS = 86_400_000;
 
 const KEY_CHARS_MAX = 255;
 
-/** A request that may come again under its key. */
+/** A request that may be repeated under its key. */
 export interface KeyedRequest {
   readonly project: string;
-  /** As it came. Throws `invalid_request` when it is none. */
+  /** As it arrived. Throws `invalid_request` when it is not a valid key. */
   readonly key: string;
   /** What makes it another request: method, path, headers that matter. */
   readonly about: readonly string[];
-  /** The bytes of the body, whole or as they come. */
+  /** The bytes of the body, whole or as they arrive. */
   readonly body: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
@@ -73,7 +73,7 @@ export class Idempotency {
   }
 
   /**
-   * Does the work, or finds what it came to before. Throws `idempotency_in_progress`, `idempotency_mismatch`,
+   * Does the work, or finds its earlier result. Throws `idempotency_in_progress`, `idempotency_mismatch`,
    * `not_found` when it was made and removed since, and what the work throws: then the key is free again.
    */
   async once<T>(request: KeyedRequest, work: KeyedWork<T>): Promise<KeyedAnswer<T>> {
@@ -113,7 +113,7 @@ export class Idempotency {
     };
     let claim: Claim = { id: newId(), about: aboutOf(request) };
     if (body instanceof Uint8Array) claim = { ...claim, digest: sha256(body) };
-    // What stands there has expired or come to nothing; a new record, so that the oldest stay the first to expire.
+    // The record there has expired or has no result; a new record, so that the oldest stay the first to expire.
     await this.#store.change([
       { kind: "delete", collection: IDEMPOTENCY, id: recordId },
       { kind: "put", record: toRecord(claim) },
@@ -135,13 +135,13 @@ export class Idempotency {
     }
   }
 
-  /** Unless the thing is there in spite of the error: then a repeat finds it. */
+  /** Unless the thing exists in spite of the error: then a repeat finds it. */
   async #free<T>(recordId: string, { id }: Claim, { find }: KeyedWork<T>): Promise<void> {
     try {
       if ((await find(id)) !== undefined) return;
       await this.#store.change([{ kind: "delete", collection: IDEMPOTENCY, id: recordId }]);
     } catch {
-      // The first error tells more; what stands there is looked through by a repeat.
+      // The first error says more; a repeat checks the record there.
     }
   }
 }
@@ -160,7 +160,7 @@ async function refuseOther(earlier: Claim, request: KeyedRequest): Promise<void>
   if (!isSame)
     throw new PerigeeError(
       "idempotency_mismatch",
-      "this Idempotency-Key came before with another request; new work needs a new key",
+      "this Idempotency-Key was used before with another request; new work needs a new key",
       { details: { param: "Idempotency-Key" } },
     );
 }
@@ -184,7 +184,7 @@ async function digestOf(body: KeyedRequest["body"]): Promise<string> {
   return hash.digest("hex");
 }
 
-/** The chunks as they are; `onDigest` is waited for before the end is told. */
+/** The chunks as they are; the end waits for `onDigest`. */
 async function* digested(
   chunks: AsyncIterable<Uint8Array>,
   onDigest: (digest: string) => Promise<void>,

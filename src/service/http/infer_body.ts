@@ -1,11 +1,11 @@
 /**
  * The body of POST /v0/infer/: one JSON array of request items, checked one by one.
  *
- * Up to 1 MiB it comes parsed; beyond that its elements are read as they come, in flat memory. Limits, unless the operator
- * has set lower ones: 1 GiB, 1,000,000 items; 64 levels. A wrong item is told by its index; what is behind it is read and
+ * Up to 1 MiB it arrives parsed; beyond that its elements are read as they arrive, in constant memory. Limits, unless the operator
+ * has set lower ones: 1 GiB, 1,000,000 items; 64 levels. The error of a wrong item names its index; what follows it is read and
  * forgotten, so that a client that writes first can read the answer.
  *
- * What is no list is refused alike either way; of one that does not begin as a list at most 10 MiB are kept to see whether it
+ * What is not a list is refused in the same way in both cases; of one that does not begin as a list at most 10 MiB are kept to see whether it
  * is JSON at all.
  */
 import type { IncomingMessage } from "node:http";
@@ -36,7 +36,7 @@ const BLANK = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
 /** Node's code of what a decoder throws. */
 const NOT_UTF8 = "ERR_ENCODING_INVALID_ENCODED_DATA";
 
-/** Throws `usage`, `too_many` or `too_large`, at once for a body that has come, while it is iterated otherwise. `bytes` are read in place of a streamed body. */
+/** Throws `usage`, `too_many` or `too_large`, at once for a body that has arrived, while it is iterated otherwise. `bytes` are read in place of a streamed body. */
 export function itemsOf(
   request: FastifyRequest,
   bounds: BodyBounds | undefined,
@@ -96,7 +96,7 @@ function itemIn(text: string, index: number): unknown {
   return value;
 }
 
-/** The bytes of a list as they come. What begins as something else is refused as it would be had it come whole. */
+/** The bytes of a list as they arrive. What begins as something else is refused as a whole body would be. */
 async function* listBytes(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const begun: Uint8Array[] = [];
   let begunBytes = 0;
@@ -123,7 +123,7 @@ function beginsList(chunk: Uint8Array): boolean | undefined {
   return first === undefined ? undefined : first === 0x5b;
 }
 
-/** What stops the reading of a list is told in the words for a whole body, and where it was. */
+/** What stops the reading of a list is reported in the words for a whole body, with its place. */
 function asWhole(error: unknown): unknown {
   if (!(error instanceof PerigeeError) || error.code !== "invalid_array") return error;
   const { cause, details } = error;

@@ -1,5 +1,5 @@
 /**
- * JSON bodies: read whole and parsed up to 10 MiB, or handed on unread to a route that streams them.
+ * JSON bodies: read whole and parsed up to 10 MiB, or passed on unread to a route that streams them.
  *
  * Hot path: every POST of one item; a body of 100 bytes takes some microseconds.
  */
@@ -19,12 +19,12 @@ const STREAMED_BYTES_MIN = 1024 * 1024;
 /** Objects and lists around a value, at most: the depth of a line in a file, and the list of items. */
 const DEPTH_MAX = LINE_DEPTH_MAX + 1;
 
-/** With it a request's body is kept as it came, too. */
+/** With it the bytes of a request's body are kept, too. */
 export const KEY_HEADER = "idempotency-key";
 
 type Done = (error: Error | null, body?: unknown) => void;
 
-/** Takes `application/json` alone; everything else is 415. */
+/** Takes only `application/json`; everything else is 415. */
 export function registerJsonBody(app: FastifyInstance): void {
   app.decorateRequest("wholeBody", undefined);
   app.removeAllContentTypeParsers();
@@ -45,7 +45,7 @@ function readJson(request: FastifyRequest, payload: IncomingMessage, done: Done)
   else collect(request, payload, done);
 }
 
-/** NaN when it is not told. */
+/** NaN without the header. */
 export function lengthOf({ headers }: IncomingMessage): number {
   return Number(headers["content-length"] ?? Number.NaN);
 }

@@ -1,8 +1,8 @@
 /**
- * Who may call: from the `Authorization` header of a request to the caller that its key stands for.
+ * Who may call: from the `Authorization` header of a request to the caller of its key.
  *
- * `/v0` and the OpenAI paths (area `v0`) take `Bearer <key>` alone, satellites (area `v1`) the bare key alone
- * (interface 5). A key in a URL is never looked at.
+ * `/v0` and the OpenAI paths (area `v0`) take only `Bearer <key>`, satellites (area `v1`) only the bare key
+ * (interface 5). A key in a URL is never read.
  */
 import type { KeyStore } from "../../store/keys/key_store.ts";
 import type { StoredKey } from "../../store/keys/key_table.ts";
@@ -15,7 +15,7 @@ export type KeyArea = "v0" | "v1";
 export interface KeyVerifier {
   /**
    * The caller of a key that is known, not revoked and not expired. Undefined in every other case: no header, several,
-   * another form, a key that is none. A caller of this answers all of them alike (`unauthenticated`).
+   * another form, or an invalid key. A caller of this answers all of them alike (`unauthenticated`).
    */
   verify(authorization: string | undefined, area: KeyArea): Caller | undefined;
   /**
@@ -51,14 +51,14 @@ function callerOf({ id, project, scopes, isBeta }: StoredKey): Caller {
   return { keyId: id, project, scopes: new Set(SCOPES.filter((scope) => scopes.includes(scope))), isBeta };
 }
 
-/** What one more request of a key comes to; the figures are those of rate-limit headers. */
+/** Whether one more request of a key is allowed; the figures are those of rate-limit headers. */
 export interface RequestAllowance {
   /** False: the request is refused (429), and `retryAfterMs` says when the next one is taken. */
   readonly isAllowed: boolean;
   readonly limitPerMinute: number;
   /** Further requests that would be taken at once. */
   readonly remaining: number;
-  /** Until the whole allowance is there again. */
+  /** Until the whole allowance is available again. */
   readonly resetMs: number;
   /** 0 when allowed. */
   readonly retryAfterMs: number;

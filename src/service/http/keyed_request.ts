@@ -1,8 +1,8 @@
 /**
- * A POST with an `Idempotency-Key`: its work is done once (`idempotency.ts`), over the bytes of its body as they came.
+ * A POST with an `Idempotency-Key`: its work is done once (`idempotency.ts`), over the bytes of its body as they arrived.
  *
  * Requests without the header go straight to their work. A body that was read whole is kept as bytes beside what it was
- * parsed to, for those with the header alone; one that is streamed is hashed on its way.
+ * parsed to, only for those with the header; one that is streamed is hashed on its way.
  */
 import { ifFound } from "../../errors.ts";
 import type { FastifyReply, FastifyRequest } from "./fastify.ts";
@@ -15,13 +15,13 @@ export interface OnceWork<T> {
   readonly about?: readonly string[];
   /** How large a body may be that is streamed. */
   readonly bounds?: BodyBounds | undefined;
-  /** Makes the thing under the id, or one of its own; `body` is to be read instead of the request's when it is given. */
+  /** Makes the thing under the id, or under a new one; reads `body`, if passed, instead of the request's. */
   readonly make: (id?: string, body?: AsyncIterable<Uint8Array>) => Promise<T>;
   /** Throws `not_found` when nothing was made under the id. */
   readonly find: (id: string) => Promise<T>;
 }
 
-/** What the work came to, now or before; says `idempotent-replayed: true` then. Throws as `Idempotency.once`. */
+/** The result of the work, now or before; sends `idempotent-replayed: true` then. Throws as `Idempotency.once`. */
 export async function onceFor<T>(
   idempotency: Idempotency,
   { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },

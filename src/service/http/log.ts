@@ -2,9 +2,9 @@
  * The log of the service: a line of JSON for each request, each fault and each thing that a satellite says, of fields that
  * are allowed and no others.
  *
- * Whatever is logged, by us, by fastify or by a plugin, comes through here: fields that are not named below are left
+ * All log lines, of perigee, fastify or a plugin, pass through here: fields that are not named below are left
  * out, and so is every message, because texts of errors and addresses hold what users sent. Of an error: its name, its
- * code, and the places in our code that it came through.
+ * code, and its stack of places in perigee's code.
  *
  * Lines of one turn are written together.
  */
@@ -13,7 +13,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { SatelliteLogLine } from "../../satellites/executions/attempt_run.ts";
 import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
 
-/** A log line may hold these. Ids, sizes, names of ours and codes; never a text, an address or a header of a user. */
+/** A log line may hold these. Ids, sizes, perigee's own names and codes; never a text, an address or a header of a user. */
 const FIELDS = [
   "event",
   "request_id",
@@ -34,12 +34,12 @@ const FIELDS = [
 type Fields = Partial<Record<(typeof FIELDS)[number], string | number | readonly string[] | undefined>>;
 
 const FRAMES_MAX = 5;
-/** Codes of ours, of Node and of fastify; anything else may be a text. */
+/** Codes of perigee, of Node and of fastify; anything else may be a text. */
 const CODE = /^[A-Za-z0-9_]{1,64}$/;
 
 export interface LogOptions {
   readonly clock: Pick<Clock, "wallMs" | "soon">;
-  /** `info` has a line for each request, `error` faults alone. */
+  /** `info` has a line for each request, `error` only faults. */
   readonly level: "info" | "error";
   readonly write: (lines: string) => void;
 }
@@ -82,7 +82,7 @@ export function logSettings({ clock, level, write }: LogOptions): LogSettings {
           return;
         }
         const fields = fieldsOf(given[0]);
-        if (Object.keys(fields).length > 1) method.call(this, fields); // else it was a message alone
+        if (Object.keys(fields).length > 1) method.call(this, fields); // else it was only a message
       },
     },
   };
@@ -90,7 +90,7 @@ export function logSettings({ clock, level, write }: LogOptions): LogSettings {
   return { logger, logController, childLoggerFactory: (parent) => parent };
 }
 
-/** Hot: made here alone, so its fields need not be looked through once more. Undefined ones are not written. */
+/** Hot: made only here, so its fields need no further check. Undefined ones are not written. */
 class RequestLine implements Fields {
   readonly event = "request";
   readonly request_id: string;
@@ -147,7 +147,7 @@ export function logRequests(app: FastifyInstance): void {
   });
 }
 
-/** A fault of ours: an answer of 500 or 503. */
+/** A fault of perigee: an answer of 500 or 503. */
 export function logFault(app: FastifyInstance, error: unknown, requestId: string): void {
   app.log.error({ event: "fault", request_id: requestId, ...errorFields(error) });
 }
@@ -162,7 +162,7 @@ function fieldsOf(given: unknown): Fields {
   if (given instanceof Error) return { event: "error", ...errorFields(given) };
   if (typeof given !== "object" || given === null) return { event: "note" };
   const { err } = given as { readonly err?: unknown };
-  const known = given as Fields; // read by name alone
+  const known = given as Fields; // read only by name
   const fields: Fields = err === undefined ? {} : errorFields(err);
   for (const name of FIELDS) if (known[name] !== undefined) fields[name] = known[name];
   return fields.event === undefined ? { event: "note", ...fields } : fields;

@@ -3,9 +3,9 @@
  *
  *   configured                -> that
  *   listening                 -> its own address
- *   mounted in another server -> where its first request came in: the address of that server, and the path it is mounted at
+ *   mounted in another server -> where its first request arrived: the address of that server, and the path it is mounted at
  *
- * The socket is asked, not the header Host, which callers write as they like.
+ * It reads the address of the socket, not the header Host, which callers can choose.
  */
 import type { IncomingMessage } from "node:http";
 
@@ -29,13 +29,13 @@ export class PublicUrl {
     this.#found = address;
   }
 
-  /** A request came through the handler. */
+  /** A request arrived through the handler. */
   came(request: IncomingMessage): void {
     if (this.#configured === undefined) this.#found ??= mountedAt(request);
   }
 }
 
-/** Undefined when the path does not tell it. Express and Connect keep the whole path in `originalUrl`. */
+/** Undefined when the path does not show it. Express and Connect keep the whole path in `originalUrl`. */
 function mountedAt(request: IncomingMessage & { readonly originalUrl?: string }): string | undefined {
   const { url = "/", originalUrl = url, socket } = request;
   const { localAddress, localPort } = socket;

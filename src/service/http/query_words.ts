@@ -6,7 +6,7 @@ import { z } from "../../schema.ts";
 /** Undefined if the schema's own message says it. `value` is the parameter as it was sent, `code` is that of the fault. */
 export function queryWords(schema: unknown, value: unknown, code: string): string | undefined {
   if (code === "unrecognized_keys") return undefined;
-  if (Array.isArray(value)) return "must be given once";
+  if (Array.isArray(value)) return "must be set once";
   const known = innerOf(schema);
   if (known instanceof z.ZodNumber)
     return `must be a whole number from ${known.minValue} to ${known.maxValue}`;

@@ -3,7 +3,7 @@
  *
  *   level(t) = min(limit, level(t0) + (t - t0) x limit / 60 s);  a request takes 1
  *
- * Limits: 10,000 names; the one that was used the longest time ago goes first.
+ * Limits: 10,000 names; the one that was used the longest time ago is dropped first.
  */
 import type { Clock } from "../../clock.ts";
 import type { RequestAllowance, RequestLimits } from "./key_verifier.ts";
@@ -16,11 +16,11 @@ interface Bucket {
   atMs: number;
 }
 
-/** One limit for all names. In memory alone: a restart begins with full buckets. */
+/** One limit for all names. Only in memory: a restart begins with full buckets. */
 export class RequestBuckets implements RequestLimits {
   readonly #clock: Pick<Clock, "nowMs">;
   readonly #limit: number;
-  /** The one used last comes last. */
+  /** The one used last is the last. */
   readonly #buckets = new Map<string, Bucket>();
   #lastName: string | undefined;
 
@@ -55,7 +55,7 @@ export class RequestBuckets implements RequestLimits {
     this.#buckets.set(name, bucket);
     if (this.#buckets.size > NAMES_MAX) {
       const [oldest] = this.#buckets.keys();
-      this.#buckets.delete(oldest as string); // there are more than none
+      this.#buckets.delete(oldest as string); // it is not empty
     }
     return bucket;
   }

@@ -51,7 +51,7 @@ const BODY_HEADERS = ["etag", "content-range", "content-disposition", "accept-ra
 const READ_BEFORE = plain(
   500,
   "internal_error",
-  "the body was read before it came here: mount the service before anything that reads bodies",
+  "the body was read before it arrived here: mount the service before anything that reads bodies",
 );
 /** Node refuses what does not end with chunked; what is packed inside would be read as it is. */
 const CODED_CHUNKS = /,\s*chunked\s*$/i;
@@ -60,7 +60,7 @@ const NOT_SPOKEN = plain(505, "http_version_not_supported", "use HTTP/1.1 or HTT
 /** A file name of 255 bytes, all of them percent-encoded. */
 const PATH_PART_CHARS_MAX = 768;
 
-/** Who may come in, how much, and who is told. */
+/** Who may call, how much, and what is called after requests and faults. */
 export interface ServerOptions {
   readonly clock: Clock;
   readonly verifier: KeyVerifier;
@@ -75,14 +75,14 @@ export interface ServerOptions {
   readonly log?: LogSettings | undefined;
   /** Adds hooks that see every request, refused ones as well. */
   readonly watch?: ((app: FastifyInstance) => void) | undefined;
-  /** Faults of ours, which answer 500 or 503. The error's text may hold what a user sent. */
+  /** Faults of perigee, which answer 500 or 503. The error's text may hold what a user sent. */
   readonly onFault?: (error: unknown, requestId: string) => void;
 }
 
 /** A server without routes. */
 export interface HttpServer {
   readonly app: FastifyInstance;
-  /** Takes no more connections, and resolves when what has come is answered. */
+  /** Takes no more connections, and resolves when what has arrived is answered. */
   close(): Promise<void>;
   /** Closes connections that are still at work. */
   destroyConnections(): void;
@@ -109,7 +109,7 @@ export function createServer(options: ServerOptions): HttpServer {
     genReqId: () => `req_${randomUUID()}`,
     requestIdHeader: false,
     trustProxy: options.isBehindProxy === true ? (_address: string, hop: number) => hop === 0 : false,
-    return503OnClosing: false, // what has come is answered
+    return503OnClosing: false, // what has arrived is answered
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: PATH_PART_CHARS_MAX },
     clientErrorHandler: (error, socket) => connections?.refuse(error, socket),
     frameworkErrors: (error, request, reply) => {
@@ -205,7 +205,7 @@ function answer(request: FastifyRequest, reply: FastifyReply, { status, headers,
     .send(envelope(error, request.id));
 }
 
-/** 404, or what a path that is there under another method says: 405, and 204 for OPTIONS. */
+/** 404; for a path that exists with another method 405, and 204 for OPTIONS. */
 function registerUnknown(app: FastifyInstance): void {
   const methods = new Map<string, Set<string>>();
   const patterns: (readonly [pattern: RegExp, methods: ReadonlySet<string>])[] = [];
@@ -239,6 +239,6 @@ export function checkAddress(host: string, isBehindProxy: boolean): void {
   if (isBehindProxy || isLoopbackHost(host)) return;
   throw new PerigeeError(
     "usage",
-    `refusing to listen on ${host} without TLS: keys would be readable on the way; put a TLS proxy in front and say --behind-proxy, or listen on 127.0.0.1`,
+    `refusing to listen on ${host} without TLS: keys would be readable on the network; put a TLS proxy in front and set isBehindProxy (perigee serve: --behind-proxy), or listen on 127.0.0.1`,
   );
 }

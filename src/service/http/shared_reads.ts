@@ -1,10 +1,10 @@
 /**
- * Looks at a task on behalf of all who ask at the same time: however many poll it, it is read once and once more.
+ * Reads a task for all callers that ask at the same time: any number of polls read it once and once more.
  *
  *   asked -> reading                   nobody reads it
  *   asked -> waiting -> reading        someone reads it already; all who wait share the next read
  *
- * A read that had begun when a caller came is not its answer: what it did before, such as a cancel, must show.
+ * A read that had begun when a caller arrived is not its answer: what it did before, such as a cancel, must show.
  */
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Tasks } from "../../tasks/shapes/tasks.ts";

@@ -1,6 +1,6 @@
 /**
  * Checks requests against the schemas of their routes: parameters, bodies, and query parameters, also of routes
- * that take none of them.
+ * that do not take any.
  */
 import { PerigeeError } from "../../errors.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
@@ -50,7 +50,7 @@ function wordsOf(
   return queryWords(shape[parameter], (query as Readonly<Record<string, unknown>>)[parameter], code);
 }
 
-/** Refuses what a route would ignore: query parameters if it declares none, and a body with members if it takes none. */
+/** Refuses what a route would ignore: query parameters that it does not declare, and a body with members if it does not take one. */
 export function refuseUnread(app: FastifyInstance): void {
   app.addHook("preValidation", (request, _, done) => {
     const { config, schema } = request.routeOptions;
@@ -84,7 +84,7 @@ function saysSomething(body: unknown): boolean {
   return typeof body !== "object" || Array.isArray(body) || Object.keys(body).length > 0;
 }
 
-/** The refusal of the first query parameter, for an address that takes none; undefined without parameters. */
+/** The refusal of the first query parameter, for an address that does not take any; undefined without parameters. */
 export function unknownQuery(query: unknown): PerigeeError | undefined {
   const [name] = Object.keys(query as object);
   if (name === undefined) return undefined;

@@ -155,12 +155,12 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
   });
   app.post<{ Params: { id: string } }>("/v0/infer/task/:id/retry", {
     config: { scope: "infer:write", event: "task.retried" },
-    // Whose it is comes first: the body is checked in the handler.
+    // The owner is checked first: the handler checks the body.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
       summary: "Run items again that ended in an error; their new outcomes replace the errors",
       description:
-        "Without codes: those whose error is marked retryable, and those that expired; what was cancelled runs again only where `cancelled` is among the codes. `retried` says how many; with 0 nothing has changed, so a repeated request does no harm. Their window begins anew.",
+        "Without codes: those whose error is marked retryable, and those that expired; what was cancelled runs again only where `cancelled` is among the codes. `retried` says how many; with 0 nothing has changed, so a repeated request does no harm. Their window begins again.",
       tags: ["inference"],
       params: idParameter,
       body: retryRequest,
@@ -195,7 +195,7 @@ function isQuick(items: ReturnType<typeof itemsOf>): boolean {
   return Array.isArray(items) && items.every(({ sla }: RequestItem) => sla !== undefined);
 }
 
-/** Aborts when the client goes before it has its answer. */
+/** Aborts when the client disconnects before it has its answer. */
 function leaving({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController();
   raw.once("close", () => {

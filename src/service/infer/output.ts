@@ -1,7 +1,7 @@
 /**
  * `output_url`: the answers of a task as a file of lines (interface 4.5, 2.6), also while it runs.
  *
- * Whole lines stream as they are durable by now. `?view=errors` gives failed lines alone, `?view=answers` the others.
+ * Streams the whole lines that are durable by now. `?view=errors` returns only failed lines, `?view=answers` the others.
  * Needs the key, or a link that was signed for it (`signed_link.ts`).
  */
 import { PerigeeError } from "../../errors.ts";

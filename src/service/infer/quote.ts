@@ -116,7 +116,7 @@ function slasOf(items: readonly RequestItem[]): number[] {
   return [...new Set([...SLAS, ...given])].sort((a, b) => a - b);
 }
 
-/** Each is read, also one that is there twice, which no task takes. */
+/** Each is read, also one that occurs twice, which a task refuses. */
 function refuseFiles(items: readonly RequestItem[]): void {
   const files = items.filter((item) => "file_id" in item);
   if (files.length > FILES_MAX) throw new PerigeeError("too_many", `a quote has at most ${FILES_MAX} files`);

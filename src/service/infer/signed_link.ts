@@ -3,7 +3,7 @@
  *
  *   token = base64url(JSON of what may be read, until when) "." base64url(HMAC-SHA256 of the former)
  *
- * A link reads the output of one task, for GET and HEAD alone, for at most an hour. Its key is made once and kept in
+ * A link reads the output of one task, only for GET and HEAD, for at most an hour. Its key is made once and kept in
  * the store, so that links outlive a restart.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
@@ -51,7 +51,7 @@ export class SignedLinks {
     return { token: `${claim}.${(await this.#mac(claim)).toString("base64url")}`, untilWallMs };
   }
 
-  /** Throws `not_found` for a token that is none, and for one that is over. */
+  /** Throws `not_found` for an invalid token, and for one that has expired. */
   async open(token: string): Promise<LinkTarget> {
     const [claim = "", mac = ""] = token.split(".", 2);
     const expected = await this.#mac(claim);

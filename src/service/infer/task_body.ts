@@ -96,7 +96,7 @@ export class TaskBodies {
   readonly #kept = new Map<string, TaggedBody>();
   /** Being made, by name and version: all who ask for one wait for it. */
   readonly #making = new Map<string, Promise<TaggedBody>>();
-  /** By name, while one is being made: the version that was asked for last. An older one that takes longer is not kept. */
+  /** By name, while one is being made: the version that was requested last. An older one that takes longer is not kept. */
   readonly #newest = new Map<string, string>();
   #keptBytes = 0;
 

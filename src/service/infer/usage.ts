@@ -12,7 +12,7 @@ import type { FastifyInstance } from "../http/fastify.ts";
 import { moneyFields } from "../shapes/money_schema.ts";
 
 const DAY_MS = 86_400_000;
-/** Days that are told unless others are asked for. */
+/** Days that are shown unless others are requested. */
 const DAYS = 31;
 const DAYS_MAX = 400;
 

@@ -14,7 +14,7 @@ import type { ItemUsage } from "../../work/item.ts";
 import { isObject } from "../../work/json.ts";
 import type { FinishReason } from "../../work/outcome.ts";
 
-/** Bytes handed on at once. */
+/** Bytes passed on at once. */
 const CHUNK_CHARS = 64 * 1024;
 
 /** Codes that OpenAI has for lines that were not answered in time, and not sent any more. */

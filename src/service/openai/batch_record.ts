@@ -3,7 +3,7 @@
  *
  *   open -> ended     `parent` is `open` until then, so that a start finds what is left to do
  *
- * Once it has ended, the record alone tells of it: the task may be erased.
+ * Once it has ended, only the record describes it: the task may be erased.
  */
 import type { RecordStore, StoredRecord } from "../../store/records.ts";
 import type { KeptRecords } from "../../tasks/retention.ts";
@@ -22,7 +22,7 @@ export interface BatchFault {
 /** How a batch ended. */
 export interface BatchEnd {
   readonly kind: "completed" | "failed" | "expired" | "cancelled";
-  /** When its last request was final, and when its files were there. */
+  /** When its last request was final, and when its files were ready. */
   readonly finalWallMs: number;
   readonly endedWallMs: number;
   readonly total: number;
@@ -40,7 +40,7 @@ export interface BatchRecord {
   readonly project: string;
   readonly createdWallMs: number;
   readonly endpoint: string;
-  /** As given, and what it means. */
+  /** As requested, and what it means. */
   readonly completionWindow: string;
   readonly windowMs: number;
   readonly inputFileId: string;

@@ -3,7 +3,7 @@
  *
  *   in progress -> (cancelling ->) finalizing -> ended: completed | expired | cancelled | failed
  *
- * Files get ids that were chosen with the batch, so that a kill in between makes none twice. What a process leaves
+ * Files get ids that were chosen with the batch, so that a kill in between makes no file twice. What a process leaves
  * unfinished the next one finishes. While a batch is open its input cannot be removed.
  */
 import { randomUUID } from "node:crypto";
@@ -69,7 +69,7 @@ export class Batches {
   readonly #held = new Map<string, () => void>();
   readonly #ending = new Map<string, Promise<void>>();
   readonly #retries = new Map<string, Timer>();
-  /** Changes of records, one behind the other. */
+  /** Changes of records, one after the other. */
   #lastChange: Promise<unknown> = Promise.resolve();
   #stopListening: (() => void) | undefined;
   #isClosed = false;
@@ -82,7 +82,7 @@ export class Batches {
   async open(): Promise<void> {
     const { tasks, files, store } = this.#parts;
     this.#stopListening = tasks.onFinished(({ project, taskId }) => {
-      // Most tasks are no batches. One that ends before its file is held here is finished with the open ones below.
+      // Most tasks are not batches. One that ends before its file is held here is finished with the open ones below.
       return this.#held.has(taskId) ? this.#finish(project, taskId) : undefined;
     });
     const open: BatchRecord[] = [];
@@ -136,7 +136,7 @@ export class Batches {
     return this.#view(await this.#find(project, id));
   }
 
-  /** As `batch`, but one that was never begun is `not_found`: whoever repeats its request may begin it. */
+  /** As `batch`, but one that was never begun is `not_found`: a repeat of its request may begin it. */
   async begun(project: string, id: string): Promise<BatchView> {
     const view = await this.batch(project, id);
     if (view.batch.end?.kind === "failed" && view.batch.end.total === 0) throw noBatch();

@@ -16,7 +16,7 @@ import { idParameter, unchanged } from "../shapes/infer_schema.ts";
 import { fromFileId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 
-/** Larger pages are asked for by clients, and given as several. */
+/** Clients request larger pages, and get several. */
 const LIST_MAX = 1_000;
 
 const fileObject = z
@@ -77,7 +77,7 @@ function registerUpload(app: FastifyInstance, { files, clock, transfers }: Servi
           request,
           options,
           ({ name = "upload.jsonl", chunks, fields, mimeType }) => {
-            // Official clients send the field behind the file.
+            // Official clients send the field after the file.
             const purpose = fields.has("purpose") ? purposeOf(fields) : () => purposeOf(fields);
             return files.put(project, { name, purpose, chunks, ...typeOf(mimeType) });
           },

@@ -16,12 +16,12 @@ export function toBatchId(id: string): string {
   return `batch_${id.replaceAll("-", "")}`;
 }
 
-/** Our id; throws `not_found` for whatever has another form. */
+/** Our id; throws `not_found` for any other form. */
 export function fromFileId(given: string): string {
   return fromId(FILE, given, "file");
 }
 
-/** Our id; throws `not_found` for whatever has another form. */
+/** Our id; throws `not_found` for any other form. */
 export function fromBatchId(given: string): string {
   return fromId(BATCH, given, "batch");
 }

@@ -1,7 +1,7 @@
 /**
  * What this process has done since it started, in sums: per project for the operator page, in all for the metrics.
  *
- *   engine -> attempted, settled -> sums -> read by metrics when they are asked for, and by the feed
+ *   engine -> attempted, settled -> sums -> read by metrics on request, and by the feed
  *
  * Counters alone: nothing here is computed while nobody asks, and there is no timer. The last minutes are kept in rings
  * of one second a place, so that a page that is opened has a past to show.
@@ -78,7 +78,7 @@ export class ActivityTally implements ActivitySums {
     return { startSeconds, items: read(this.#items), tokens: read(this.#tokens) };
   }
 
-  /** The place of a second, with what went by since the last one emptied. */
+  /** The place of a second, after emptying the places of the seconds since the last one. */
   #turn(second: number): number {
     if (second > this.#second) {
       const first = Math.max(this.#second + 1, second - SECONDS_KEPT + 1);
@@ -92,7 +92,7 @@ export class ActivityTally implements ActivitySums {
   }
 }
 
-/** Counts what an engine tells; one for a process. */
+/** Counts what an engine reports; one for a process. */
 export class Activity implements Pick<EngineObserver, "attempted" | "settled"> {
   readonly total: ActivityTally = new ActivityTally();
   /** Attempts by `<provider> <outcome>`; providers are configured, so these are few. */

@@ -22,7 +22,7 @@ export interface ConfigChangesParts {
 /** By name; values that are functions or objects of classes count by what JSON makes of them. */
 export type Settings = Readonly<Record<string, unknown>>;
 
-/** Notes each setting that is new, gone or different. The first start of a folder has nothing to compare with. */
+/** Notes each setting that is new, removed or different. The first start of a folder has nothing to compare with. */
 export async function noteConfigChanges(
   { store, clock, audit }: ConfigChangesParts,
   settings: Settings,

@@ -1,6 +1,6 @@
 /**
  * The log of holds: a line when a hold begins and a line when it ends, by reason, provider
- * and model. Looked at every 5 seconds, so that single failures between answers make no line.
+ * and model. Checked every 5 seconds, so that single failures between answers make no line.
  *
  *   not held --held at a check--> held, logged --not held at a check--> not held, logged
  */

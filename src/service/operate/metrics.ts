@@ -4,8 +4,8 @@
  *   HTTP, commits    counted as they happen
  *   all the rest     read from their owners when somebody asks
  *
- * Labels come from closed sets alone: route patterns, methods, status, states, codes, configured providers, satellites that
- * come with perigee; families of models, of which the first 200 lanes are shown. Never an id, a key, a URL, a project or a text.
+ * Labels are only from closed sets: route patterns, methods, status, states, codes, configured providers, perigee's
+ * satellites; families of models, of which the first 200 lanes are shown. Never an id, a key, a URL, a project or a text.
  *
  * To leave: the format is text; `render` and the hook are all that others see.
  */
@@ -54,7 +54,7 @@ export interface AnsweredRequest {
   /** Its pattern, such as `/v0/infer/task/:id`; undefined when no route was met. */
   readonly route: string | undefined;
   readonly status: number;
-  /** Undefined when it was given up. */
+  /** Undefined when the attempt was given up. */
   readonly seconds: number | undefined;
 }
 
@@ -160,7 +160,7 @@ export class Metrics {
   }
 }
 
-/** What items and attempts came to, in this process. */
+/** The results of items and attempts, in this process. */
 function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refresh {
   const counter = (name: string, help: string, labelNames: string[]): Counter =>
     new Counter({ name, help, labelNames, registers });

@@ -1,8 +1,8 @@
 /**
- * Where metrics are asked for: `GET /metrics` of a port of its own, or of the service's port for this machine alone.
+ * Serves metrics: `GET /metrics` on a separate port, or on the service's port only for this machine.
  *
- *   port of its own   whoever reaches the port is answered: the operator decides who does
- *   service's port    callers on the loopback address that no proxy stands before; all others find no such route
+ *   separate port     every caller that reaches the port is answered: the operator decides who does
+ *   service's port    callers on the loopback address without a proxy; for all others the route does not exist
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,7 +14,7 @@ import type { Metrics } from "./metrics.ts";
 
 /** A proxy on this machine calls from its loopback address for callers from anywhere. */
 const PROXY_HEADERS = ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
-/** The caller went away, as nginx says it. */
+/** The caller disconnected; the status is nginx's. */
 const ABORTED = 499;
 
 /** Counts the requests of all routes that are registered from now on. */
@@ -51,7 +51,7 @@ export interface MetricsPort {
   close(): Promise<void>;
 }
 
-/** Serves metrics alone, on port 0 for a free one. Rejects with the system's error when it cannot listen. */
+/** Serves only metrics, on port 0 for a free one. Rejects with the system's error when it cannot listen. */
 export async function openMetricsPort(
   metrics: Metrics,
   { host, port }: { readonly host: string; readonly port: number },

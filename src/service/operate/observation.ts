@@ -1,5 +1,5 @@
 /**
- * What the service tells of itself: metrics, its log, traces, the operator page. Made before the engine, whose observer it
+ * What the service reports about itself: metrics, its log, traces, the operator page. Made before the engine, whose observer it
  * is, and joined with the server when that is made.
  *
  *   made -> engine opened with its observer -> `join`ed with what the engine runs -> server made with `serverOptions`
@@ -32,11 +32,11 @@ export interface ObservationOptions {
   readonly clock: Clock;
   /** Where log lines go. Absent: there is no log. */
   readonly log?: Omit<LogOptions, "clock"> | undefined;
-  /** Metrics have a port of their own, and the service's own has none. */
+  /** Metrics have a separate port, and the service's own port does not serve them. */
   readonly metricsPort?: number | undefined;
-  /** Told what the observer here is told. */
+  /** Receives every event that this observer receives. */
   readonly observer?: EngineObserver | undefined;
-  /** Told of faults; the log says them without their text. */
+  /** Receives faults; the log has them without their text. */
   readonly onFault?: ServerOptions["onFault"] | undefined;
 }
 
@@ -44,7 +44,7 @@ interface ObservedSatellites extends SatelliteFeedParts {
   readonly executions: Pick<Executions, "list" | "onFinished" | "counts">;
 }
 
-/** What there is to tell of. */
+/** What the metrics and the page read. */
 export interface ObservedParts {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
   readonly engine: Pick<Engine, "lanes" | "holds">;
@@ -102,7 +102,7 @@ export class Observation {
     };
   }
 
-  /** A fault of ours; `place` is the id of the request, or where it was. */
+  /** A fault of perigee; `place` is the id of the request, or where it was. */
   onFault(error: unknown, place: string): void {
     if (this.#app !== undefined) logFault(this.#app, error, place);
     this.#options.onFault?.(error, place);

@@ -48,7 +48,7 @@ export function registerOperatorRoutes(app: FastifyInstance, { feed, isAccepted 
         end: () => void stream.end(),
       });
       stream.once("close", leave);
-      stream.once("error", leave); // the client went away while it was written to
+      stream.once("error", leave); // the client disconnected while it was written to
       return reply
         .header("content-type", "text/event-stream; charset=utf-8")
         .header("cache-control", "no-store")

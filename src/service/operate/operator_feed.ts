@@ -1,10 +1,10 @@
 /**
- * The feed of the operator page: once a second, how a project's work stands, for all who listen.
+ * The feed of the operator page: once a second, the state of a project's work, for all listeners.
  *
- *   nobody listens -> (someone comes) -> a timer for all -> (the last one leaves) -> nobody listens
- *   listener: listening -> left         it went away, its key is not accepted any more, or it does not read
+ *   no listener -> (one joins) -> a timer for all -> (the last one leaves) -> no listener
+ *   listener: listening -> left         it disconnected, its key is not accepted any more, or it does not read
  *
- * Listeners of one project that look at the same tasks share one snapshot. Nothing is computed without listeners.
+ * Listeners of one project that show the same tasks share one snapshot. Nothing is computed without listeners.
  *
  * Limits: 128 listeners, 16 of one project; 50 tasks a snapshot; who has not read for 10 s is dropped.
  */
@@ -27,7 +27,7 @@ const TASKS_PAGE = 50;
 const MISSED_MAX = 10;
 /** Seconds of throughput in each snapshot: more than one, for those who missed some. */
 const SECONDS_SENT = 15;
-/** How items end without an error: what their user cancels is none. */
+/** How items end without an error: a cancel by their user is not an error. */
 const NO_ERRORS: readonly string[] = ["completed", "cancelled"];
 /** Rates are means over so many seconds. */
 const RATE_SECONDS = 10;
@@ -47,7 +47,7 @@ export interface Listener {
   readonly seesAllLanes: boolean;
   /** Sees executions and clusters. */
   readonly seesSatellites: boolean;
-  /** The task behind which its page of tasks begins. */
+  /** The task after which its page of tasks begins. */
   readonly after: string | undefined;
   /** Asked before each snapshot; false ends it. */
   isAllowed(): boolean;
@@ -164,7 +164,7 @@ export class OperatorFeed {
     });
   }
 
-  /** A page behind a task that is gone is the first one. */
+  /** A page after a task that does not exist any more is the first one. */
   async #tasksAfter(project: string, after: string | undefined): Promise<Record<string, unknown>> {
     const { tasks, clock } = this.#options;
     try {

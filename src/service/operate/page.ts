@@ -1,11 +1,11 @@
 /**
  * The operator page at `/`: plain files beside this one, and the door of uplot, whose chart they draw.
  *
- * The files are read once and are the same from the sources and from `dist`. The page holds no data: what it shows comes
+ * The files are read once and are the same from the sources and from `dist`. The page holds no data: what it shows arrives
  * from `/v0/operator/events` with the key that its user types in, which never leaves the tab. The content security
  * policy lets nothing run, load or connect that is not of this server.
  *
- * To leave: `page/chart.js` alone draws with uplot.
+ * To leave: only `page/chart.js` draws with uplot.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,5 +1,5 @@
 /**
- * What the operator page is told of satellites: executions and runs of clusters of a project, without their texts.
+ * What the operator page shows of satellites: executions and runs of clusters of a project, without their texts.
  *
  * Limits: 20 executions that belong to no cluster, out of the newest 100; 8 clusters, of each at most 200 members. A cluster
  * that is final is read once.
@@ -19,10 +19,10 @@ export interface SatelliteFeedParts {
   readonly clusters: Pick<Clusters, "list" | "cluster">;
 }
 
-/** One for a process; may be asked concurrently. */
+/** One for a process; may be called concurrently. */
 export class SatelliteFeed {
   readonly #parts: SatelliteFeedParts;
-  /** What is told of final clusters, by id; the one put in first goes first. */
+  /** What is shown of final clusters, by id; the oldest entry is dropped first. */
   readonly #final = new Map<string, Record<string, unknown>>();
 
   constructor(parts: SatelliteFeedParts) {

@@ -5,7 +5,7 @@
  *   8 or more   turns of 32 calls: with 128 the slowest 1 % of posted items took 20 to 22 ms, so 15 to 18 (bench/jobs/service.ts)
  *   a lull      still 32 for 100 ms after a request that made them 8: callers who are answered together ask again together
  *
- * Smaller turns cost the engine throughput, a fifth of it at 512 in flight, which nobody should pay for who is alone: open
+ * Smaller turns cost the engine throughput, a fifth of it at 512 in flight, which a service without many callers should not pay: open
  * pages and downloads are answers that take long, and nobody asks meanwhile.
  */
 import type { Clock } from "../../clock.ts";
@@ -19,7 +19,7 @@ const LULL_MS = 100;
 export class WaitingCallers {
   readonly #clock: Pick<Clock, "nowMs">;
   #waiting = 0;
-  /** When a request last came beside which many waited. */
+  /** When a request last arrived while many others waited. */
   #manyMs: number = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Pick<Clock, "nowMs">) {

@@ -1,5 +1,5 @@
 /**
- * The operator page: asks for the key once, follows the feed, shows it, and cancels and downloads when asked to.
+ * The operator page: asks for the key once, follows the feed, shows it, and cancels and downloads on a click.
  *
  *   no key -> (typed) -> following -> refused or forgotten -> no key
  *
@@ -134,7 +134,7 @@ function show(snapshot) {
 function showTasks(tasks, timeMs) {
   const shown = pages.at(-1) ?? null;
   if (tasks.after === null && shown !== null)
-    pages = [null]; // the task that the page began behind is gone
+    pages = [null]; // the task that the page began after does not exist any more
   else if (tasks.after !== shown) return; // of the page that was shown before
   hasMore = tasks.has_more;
   lastTaskId = tasks.items.at(-1)?.task_id ?? null;
@@ -156,7 +156,7 @@ function askToCancel(task) {
   const name = shortId(task.task_id);
   confirmed(
     `Task ${name}: ${count(left)} ${left === 1 ? "item has" : "items have"} no answer yet. ` +
-      "What was not sent will not be; answers that are there or on their way stay, and are paid.",
+      "Requests that were not sent are dropped; answers that have arrived or are on their way stay, and are paid.",
     async () => {
       const path = `v0/infer/task/${encodeURIComponent(task.task_id)}/cancel`;
       if ((await ask("POST", path)) !== undefined) tell(`Task ${name} is cancelled`);
@@ -206,13 +206,13 @@ async function download(task) {
   link.download = `perigee-${name}${isPart ? "-part" : ""}.jsonl`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  tell(`The answers of task ${name} are downloaded${isPart ? ", as far as there are any" : ""}`);
+  tell(`The answers of task ${name} are downloaded${isPart ? ", as far as they have arrived" : ""}`);
 }
 
 /** The key as satellites take it, with no scheme word. */
 const bare = (key) => key;
 
-/** Undefined after a failure, of which the user was told. */
+/** Undefined after a failure, which the user has seen. */
 async function ask(method, path, headerOf = (key) => `Bearer ${key}`) {
   complain("");
   const key = sessionStorage.getItem(KEY_NAME) ?? "";

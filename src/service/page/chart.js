@@ -40,7 +40,7 @@ export class Chart {
     return [this.#items.map((_, index) => this.#start + index), smooth(this.#items), smooth(this.#tokens)];
   }
 
-  /** Anew, with the colours of the scheme. */
+  /** Draws it again, with the colours of the scheme. */
   #draw() {
     this.#plot?.destroy();
     this.#plot = null;

@@ -1,5 +1,5 @@
 /**
- * Small steps on the document. Data enters it as text alone: nothing here or elsewhere on the page parses HTML.
+ * Small steps on the document. Data enters it only as text: nothing here or elsewhere on the page parses HTML.
  */
 
 /** The element of an id of index.html. */

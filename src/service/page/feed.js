@@ -3,7 +3,7 @@
  *
  *   connecting -> live -> lost -> (wait 1, 2, 4, ... 15 s) -> connecting        refused: the key is not accepted
  *
- * Silence of eight seconds counts as lost: the server tells something every second.
+ * Silence of eight seconds counts as lost: the server sends something every second.
  */
 const SILENCE_MS = 8_000;
 const WAIT_MS_MAX = 15_000;
@@ -27,7 +27,7 @@ export class Feed {
     this.#connect();
   }
 
-  /** Shows the tasks behind another one, null for the newest. */
+  /** Shows the tasks after another one, null for the newest. */
   show(after) {
     this.#after = after;
     this.#restart();

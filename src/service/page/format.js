@@ -72,7 +72,7 @@ export function clockTime(wallMs, nowMs) {
   return date.toDateString() === now.toDateString() ? timeOfDay.format(date) : dayAndTime.format(date);
 }
 
-/** The end of an id, by which people tell tasks apart: those of one minute begin alike. */
+/** The end of an id, by which people distinguish tasks: those of one minute begin alike. */
 export function shortId(id) {
   return id.slice(-8);
 }

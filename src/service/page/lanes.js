@@ -94,7 +94,7 @@ function noteOf({ oversized }) {
   if (oversized === null) return "";
   const { tokens, limit, wait_ms: waitMs } = oversized;
   const size = `An item of ${compact(tokens)} tokens is larger than the limit of ${compact(limit)}`;
-  return `${size}: it is sent alone in ${duration(waitMs)}`;
+  return `${size}: it is sent by itself in ${duration(waitMs)}`;
 }
 
 function stateOf({ state, cooldown_ms: cooldownMs, oversized }) {

@@ -11,7 +11,7 @@ export class TaskTable {
   /** `actions` are `{ cancel(task), download(task) }`. */
   constructor(actions) {
     this.#actions = actions;
-    // Shown as cards, a table would be none for screen readers.
+    // Shown as cards, it would not be a table for screen readers.
     byId("tasks").setAttribute("role", "table");
     byId("task-rows").setAttribute("role", "rowgroup");
   }

@@ -76,7 +76,7 @@ function registerReading(app: FastifyInstance, catalogue: Catalogue & Registry):
   app.get<OfNamespace & Paged>(`${PATH}/:project`, {
     config: READ,
     schema: {
-      summary: "Those of one namespace; none is not found",
+      summary: "Those of one namespace; 404 if it has none",
       tags: TAGS,
       params: namespaceParameters,
       querystring: catalogueQuery,
@@ -104,12 +104,12 @@ function registerReading(app: FastifyInstance, catalogue: Catalogue & Registry):
 function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry): void {
   app.put<OfSatellite & { Body: SatelliteBody }>(ONE, {
     config: { ...WRITE, event: "satellite.put" },
-    // Whose it is comes first: the body is checked in the handler.
+    // The owner is checked first: the handler checks the body.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
       summary: "Register a satellite that is hosted elsewhere, or configure an existing one",
       description:
-        "A new one that is hosted has its secret in this answer alone. What changes in a community satellite takes it back to `registered`.",
+        "A new one that is hosted has its secret only in this answer. A change of a community satellite takes it back to `registered`.",
       tags: TAGS,
       params: satelliteParameters,
       body: satelliteBody,
@@ -138,7 +138,7 @@ function registerWriting(app: FastifyInstance, catalogue: Catalogue & Registry):
   });
 }
 
-/** What the operator decides, how it is told, and what it may answer beside the usual. */
+/** What the operator decides, its route, and its answers beside the usual. */
 const DECISIONS = [
   ["verify", "satellite.verified", "Ask the host of a community satellite, and run its example", [409]],
   ["approve", "satellite.approved", "Let every project run a community satellite that is verified", [409]],
@@ -219,7 +219,7 @@ function asUnprocessable(error: unknown): unknown {
   return new PerigeeError("usage", error.message, { cause: error, details: error.details });
 }
 
-/** Throws `not_found` in another namespace, whatever is there. */
+/** Throws `not_found` for every name in another namespace. */
 function ownReference(caller: Caller, params: OfSatellite["Params"]): SatelliteReference {
   const reference = referenceOf(params);
   if (reference.namespace !== caller.project) throw noSatellite();

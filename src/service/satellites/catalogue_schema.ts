@@ -65,7 +65,7 @@ const shown = {
   base: z
     .object({ satellite: z.string(), fixed_config: z.array(z.string()) })
     .nullable()
-    .describe("Of a configured one: what it stands on, and the names of settings that are fixed."),
+    .describe("Of a configured one: its base, and the names of settings that are fixed."),
   example: z.record(z.string(), z.unknown()).nullable(),
   url: z.string().nullable().describe("Where it is hosted; shown to its own project and the operator."),
 };
@@ -108,7 +108,7 @@ export const catalogueQuery: z.ZodType<CatalogueQuery> = z.strictObject({
 /** Throws `usage` with `details.param` for a body of another form. */
 export function checkedBody(body: unknown): SatelliteBody {
   const parsed = satelliteBody.safeParse(body, namedErrors);
-  if (parsed.success) return body as SatelliteBody; // as it came: defaults are the catalogue's
+  if (parsed.success) return body as SatelliteBody; // as it arrived: defaults are the catalogue's
   throw bodyFault(parsed.error);
 }
 

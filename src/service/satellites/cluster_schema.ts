@@ -51,7 +51,7 @@ const member = z
     counts: z
       .object({ pending: count, completed: count, failed: count, cancelled: count, expired: count })
       .optional()
-      .describe("Of a member with `each`: how its elements stand."),
+      .describe("Of a member with `each`: the states of its elements."),
     output: z
       .unknown()
       .describe(
@@ -71,7 +71,7 @@ const head = {
   error: fault,
 };
 const issue = z.object({
-  line: count.optional().describe("From 1; absent for declarations that were no text."),
+  line: count.optional().describe("From 1; absent for declarations that were not text."),
   column: count.optional(),
   path: z.string().meta({ examples: ["cluster.satellites[2].input.files"] }),
   message: z.string(),

@@ -1,10 +1,10 @@
 /**
- * Clusters over HTTP: submit, check, list, look at and cancel.
+ * Clusters over HTTP: submit, check, list, show and cancel.
  *
  *   POST /v1/clusters   POST /v1/clusters/check   GET /v1/clusters   GET /v1/clusters/{id}   POST /v1/clusters/{id}/cancel
  *
- * A declaration comes as YAML (`application/yaml`, RFC 9512, and the names that it had before), or within JSON. YAML is
- * taken on these routes alone.
+ * A declaration is sent as YAML (`application/yaml`, RFC 9512, and the names that it had before), or within JSON. YAML is
+ * accepted only on these routes.
  */
 import { isUtf8 } from "node:buffer";
 import type { Clusters } from "../../clusters/cluster.ts";
@@ -51,7 +51,7 @@ interface Paged {
   readonly Querystring: { readonly after?: string; readonly limit: number };
 }
 
-/** /v1/clusters (interface 2.9); a declaration comes as JSON or as YAML. */
+/** /v1/clusters (interface 2.9); a declaration is JSON or YAML. */
 export function registerClusterRoutes(app: FastifyInstance, context: ClusterRoutesContext): void {
   // In a scope of its own, so that other routes go on refusing YAML.
   app.register(async (scope) => {

@@ -14,7 +14,7 @@ import { timestamp } from "../shapes/timestamp.ts";
 /** For a request without one. */
 const SLA_DEFAULT = "24h";
 
-/** What a request asks for; the satellite's own schemas come later. */
+/** What a request contains; the satellite's own schemas are checked later. */
 export interface ExecutionBody {
   readonly input: JsonObject;
   readonly config: JsonObject;
@@ -35,7 +35,7 @@ export const executionRequest: z.ZodType = z
   })
   .meta({ id: "ExecutionRequest" });
 
-/** Returns `usage` (`details.issues`) for a body of another form. Input and config stay as they came. */
+/** Returns `usage` (`details.issues`) for a body of another form. Input and config stay as they arrived. */
 export function executionBody(body: unknown): ExecutionBody | PerigeeError {
   const parsed = executionRequest.safeParse(body, namedErrors);
   if (parsed.success) {
@@ -56,7 +56,7 @@ const execution = z
     progress: z
       .object({ done: z.number(), total: z.number().optional() })
       .optional()
-      .describe("While it runs, of satellites that tell."),
+      .describe("While it runs, of satellites that report it."),
     held: z
       .object({
         reason: z.enum(["outage", "rate_limited", "overloaded"]),
@@ -96,7 +96,7 @@ export const executionAnswers: { readonly execution: z.ZodType; readonly executi
   executions: z.object({ executions: z.array(execution), ...pageFields }).meta({ id: "ExecutionList" }),
 };
 
-/** Of any form: names and ids that none can have are not found. */
+/** Of any form: impossible names and ids are not found. */
 export const executionParameters: z.ZodType<{
   readonly project: string;
   readonly satellite: string;
@@ -114,7 +114,7 @@ export const executionsQuery: z.ZodType<{
     .string()
     .regex(new RegExp(`^${NAME_PATTERN}/${NAME_PATTERN}$`), "must be <namespace>/<name>")
     .optional()
-    .describe("Those of one satellite alone, as <namespace>/<name>."),
+    .describe("Only those of one satellite, as <namespace>/<name>."),
 });
 
 function heldAnswer({ reason, code, message, sinceWallMs, nextTryWallMs }: ExecutionHold): object {

@@ -1,7 +1,7 @@
 /**
  * Executions of satellites (interface 4.6, 4.7), and what perigee adds to them: list and cancel.
  *
- * An execution is found under its own satellite alone; ids of others, of other satellites and of nobody answer alike.
+ * An execution is found only under its own satellite; ids of others, of other satellites and unknown ids answer alike.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { SatelliteResolver } from "../../satellites/sdk/catalogue.ts";
@@ -95,7 +95,7 @@ async function submitted(
 ): Promise<ExecutionView> {
   const { satellite, body, id } = given;
   const checked = executionBody(body);
-  // Whether it is there, and for this caller, comes before the body.
+  // Whether it exists for this caller is checked before the body.
   if (checked instanceof PerigeeError) await catalogue.resolve(executionCaller(caller), satellite);
   if (checked instanceof PerigeeError) throw checked;
   const request = { satellite, ...checked, ...(id === undefined ? {} : { id }) };
@@ -127,7 +127,8 @@ function registerReads(app: FastifyInstance, executions: Executions): void {
     config: READ,
     schema: {
       summary: "The executions of the project, newest first",
-      description: "A page may be shorter than its limit when outputs are large: `has_more` tells.",
+      description:
+        "A page may be shorter than its limit when outputs are large: `has_more` says whether more follow.",
       tags: TAGS,
       querystring: executionsQuery,
       response: { 200: executionAnswers.executions },

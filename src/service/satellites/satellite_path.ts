@@ -5,13 +5,13 @@ import { noSatellite } from "../../satellites/kinds/catalogue_refusals.ts";
 import { NAME, type SatelliteReference } from "../../satellites/sdk/reference.ts";
 import { z } from "../../schema.ts";
 
-/** As they stand in the path, not yet checked. */
+/** As in the path, not yet checked. */
 export interface SatelliteParameters {
   readonly project: string;
   readonly satellite: string;
 }
 
-/** Of any form: names that none can have are not found. */
+/** Of any form: impossible names are not found. */
 const project = z.string().describe("Namespace of the satellite: a project, or perigee.");
 
 export const namespaceParameters: z.ZodType<Pick<SatelliteParameters, "project">> = z.strictObject({
@@ -23,7 +23,7 @@ export const satelliteParameters: z.ZodType<SatelliteParameters> = z.strictObjec
   satellite: z.string().describe("Name of the satellite."),
 });
 
-/** Throws `not_found` for names that none can have. */
+/** Throws `not_found` for impossible names. */
 export function referenceOf({ project, satellite }: SatelliteParameters): SatelliteReference {
   if (!NAME.test(project) || !NAME.test(satellite)) throw noSatellite();
   return { namespace: project, name: satellite };

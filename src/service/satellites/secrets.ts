@@ -16,7 +16,7 @@ const ONE = `${PATH}/:name`;
 const TAGS = ["secrets"];
 const WRITING = { scope: "secrets:write", area: "v1" } as const;
 
-/** To be looked for; what is none is not found. */
+/** A name to look for; an invalid one is not found. */
 const params = z.strictObject({ name: z.string() });
 const newName = z.strictObject({
   name: z
@@ -49,7 +49,7 @@ interface NewValue {
   readonly Body: { readonly value: string };
 }
 
-/** Values go in and never come out: answers have names and times. */
+/** Values are written and never read: answers have names and times. */
 export function registerSecretRoutes(app: FastifyInstance, { secrets }: { readonly secrets: Secrets }): void {
   app.put<ByName & NewValue>(ONE, {
     config: { ...WRITING, event: "secret.set" },

@@ -18,7 +18,7 @@ import { moneyFields } from "./money_schema.ts";
 
 /** Objects in the answer to a submission, whose caller wants all their ids. */
 export const OBJECTS_MAX: number = 10_000;
-/** Objects in the answer to whoever looks at a task. */
+/** The most objects in the answer to a caller that reads a task. */
 export const PAGE_OBJECTS_MAX: number = 1_000;
 
 const SLA_FAULT = `must be whole minutes from 1 to ${SLA_MINUTES_MAX}`;
@@ -79,7 +79,7 @@ const inlineItem = z
     metadata: z
       .record(z.string(), z.unknown(), "must be an object")
       .optional()
-      .describe("Your own; it is given back with the answer."),
+      .describe("Your own; it is returned with the answer."),
     system: z.string("must be text").optional().describe("System instruction."),
     max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
     max_completion_tokens: outputTokens.optional().describe("The same."),
@@ -97,11 +97,15 @@ const inlineItem = z
         message: "must be text; or give contents, or messages",
       });
     else if (other !== undefined)
-      context.addIssue({ code: "custom", path: [other], message: `must not stand beside ${question}` });
+      context.addIssue({
+        code: "custom",
+        path: [other],
+        message: `must not be set together with ${question}`,
+      });
     const chat =
       item.messages === undefined ? CHAT_MEMBERS.find((name) => Object.hasOwn(item, name)) : undefined;
     if (chat !== undefined)
-      context.addIssue({ code: "custom", path: [chat], message: "must stand beside messages" });
+      context.addIssue({ code: "custom", path: [chat], message: "must be set together with messages" });
   })
   .meta({ id: "InlineItem" });
 /** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
@@ -169,7 +173,7 @@ const factFields = {
         .number()
         .describe("The most that requests without a known result may have cost besides."),
       tier: z.string().nullable().describe("The tier that the provider served; null: not known."),
-      price_version: z.string().nullable().describe("Where the price comes from; null: none is known."),
+      price_version: z.string().nullable().describe("The source of the price; null: the price is not known."),
       is_estimated: z.boolean().optional(),
     })
     .optional(),
@@ -239,7 +243,7 @@ const taskFields = {
   }),
   is_cancelled: z.boolean(),
   created_at: z.iso.datetime(),
-  deadline: z.iso.datetime().nullable().describe("The latest of its items; null: none has an sla."),
+  deadline: z.iso.datetime().nullable().describe("The latest of its items; null: without an sla."),
   finished_at: z.iso.datetime().nullable(),
   eta: z.iso
     .datetime()
@@ -248,10 +252,10 @@ const taskFields = {
   sla_at_risk: z
     .boolean()
     .optional()
-    .describe("While it is open: whether items with an sla are expected to end behind their deadline."),
+    .describe("While it is open: whether items with an sla are expected to end after their deadline."),
   held: z.array(taskHold).optional().describe("What holds items of it; absent while nothing does."),
   usage: z.object({ input_tokens: tokens, output_tokens: tokens, ...moneyFields }),
-  output_url: z.string().optional().describe("Only when Output-Format: jsonl was asked for."),
+  output_url: z.string().optional().describe("Only when Output-Format: jsonl was requested."),
 };
 const taskHead = z.object(taskFields).meta({ id: "TaskHead" });
 const wholeTask = z.object({
@@ -268,7 +272,7 @@ const task = wholeTask.meta({ id: "Task" });
 const retried = wholeTask
   .extend({
     retried: count.describe("Items that run again by this request."),
-    hint: z.string().optional().describe("Why none of them does; only when retried is 0."),
+    hint: z.string().optional().describe("Why no item runs again; only when retried is 0."),
   })
   .meta({ id: "RetriedTask" });
 

@@ -1,6 +1,6 @@
 /**
  * Pages of lists, as every list of the service answers them: asked for with `after` and `limit`, answered with whether more
- * follow and the id to go on behind. Lists of OpenAI's form are in `openai_list.ts`.
+ * follow and the id after which the next page begins. Lists of OpenAI's form are in `openai_list.ts`.
  */
 import { z } from "../../schema.ts";
 

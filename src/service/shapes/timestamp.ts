@@ -7,7 +7,7 @@ export function timestamp(wallMs: number): string {
   return new Date(wallMs).toISOString();
 }
 
-/** Null for what has not come, or has no such time. */
+/** Null for what has not happened, or has no such time. */
 export function timestampOrNull(wallMs: number | undefined): string | null {
   return wallMs === undefined ? null : timestamp(wallMs);
 }

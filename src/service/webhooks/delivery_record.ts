@@ -24,7 +24,7 @@ export interface Delivery
   readonly attempts: number;
   /** While it waits. */
   readonly nextWallMs?: number;
-  /** What the last attempt came to: a status, or why there was none. */
+  /** The result of the last attempt: a status, or why it got no answer. */
   readonly lastStatus?: number;
   readonly lastError?: string;
 }

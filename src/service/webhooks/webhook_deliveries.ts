@@ -57,7 +57,7 @@ const DELAYS_MS: readonly number[] = [
   10 * HOUR_MS,
   10 * HOUR_MS,
 ];
-/** Of them, one endpoint alone has 8 (`jobs/job_order.ts`). */
+/** Of them, a single endpoint has 8 (`jobs/job_order.ts`). */
 const PER_HOST = 12;
 const LIMITS = {
   placesMax: 512,
@@ -76,7 +76,7 @@ export interface DeliveryParts {
   readonly egress: Pick<Egress, "request">;
   readonly endpoints: WebhookEndpoints;
   readonly destinations: Destinations;
-  /** Told of what ought not to happen; the delivery is tried again. */
+  /** Receives what ought not to happen; the delivery is tried again. */
   readonly onFault: (error: unknown) => void;
 }
 
@@ -88,7 +88,7 @@ export interface Message {
   readonly body: string;
 }
 
-/** At least once: a message may arrive twice, and its id tells. */
+/** At least once: a message may arrive twice, with the same id. */
 export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   readonly #parts: DeliveryParts;
   readonly #jobs: JobLog<DeliveryFacts>;
@@ -103,7 +103,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     this.#queue = new JobQueue({ clock, log: this.#jobs, sender: this, destinations, limits: LIMITS });
   }
 
-  /** Goes on with what an earlier process has left. */
+  /** Continues what an earlier process has left. */
   async start(): Promise<void> {
     await moveRecordedJobs(this.#parts.store, this.#jobs, RECORDED_DELIVERIES);
     await this.#queue.start();
@@ -123,7 +123,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
       await this.#queue.accept(facts, new TextEncoder().encode(body));
     } catch (error) {
       if (hasCode(error, "too_many"))
-        await this.#refuse(facts); // in the turn of the look at its id
+        await this.#refuse(facts); // in the turn of the check of its id
       else if (!hasCode(error, "conflict")) throw error;
     }
   }
@@ -145,7 +145,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     return this.#view(job);
   }
 
-  /** The newest first. Throws `not_found` when `after` is none. */
+  /** The newest first. Throws `not_found` when `after` does not exist. */
   async list(project: string, endpointId: string, { after, limit }: PageQuery): Promise<Page<Delivery>> {
     const { items, hasMore } = await this.#jobs.list(project, { parent: endpointId, after, limit });
     return { items: items.map((job) => this.#view(job)), hasMore };

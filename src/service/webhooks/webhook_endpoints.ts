@@ -118,7 +118,7 @@ export class WebhookEndpoints {
     return this.#serially(project, async (endpoints) => {
       const endpoint = endpoints.get(id);
       if (endpoint === undefined) throw new PerigeeError("not_found", "no such webhook");
-      endpoints.delete(id); // first, so that no attempt under way writes behind the removal
+      endpoints.delete(id); // first, so that no attempt under way writes after the removal
       try {
         await this.#parts.store.change([{ kind: "delete", collection: ENDPOINTS, id }]);
       } catch (error) {

@@ -11,7 +11,7 @@ import type { StoredRecord } from "../../store/records.ts";
 export const ENDPOINTS = "webhook_endpoint";
 
 export const EVENT_TYPES = ["task.completed", "task.failed", "task.cancelled"] as const;
-/** What a webhook can be told of. */
+/** The events of webhooks. */
 export type EventType = (typeof EVENT_TYPES)[number];
 
 /** `whsec_` and base64. */
@@ -44,7 +44,7 @@ export function endpointToRecord(endpoint: Endpoint, vault: Vault): StoredRecord
   return { ...place, parent: "", createdWallMs, body: JSON.stringify(body), payload };
 }
 
-/** Throws `store_damaged` for secrets under another key. Those of records without a payload stood in the body. */
+/** Throws `store_damaged` for secrets under another key. Records without a payload had them in the body. */
 export function recordToEndpoint(record: StoredRecord, vault: Vault): Endpoint {
   const { id, project, createdWallMs, body, payload } = record;
   const own = JSON.parse(body) as Omit<Endpoint, "id" | "project" | "createdWallMs">; // written by this file

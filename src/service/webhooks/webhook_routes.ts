@@ -1,5 +1,5 @@
 /**
- * Webhooks over HTTP: make, list, change, remove, rotate the secret, try, and look at deliveries.
+ * Webhooks over HTTP: make, list, change, remove, rotate the secret, test, and show deliveries.
  *
  * A secret is in the answer that made it and in no other.
  */
@@ -113,7 +113,7 @@ function registerReading(app: FastifyInstance, { endpoints, deliveries }: Webhoo
   app.get<ById & Paged>(`${ONE}/deliveries`, {
     config: { scope: "infer:read" },
     schema: {
-      summary: "What was sent to a webhook and what came of it, newest first",
+      summary: "What was sent to a webhook, with the results, newest first",
       tags: TAGS,
       params: idParameter,
       querystring: pageQuery,
@@ -134,7 +134,7 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
   const { endpoints, deliveries } = webhooks;
   app.patch<ById>(ONE, {
     config: { ...SCOPE, event: "webhook.changed" },
-    // Whose it is comes first: the body is checked in the handler.
+    // The owner is checked first: the handler checks the body.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
       summary: "Change a webhook, or enable it again",
@@ -171,7 +171,7 @@ function registerChanging(app: FastifyInstance, webhooks: Webhooks): void {
   app.post<ById>(`${ONE}/test`, {
     config: SCOPE,
     schema: {
-      summary: "Send a test message once, and say what came of it",
+      summary: "Send a test message once, and return the result",
       tags: TAGS,
       params: idParameter,
       response: { 200: webhookAnswers.delivery },

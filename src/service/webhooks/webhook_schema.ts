@@ -12,7 +12,7 @@ const events = z
   .array(z.enum(EVENT_TYPES))
   .min(1)
   .max(EVENT_TYPES.length)
-  .describe("What is told. Default: everything.");
+  .describe("The events that are sent. Default: all.");
 const description = z.string().max(256);
 
 interface NewWebhook {

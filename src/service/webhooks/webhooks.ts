@@ -1,10 +1,10 @@
 /**
- * Webhooks: tells endpoints of a project that a task of its has ended.
+ * Webhooks: notifies the endpoints of a project that one of its tasks has ended.
  *
  *   task final -> message -> a delivery for each endpoint that wants it (`webhook_deliveries.ts`)
  *
  * The message is `{type, timestamp, data}` with ids, status and counts; never a prompt or an answer. Its id is made of the
- * task's, so that a task whose end is told twice is delivered once.
+ * task's, so that a task whose end is reported twice is delivered once.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
@@ -28,15 +28,15 @@ export interface WebhookParts {
   readonly workLog: WorkLog;
   readonly egress: Pick<Egress, "check" | "request">;
   readonly tasks: Pick<Tasks, "task">;
-  /** Shared by all that goes to hosts of users. */
+  /** Shared by all requests to hosts of users. */
   readonly destinations: Destinations;
   /** Encrypts the secrets that sign. */
   readonly vault: Vault;
-  /** Told of faults of ours, for the log. */
+  /** Receives faults of perigee, for the log. */
   readonly onFault?: (error: unknown) => void;
 }
 
-/** Told of the ends of tasks, and tells who asked for them. */
+/** Receives the ends of tasks, and notifies their endpoints. */
 export interface Webhooks {
   readonly endpoints: WebhookEndpoints;
   readonly deliveries: WebhookDeliveries;
@@ -44,13 +44,13 @@ export interface Webhooks {
   told(event: TaskEvent): Promise<void>;
   /** Sends a message to try an endpoint, once, also when it is disabled. Throws `not_found`. */
   test(project: string, endpointId: string): Promise<Delivery>;
-  /** Cuts off what is under way; the next process goes on. */
+  /** Cuts off what is under way; the next process continues it. */
   close(): Promise<void>;
 }
 
 const AGAIN_MS = 5_000;
 
-/** Goes on with the deliveries that are stored. */
+/** Continues the deliveries that are stored. */
 export async function openWebhooks(parts: WebhookParts): Promise<Webhooks> {
   const { clock, tasks, onFault = () => undefined } = parts;
   await sealEndpoints(parts);

@@ -53,7 +53,9 @@ describe("defineSatellite", () => {
       run: async () => ({ said: 1 }),
     });
     // @ts-expect-error an input is needed
-    expect(() => defineSatellite({ name: "no-input", run: async () => ({}) })).toThrow(/input is no schema/);
+    expect(() => defineSatellite({ name: "no-input", run: async () => ({}) })).toThrow(
+      /input is not a schema/,
+    );
     defineSatellite({
       name: "no-object",
       input: z.object({}),

@@ -272,7 +272,7 @@ describe("changing the key", () => {
         () => false,
       );
       store = whole;
-      if (stopAt > 1 && !ended) await expect(open(after)).rejects.toThrow(/has not come to its end/);
+      if (stopAt > 1 && !ended) await expect(open(after)).rejects.toThrow(/is not finished/);
       await rotate(during);
       const opened = await open(after);
       for (const index of [0, 99, 100, 229])

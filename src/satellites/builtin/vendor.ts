@@ -1,5 +1,5 @@
 /**
- * The satellites that come with perigee (interface 2.10), in the namespace `perigee`.
+ * The satellites of perigee (interface 2.10), in the namespace `perigee`.
  */
 import type { SatelliteTerms } from "../../engine/config/config_options.ts";
 import type { AnySatellite } from "../sdk/satellite.ts";

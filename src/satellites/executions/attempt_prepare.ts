@@ -1,7 +1,7 @@
 /**
- * What one attempt needs, gathered right before it: the satellite as it may be run now, what was given, and secrets.
+ * What one attempt needs, gathered right before it: the satellite as it may be run now, the input and config, and secrets.
  *
- *   stored input -> satellite resolved anew -> secrets filled in -> schemas -> arguments
+ *   stored input -> satellite resolved again -> secrets filled in -> schemas -> arguments
  *        \-> not_found, forbidden, secret_missing, too_large or invalid_input: the execution ends with that
  *
  * The only place where values of secrets are put beside what users gave; they live as long as the attempt.
@@ -27,7 +27,7 @@ const FILLED_CHARACTERS_MAX = 1024 * 1024;
 
 const ATTEMPTS_MAX = 8;
 
-/** Where satellites, schemas and secrets are looked up, anew for each attempt. */
+/** Where satellites, schemas and secrets are looked up, again for each attempt. */
 export interface Lookups {
   readonly resolver: SatelliteResolver;
   readonly secrets: Pick<Secrets, "reveal">;
@@ -104,8 +104,8 @@ interface Filled extends SatelliteArguments<JsonObject, JsonObject> {
 }
 
 /**
- * References in what the satellite's owner has fixed are the owner's secrets. Where they are expanded is asked of the satellite
- * as it is now: what was stored by another version, or for another schema, is no leave to fill in a prompt.
+ * References in what the satellite's owner has fixed are the owner's secrets. The satellite of today decides where they are expanded:
+ * what another version stored, or for another schema, does not allow filling in a prompt.
  */
 async function fill(
   secrets: Pick<Secrets, "reveal">,
@@ -113,7 +113,7 @@ async function fill(
   { input, config, secrets: pointers }: GivenInput,
   { fixedConfig, reference, satellite }: ResolvedSatellite,
 ): Promise<Filled | ExecutionError> {
-  const own = { input, config }; // parsed for this attempt alone
+  const own = { input, config }; // parsed only for this attempt
   const fixed = structuredClone({ config: fixedConfig }) as { readonly config: JsonObject };
   const expanded = (found: readonly string[]): readonly string[] =>
     found.filter((pointer) => isExpanded(satellite, pointer));

@@ -1,11 +1,11 @@
 /**
- * One attempt: `run` called once, and what came of it.
+ * One attempt: `run` called once, and its result.
  *
  *   running -> ended        `run` has settled
  *           -> stopping     cancelled, expired, closed, or longer than an attempt may take -> ended
  *                                                          \-> left behind, when it ignores its signal for `graceMs`
  *
- * Who was left behind may still run, but what it says or gives is nobody's. What `run` gives must be an object of JSON; values of
+ * A `run` that was left behind may go on, but what it says or returns is dropped. What `run` returns must be an object of JSON; values of
  * secrets are taken out of it, of messages and of log lines.
  *
  * Limits: output 1 MiB, message 1,000 characters, log line 2,000.
@@ -61,7 +61,7 @@ export interface AttemptRunOptions {
   readonly releasePlace: () => void;
 }
 
-/** For one attempt: `run` may be called once. What comes of it is without the values of secrets. */
+/** For one attempt: `run` may be called once. Its result is without the values of secrets. */
 export class AttemptRun {
   readonly #context: RunContext;
   readonly #options: AttemptRunOptions;
@@ -88,7 +88,7 @@ export class AttemptRun {
     this.#isOver = true;
     timer?.cancel();
     if (ended === "left behind") {
-      this.#log("warn", "left behind: it did not stop when it was told to");
+      this.#log("warn", "left behind: it did not stop when it was aborted");
       return this.#failed(attempt.stopReason);
     }
     return ended.ok ? this.#completed(ended.value) : this.#failed(ended.error);
@@ -138,7 +138,7 @@ export class AttemptRun {
     if (!copied.ok || !isObject(copied.value))
       return permanent(
         "satellite_error",
-        `the output is no object of JSON${copied.ok ? "" : `: ${copied.reason}`}`,
+        `the output is not an object of JSON${copied.ok ? "" : `: ${copied.reason}`}`,
       );
     const output = this.#options.prepared.redaction.redactJson(copied.value) as JsonObject; // an object stays one
     if (Buffer.byteLength(JSON.stringify(output)) <= OUTPUT_BYTES_MAX) return { kind: "completed", output };
@@ -148,7 +148,10 @@ export class AttemptRun {
   #failed(error: unknown): AttemptEnd {
     const { stopReason } = this.#options.attempt;
     if (!isSatelliteError(error)) {
-      this.#log("error", error instanceof Error ? `${error.name} thrown` : "a value thrown that is no error");
+      this.#log(
+        "error",
+        error instanceof Error ? `${error.name} thrown` : "a value thrown that is not an Error",
+      );
       if (isSatelliteError(stopReason)) return this.#failed(stopReason);
       return { kind: "failed", failed: UNKNOWN };
     }

@@ -2,9 +2,9 @@
  * A satellite that runs another one: the other is an execution of its own, found again by an id that follows from the first.
  *
  *   asked for -> submitted (or found, when an earlier attempt had done so) -> final -> its output, or its failure
- *        \-> refused: not of this project, too deep, none of that name
+ *        \-> refused: not of this project, too deep, no satellite of that name
  *
- * Only satellites of the project's own namespace may do so (interface 2.11): others would use what is the project's alone. What
+ * Only satellites of the project's own namespace may do so (interface 2.11): others would use what is only the project's. What
  * they pass on names no secrets; a configured satellite has those that it needs.
  *
  * Who waits holds no place, so that those who are waited for find one. Limits: 4 deep, 1,000 that wait at once, 250 of one

@@ -1,7 +1,7 @@
 /**
  * The notes of one execution: read when an attempt begins, written whole with each `set`.
  *
- * Values of secrets are taken out, so that they stand nowhere on the disk but encrypted. Limit: 64 KiB of JSON.
+ * Values of secrets are taken out, so that they are on the disk only encrypted. Limit: 64 KiB of JSON.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { JobAttempt } from "../../jobs/job.ts";
@@ -37,7 +37,7 @@ export class ExecutionNotes implements Notes {
     this.#attempt.assertCurrent();
     const copied = copyJson(value);
     if (!copied.ok)
-      throw new PerigeeError("usage", `the note ${JSON.stringify(name)} is no JSON: ${copied.reason}`);
+      throw new PerigeeError("usage", `the note ${JSON.stringify(name)} is not JSON: ${copied.reason}`);
     const values = new Map(this.#values).set(name, this.#redaction.redactJson(copied.value));
     const payload = new TextEncoder().encode(JSON.stringify(Object.fromEntries(values)));
     if (payload.byteLength > NOTES_BYTES_MAX)

@@ -18,11 +18,11 @@ export interface ExecutionFacts extends JobFacts {
   readonly keyId: string | undefined;
   readonly isBeta: boolean;
   readonly member: Member | undefined;
-  /** When another execution asked for it, and how many stand above it. */
+  /** When another execution called it, and how many are above it. */
   readonly parent?: { readonly executionId: string; readonly depth: number } | undefined;
 }
 
-/** What was given. */
+/** Input and config. */
 export interface GivenInput {
   readonly input: JsonObject;
   readonly config: JsonObject;
@@ -37,7 +37,7 @@ export function listedUnder(project: string, { namespace, name }: SatelliteRefer
   return `${project}/${namespace}/${name}`;
 }
 
-/** What was given, of a pending one. */
+/** Input and config of a pending one. */
 export function givenOf(payload: Uint8Array): GivenInput {
   return JSON.parse(bytes.decode(payload)) as GivenInput; // written by `execution_request.ts`
 }

@@ -1,8 +1,8 @@
 /**
- * What is asked for, looked at before it becomes an execution: form, size, sla, and the satellite's own schemas.
+ * A request, checked before it becomes an execution: form, size, sla, and the satellite's own schemas.
  *
  * Every fault is an issue with its path, such as `input.files[2].url`; they are refused together. Texts in which `secret://name`
- * is expanded (`secret_fields.ts`) are no fault whatever the schema says of them: they are looked at again when they are filled in.
+ * is expanded (`secret_fields.ts`) are never a fault by the schema: they are checked again when they are filled in.
  *
  * Limits: input and config 1 MiB of JSON together and 64 levels, sla 1 s to 30 d.
  */
@@ -67,7 +67,7 @@ export interface CheckedArguments {
   readonly isWhole: boolean;
 }
 
-/** What the satellite will see, as far as its schemas can tell before secrets are filled in. Throws `invalid_request`. */
+/** What the satellite will see, as far as its schemas can check it before secrets are filled in. Throws `invalid_request`. */
 export async function checkArguments(
   { satellite, fixedConfig }: ResolvedSatellite,
   { input, config, secrets }: GivenInput,
@@ -86,7 +86,7 @@ export async function checkArguments(
   return { value: { input, config: merged }, isWhole: false };
 }
 
-/** Where it goes; of whatever was not checked for the sake of its secrets, as far as the satellite can tell. */
+/** Its destination; of an input that was not checked because of its secrets, as far as the satellite knows it. */
 export function destinationOf(
   { reference, satellite }: ResolvedSatellite,
   project: string,

@@ -1,5 +1,5 @@
 /**
- * The function behind executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with what was given and secrets
+ * The function behind executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with the input, config and secrets
  * (`attempt_prepare.ts`).
  */
 import { PerigeeError } from "../../errors.ts";
@@ -16,7 +16,7 @@ import { type ExecutionFacts, givenOf } from "./execution_record.ts";
 /** As many requests of one project as a provider may have in flight. */
 const WAITING = { groupPendingMax: 2_048, pendingMax: 4_096 };
 
-/** Who is told of executions. */
+/** The listeners of executions. */
 export interface ExecutionListener {
   /** The end is durable. */
   readonly ended: (facts: ExecutionFacts, end: JobEnd) => void;

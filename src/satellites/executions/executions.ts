@@ -1,7 +1,7 @@
 /**
  * Executions: jobs (`jobs/job_queue.ts`) whose function is a satellite, shown to their projects.
  *
- * What is shown of a pending one comes from memory, of a final one from the store.
+ * What is shown of a pending one is read from memory, of a final one from the store.
  *
  * Hot: `submit` at 1,000 a second, each durable (bench/jobs/executions.ts).
  *
@@ -42,13 +42,13 @@ export interface ExecutionBounds {
   readonly pending: number;
   /** Attempts at once. Default 256. */
   readonly places: number;
-  /** How long a `run` has to end once it was told to. Default 5,000. */
+  /** How long a `run` has to end once it was aborted. Default 5,000. */
   readonly graceMs: number;
   /** How long `close` waits. Default 10,000. */
   readonly closeMs: number;
 }
 
-/** What executions stand on, with their bounds. */
+/** What executions use, with their bounds. */
 export interface ExecutionsOptions {
   readonly clock: Clock;
   /** Keeps executions. */
@@ -60,7 +60,7 @@ export interface ExecutionsOptions {
   readonly http: GuardedHttp;
   readonly files: Files;
   readonly tasks: Tasks;
-  /** Told of what ought not to happen. Its text may hold what a user sent. */
+  /** Receives what ought not to happen. Its text may hold what a user sent. */
   readonly onFault?: ((error: unknown) => void) | undefined;
   /** Lines of satellites, without secrets. Default: nowhere. */
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
@@ -77,7 +77,7 @@ const BOUNDS: ExecutionBounds = {
   closeMs: 10_000,
 };
 
-/** Goes on with what an earlier process has left pending. */
+/** Continues what an earlier process has left pending. */
 export async function openExecutions(options: ExecutionsOptions): Promise<Executions> {
   const executions = new StoredExecutions(options);
   await executions.start();

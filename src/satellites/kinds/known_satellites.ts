@@ -1,6 +1,6 @@
 /**
  * The satellites that there are, in memory: what the program brings and what projects registered, and from each one that
- * is asked for the chain down to what runs.
+ * follows the chain down to what runs.
  *
  *   configured -> configured -> ... -> vendor | community | custom
  *
@@ -31,7 +31,7 @@ export interface Coded {
   readonly satellite: Satellite;
 }
 
-/** Any of the catalogue, as the rules look at it. */
+/** Any of the catalogue, as the rules read it. */
 export type Entry = {
   readonly reference: SatelliteReference;
   readonly kind: SatelliteKind;
@@ -40,7 +40,7 @@ export type Entry = {
 
 /** An entry down to what runs. */
 export interface Chain {
-  /** From the one that was asked for to the one that runs. */
+  /** From the requested one to the one that runs. */
   readonly entries: readonly Entry[];
   readonly satellite: Satellite;
   readonly described: () => SatelliteDescription;
@@ -55,7 +55,7 @@ export class KnownSatellites {
   readonly #remotes = new WeakMap<HostedSatellite, Satellite>();
   readonly #descriptions = new WeakMap<Satellite, SatelliteDescription>();
 
-  /** `onChanged` is told when the host of a satellite says that it is not the one that was verified. */
+  /** `onChanged` is called when the host of a satellite says that it is not the one that was verified. */
   constructor(
     coded: ReadonlyMap<string, Coded>,
     stored: readonly StoredSatellite[],
@@ -104,7 +104,7 @@ export class KnownSatellites {
         const described = (): SatelliteDescription => this.#described(satellite);
         return { entries, satellite, described, fixedConfig };
       }
-      // What stands below was fixed first, and wins.
+      // What is below was fixed first, and wins.
       fixedConfig = { ...fixedConfig, ...at.stored.config };
       at = this.entry(idOf(at.stored.base));
     }
@@ -119,20 +119,20 @@ export class KnownSatellites {
       const state = stored?.state === "disabled" ? "disabled" : usual;
       return { reference: coded.reference, kind: coded.kind, state, coded };
     }
-    // A mark of what the program does not bring any more stands for nothing.
+    // A mark of a satellite that the program does not have any more is ignored.
     const isWhole = stored !== undefined && ("described" in stored || "base" in stored);
     return isWhole ? entryOf(stored) : undefined;
   }
 
   view({ entries, described, fixedConfig }: Chain, isOwn: boolean): SatelliteView {
-    const entry = entries[0] as Entry; // the one that was asked for
+    const entry = entries[0] as Entry; // the requested one
     if ("stored" in entry && entry.stored.kind === "configured")
       return configuredView(entry, entry.stored, described(), Object.keys(fixedConfig).sort());
     const isShown = isOwn && "stored" in entry && entry.stored.kind !== "configured";
     return viewOf(entry, described(), isShown ? (entry.stored as HostedSatellite).url : undefined); // by its kind
   }
 
-  /** Also of what is disabled; undefined where something below is gone. */
+  /** Also of what is disabled; undefined where something below was removed. */
   operatorView(entry: Entry): SatelliteView | undefined {
     const { namespace } = entry.reference;
     const open = { ...entry, state: entry.state === "disabled" ? ("registered" as const) : entry.state };
@@ -164,19 +164,19 @@ export class KnownSatellites {
   }
 }
 
-/** Whether the rules of kinds and states let a project run it; the beta flag is asked for besides. */
+/** Whether the rules of kinds and states let a project run it; the beta flag is checked besides. */
 export function mayRun(project: string, { reference, kind, state }: Entry): boolean {
   if (state === "disabled") return false;
   if (kind === "vendor" || reference.namespace === project) return true;
   return kind === "community" && state === "approved";
 }
 
-/** Whether what runs in the end comes with perigee, and so needs the beta flag. */
+/** Whether what runs in the end is part of perigee, and so needs the beta flag. */
 export function usesVendor({ entries }: Chain): boolean {
   return entries.at(-1)?.kind === "vendor";
 }
 
-/** One of a project's as it stands in a chain. */
+/** One of a project's in a chain. */
 export function entryOf(stored: HostedSatellite | ConfiguredSatellite): Entry {
   const { reference, kind, state } = stored;
   return { reference, kind, state, stored };
@@ -188,28 +188,28 @@ export interface TrustedSatellites {
   readonly satellites: readonly AnySatellite[];
 }
 
-/** Satellites that are there without having been registered. */
+/** Satellites that exist without having been registered. */
 export interface Brought {
-  /** What comes with perigee. */
+  /** Those of perigee. */
   readonly vendor: readonly AnySatellite[];
-  /** Custom satellites that run in this process, because whoever embeds perigee trusts them. */
+  /** Custom satellites that run in this process, because the embedding program trusts them. */
   readonly trusted?: readonly TrustedSatellites[] | undefined;
 }
 
-/** By `namespace/name`. Throws `usage` for two of one name, and for a project that is none. */
+/** By `namespace/name`. Throws `usage` for two of one name, and for an invalid project. */
 export function codedOf({ vendor, trusted = [] }: Brought): ReadonlyMap<string, Coded> {
   const found = new Map<string, Coded>();
   const add = (namespace: string, kind: Coded["kind"], satellite: AnySatellite): void => {
     const reference = { namespace, name: satellite.name };
-    if (!NAME.test(namespace)) throw new PerigeeError("usage", `${namespace} is no project`);
+    if (!NAME.test(namespace)) throw new PerigeeError("usage", `${namespace} is not a valid project`);
     if (found.has(idOf(reference)))
       throw new PerigeeError("usage", `two satellites are called ${idOf(reference)}`);
-    // What is given to its functions has passed its schemas by then.
+    // Its functions get only what has passed its schemas.
     found.set(idOf(reference), { reference, kind, satellite: satellite as unknown as Satellite });
   };
   for (const satellite of vendor) add(VENDOR_NAMESPACE, "vendor", satellite);
   for (const { project, satellites } of trusted) {
-    if (project === VENDOR_NAMESPACE) throw new PerigeeError("usage", `${project} is no project`);
+    if (project === VENDOR_NAMESPACE) throw new PerigeeError("usage", `${project} is not a valid project`);
     for (const satellite of satellites) add(project, "custom", satellite);
   }
   return found;

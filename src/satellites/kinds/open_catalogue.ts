@@ -1,11 +1,11 @@
 /**
- * The catalogue on a store: satellites that come with the program, and those that projects registered. States and who
+ * The catalogue on a store: satellites of the program, and those that projects registered. States and who
  * may run what: `catalogue.ts`.
  *
  * Everything is held in memory, since each attempt of an execution asks; changes go through here, one after another, and
  * are in memory once they are durable. The process owns its store, so nobody else changes it.
  *
- * Limits: 100 satellites a project; a configured one stands on at most 8 others; 64 KiB of fixed settings.
+ * Limits: 100 satellites a project; a configured one is based on at most 8 others; 64 KiB of fixed settings.
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -58,11 +58,11 @@ export interface CatalogueOptions extends Brought, SatelliteStore {
   readonly http: GuardedHttp;
   /** Whether a key is active and has the beta flag now. Default: what the caller was when it submitted. */
   readonly isBetaKey?: ((keyId: string) => boolean | Promise<boolean>) | undefined;
-  /** Told of changes that happen beside a call and could not be stored. */
+  /** Receives changes that happen beside a call and could not be stored. */
   readonly onFault?: ((error: unknown) => void) | undefined;
 }
 
-/** Throws `usage` for satellites of one name, or of a project that is none, `store_damaged` for what the vault does not open. */
+/** Throws `usage` for satellites of one name, or of an invalid project, `store_damaged` for what the vault does not open. */
 export async function openCatalogue(options: CatalogueOptions): Promise<Catalogue & Registry> {
   return new StoredCatalogue(options, await readSatellites(options));
 }
@@ -70,7 +70,7 @@ export async function openCatalogue(options: CatalogueOptions): Promise<Catalogu
 class StoredCatalogue implements Catalogue, Registry {
   readonly #options: CatalogueOptions;
   readonly #known: KnownSatellites;
-  /** The last change that was asked for. */
+  /** The last change that was requested. */
   #changed: Promise<unknown> = Promise.resolve();
 
   constructor(options: CatalogueOptions, stored: readonly StoredSatellite[]) {
@@ -148,7 +148,7 @@ class StoredCatalogue implements Catalogue, Registry {
       if (chain.entries.some((entry) => idOf(entry.reference) === idOf(reference)))
         throw fieldFault("base", "it would be based on itself");
       if (chain.entries.length >= CHAIN_MAX)
-        throw fieldFault("base", `a satellite stands on at most ${CHAIN_MAX} others`);
+        throw fieldFault("base", `a satellite is based on at most ${CHAIN_MAX} others`);
       await checkConfiguration(config, { ...chain, configSchema: chain.described().configSchema });
       const stored: ConfiguredSatellite = {
         ...{ kind: "configured", reference, base, config, description },
@@ -164,7 +164,7 @@ class StoredCatalogue implements Catalogue, Registry {
   remove(project: string, name: string): Promise<void> {
     const reference = { namespace: project, name };
     return this.#serially(async () => {
-      if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it comes with the program");
+      if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it is part of the program");
       if (this.#known.stored(reference) === undefined) throw noSatellite();
       await removeSatellite(this.#options.store, reference);
       this.#known.delete(reference);
@@ -196,7 +196,7 @@ class StoredCatalogue implements Catalogue, Registry {
   disable(reference: SatelliteReference): Promise<SatelliteView> {
     return this.#serially(async () => {
       const before = this.#there(reference);
-      if (before.state === "disabled") return this.#known.operatorView(before) as SatelliteView; // it is there
+      if (before.state === "disabled") return this.#known.operatorView(before) as SatelliteView; // it exists
       const stored = "stored" in before ? before.stored : markOf(before.coded, this.#options.clock);
       return await this.#put({ ...stored, state: "disabled", stateBefore: before.state });
     });
@@ -206,7 +206,7 @@ class StoredCatalogue implements Catalogue, Registry {
     return this.#serially(async () => {
       const before = this.#known.stored(reference);
       if (before?.state !== "disabled")
-        return this.#known.operatorView(this.#there(reference)) as SatelliteView; // it is there
+        return this.#known.operatorView(this.#there(reference)) as SatelliteView; // it exists
       return await this.#put({
         ...before,
         state: before.stateBefore ?? "registered",
@@ -251,11 +251,11 @@ class StoredCatalogue implements Catalogue, Registry {
     return entry.stored;
   }
 
-  /** What stands there already, of one of the kinds; throws `conflict` for another, `too_many` for one too many. */
+  /** What exists already, of one of the kinds; throws `conflict` for another, `too_many` for one too many. */
   #replaced(reference: SatelliteReference, kinds: readonly string[]): StoredSatellite | undefined {
     const { namespace, name } = reference;
     if (!NAME.test(name) || !NAME.test(namespace) || namespace === VENDOR_NAMESPACE) throw noSatellite();
-    if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it comes with the program");
+    if (this.#known.isCoded(reference)) throw new PerigeeError("conflict", "it is part of the program");
     const before = this.#known.stored(reference);
     if (before !== undefined && before.kind !== "trusted" && !kinds.includes(before.kind))
       throw new PerigeeError("conflict", `there is a ${before.kind} satellite of this name: remove it first`);

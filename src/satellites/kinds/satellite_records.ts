@@ -22,7 +22,7 @@ interface Stored {
   readonly stateBefore?: SatelliteState | undefined;
 }
 
-/** One of a project on a host of its own. The secret stands sealed in the record's payload. */
+/** One of a project on the project's host. The secret is sealed in the record's payload. */
 export interface HostedSatellite extends Stored {
   readonly kind: "custom" | "community";
   readonly url: string;
@@ -32,7 +32,7 @@ export interface HostedSatellite extends Stored {
   readonly verifiedHash?: string | undefined;
 }
 
-/** One that stands on another. Its config stands sealed in the record's payload. */
+/** One that is based on another. Its config is sealed in the record's payload. */
 export interface ConfiguredSatellite extends Stored {
   readonly kind: "configured";
   readonly base: SatelliteReference;
@@ -40,7 +40,7 @@ export interface ConfiguredSatellite extends Stored {
   readonly description?: string | undefined;
 }
 
-/** Of a vendor satellite, or of one registered by code, its state alone: the rest comes with the program. */
+/** Of a vendor satellite, or of one registered by code, only its state: the program has the rest. */
 interface CodedSatellite extends Stored {
   readonly kind: "vendor" | "trusted";
 }

@@ -4,7 +4,7 @@
  *   its host refuses another secret -> describes the satellite as it was registered -> runs the example, and the output is
  *   as the schema says, and as the example has it
  *
- * Says nothing of what the code does elsewhere: that is for whoever approves it to judge.
+ * Says nothing of what the code does elsewhere: the operator who approves it judges that.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";

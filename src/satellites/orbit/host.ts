@@ -4,10 +4,10 @@
  *   listening -> closing (takes nothing more, what runs has 30 s) -> closed
  *   request: read -> signature, time and id checked -> answered | run: lines until it has ended
  *
- * An execution runs once at a time: a second attempt while the first is still there aborts that and is told to come
+ * An execution runs once at a time: a second attempt while the first still runs aborts that and is asked to come
  * again. A connection that closes aborts its attempt.
  *
- * Limits: 4 MiB and 128 levels a request, 64 attempts at once (others come again), headers within 10 s.
+ * Limits: 4 MiB and 128 levels a request, 64 attempts at once (others are asked to repeat), headers within 10 s.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -46,7 +46,7 @@ export interface OrbitHostOptions {
   readonly runsMax?: number;
 }
 
-/** A server of hosted satellites: it answers signed requests (`protocol.ts`) alone. */
+/** A server of hosted satellites: it answers only signed requests (`protocol.ts`). */
 export interface OrbitHost {
   /** Resolves with the address when it answers. */
   listen(where: { readonly host: string; readonly port: number }): Promise<string>;
@@ -54,7 +54,7 @@ export interface OrbitHost {
   close(): Promise<void>;
 }
 
-/** Throws `usage` for two satellites of one name, schemas without JSON Schema, and texts that are no secrets. */
+/** Throws `usage` for two satellites of one name, schemas without JSON Schema, and texts that are not valid secrets. */
 export function createOrbitHost(options: OrbitHostOptions): OrbitHost {
   return new HttpOrbitHost(options);
 }
@@ -180,7 +180,7 @@ class HttpOrbitHost implements OrbitHost {
   }
 }
 
-/** The secret itself stands in no message. */
+/** No message has the secret itself. */
 function notASecret(satellite: string | undefined): PerigeeError {
   const which = satellite === undefined ? "a secret" : `the secret for ${JSON.stringify(satellite)}`;
   return new PerigeeError(

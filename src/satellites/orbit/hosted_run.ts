@@ -2,9 +2,9 @@
  * One attempt of a hosted satellite: from a request of the engine to lines of the answer (`protocol.ts`).
  *
  *   validated -> running -> output | error
- *                  \-> aborted: the engine went away, the deadline passed, or the host ends
+ *                  \-> aborted: the engine disconnected, the deadline passed, or the host ends
  *
- * Hosted code has no store: `files` and `tasks` of its call throw. What it throws that is no `SatelliteError` is logged
+ * Hosted code has no store: `files` and `tasks` of its call throw. What it throws other than a `SatelliteError` is logged
  * here and reaches the engine as `satellite_error`, without its text. Values of secrets are taken out of everything that it
  * throws and logs; where the engine does not say which values those are, all texts of the config are taken for secrets.
  */
@@ -28,7 +28,7 @@ export interface HostedRunParts {
   readonly log: (line: string) => void;
 }
 
-/** One for each request `run`. What the satellite says after its end goes nowhere. */
+/** One for each request `run`. What the satellite says after its end is dropped. */
 export class HostedRun {
   readonly #parts: HostedRunParts;
   readonly #satellite: AnySatellite;
@@ -38,7 +38,7 @@ export class HostedRun {
   readonly #notes: Map<string, Json>;
   /** Notes that the engine has not acknowledged, by their number. */
   readonly #waiting = new Map<number, (isKept: boolean) => void>();
-  /** Others that were asked for and have not ended, by their number. */
+  /** Others that were called and have not ended, by their number. */
   readonly #others = new Map<number, (came: ExecutedOther) => void>();
   #number = 0;
   #progressMs = Number.NEGATIVE_INFINITY;
@@ -229,5 +229,5 @@ function notHere<T extends object>(what: string): T {
       `${what} are not there for satellites hosted by perigee orbit serve`,
     );
   };
-  return new Proxy({}, { get: refuse }) as T; // throws whatever is asked of it
+  return new Proxy({}, { get: refuse }) as T; // throws for any member
 }

@@ -4,10 +4,10 @@
  *
  *   (progress | log | note | execute | blank)* -> output | error
  *     note waits for a request `noted` of the same number, execute for `executed`
- *   the connection ends before that -> the attempt is ambiguous; the host aborts it when the engine goes away
+ *   the connection ends before that -> the attempt is ambiguous; the host aborts it when the engine disconnects
  *
  * Limits: a request has 4 MiB, a line 1 MiB and 64 KiB, an answer to `run` 16 MiB. A blank line every 10 s says that the
- * host is there; after 45 s without a byte the engine gives up.
+ * host is alive; after 45 s without a byte the engine gives up.
  */
 import { z } from "../../schema.ts";
 import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
@@ -41,14 +41,14 @@ export type OrbitRequest =
       readonly number: number;
     } & ExecutedOther);
 
-/** What came of a satellite that a hosted one has asked for. */
+/** The result of a satellite that a hosted one has called. */
 export interface ExecutedOther {
   readonly output?: JsonObject | undefined;
   /** Of one that gave no output. */
   readonly error?: OtherError | undefined;
 }
 
-/** Why the other one gave none, in the words and class that it ended with. */
+/** Why the other one has no output, in the words and class that it ended with. */
 export interface OtherError {
   readonly failure: SatelliteFailure;
   readonly code: string;
@@ -135,7 +135,7 @@ export type RunLine =
 const LEVELS = ["info", "warn", "error"] as const;
 const CODE = /^[a-z0-9_]{1,64}$/;
 
-/** Undefined for a line that is none, or of a type that is not known yet: those are passed over. */
+/** Undefined for an invalid line, or one of an unknown type: those are skipped. */
 export function parseRunLine(text: string): RunLine | undefined {
   const given = parsed(text);
   if (!isObject(given)) return undefined;
@@ -211,7 +211,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Whole lines of bytes that come in pieces. */
+/** Whole lines of bytes that arrive in pieces. */
 export class FrameReader {
   #pieces: Uint8Array[] = [];
   #bytes = 0;

@@ -36,9 +36,9 @@ export interface OrbitEndpoint {
 export interface RemoteOptions {
   readonly endpoint: OrbitEndpoint;
   readonly described: SatelliteDescription;
-  /** Of the description that was verified; the host is asked whether it still has that one. */
+  /** Of the verified description; each request asks the host whether it still has that one. */
   readonly verifiedHash?: string | undefined;
-  /** Told when it has another one; the attempt fails for good. */
+  /** Called when it has another one; the attempt fails for good. */
   readonly onChanged?: () => void;
 }
 
@@ -66,7 +66,7 @@ export function remoteSatellite(options: RemoteOptions): Satellite {
   };
 }
 
-/** What the host says of a satellite now. Throws `SatelliteError`, and `invalid_request` for what is no description. */
+/** What the host says of a satellite now. Throws `SatelliteError`, and `invalid_request` for what is not a valid description. */
 export async function describeRemote(
   http: GuardedHttp,
   clock: Clock,
@@ -141,7 +141,7 @@ class RemoteAttempt {
         throw new SatelliteError("ambiguous", "connection_lost", "the answer of the satellite ended early");
       }
     } catch (error) {
-      // What was said before the connection broke stands.
+      // What was said before the connection broke counts.
       if (this.#end === undefined) throw error;
     } finally {
       silence.cancel();
@@ -213,7 +213,7 @@ class RemoteAttempt {
     }
   }
 
-  /** Never rejects: a note that the host is not told of ends the attempt. */
+  /** Never rejects: a note that the host is not notified of ends the attempt. */
   async #keep({ number, name, value }: Extract<RunLine, { readonly type: "note" }>): Promise<void> {
     const { clock, http, notes, executionId } = this.#call;
     const { endpoint, described } = this.#options;
@@ -272,7 +272,7 @@ function outputOf(
   throw new SatelliteError(failure, code, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
-/** What a host that refuses means: 429 and 503 come later, other 5xx may have happened, the rest is for good. */
+/** What a host that refuses means: 429 and 503 are tried later, other 5xx may have happened, the rest is for good. */
 function refusalOf({ status, body, headers }: GuardedResponse, clock: Clock): SatelliteError {
   const said = parsed(body);
   const error: Json | undefined = isObject(said) ? said["error"] : undefined;

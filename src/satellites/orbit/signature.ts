@@ -48,10 +48,10 @@ export function signOrbit(
   };
 }
 
-/** Why a request is not taken. `seen`: it came before. `full`: nobody can tell. */
+/** Why a request is not taken. `seen`: it arrived before. `full`: the list is full, so this is not known. */
 export type SignatureFault = "unsigned" | "seen" | "full";
 
-/** Checks requests and remembers those that came. */
+/** Checks requests and remembers those that arrived. */
 export class OrbitVerifier {
   /** Ids with the wall time in seconds until which they are remembered, the oldest first. */
   readonly #seen = new Map<string, number>();

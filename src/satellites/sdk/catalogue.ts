@@ -1,9 +1,9 @@
 /**
  * Which satellites there are, and who may run which (interface 2.11).
  *
- *   community   registered -> verified -> approved -> (disabled)      until approved: its own project alone
- *   custom      registered -> (disabled)                              its own project alone
- *   configured  created -> (disabled)                                 its own project alone
+ *   community   registered -> verified -> approved -> (disabled)      until approved: only its own project
+ *   custom      registered -> (disabled)                              only its own project
+ *   configured  created -> (disabled)                                 only its own project
  *   vendor      there from the start -> (disabled)                    callers with the beta flag
  */
 import type { Page, PageQuery } from "../../tasks/shapes/task_view.ts";
@@ -14,7 +14,7 @@ import type { SatelliteReference } from "./reference.ts";
 import type { Satellite, SatelliteExample } from "./satellite.ts";
 
 /**
- * `vendor` comes with perigee; `community` and `custom` are hosted by a project, for all and for itself;
+ * `vendor` is part of perigee; `community` and `custom` are hosted by a project, for all and for itself;
  * `configured` fixes settings of another.
  */
 export type SatelliteKind = "vendor" | "community" | "custom" | "configured";
@@ -40,7 +40,7 @@ export interface SatelliteView {
   readonly url?: string;
 }
 
-/** A satellite that may be run, and what goes into its config before what the caller gave. */
+/** A satellite that may be run, and the config that is fixed below the caller's. */
 export interface ResolvedSatellite {
   readonly reference: SatelliteReference;
   readonly kind: SatelliteKind;
@@ -51,11 +51,11 @@ export interface ResolvedSatellite {
 
 /** Read by the runtime, at submission and again before every attempt. */
 export interface SatelliteResolver {
-  /** Throws `not_found` for what is none, is disabled, or is not for this caller, alike; `forbidden` for a vendor satellite without the beta flag. */
+  /** Throws `not_found` alike for a satellite that does not exist, is disabled, or is not for this caller; `forbidden` for a vendor satellite without the beta flag. */
   resolve(caller: ExecutionCaller, reference: SatelliteReference): Promise<ResolvedSatellite>;
 }
 
-/** For routes and the command line: what is there. */
+/** For routes and the command line: what exists. */
 export interface Catalogue extends SatelliteResolver {
   describe(caller: ExecutionCaller, reference: SatelliteReference): Promise<SatelliteView>;
   /** Those that the caller may run, by namespace and name. `after` is `namespace/name`. */
@@ -85,13 +85,13 @@ export interface Configuration {
 }
 
 /**
- * How satellites come and go. Changes are durable when they resolve, and are seen by every attempt from then on. Throws
- * `not_found` for what is none or not of the project, `conflict` for what cannot be done in a state or to a kind,
- * `invalid_request` (`details.param`) for what is none, `too_many` above 100 satellites of a project.
+ * Adds, changes and disables satellites. Changes are durable when they resolve, and are seen by every attempt from then on. Throws
+ * `not_found` for what does not exist or is not the project's, `conflict` for what cannot be done in a state or to a kind,
+ * `invalid_request` (`details.param`) for invalid values, `too_many` above 100 satellites of a project.
  */
 export interface Registry {
   /**
-   * Makes or replaces one. The secret signs requests to the host and is in this answer alone: of a new one, or when it
+   * Makes or replaces one. The secret signs requests to the host and is only in this answer: of a new one, or when it
    * is renewed. What changes in a community satellite takes it back to `registered`. Throws `blocked_destination`.
    */
   register(

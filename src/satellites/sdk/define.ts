@@ -20,7 +20,7 @@ export interface SatelliteDefinition<Input, Config, Output>
   run(call: SatelliteCall<Input, Config>): Promise<Output>;
 }
 
-/** Throws `usage` for a definition that is none. */
+/** Throws `usage` for an invalid definition. */
 export function defineSatellite<
   Input = JsonObject,
   Config = Readonly<Record<string, never>>,
@@ -35,8 +35,8 @@ export function defineSatellite<
   }
   for (const [what, schema] of Object.entries({ input, config, output }))
     if (!isSchema(schema) && (what === "input" || schema !== undefined))
-      throw new PerigeeError("usage", `satellite ${name}: ${what} is no schema of zod or Standard Schema`);
-  if (typeof run !== "function") throw new PerigeeError("usage", `satellite ${name}: run is no function`);
+      throw new PerigeeError("usage", `satellite ${name}: ${what} is not a schema of zod or Standard Schema`);
+  if (typeof run !== "function") throw new PerigeeError("usage", `satellite ${name}: run is not a function`);
   const defined = {
     ...{ description: "", config: schemaOfJsonSchema(NOTHING), isRepeatable: false },
     ...definition,

@@ -153,7 +153,7 @@ export function toWire(described: SatelliteDescription): WireDescription {
   };
 }
 
-/** Throws `invalid_request` with `details.param` for what is no description. */
+/** Throws `invalid_request` with `details.param` for what is not a valid description. */
 export function fromWire(given: unknown): SatelliteDescription {
   const parsed = wireDescription.safeParse(given, namedErrors);
   if (!parsed.success) {
@@ -176,7 +176,7 @@ export function fromWire(given: unknown): SatelliteDescription {
   };
 }
 
-/** The same for the same description, whoever wrote it. */
+/** The same for the same description, by any author. */
 export function descriptionHash(described: SatelliteDescription): string {
   return hash("sha256", canonical(JSON.parse(JSON.stringify(toWire(described))) as JsonObject));
 }

@@ -1,7 +1,7 @@
 /**
  * Executions as projects see them (interface 2.7, 2.8, 3.2).
  *
- *   (none) -> pending -> completed     `run` gave an output
+ *   (none) -> pending -> completed     `run` returned an output
  *                     -> failed        an attempt failed for good, or too many of which nothing is known
  *                     -> cancelled     asked for by the project, or by its cluster
  *                     -> expired       its sla was over first
@@ -38,7 +38,7 @@ export interface ExecutionView {
   /** Whose it is; the satellite's namespace may be another's. */
   readonly project: string;
   readonly satellite: SatelliteReference;
-  /** As it was given. */
+  /** As the caller set it. */
   readonly sla: string;
   readonly status: ExecutionStatus;
   /** Of a pending one. */
@@ -59,23 +59,23 @@ export interface ExecutionView {
 
 /** An execution to make. */
 export interface ExecutionRequest {
-  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  /** UUID chosen by the caller, so that a repeated call is recognised; default: a fresh one. Throws `conflict` when taken. */
   readonly id?: string;
   readonly satellite: SatelliteReference;
   readonly input: JsonObject;
   readonly config: JsonObject;
   /** A duration (`work/sla.ts`), at most 30 days. */
   readonly sla: string;
-  /** Latest deadline whatever the sla says: that of a cluster. */
+  /** Latest deadline for any sla: that of a cluster. */
   readonly deadlineWallMs?: number;
   /**
-   * JSON pointers (RFC 6901) below `/input` and `/config` of the texts in which `secret://name` may stand for a secret.
-   * Default: all texts; a cluster gives those of its declaration alone, so that an output of a member can name no secret.
+   * JSON pointers (RFC 6901) below `/input` and `/config` of the texts in which `secret://name` is replaced by a secret.
+   * Default: all texts; a cluster passes only those of its declaration, so that an output of a member cannot name a secret.
    * Of these, the texts of `config` and of input fields that the satellite marks are expanded; others are plain text.
    */
   readonly secretPaths?: readonly string[];
   readonly member?: Member;
-  /** When another execution asks for it, and how many stand above it. */
+  /** When another execution calls it, and how many are above it. */
   readonly parent?: { readonly executionId: string; readonly depth: number };
 }
 
@@ -88,13 +88,13 @@ export interface ExecutionCaller {
 }
 
 /**
- * Every method may be called at any time and concurrently. A project sees its own executions alone: those of others, and
- * ids that are none, are `not_found` alike.
+ * Every method may be called at any time and concurrently. A project sees only its own executions: those of others, and
+ * ids that do not exist, are `not_found` alike.
  */
 export interface Executions {
   /**
-   * Resolves when it is durable. Throws `not_found` for a satellite that is none or not for this caller, `invalid_request`
-   * (`details.issues`: `{path, message}[]`) for an input, config or sla that is none, `too_large` above 1 MiB,
+   * Resolves when it is durable. Throws `not_found` for a satellite that does not exist or is not for this caller, `invalid_request`
+   * (`details.issues`: `{path, message}[]`) for an invalid input, config or sla, `too_large` above 1 MiB,
    * `too_many` when too many are pending.
    */
   submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView>;
@@ -110,6 +110,6 @@ export interface Executions {
   onFinished(listener: (execution: ExecutionView) => void): () => void;
   /** Of all projects together, for the operator's page. */
   counts(): { readonly queued: number; readonly running: number };
-  /** Starts nothing more, aborts what runs (it goes on after a restart), and resolves when that has ended. */
+  /** Starts nothing more, aborts what runs (it continues after a restart), and resolves when that has ended. */
   close(): Promise<void>;
 }

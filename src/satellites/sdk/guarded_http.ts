@@ -17,7 +17,7 @@ export interface GuardedHttp {
   request(request: GuardedRequest): Promise<GuardedResponse>;
 }
 
-/** Throws `SatelliteError`: `permanent` for what the guard blocks, `not_sent` before a connection stood, `ambiguous` after it. */
+/** Throws `SatelliteError`: `permanent` for what the guard blocks, `not_sent` before a connection was open, `ambiguous` after it. */
 export function createGuardedHttp(egress: Egress): GuardedHttp {
   return {
     egress,

@@ -1,6 +1,6 @@
 /**
  * Values of other people's functions as JSON: copied once, so that nobody changes them afterwards, and refused when they are
- * none. Own members alone; no getter of a prototype and no `toJSON` is called.
+ * none. Only own members; no getter of a prototype and no `toJSON` is called.
  *
  * Limit: 64 levels, which also ends what holds itself.
  */
@@ -8,7 +8,7 @@ import type { Json } from "../../work/json.ts";
 
 const LEVELS_MAX = 64;
 
-/** The copy, or why it is no JSON: words without the value. */
+/** The copy, or why it is not JSON: words without the value. */
 export type JsonCopy =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly reason: string };
@@ -29,7 +29,7 @@ function copy(value: unknown, level: number): Json {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") {
     if (Number.isFinite(value)) return value;
-    throw new NotJson(`${value} is no number of JSON`);
+    throw new NotJson(`${value} is not a number of JSON`);
   }
   if (typeof value !== "object") throw new NotJson(`a ${typeof value} is not JSON`);
   if (level > LEVELS_MAX) throw new NotJson(`it has more than ${LEVELS_MAX} levels`);

@@ -1,14 +1,14 @@
 /**
- * JSON Schema 2020-12, as far as an engine checks values by schemas that others wrote: what is not looked at here is
+ * JSON Schema 2020-12, as far as an engine checks values by schemas that others wrote: what is not checked here is
  * checked where the satellite runs, with its own schema.
  *
- * Looked at: type, properties, required, additionalProperties, items, prefixItems, enum, const, the bounds of texts,
- * numbers, lists and objects, anyOf, oneOf, allOf, `$ref` into the same schema. Not looked at: `pattern` and `format`
- * (a regular expression of a stranger may take for ever), `not`, `if`, `$dynamicRef`, and all that is unknown.
+ * Checked: type, properties, required, additionalProperties, items, prefixItems, enum, const, the bounds of texts,
+ * numbers, lists and objects, anyOf, oneOf, allOf, `$ref` into the same schema. Not checked: `pattern` and `format`
+ * (an untrusted regular expression may take for ever), `not`, `if`, `$dynamicRef`, and all that is unknown.
  *
- * Limits: a schema has 64 KiB and 32 levels; a check takes 100,000 steps and goes 128 levels deep; it lets pass what it did not get to.
- * A step is whatever is looked at once, in the value or in the schema: a list of constants against an object counts for each pair,
- * since both come from strangers and their product stops the process.
+ * Limits: a schema has 64 KiB and 32 levels; a check takes 100,000 steps and 128 levels; it lets pass what it did not reach.
+ * A step is one comparison, in the value or in the schema: a list of constants against an object counts for each pair,
+ * since both are untrusted and their product could block the process.
  */
 import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
 import type { Schema } from "./satellite.ts";
@@ -21,7 +21,7 @@ const ISSUES_MAX = 50;
 
 interface Issue {
   readonly message: string;
-  /** A value that tells choices apart: another one is meant. */
+  /** A value that distinguishes choices: another one is meant. */
   readonly isConstant?: boolean;
   readonly path: readonly (string | number)[];
 }
@@ -278,7 +278,7 @@ export function choicesOf(schema: JsonObject): readonly JsonObject[] {
   return CHOICES.flatMap((keyword) => listOf(own(schema, keyword))).filter(isObject);
 }
 
-/** By value, whatever the order of members. */
+/** By value, in any order of members. */
 export function isEqual(one: Json, other: Json): boolean {
   return one === other || (typeof one === typeof other && canonical(one) === canonical(other));
 }
@@ -306,7 +306,7 @@ function fitOf(issues: readonly Issue[]): number {
   return Math.max(...issues.map(({ path }) => path.length)) + (isMeant ? 1_000 : 0);
 }
 
-/** Values that came from JSON, or could go there. */
+/** Values that were read from JSON, or could be written as JSON. */
 function isJson(value: unknown): value is Json {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true;
   return typeof value === "number" ? Number.isFinite(value) : Array.isArray(value) || isObject(value);

@@ -2,7 +2,7 @@
  * How satellites are named: `satellite/<namespace>/<name>`, and who a namespace belongs to.
  */
 
-/** The namespace of the satellites that come with perigee (interface 2.11, vendor). */
+/** The namespace of perigee's satellites (interface 2.11, vendor). */
 export const VENDOR_NAMESPACE = "perigee";
 
 /** Of projects, satellites, secrets and members of clusters. */
@@ -18,7 +18,7 @@ export interface SatelliteReference {
   readonly name: string;
 }
 
-/** Undefined for a text that is no reference. */
+/** Undefined for a text that is not a reference. */
 export function parseReference(text: string): SatelliteReference | undefined {
   const [kind, namespace, name, ...rest] = text.split("/");
   if (kind !== "satellite" || namespace === undefined || name === undefined || rest.length > 0)

@@ -1,5 +1,5 @@
 /**
- * The orbit SDK: what a satellite is, and what its `run` is given.
+ * The orbit SDK: what a satellite is, and what its `run` receives.
  *
  * A satellite is a function with a name: input and config in, an object out. `run` makes one attempt and never retries:
  * how it throws says whether another attempt may follow, and the runtime decides (`SatelliteError`). The same `run` may
@@ -22,7 +22,7 @@ export interface SatelliteArguments<Input, Config> {
   readonly config: Config;
 }
 
-/** What goes in, as a caller writes it, and what must come out when that is always the same. */
+/** An input as a caller writes it, and its output if that is always the same. */
 export interface SatelliteExample {
   readonly input: JsonObject;
   readonly config: JsonObject;
@@ -42,7 +42,7 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   readonly secretValues: readonly string[];
   /**
    * Aborts when the execution is cancelled, has expired, or the process stops; its reason, which may be
-   * thrown, is a `PerigeeError` of code `closed` in the last case alone.
+   * thrown, is a `PerigeeError` of code `closed` only in the last case.
    */
   readonly signal: AbortSignal;
   /** Unix time when the execution expires. */
@@ -101,7 +101,7 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly config: Schema<Config>;
   /** What an output looks like; absent: any object. */
   readonly output?: Schema<JsonObject>;
-  /** JSON Schemas 2020-12, for schemas that give none by Standard JSON Schema; they win where both are there. */
+  /** JSON Schemas 2020-12, for schemas without Standard JSON Schema; they win where both exist. */
   readonly inputJsonSchema?: JsonObject;
   readonly configJsonSchema?: JsonObject;
   readonly outputJsonSchema?: JsonObject;
@@ -109,11 +109,11 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly example?: SatelliteExample;
   /**
    * Whether an attempt of which nothing is known (the connection was lost, the process died) may be repeated: true when
-   * repeating does no harm, or when the other side tells repeats by an id. Otherwise the execution fails as `ambiguous`.
+   * repeating does no harm, or when the other side recognises repeats by an id. Otherwise the execution fails as `ambiguous`.
    */
   readonly isRepeatable: boolean | ((call: SatelliteArguments<Input, Config>) => boolean);
   /**
-   * Where an execution goes, such as a host: those to one destination share a bound of concurrency and do not delay
+   * The destination of an execution, such as a host: those to one destination share a bound of concurrency and do not delay
    * others. Undefined: nowhere in particular.
    */
   readonly destination?: (call: SatelliteArguments<Input, Config>) => string | undefined;
@@ -121,13 +121,13 @@ export interface Satellite<Input = JsonObject, Config = JsonObject> {
   readonly destinationConcurrency?: number;
   /** Attempts of one execution of which nothing is known, at most; those that did nothing are repeated until its deadline. Default 8. */
   readonly attemptsMax?: number;
-  /** An attempt is ended after this. Default: the execution's deadline alone. */
+  /** An attempt is ended after this. Default: only the execution's deadline. */
   readonly attemptMsMax?: number;
   /** One attempt. Resolves with the output (JSON, at most 1 MiB); throws `SatelliteError`, or anything else for `ambiguous`. */
   run(call: SatelliteCall<Input, Config>): Promise<JsonObject>;
 }
 
-/** A satellite of whatever types, for lists: only what its schemas let through may be given to its functions. */
+/** A satellite of any types, for lists: only what its schemas let through may be passed to its functions. */
 export interface AnySatellite extends Omit<Satellite<never, never>, "input" | "config"> {
   readonly input: Schema<unknown>;
   readonly config: Schema<unknown>;

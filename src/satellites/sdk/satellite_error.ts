@@ -38,7 +38,7 @@ export class SatelliteError extends Error {
   }
 }
 
-/** By its shape, too: whoever writes a satellite may bring a copy of the package. */
+/** By its shape, too: a satellite may bring its own copy of the package. */
 export function isSatelliteError(error: unknown): error is SatelliteError {
   if (error instanceof SatelliteError) return true;
   if (!(error instanceof Error) || error.name !== "SatelliteError") return false;

@@ -1,7 +1,7 @@
 /**
  * What a JSON Schema says of the types at a place: enough to find references that cannot fit.
  *
- * Where a schema leaves something open, everything is possible: what is told is told for certain. Schemas come from any
+ * Where a schema leaves something open, everything is possible: what it returns is certain. Schemas come from any
  * library with Standard JSON Schema, such as zod 4.
  */
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
@@ -13,12 +13,12 @@ export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "obj
 export type JsonSchema = JsonObject | undefined;
 
 const ALL: readonly JsonType[] = ["null", "boolean", "number", "string", "array", "object"];
-/** Of one place: `$ref`, `anyOf` and the like. Schemas are strangers', and may refer to themselves a thousand times over. */
+/** Of one place: `$ref`, `anyOf` and the like. Schemas are untrusted, and may refer to themselves a thousand times over. */
 const LOOKED_AT_MAX = 128;
 
 const known = new WeakMap<object, Map<string, JsonSchema>>();
 
-/** The JSON Schema of a Standard Schema; undefined when it has none. */
+/** The JSON Schema of a Standard Schema; undefined without one. */
 export function jsonSchemaOf(schema: object | undefined, side: "input" | "output"): JsonSchema {
   if (schema === undefined) return undefined;
   const sides = known.get(schema) ?? new Map<string, JsonSchema>();
@@ -68,7 +68,7 @@ export class SchemaReader {
     return ALL.filter((type) => types.has(type));
   }
 
-  /** Alternatives without `$ref`, `anyOf` and `oneOf`, each once; anything where they are too many to tell. */
+  /** Alternatives without `$ref`, `anyOf` and `oneOf`, each once; anything where they are too many. */
   #branches(schemas: readonly JsonSchema[]): readonly JsonSchema[] {
     const lookedAt = new Set<JsonSchema>(schemas);
     const found: JsonSchema[] = [];
@@ -76,12 +76,12 @@ export class SchemaReader {
       if (schema === undefined || lookedAt.size > LOOKED_AT_MAX) return [undefined];
       const next = this.#alternatives(schema);
       if (next === undefined) found.push(schema);
-      else for (const one of next) lookedAt.add(one); // the loop comes to it
+      else for (const one of next) lookedAt.add(one); // the loop reaches it
     }
     return found.length === 0 ? [undefined] : found;
   }
 
-  /** Undefined for a schema that is none of others. */
+  /** Undefined for a schema that does not combine others. */
   #alternatives(schema: JsonObject): readonly JsonSchema[] | undefined {
     if (Object.hasOwn(schema, "allOf")) return [undefined];
     const target = schema["$ref"];

@@ -2,19 +2,19 @@
  * Waiting for the end of what an execution has begun elsewhere: a task, or an execution of its own.
  *
  *   listens -> looks -> final
- *                  \-> pending -> told of its end: final
- *                             \-> aborted: cancelled, but for a process that closes, after which it goes on
+ *                  \-> pending -> notified of its end: final
+ *                             \-> aborted: cancelled, but for a process that closes, after which it continues
  */
 import { unlessAborted } from "../../engine/abort.ts";
 import { hasCode } from "../../errors.ts";
 
 /** What is waited for. */
 export interface Awaited<View> {
-  /** Has `tell` called with the view at its end, until what is returned is called. */
+  /** Calls `tell` with the view at its end, until the returned function is called. */
   readonly listen: (tell: (view: View | Promise<View>) => void) => () => void;
-  /** As it stands; undefined while it is pending. */
+  /** Its view; undefined while it is pending. */
   readonly look: () => Promise<View | undefined>;
-  /** Called when the signal aborts; what it throws is passed over, because it may be gone by then. */
+  /** Called when the signal aborts; what it throws is ignored, because it may be removed by then. */
   readonly cancel: () => Promise<unknown>;
 }
 
@@ -28,7 +28,7 @@ export async function untilFinal<View>(
   const told = new Promise<View>((resolve) => {
     stop = listen(resolve);
   });
-  told.catch(() => undefined); // nobody may come to wait for it
+  told.catch(() => undefined); // nothing may ever wait for it
   try {
     const now = await look(); // after listening: it may have ended before
     if (now !== undefined) return now;

@@ -4,27 +4,27 @@
  *   value -> its forms -> `[redacted]`
  *   forms: as it is; JSON-escaped and URL-encoded, three times at most; base64 of all that, at each of its three alignments
  *
- * Base64 shows the same bytes in three ways, depending on how many stand before them: `Basic` credentials begin with a
- * user's name. So the characters that a value alone decides are looked for at each alignment.
+ * Base64 shows the same bytes in three ways, depending on how many are before them: `Basic` credentials begin with a
+ * user's name. So the characters that depend only on a value are searched at each alignment.
  *
  * Limits: values below 4 characters are left in place, since they are part of any text; what was encrypted, hashed,
  * compressed or cut into pieces is not found. Values and texts are both of users' choosing: of more than 1,024 characters of values
- * one encoding alone is looked for, and what takes too many comparisons is taken out whole.
+ * only one encoding is searched, and what takes too many comparisons is taken out whole.
  */
 import type { Json } from "../../work/json.ts";
 
 /** Shorter ones are not taken out. */
 const REDACTED_CHARACTERS_MIN = 4;
 
-/** What stands in the place of a secret. */
+/** What replaces a secret. */
 const REDACTED = "[redacted]";
 
-/** Lines of a value that stand for it when a text holds one of them alone, as lines of a private key. */
+/** Lines of a value that reveal it even if a text holds only one of them, as lines of a private key. */
 const LINE_CHARACTERS_MIN = 12;
 
 /** Encodings looked for one upon the other, such as JSON in a URL in JSON. */
 const DEPTH_MAX = 3;
-/** Of longer values, such as keys in PEM, one encoding alone; of many values as well. */
+/** Of longer values, such as keys in PEM, only one encoding; of many values as well. */
 const DEEP_CHARACTERS_MAX = 512;
 const DEEP_IN_ALL_MAX = 1_024;
 /** Of more, no encoding of base64. */
@@ -88,7 +88,7 @@ class Forms {
       others.sort((one, other) => other.form.length - one.form.length);
   }
 
-  /** Those that may stand at a place. */
+  /** Those that may begin at a place. */
   at(text: string, place: number): readonly Form[] {
     if (this.#isStart[startHash(text, place)] === 0) return NONE;
     return this.#byStart.get(text.slice(place, place + REDACTED_CHARACTERS_MIN)) ?? NONE;
@@ -104,7 +104,7 @@ function startHash(text: string, place: number): number {
   return (low * 131 + high) & 0xffff;
 }
 
-/** One use of a redactor. Forms may overlap each other: what any of them covers goes. */
+/** One use of a redactor. Forms may overlap each other: what any of them covers is taken out. */
 class Redaction {
   readonly #forms: Forms;
   #comparisons = 0;
@@ -126,7 +126,7 @@ class Redaction {
     return result + text.slice(doneTo);
   }
 
-  /** Of the longest form that stands there; 0 for none. */
+  /** Of the longest form that begins there; 0 without one. */
   #lengthAt(text: string, place: number): number {
     for (const { form, head } of this.#forms.at(text, place)) {
       this.#comparisons += 1;
@@ -181,7 +181,7 @@ function wellFormed(text: string): string {
   return Buffer.from(text, "utf8").toString("utf8");
 }
 
-/** As it stands inside a string of JSON. */
+/** As it is written inside a string of JSON. */
 function jsonForm(value: string): string {
   return JSON.stringify(value).slice(1, -1);
 }
@@ -200,7 +200,7 @@ function withSmallEscapes(text: string): string {
   return text.replace(/%[0-9A-F]{2}/g, (escaped) => escaped.toLowerCase());
 }
 
-/** What base64 makes of the bytes wherever they stand, in both alphabets. */
+/** What base64 makes of the bytes at any place, in both alphabets. */
 function base64Forms(bytes: Buffer): string[] {
   const cores = [0, 1, 2].map((before) => {
     const text = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64");

@@ -1,10 +1,10 @@
 /**
- * The key under which secrets stand on the disk, and where it comes from.
+ * The key that encrypts secrets on the disk, and its source.
  *
  *   PERIGEE_SECRETS_KEY (base64 or hexadecimal) | PERIGEE_SECRETS_KEY_FILE (a file with the same) | `secrets.key` in the data folder
  *
  * A key of the operator's own protects the data folder and its backups. Without one a key is made in the folder, mode 0600:
- * it protects copies of the database alone, not of the whole folder.
+ * it protects copies of only the database, not of the whole folder.
  *
  * Limit: 256 bits, exactly.
  */
@@ -16,7 +16,7 @@ import { PerigeeError } from "../../errors.ts";
 
 /** AES-256: 32 bytes. */
 export interface SecretKey {
-  /** Tells keys apart without telling what they are: 16 hexadecimal digits. */
+  /** Identifies a key without revealing it: 16 hexadecimal digits. */
   readonly id: string;
   readonly bytes: Uint8Array;
 }
@@ -35,15 +35,15 @@ const NEXT_KEY_FILE = "secrets.key.new";
 /** Longer than any form of a key. */
 const FILE_BYTES_MAX = 1_024;
 
-/** Default: fresh random bytes. The id is an HMAC under the key, so it tells nothing of it. */
+/** Default: fresh random bytes. The id is an HMAC under the key, so it reveals nothing of it. */
 export function makeSecretKey(bytes: Uint8Array = randomBytes(KEY_BYTES)): SecretKey {
   const id = createHmac("sha256", bytes).update("perigee secrets key id").digest("hex");
   return { id: id.slice(0, 2 * ID_BYTES), bytes };
 }
 
 /**
- * The operator's key, undefined when none is set. Throws `invalid_config` for one that is none, a file that cannot be
- * read, and both at once; messages do not tell what was found.
+ * The operator's key, undefined when it is not set. Throws `invalid_config` for an invalid one, a file that cannot be
+ * read, and both at once; messages do not show what was found.
  */
 export async function givenKey(env: Environment, variable: KeyVariable): Promise<SecretKey | undefined> {
   const text = env[variable];
@@ -55,7 +55,7 @@ export async function givenKey(env: Environment, variable: KeyVariable): Promise
   return parsed(await readKeyFile(path, `${variable}_FILE`), `the file that ${variable}_FILE names`);
 }
 
-/** The key of the data folder, undefined when none was made. */
+/** The key of the data folder, undefined when it does not exist. */
 export async function folderKey(
   dataDir: string,
   which: "current" | "next" = "current",

@@ -1,10 +1,10 @@
 /**
- * Changes the key under which secrets stand: every sealed record is opened under the old one and sealed under the new one.
+ * Changes the key that encrypts secrets: every sealed record is opened under the old one and sealed under the new one.
  *
  *   state {old} -> {new, previous: old} -> records, 100 a transaction -> state {new} -> the folder's key file is replaced or removed
  *
  * Each arrow is durable before the next, and each sealed record names its key: after a stop anywhere, the same call
- * goes on where it was. In between nothing else opens the vault, so nothing is written under the old key.
+ * continues where it was. In between nothing else opens the vault, so nothing is written under the old key.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { RecordChange } from "../../store/records.ts";
@@ -31,7 +31,7 @@ const RECORDS_AT_ONCE = 100;
 
 export interface Rotation {
   readonly keyId: string;
-  /** Texts that were sealed anew by this call. */
+  /** Texts that this call sealed again. */
   readonly resealed: number;
   /** Where the new key is. */
   readonly place: "environment" | "data folder";
@@ -39,7 +39,7 @@ export interface Rotation {
 
 /**
  * From `PERIGEE_SECRETS_OLD_KEY`, or the folder's key, to `PERIGEE_SECRETS_KEY`, or a new one in the folder. The folder must be the
- * caller's alone. Throws `invalid_config` when the old key is missing or is not the one that the records are under; nothing has
+ * only the caller's. Throws `invalid_config` when the old key is missing or is not the one that the records are under; nothing has
  * changed then.
  */
 export async function rotateSecretsKey(options: VaultOptions): Promise<Rotation> {

@@ -120,7 +120,7 @@ function checkName(name: string): void {
   );
 }
 
-/** What is wrong with a value is told without it. */
+/** Says what is wrong with a value without showing it. */
 function checkValue(value: string): void {
   const bytes = Buffer.from(value, "utf8");
   if (bytes.length > VALUE_BYTES_MAX)

@@ -1,17 +1,17 @@
 /**
- * References to secrets in texts, `secret://name`: where they stand, and their values in their place.
+ * References to secrets in texts, `secret://name`: finds them and puts in their values.
  *
- * Places are JSON pointers (RFC 6901). Values are put in once: what they hold is not looked at again. Names of members are
+ * Places are JSON pointers (RFC 6901). Values are put in once: what they hold is not read again. Names of members are
  * no texts.
  */
 import type { Json, JsonObject } from "../../work/json.ts";
 import { NAME } from "../sdk/reference.ts";
 
-/** What is read as a name; which of them are names is looked at when they are filled in. */
+/** What is read as a name; which of them are valid is checked when they are filled in. */
 const REFERENCE = /secret:\/\/([A-Za-z0-9_-]*)/g;
 const SCHEME = "secret://";
 
-/** Where texts with references stand, by pointer. */
+/** The texts with references, by pointer. */
 export function secretPointers(root: Json): string[] {
   const found: string[] = [];
   const visit = (value: Json, path: readonly string[]): void => {
@@ -30,7 +30,7 @@ export function pointerOf(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-/** The text at a pointer; undefined when none stands there. */
+/** The text at a pointer; undefined when the value there is not a text. */
 export function textAt(root: Json, pointer: string): string | undefined {
   const holder = holderOf(root, pointer);
   const text = holder?.members[holder.name];
@@ -66,7 +66,7 @@ interface Holder {
   readonly name: string;
 }
 
-/** Through own members alone. */
+/** Only through own members. */
 function holderOf(root: Json, pointer: string): Holder | undefined {
   const names = pointer.split("/").slice(1).map(unescaped);
   const last = names.pop();

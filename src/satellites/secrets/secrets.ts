@@ -9,11 +9,11 @@ export interface SecretView {
   readonly updatedWallMs: number;
 }
 
-/** Values stand on the disk under AES-256-GCM, with project and name as additional data. */
+/** Values are on the disk only under AES-256-GCM, with project and name as additional data. */
 export interface Secrets {
-  /** Makes or replaces it; durable when it resolves. Throws `invalid_request` for a name that is none, `too_large` above 64 KiB. */
+  /** Makes or replaces it; durable when it resolves. Throws `invalid_request` for an invalid name, `too_large` above 64 KiB. */
   set(project: string, name: string, value: string): Promise<void>;
-  /** Names and times alone. */
+  /** Only names and times. */
   list(project: string): Promise<readonly SecretView[]>;
   /** Throws `not_found`. */
   remove(project: string, name: string): Promise<void>;

@@ -1,5 +1,5 @@
 /**
- * The vault: texts as they stand on the disk, under AES-256-GCM (NIST SP 800-38D).
+ * The vault: texts as they are on the disk, under AES-256-GCM (NIST SP 800-38D).
  *
  *   sealed = version (1 byte, 1) | id of the key (8) | nonce (12, random) | tag (16) | ciphertext
  *
@@ -91,15 +91,15 @@ export function createVault(key: SecretKey): Vault {
   };
 }
 
-/** Id of the key that a payload is under; undefined for what is no sealed one. */
+/** Id of the key that a payload is under; undefined for one that is not sealed. */
 export function keyIdOf({ payload }: StoredRecord): string | undefined {
   if (payload === undefined || payload[0] !== VERSION || payload.length < HEAD_BYTES) return undefined;
   return Buffer.from(payload.subarray(1, HEAD_BYTES)).toString("hex");
 }
 
 /**
- * The vault of a data folder. Throws `invalid_config` for a key that is none, for another one than the records are
- * under, when the key is missing, and when a rotation has not come to its end.
+ * The vault of a data folder. Throws `invalid_config` for an invalid key, for another one than the records are
+ * under, when the key is missing, and when a rotation is not finished.
  */
 export async function openVault(options: VaultOptions): Promise<Vault> {
   const { store, dataDir, env } = options;
@@ -107,7 +107,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   if (state?.previousKeyId !== undefined)
     throw new PerigeeError(
       "invalid_config",
-      `the rotation of the secrets' key in ${dataDir} has not come to its end: run perigee secrets rotate-key again`,
+      `the rotation of the secrets' key in ${dataDir} is not finished: run perigee secrets rotate-key again`,
     );
   const given = await givenKey(env, "PERIGEE_SECRETS_KEY");
   const key = given ?? (await ownKey(options, state));
@@ -139,7 +139,7 @@ async function ownKey({ store, dataDir }: VaultOptions, state: KeyState | undefi
   return await makeFolderKey(dataDir);
 }
 
-/** Undefined where none was ever written. */
+/** Undefined if none was ever written. */
 export async function readKeyState(store: RecordStore): Promise<KeyState | undefined> {
   const found = await store.record(STATE.project, STATE.collection, STATE.id);
   return found === undefined ? undefined : (JSON.parse(found.body) as KeyState); // written below

@@ -8,7 +8,7 @@ import { type Config, configSchema } from "./config.ts";
 import { type Input, inputSchema } from "./input.ts";
 import type { BatchInferenceOptions } from "./run.ts";
 
-/** Repeatable: the task is found by its id. Fails as the object of a single prompt did; a list or file tells each. */
+/** Repeatable: the task is found by its id. Fails as the object of a single prompt did; a list or file reports each. */
 export function batchInference(options: BatchInferenceOptions): Satellite<Input, Config> {
   return defineSatellite<Input, Config>({
     name: options.name,

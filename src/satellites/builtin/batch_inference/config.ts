@@ -28,11 +28,11 @@ export const configSchema: Schema<Config> = z.strictObject({
     .max(65_536)
     .optional()
     .meta({ "x-secret": false }) // it is sent to the model, which may repeat it
-    .describe("Stands before every prompt, with a blank line between them."),
+    .describe("A text before every prompt, with a blank line between them."),
   answers: z
     .enum(["inline", "file"])
     .optional()
     .describe(
-      "Whether answers to prompts are given as such or as a file of lines. Default: inline while they fit.",
+      "Whether answers to prompts are returned as such or as a file of lines. Default: inline while they fit.",
     ),
 });

@@ -1,5 +1,5 @@
 /**
- * A file of prompts as a file of requests for one model, line by line as it comes.
+ * A file of prompts as a file of requests for one model, line by line as it arrives.
  *
  *   {"key", "prompt"} | {"key", "request"} -> {"key", "request": {"model", "contents", "generation_config"}}
  *

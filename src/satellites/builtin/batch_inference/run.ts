@@ -4,7 +4,7 @@
  *   prompts -> task (its id follows from the execution's) -> final -> output
  *   file    -> file of requests (likewise) -> task -> final -> file of answers -> output
  *
- * An attempt after a crash finds its task by that id and waits for it; nothing is asked twice. The task has the time that
+ * An attempt after a crash finds its task by that id and waits for it; nothing is requested twice. The task has the time that
  * the execution has left, so the price factor is that of its sla.
  *
  * Limits: 10,000 prompts in a list; answers above 512 KiB become a file.
@@ -140,7 +140,7 @@ class Inference {
     return Math.min(SLA_MINUTES_MAX, Math.max(1, Math.floor(leftMs / MINUTE_MS)));
   }
 
-  /** Waits; when the execution is given up, so is what of the task is not yet sent. */
+  /** Waits; when the execution is given up, the unsent rest of the task is given up, too. */
   #final({ id }: TaskView): Promise<TaskView> {
     const { tasks, project, signal } = this.#call;
     const task = {
@@ -235,7 +235,7 @@ function answerOf(object: TaskObject | undefined): WithUsage {
   return { response: output.text, price_factor, usage: tokens, ...(facts as JsonObject) }; // read from JSON
 }
 
-/** What comes to be well later is `refused`, the caller's own faults are for good; faults of ours stay what they are. */
+/** What may succeed later is `refused`, the caller's own faults are for good; perigee's faults stay what they are. */
 function asAttempt(error: unknown): unknown {
   if (!(error instanceof PerigeeError)) return error;
   const { code, message } = error;

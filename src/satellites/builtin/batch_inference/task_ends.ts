@@ -21,7 +21,7 @@ class TaskEnds {
     tasks.onFinished(({ taskId }) => this.#told.get(taskId)?.());
   }
 
-  /** Calls `told` when the task is final, until what is returned is called. */
+  /** Calls `told` when the task is final, until the returned function is called. */
   listen(taskId: string, told: () => void): () => void {
     this.#told.set(taskId, told);
     return () => {

@@ -14,7 +14,7 @@ const IDEMPOTENT: readonly string[] = ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"
 
 const input = z
   .record(z.string(), z.json())
-  .describe("Values for the templates; the body itself where the config gives none.");
+  .describe("Values for the templates; the body itself if the config does not set one.");
 
 const output = z.strictObject({
   status: z.number().int().describe("The status of the answer, 200 to 299."),
@@ -22,7 +22,7 @@ const output = z.strictObject({
 });
 
 /**
- * Repeats what may have arrived where the method is idempotent, the request is signed (its id tells repeats), or the config
+ * Repeats what may have arrived where the method is idempotent, the request is signed (its id identifies repeats), or the config
  * says so.
  */
 export function callWebhook(): Satellite<JsonObject, WebhookConfig> {

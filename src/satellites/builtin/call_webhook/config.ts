@@ -79,9 +79,9 @@ export const webhookConfig: Schema<WebhookConfig> = z
       .min(1)
       .max(URL_LENGTH_MAX)
       .refine((text) => holdsSecret(text) || isTemplateUrl(text), {
-        message: "must be an http or https URL, with templates in its path and query alone",
+        message: "must be an http or https URL, with templates only in its path and query",
       })
-      .describe("Where to; templates may stand in the path and the query."),
+      .describe("The address; its path and query may have templates."),
     method: z
       .string()
       .regex(/^[A-Z][A-Z-]{0,31}$/, "must be a method in capitals")
@@ -99,7 +99,7 @@ export const webhookConfig: Schema<WebhookConfig> = z
         `must be at most ${PARAMETERS_MAX} parameters`,
       )
       .default({})
-      .describe("Parameters put behind the query of the url; values may hold templates."),
+      .describe("Parameters appended to the query of the url; values may hold templates."),
     body: body.optional().describe("Default: the input as JSON for POST, PUT and PATCH, nothing for others."),
     secret: z
       .string()
@@ -150,7 +150,7 @@ function isSigningSecret(text: string): boolean {
   return bytes >= 24 && bytes <= 64;
 }
 
-/** Placeholders begin behind the origin. */
+/** Placeholders begin after the origin. */
 function isTemplateUrl(text: string): boolean {
   const origin = /^https?:\/\/[^/?#]*/i.exec(text)?.[0];
   return origin !== undefined && !/[{}]/.test(origin) && isHttpUrl(origin);

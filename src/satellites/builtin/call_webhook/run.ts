@@ -1,9 +1,9 @@
 /**
  * One attempt of `call-webhook`: one HTTP request to where its config says, made of templates and the input.
  *
- *   filled in -> (signed) -> sent -> 2xx completed | another status or none: failed, see exchange.ts
+ *   filled in -> (signed) -> sent -> 2xx completed | another status or no answer: failed, see exchange.ts
  *
- * One attempt makes one request; the runtime repeats. Redirects are failures. What is answered stands in the output when it is
+ * One attempt makes one request; the runtime repeats. Redirects are failures. The answer is in the output when it is
  * asked for, and is never read further than that.
  *
  * Limits: a file of 4 MiB as the body (256 attempts at once may each hold one), an answer of 64 KiB, 15 s.

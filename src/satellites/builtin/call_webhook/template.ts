@@ -1,11 +1,11 @@
 /**
- * Templates without logic: `{{name.path}}` stands for a value of the input, and nothing else means anything.
+ * Templates without logic: `{{name.path}}` is replaced by a value of the input, and nothing else means anything.
  *
  * A path walks own properties, and elements of lists by their number, to a text, a number or a boolean. What is not there
- * is an error, so that no request goes out with a hole in it: inherited properties, `__proto__`, objects, calls, blocks and
- * partials are all just not there. Values are put in once; what they hold is no template. Nothing is evaluated.
+ * is an error, so that no request is sent with a hole in it: inherited properties, `__proto__`, objects, calls, blocks and
+ * partials do not exist. Values are put in once; what they hold is not read as a template. Nothing is evaluated.
  *
- * Limit: values add 4 Mi characters to a template; one value may be asked for thousands of times.
+ * Limit: values add 4 Mi characters to a template; a template may name one value thousands of times.
  */
 import type { Json, JsonObject } from "../../../work/json.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
@@ -28,7 +28,7 @@ export function fillText(template: string, values: JsonObject, encode: (text: st
 
 /**
  * Fills in every text of a JSON value. A text that is one placeholder and nothing else becomes the value as it is; within a
- * longer text it becomes text. So a value can never be more than what it stands for. Names of members are left alone.
+ * longer text it becomes text. So a value can never be more than its placeholder allows. Names of members are not changed.
  * Throws `missing_value` and `too_large`.
  */
 export function fillJson(template: Json, values: JsonObject): Json {

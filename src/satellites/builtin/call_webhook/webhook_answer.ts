@@ -1,8 +1,8 @@
 /**
- * The answer of a webhook as it stands in an output: headers that were asked for, and the first 64 KiB of the body.
+ * The answer of a webhook in an output: headers that were requested, and the first 64 KiB of the body.
  *
  * A body that is UTF-8 is text, a character that the cut has halved left out; any other is base64. What says that it is JSON, and
- * is, also stands there as a value, so that members of a cluster can refer into it.
+ * is, is also there as a value, so that members of a cluster can refer into it.
  *
  * Limits: JSON nested up to 32 levels.
  */
@@ -15,14 +15,14 @@ import { isJsonType } from "./config.ts";
 const DEPTH_MAX = 32;
 
 export const webhookAnswer: z.ZodType<JsonObject> = z.strictObject({
-  headers: z.record(z.string(), z.string()).describe("Those that were asked for, by their lower-case names."),
+  headers: z.record(z.string(), z.string()).describe("Those that were requested, by their lower-case names."),
   text: z.string().exactOptional().describe("The body, when it is UTF-8."),
   base64: z.string().exactOptional().describe("The body, when it is not."),
   json: z.json().exactOptional().describe("The body, when it is JSON by its content type, and whole."),
   is_whole: z.boolean().describe("False when the body was longer than 64 KiB, or ended early."),
 });
 
-/** `names` of headers in any case; those that did not come are left out. */
+/** `names` of headers in any case; those that did not arrive are left out. */
 export function answerOf(response: GuardedResponse, names: readonly string[]): JsonObject {
   const { headers, body, isWhole } = response;
   const kept = names

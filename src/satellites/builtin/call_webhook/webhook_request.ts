@@ -1,5 +1,5 @@
 /**
- * The request of `call-webhook` from its config and input. Pure, but for the file, which comes as bytes.
+ * The request of `call-webhook` from its config and input. Pure, but for the file, which is passed as bytes.
  *
  * Values are put in as the place asks for: percent-encoded in the address and in forms, as entities in XML and HTML, as
  * they are in other texts, and within JSON by its structure. A value that would be a dot segment of the path, or would end a
@@ -116,5 +116,5 @@ function asItIs(text: string): string {
 }
 
 function refuse(where: string): never {
-  throw new SatelliteError("permanent", "invalid_value", `a value of the input may not stand in ${where}`);
+  throw new SatelliteError("permanent", "invalid_value", `a value of the input must not be in ${where}`);
 }

@@ -3,7 +3,7 @@
  * failures of attempts.
  *
  *   2xx                         fine
- *   408, 425, 429, 503          refused: nothing was done, come later (Retry-After is kept)
+ *   408, 425, 429, 503          refused: nothing was done, try later (Retry-After is kept)
  *   other 5xx                   ambiguous: it may have been done
  *   410, 3xx, all others        permanent; redirects are not followed
  */
@@ -31,7 +31,7 @@ export interface ExchangeOptions {
 }
 
 /**
- * Of an execution, with an answer of 5xx or none: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla
+ * Of an execution, with an answer of 5xx or no answer: some eight hours at the runtime's waits of up to 5 minutes, so that it is the sla
  * that ends most. A receiver that is down for lunch has its webhook after it.
  */
 export const ATTEMPTS_MAX: number = 200;
@@ -40,7 +40,7 @@ const ANSWER_BYTES_MAX = 64 * 1024;
 const USER_AGENT = "perigee-satellites/1";
 const REFUSED: readonly number[] = [408, 425, 429, 503];
 
-/** Resolves with whatever status there is; throws `SatelliteError` as `GuardedHttp` does. */
+/** Resolves with any status; throws `SatelliteError` as `GuardedHttp` does. */
 export function send(
   { http, signal }: Pick<SatelliteCall, "http" | "signal">,
   { url, method = "POST", headers, body }: Outgoing,
@@ -98,7 +98,7 @@ export function shortCode(reason: unknown): string | undefined {
 
 /**
  * The host and port of a URL: what executions are kept apart by. Of one that is a secret, the secret's name, so that a slow host
- * behind it does not delay others either. Undefined for what is neither.
+ * of one service does not delay others either. Undefined for what is neither.
  */
 export function hostOf(url: string): string | undefined {
   if (/^https?:/i.test(url) && URL.canParse(url)) {

@@ -19,7 +19,7 @@ export const TIMEOUT_MS = 15_000;
 
 export const HEADER_NAME: RegExp = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 
-/** Set by whoever sends, or by nobody. */
+/** Set only by the sender. */
 const FRAMING: readonly string[] = [
   "accept-encoding",
   "connection",
@@ -102,12 +102,12 @@ export function isHeaderText(text: string): boolean {
   return /^[\t\x20-\x7e]*$/.test(text);
 }
 
-/** By its form alone; where it leads is the egress guard's. */
+/** Only by its form; the egress guard checks the address. */
 export function isHttpUrl(text: string): boolean {
   return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }
 
-/** Without what follows the path, and without a slash at its end: what paths of an API are put behind. */
+/** Without what follows the path, and without a slash at its end: paths of an API are appended to it. */
 export function baseOf(url: string): string {
   return url.replace(/\/+$/, "");
 }

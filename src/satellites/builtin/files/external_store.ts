@@ -1,10 +1,10 @@
 /**
- * Where files of users come from and go to: one interface over a folder, S3 and what opendal speaks.
+ * Sources and destinations of users' files: one interface over a folder, S3 and what opendal speaks.
  *
- *   write:  nothing there -> bytes come, counted and hashed -> read back and compared -> there
- *                                     \-> failed: what was there before is there still
+ *   write:  no file -> bytes arrive, counted and hashed -> read back and compared -> file
+ *                                     \-> failed: the file that existed before still exists
  *
- * A path has segments between slashes; what could lead out of the store (`..`, `.`) is none in any of them.
+ * A path has segments between slashes; what could lead out of the store (`..`, `.`) is refused in any of them.
  * Limits: 1,024 bytes a path.
  */
 import { createHash } from "node:crypto";
@@ -17,7 +17,7 @@ export interface ExternalFile {
   readonly bytes: number;
   /** Differs when the content does; equal for two names of one file. */
   readonly version: string;
-  /** Unix time; absent where the store does not tell. */
+  /** Unix time; absent where the store does not say. */
   readonly modifiedWallMs?: number;
 }
 
@@ -41,10 +41,10 @@ export interface NewExternalFile {
   readonly path: string;
   /** All of them are written, or nothing. */
   readonly chunks: AsyncIterable<Uint8Array>;
-  /** As many as will come; others are a failure. */
+  /** The number of bytes that will arrive; another number is a failure. */
   readonly bytes: number;
   readonly mimeType: string;
-  /** Whether a file that is there is replaced; otherwise it is a `destination_exists`. */
+  /** Whether an existing file is replaced; otherwise it is a `destination_exists`. */
   readonly isReplacing: boolean;
   /** The same for every attempt, so that leftovers of one are removed by the next. */
   readonly attemptId: string;
@@ -70,7 +70,7 @@ export interface ExternalStore {
   read(file: ExternalFile, signal: AbortSignal): AsyncIterable<Uint8Array>;
   /** Resolves when it is durable and was read back. */
   write(file: NewExternalFile, signal: AbortSignal): Promise<Written>;
-  /** No error when nothing is there. */
+  /** No error when the file does not exist. */
   remove(path: string, signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -120,7 +120,7 @@ export function destinationExists(path: string): SatelliteError {
   return new SatelliteError("permanent", "destination_exists", `there is a file at ${shown(path)} already`);
 }
 
-/** Ambiguous, `source_changed`: the next attempt begins with what is there then. */
+/** Ambiguous, `source_changed`: the next attempt begins with the file of that time. */
 export function sourceChanged(path: string): SatelliteError {
   return new SatelliteError("ambiguous", "source_changed", `${shown(path)} was changed while it was read`);
 }

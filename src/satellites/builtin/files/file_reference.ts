@@ -22,14 +22,14 @@ export interface FileReference extends JsonObject {
   readonly sha256: string;
 }
 
-/** A reference as an input: its id says everything, the rest may come along. */
+/** A reference as an input: its id says everything, other members are allowed. */
 export const fileReference: z.ZodType<{ readonly file_id: string }> = z
   .looseObject({
     file_id: z.string().min(1).max(64).describe("Id of a file of the project."),
   })
   .describe("A file of the project: `{file_id}`, or a whole reference as satellites give it.");
 
-/** A file as an input that may be its id alone. Gives the id. */
+/** A file as an input that may be only its id. Returns the id. */
 export const fileIdOrReference: z.ZodType<string> = z.union([
   z.uuid(),
   z.looseObject({ file_id: z.uuid() }).transform((file) => file.file_id),
@@ -88,7 +88,7 @@ export async function inFiles<T>(action: Promise<T>): Promise<T> {
   }
 }
 
-/** Undefined for an id that is none of the project's. */
+/** Undefined for an id that is not the project's. */
 export function findFile({ project, files }: Keeper, id: string): Promise<FileView | undefined> {
   return ifFound(files.file(project, id));
 }

@@ -12,7 +12,7 @@ export async function* inOrder<T, R>(
   try {
     for await (const one of given) {
       const result = work(one);
-      result.catch(() => undefined); // told to whoever takes it
+      result.catch(() => undefined); // the taker sees it
       under.push(result);
       if (under.length < concurrency) continue;
       const first = under.shift();
@@ -20,6 +20,6 @@ export async function* inOrder<T, R>(
     }
     for (let first = under.shift(); first !== undefined; first = under.shift()) yield await first;
   } finally {
-    await Promise.allSettled(under); // so that nothing goes on when the caller has ended
+    await Promise.allSettled(under); // so that nothing runs when the caller has ended
   }
 }

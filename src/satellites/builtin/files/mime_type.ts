@@ -1,5 +1,5 @@
 /**
- * Types of files by the endings of their names, for stores that do not tell.
+ * Types of files by the endings of their names, for stores that do not say it.
  */
 
 const TYPES: Readonly<Record<string, string>> = {

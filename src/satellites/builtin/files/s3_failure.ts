@@ -4,7 +4,7 @@
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import { shown } from "./external_store.ts";
 
-/** Of the answer; undefined where there was none. */
+/** Of the answer; undefined without one. */
 export function statusOf(error: unknown): number | undefined {
   const status = property(property(error, "$metadata"), "httpStatusCode");
   return typeof status === "number" ? status : undefined;

@@ -1,7 +1,7 @@
 /**
- * Large objects of S3, in parts: what is completed is there whole, what fails is aborted.
+ * Large objects of S3, in parts: what is completed exists as a whole, what fails is aborted.
  *
- * Memory: one part. A process that is killed leaves parts behind that only a lifecycle rule of the bucket removes.
+ * Memory: one part. A process that is killed leaves parts that only a lifecycle rule of the bucket removes.
  */
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 

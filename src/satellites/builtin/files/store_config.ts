@@ -1,5 +1,5 @@
 /**
- * Which store a satellite works on: what users say of it in a config, and what the operator alone says.
+ * Which store a satellite works on: what users say of it in a config, and what only the operator says.
  *
  * Users choose buckets of S3 anywhere that the egress guard lets them. Folders of this machine and what opendal speaks are
  * reached by a name that the operator gave them, because nothing else guards where those lead.
@@ -41,7 +41,7 @@ const s3Config = z
     path_style: z
       .boolean()
       .default(false)
-      .describe("Whether the bucket stands in the path, not in the host's name."),
+      .describe("Whether the bucket is in the path, not in the host's name."),
     access_key_id: secret.optional().describe("Without it and the next, requests are not signed."),
     secret_access_key: secret.optional().describe("As `secret://name`."),
     session_token: secret.optional().describe("Of temporary keys, as `secret://name`."),

@@ -4,7 +4,7 @@
  *   write:  `.perigee-<attempt>.part` beside it -> synced, read back -> linked or renamed to its name
  *
  * Nothing leads out of a root. No folder on the way and no file may be a symbolic link: the folder's real path is compared
- * with the plain one, files are opened with O_NOFOLLOW, and what was opened is compared with what stands at the path.
+ * with the plain one, files are opened with O_NOFOLLOW, and what was opened is compared with the file at the path.
  * Devices, pipes and sockets are not opened for more than a look.
  *
  * Limits: 100,000 names in one folder, 64 folders deep, chunks of 256 KiB.
@@ -60,7 +60,7 @@ export async function openFolder(name: string, root: string): Promise<ExternalSt
       `the folder that the operator calls ${name} is not there`,
     );
   });
-  if (!(await onFiles(lstat(real), name)).isDirectory()) throw badPath("its root is no folder");
+  if (!(await onFiles(lstat(real), name)).isDirectory()) throw badPath("its root is not a folder");
   return new FolderStore(`fs:${name}`, real);
 }
 
@@ -201,7 +201,7 @@ class FolderStore implements ExternalStore {
   async remove(path: string): Promise<void> {
     const place = await this.#place(path);
     if (place === undefined) return;
-    await this.stat(path); // refuses what is no file
+    await this.stat(path); // refuses what is not a file
     await removeIfThere(place, path);
     await syncFolder(dirname(place));
   }
@@ -210,7 +210,7 @@ class FolderStore implements ExternalStore {
     // No file stays open between calls.
   }
 
-  /** The real path of a file's name, when its folder is there and leads through no link. */
+  /** The real path of a file's name, when its folder exists and the path has no link. */
   async #place(path: string): Promise<string | undefined> {
     checkPath(path);
     checkSegments(path);
@@ -242,11 +242,11 @@ class FolderStore implements ExternalStore {
       await syncFolder(dirname(join(this.#root, folder)));
     }
     const place = await this.#place(path);
-    if (place === undefined) throw badPath("a folder on the way is none");
+    if (place === undefined) throw badPath("a parent of the path is not a folder");
     return place;
   }
 
-  /** A plain file, and the one that stands at the path by then. */
+  /** A plain file, and the one at the path at that time. */
   async #open(path: string): Promise<FileHandle> {
     const place = await this.#place(path);
     if (place === undefined) throw sourceChanged(path);
@@ -267,7 +267,7 @@ function isName(name: string): boolean {
   return !/[\p{Cc}\p{Cs}\\\ufffd]/u.test(name);
 }
 
-/** The version has the file's own number, so that two names of one file are told from two equal files. */
+/** The version has the file's own number, to distinguish two names of one file from two equal files. */
 function fileOf(path: string, { size, mtimeMs, dev, ino }: Stats): ExternalFile {
   const modifiedWallMs = Math.trunc(mtimeMs);
   return { path, bytes: size, modifiedWallMs, version: `${dev}-${ino}-${size}-${mtimeMs}` };
@@ -319,7 +319,7 @@ async function onFiles<T>(operation: Promise<T>, path: string): Promise<T> {
   }
 }
 
-/** Messages name the path within the store alone. */
+/** Messages name only the path within the store. */
 function failed(error: unknown, path: string): unknown {
   if (error instanceof SatelliteError) return error;
   const code = errorCodeOf(error);

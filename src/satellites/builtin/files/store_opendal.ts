@@ -2,11 +2,11 @@
  * Stores that opendal speaks, such as Azure Blob, Google Cloud Storage and WebDAV. The door of opendal, an optional peer.
  *
  * opendal has a network of its own, which the egress guard does not see. So only the operator says which service is called
- * and where (`OpendalPlace`); users may add the options of a short list, and none of what the operator set. Credentials that
+ * and where (`OpendalPlace`); users may add the options of a short list, but not those that the operator set. Credentials that
  * read files or call addresses by themselves (service accounts of Google) are the operator's to give. The services on files
  * and memory are refused.
  *
- *   write:  bytes come -> the service has them whole -> read back and hashed
+ *   write:  bytes arrive -> the service has them whole -> read back and hashed
  *
  * Limits: 500 names a page; versions of opendal before 0.48 list a folder's whole tree into memory, at most 1,000,000 names.
  */
@@ -46,7 +46,7 @@ const USER_OPTIONS: Readonly<Record<OpendalService, readonly string[]>> = {
   gcs: ["root", "bucket", "token"],
   webdav: ["root", "username", "password", "token"],
 };
-/** Accounts of the machine itself are never used for users: what would look for one is told not to, or needs one of these. */
+/** Accounts of the machine itself are never used for users: what would look for one is configured not to, or needs one of these. */
 const FIXED_OPTIONS: Readonly<Record<OpendalService, Readonly<Record<string, string>>>> = {
   azblob: {},
   gcs: { disable_config_load: "true", disable_vm_metadata: "true" },
@@ -206,7 +206,7 @@ class OpendalStore implements ExternalStore {
       await this.#ask(file.path, () => writer.write(Buffer.from(chunk)));
     }
     await this.#ask(file.path, () =>
-      // A writer that was given nothing makes no file with some services.
+      // With some services a writer without bytes makes no file.
       isEmpty ? this.#operator.write(file.path, Buffer.alloc(0), options) : writer.close(),
     );
     const sha256 = passing.sha256();

@@ -4,9 +4,9 @@
  *   write:  up to 8 MiB: one PUT          above: parts of 16 MiB and more -> completed | aborted
  *           then read back and hashed
  *
- * Connections go where the egress guard lets them: the SDK's agents are given connections to checked addresses. Nothing of
- * the machine's own accounts is used: keys come from the config, and without them requests are not signed. The SDK makes
- * one attempt of each request. Checksums are sent where the protocol requires them alone, because compatible stores refuse
+ * Connections are made only where the egress guard allows them: the SDK's agents get connections to checked addresses. The
+ * machine's own accounts are never used: keys are those of the config, and without them requests are not signed. The SDK makes
+ * one attempt of each request. Checksums are sent only where the protocol requires them, because compatible stores refuse
  * others; bodies are signed with their hash.
  *
  * Limits: 1,000 names a page, 5 s to connect, 60 s without a byte.
@@ -247,7 +247,7 @@ class BucketStore implements ExternalStore {
   }
 }
 
-/** Names that end with a slash stand for folders. */
+/** Names that end with a slash mean folders. */
 function isFile(key: string | undefined): key is string {
   return key !== undefined && !key.endsWith("/") && !(key.split("/").at(-1) ?? "").startsWith(PARTIAL_PREFIX);
 }

@@ -57,7 +57,7 @@ const shared = {
         .describe("Bytes at most, unpacked; default 1 MiB."),
     })
     .default({})
-    .describe("How much goes into one request."),
+    .describe("How much is sent in one request."),
 };
 
 const packed = { gzip: z.boolean().default(true).describe("Packs requests.") };
@@ -72,7 +72,7 @@ const search = {
     .max(255)
     .regex(/^(?!\.{1,2}$)[^\s\\/*?"<>|,#:]+$/, "must be the name of one index or data stream")
     .describe("An index or a data stream."),
-  api_key: tokenField("An API key, in base64 as it was given.").optional(),
+  api_key: tokenField("An API key, in base64 as you got it.").optional(),
   username: tokenField("For basic authentication.").optional(),
   password: tokenField("For basic authentication.").optional(),
 };
@@ -85,7 +85,7 @@ const pem = z
 export const logConfig: Schema<LogConfig> = z.discriminatedUnion("receiver", [
   z.strictObject({
     receiver: z.literal("loki").describe("Grafana Loki."),
-    url: urlField("Where Loki is; /loki/api/v1/push is put behind it."),
+    url: urlField("Where Loki is; /loki/api/v1/push is appended."),
     labels: z
       .record(
         z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of a label"),
@@ -103,7 +103,7 @@ export const logConfig: Schema<LogConfig> = z.discriminatedUnion("receiver", [
   }),
   z.strictObject({
     receiver: z.literal("splunk").describe("Splunk, by the HTTP Event Collector."),
-    url: urlField("Where the collector is, with its port; /services/collector/event is put behind it."),
+    url: urlField("Where the collector is, with its port; /services/collector/event is appended."),
     token: tokenField("The collector's token."),
     index: name.optional().describe("Default: the token's."),
     source: name.default("perigee").describe("The source field."),
@@ -150,7 +150,7 @@ export const logConfig: Schema<LogConfig> = z.discriminatedUnion("receiver", [
   }),
   z.strictObject({
     receiver: z.literal("otlp").describe("OpenTelemetry, by OTLP over HTTP."),
-    url: urlField("Where the collector is; /v1/logs is put behind it."),
+    url: urlField("Where the collector is; /v1/logs is appended."),
     headers: headersField("Headers by name, such as credentials."),
     resource: values.default({ "service.name": "perigee" }).describe("Attributes of the resource."),
     ...packed,
@@ -172,9 +172,7 @@ export const logConfig: Schema<LogConfig> = z.discriminatedUnion("receiver", [
       .min(1)
       .max(4_294_967_295)
       .optional()
-      .describe(
-        "Your IANA number: attributes become structured data under it, else JSON behind the message.",
-      ),
+      .describe("Your IANA number: attributes become structured data under it, else JSON after the message."),
     ...shared,
   }),
 ]);

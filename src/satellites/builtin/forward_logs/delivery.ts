@@ -28,14 +28,14 @@ const pack = promisify(gzip);
 
 type Call = Pick<SatelliteCall, "http" | "signal" | "clock" | "executionId">;
 
-/** A receiver as `forward-logs` sees it, whatever its protocol. */
+/** A receiver as `forward-logs` sees it, of any protocol. */
 export interface LogDelivery {
   readonly bounds: BatchBounds;
   /** Throws `SatelliteError`. */
   send(batch: readonly Numbered[]): Promise<Verdict>;
 }
 
-/** Bounds are the receiver's where the config has none. */
+/** Bounds are the receiver's unless the config sets them. */
 export function deliveryTo(config: LogConfig, call: Call): LogDelivery {
   const { batch, timeout_ms: timeoutMs } = config;
   const plain = config.receiver === "syslog" ? toSyslog(config, call) : toHttp(config, timeoutMs, call);

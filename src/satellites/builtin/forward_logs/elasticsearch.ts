@@ -1,7 +1,7 @@
 /**
- * Logs for Elasticsearch and OpenSearch: `_bulk` with `create`, which data streams need and which tells repeats by `_id`.
+ * Logs for Elasticsearch and OpenSearch: `_bulk` with `create`, which data streams need and which recognises repeats by `_id`.
  *
- * A 200 may hold errors of items: 409 is an entry of an earlier attempt, 429 and 5xx are sent again alone, the others are refused.
+ * A 200 may hold errors of items: 409 is an entry of an earlier attempt, only 429 and 5xx are sent again, the others are refused.
  * Documents have the names of the Elastic Common Schema (`@timestamp`, `message`, `log.level`) and `attributes`.
  *
  * Sources, 2026-11-21: elastic.co/docs/api/doc/elasticsearch/operation/operation-bulk,
@@ -23,7 +23,7 @@ export interface ElasticsearchConfig {
   readonly password?: string | undefined;
 }
 
-/** Tells of each entry; one that is there already counts as taken. */
+/** The result of each entry; one that exists already counts as taken. */
 export function elasticsearch(config: ElasticsearchConfig): HttpLogReceiver {
   const { url, index, api_key, username, password } = config;
   return {

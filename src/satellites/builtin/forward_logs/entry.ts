@@ -1,7 +1,7 @@
 /**
- * A log entry as every receiver is told of it, from a member of a list or from a line of a file.
+ * A log entry in the form for every receiver, from a member of a list or from a line of a file.
  *
- * A line that is a JSON object with a `message` is an entry; any other line is the message itself, as it stands there: a log of
+ * A line that is a JSON object with a `message` is an entry; any other line is the message itself, unchanged: a log of
  * plain text, and answers of an inference, can be forwarded too. Nothing is dropped for its form.
  *
  * Limits: messages are cut to what the receiver takes; attributes above 32 KiB, or nested deeper than 32, become one text.
@@ -27,7 +27,7 @@ export interface LogEntry {
   readonly attributes: JsonObject;
 }
 
-/** As it is given. */
+/** Unchanged. */
 export interface EntryInput {
   readonly time?: string | number | undefined;
   readonly level?: string | undefined;
@@ -120,7 +120,7 @@ function boundAttributes(attributes: JsonObject): JsonObject {
   return isSmall ? attributes : { attributes: cutBytes(text, ATTRIBUTES_BYTES_MAX) };
 }
 
-/** For receivers that take texts alone. */
+/** For receivers that take only texts. */
 export function asText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -15,10 +15,10 @@ const CONCURRENCY = 4;
 const output = z.strictObject({
   receiver: z.string().describe("That of the config."),
   entries: z.number().int().describe("Entries that the receiver took."),
-  batches: z.number().int().describe("Requests or connections that they went with, repeats left out."),
+  batches: z.number().int().describe("Requests or connections that they were sent with, repeats left out."),
 });
 
-/** Repeatable, as logs are: entries may arrive twice, and none is left out. */
+/** Repeatable, as logs are: entries may arrive twice, but never get lost. */
 export function forwardLogs(): Satellite<LogInput, LogConfig> {
   return defineSatellite<LogInput, LogConfig>({
     name: "forward-logs",
@@ -27,7 +27,7 @@ export function forwardLogs(): Satellite<LogInput, LogConfig> {
     input,
     config: logConfig,
     output,
-    // At least once, as logs are forwarded everywhere: an entry twice is better than none.
+    // At least once, as logs are forwarded everywhere: an entry twice is better than a lost one.
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config),
     destinationConcurrency: CONCURRENCY,

@@ -1,5 +1,5 @@
 /**
- * Logs for Grafana Loki: the push API in JSON. Labels come from the config and the level; attributes are structured metadata,
+ * Logs for Grafana Loki: the push API in JSON. Labels are those of the config and the level; attributes are structured metadata,
  * which no index grows with.
  *
  * Sources, 2026-11-21: grafana.com/docs/loki/latest/reference/loki-http-api/#ingest-logs (streams, times in nanoseconds as text, gzip, 204;

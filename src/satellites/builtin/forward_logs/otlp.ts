@@ -1,7 +1,7 @@
 /**
  * Logs by OTLP over HTTP, in JSON: any OpenTelemetry collector.
  *
- * Sources, 2026-11-21: opentelemetry.io/docs/specs/otlp/#otlphttp (`/v1/logs`, gzip; 429, 502, 503 and 504 alone may be sent again; of a
+ * Sources, 2026-11-21: opentelemetry.io/docs/specs/otlp/#otlphttp (`/v1/logs`, gzip; only 429, 502, 503 and 504 may be sent again; of a
  * partial success nothing may), opentelemetry.io/docs/specs/otel/logs/data-model (severity numbers), and the JSON encoding of
  * protobuf (64-bit numbers as text).
  */
@@ -88,7 +88,7 @@ function anyValue(value: Json): object {
   return { kvlistValue: { values: pairs(value as Readonly<Record<string, Json>>) } }; // neither null nor a list
 }
 
-/** An empty body is a full success, as `{}` is. Which records were refused is not told. */
+/** An empty body is a full success, as `{}` is. The answer does not say which records were refused. */
 function verdictOf(body: Uint8Array, entries: number): Verdict {
   const partial = objectOf(objectOf(parseJson(body))?.["partialSuccess"]);
   const told = Number(stringOf(partial?.["rejectedLogRecords"]) ?? partial?.["rejectedLogRecords"] ?? 0);

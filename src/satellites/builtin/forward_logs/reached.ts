@@ -9,7 +9,7 @@ const REASONS_MAX = 5;
 
 /** Kept in the notes of the execution, so it is plain data. */
 export interface ForwardProgress {
-  /** Unix time of the first attempt: that of entries that have none, so that repeats are alike. */
+  /** Unix time of the first attempt: that of entries without a time, so that repeats are alike. */
   readonly wallMs: number;
   /** Entries of batches that were settled. */
   readonly entries: number;

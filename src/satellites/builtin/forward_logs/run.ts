@@ -4,9 +4,9 @@
  *   entries -> batch -> sent -> taken: noted, the next one
  *                            -> some to be sent again: noted which, the attempt ends as refused
  *                            -> some refused for good: counted, the next one
- *                            -> failed: the attempt ends; the next one goes on with this batch
+ *                            -> failed: the attempt ends; the next one continues with this batch
  *
- * What was acknowledged is never sent again; a batch of which nothing is known may arrive twice, and is told by its ids or its
+ * What was acknowledged is never sent again; a batch without a known result may arrive twice, and is recognised by its ids or its
  * times where the receiver does that (Elasticsearch, OpenSearch, Loki). Refused entries do not hold up the others; in the end they
  * fail the execution.
  *
@@ -65,7 +65,7 @@ async function sourceOf(call: Call, progress: ForwardProgress, { bounds }: LogDe
   return { entries, total: items > 0 ? items : undefined, release: files.hold(id) };
 }
 
-/** The progress behind the batch; throws where the batch has to be tried again. */
+/** The progress after the batch; throws where the batch has to be tried again. */
 async function deliver(
   call: Call,
   delivery: LogDelivery,

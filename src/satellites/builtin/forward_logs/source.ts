@@ -1,9 +1,9 @@
 /**
- * Where entries come from, one by one with where each ends, so that a repeat goes on behind what was acknowledged.
+ * Reads entries one by one, each with the place of its end, so that a repeat continues after what was acknowledged.
  *
  * A file is streamed, and a repeat reads from the byte that it had reached.
  *
- * Limits: of a line the first 1 MiB; blank lines are no entries.
+ * Limits: of a line the first 1 MiB; blank lines are not entries.
  */
 import type { Files } from "../../../tasks/files/files.ts";
 import { type EntryBounds, type EntryInput, entryOf, entryOfLine, type LogEntry } from "./entry.ts";
@@ -25,7 +25,7 @@ export interface Reached {
   readonly offset: number;
 }
 
-/** Those of an input behind `from`, in order. */
+/** Those of an input after `from`, in order. */
 export function* listEntries(
   list: readonly EntryInput[],
   from: Reached,
@@ -45,7 +45,7 @@ export interface FileSource {
   readonly bytes: number;
 }
 
-/** Those of a file's lines behind `from`, in order. Throws as `Files.read`. */
+/** Those of a file's lines after `from`, in order. Throws as `Files.read`. */
 export async function* fileEntries(
   { files, project, id, bytes }: FileSource,
   from: Reached,

@@ -1,9 +1,9 @@
 /**
- * Logs for Splunk: the HTTP Event Collector, events one behind another.
+ * Logs for Splunk: the HTTP Event Collector, events one after another.
  *
  * Sources, 2026-11-21: help.splunk.com/en/splunk-enterprise/get-data-in/collect-http-event-data/format-events-for-http-event-collector
  * (time in seconds, host, source, sourcetype, index, event), .../troubleshoot-http-event-collector (codes: 0 success, 9 server is
- * busy with 503; a channel is asked for where acknowledgment is on). Gzip is taken.
+ * busy with 503; a channel is needed where acknowledgment is on). Gzip is taken.
  */
 import { objectOf, parseJson } from "../../../providers/json.ts";
 import type { Outgoing } from "../exchange/exchange.ts";

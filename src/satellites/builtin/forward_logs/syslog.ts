@@ -39,7 +39,7 @@ export function syslogFrame(entry: LogEntry, header: SyslogHeader): Buffer {
 }
 
 /**
- * One frame, without its length before it. Attributes are structured data where an enterprise number is given, else JSON behind
+ * One frame, without its length before it. Attributes are structured data where an enterprise number is set, else JSON after
  * the message.
  */
 export function syslogMessage(

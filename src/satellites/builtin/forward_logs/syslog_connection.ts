@@ -3,7 +3,7 @@
  *
  *   connected -> (TLS) -> written -> our end is closed -> theirs is closed: taken
  *
- * Syslog acknowledges nothing. What comes nearest is a receiver that closes its end in order after ours: it has read all that was
+ * Syslog acknowledges nothing. The nearest sign is a receiver that closes its end in order after ours: it has read all that was
  * written. A connection that breaks before, or stays open until the deadline, may have taken it or not.
  */
 import { isIP, type Socket } from "node:net";
@@ -58,7 +58,7 @@ export async function sendFrames(
   }
 }
 
-/** Under the name that was asked for. Nothing of the batch has left before. */
+/** Under the requested name. Nothing of the batch has left before. */
 function secured(socket: Socket, { host, ca, certificate, key }: SyslogReceiver): Promise<Socket> {
   return new Promise((resolve, reject) => {
     let secure: TLSSocket;
@@ -72,7 +72,7 @@ function secured(socket: Socket, { host, ca, certificate, key }: SyslogReceiver)
         ...(key === undefined ? {} : { key }),
       });
     } catch {
-      return reject(tlsError("CERTIFICATE_UNREADABLE")); // thrown at once for PEM that is none
+      return reject(tlsError("CERTIFICATE_UNREADABLE")); // thrown at once for invalid PEM
     }
     secure.once("secureConnect", () => resolve(secure));
     secure.once("close", () => reject(tlsError("")));
@@ -99,7 +99,7 @@ function exchange(socket: Socket, frames: readonly Buffer[]): Promise<void> {
         new SatelliteError("ambiguous", "connection_lost", "the connection ended before all of it was taken"),
       );
     socket.once("error", lost);
-    // An end that came before ours has not seen all of it.
+    // An end before ours has not seen all of it.
     socket.once("end", () => {
       isTaken = isWritten;
     });

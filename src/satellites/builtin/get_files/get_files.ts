@@ -27,7 +27,7 @@ const outputSchema = z.strictObject({
   left_out: z
     .array(
       z.strictObject({
-        path: z.string().describe("U+FFFD stands for what is not UTF-8."),
+        path: z.string().describe("U+FFFD replaces what is not UTF-8."),
         reason: z
           .enum(["too_large", "link", "name"])
           .describe(
@@ -36,14 +36,14 @@ const outputSchema = z.strictObject({
       }),
     )
     .describe("What was left out, up to 32 KiB of it."),
-  is_complete: z.boolean().describe("Whether `files` has them; otherwise `list` alone has."),
+  is_complete: z.boolean().describe("Whether `files` has them; otherwise only `list` has them."),
   list: storedFile
     .nullable()
     .describe("Above 900 KiB: a file with all references, one on each line (JSONL)."),
 });
 
 /**
- * Repeatable: an attempt goes on where the one before it was. `options` name the stores that only the operator opens.
+ * Repeatable: an attempt continues where the one before it was. `options` name the stores that only the operator opens.
  */
 export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, GetFilesConfig> {
   return defineSatellite<GetFilesInput, GetFilesConfig>({
@@ -56,7 +56,7 @@ export function getFiles(options: StoreOptions = {}): Satellite<GetFilesInput, G
     isRepeatable: true,
     destination: ({ config }) => destinationOf(config.store),
     destinationConcurrency: STORE_CONCURRENCY,
-    // Each attempt goes on where the last one was: one lost connection in a thousand files must not end the work.
+    // Each attempt continues where the last one was: one lost connection in a thousand files must not end the work.
     attemptsMax: 32,
     run: loadedRun(async () => (await import("./run.ts")).runWith(options)),
   });

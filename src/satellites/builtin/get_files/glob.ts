@@ -15,14 +15,14 @@ export type Matches = (path: string) => boolean;
 const PATTERN_LENGTH_MAX = 512;
 const ALTERNATIVES_MAX = 64;
 
-/** Undefined for a pattern that is none. */
+/** Undefined for an invalid pattern. */
 export function parseGlob(pattern: string): Matches | undefined {
   if (pattern === "" || pattern.length > PATTERN_LENGTH_MAX) return undefined;
   const alternatives = expand(pattern);
   if (alternatives === undefined) return undefined;
   const parsed = alternatives.map(parsePath);
   if (parsed.includes(undefined)) return undefined;
-  const paths = parsed as Segment[][]; // none is undefined
+  const paths = parsed as Segment[][]; // every one is defined
   return (path) => {
     const names = path.split("/").map((name) => [...name]);
     return paths.some((segments) => hasMatch(segments, names));
@@ -123,7 +123,7 @@ function classOf(signs: readonly string[]): (sign: string) => boolean {
   };
 }
 
-/** Whether the names match from the first to the last: only the last `**` is ever gone back to. */
+/** Whether the names match from the first to the last: the search returns only to the last `**`. */
 function hasMatch(segments: readonly Segment[], names: readonly (readonly string[])[]): boolean {
   return hasRun(
     segments.map((segment) => ({ isAny: segment === undefined, segment })),
@@ -133,7 +133,7 @@ function hasMatch(segments: readonly Segment[], names: readonly (readonly string
 }
 
 interface Step {
-  /** Stands for any number of the others, and for none. */
+  /** Matches any number of the others, also 0. */
   readonly isAny: boolean;
 }
 

@@ -8,7 +8,7 @@ const FILES_MAX = 100_000;
 
 const glob = z
   .string()
-  .refine((text) => parseGlob(text) !== undefined, "is no pattern, or has more than 64 alternatives")
+  .refine((text) => parseGlob(text) !== undefined, "is not a valid pattern, or has more than 64 alternatives")
   .describe("Such as `reports/**/*.{pdf,docx}`, on the whole path within the store.");
 
 const size = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -35,7 +35,7 @@ export const inputSchema: z.ZodType<GetFilesInput> = z.strictObject({
     .union([glob, z.array(glob).min(1).max(32)])
     .optional()
     .describe("Which files not."),
-  fetch: z.boolean().default(true).describe("False: list alone, and fetch nothing."),
+  fetch: z.boolean().default(true).describe("False: only list, and fetch nothing."),
   max_files: z
     .number()
     .int()

@@ -4,8 +4,8 @@
  *   listed page by page -> chosen by glob and sizes -> fetched, eight at a time -> references in the order of the list
  *
  * What an attempt fetched is found by the next one under an id that follows from path and version, so that a crash costs the
- * files under way alone. A list above 900 KiB is a file of its own (JSONL); the output refers to it and has ids and names alone,
- * and none where those too have more: part of a list could be taken for all of it.
+ * only files under way. A list above 900 KiB is a separate file (JSONL); the output refers to it and has only ids and names,
+ * or not even those if they have more, too: part of a list could be taken for all of it.
  *
  * What is left out is counted and named: files above the size that is wanted, symbolic links, and names that cannot be written.
  *
@@ -43,7 +43,7 @@ const LEFT_OUT_BYTES_MAX = 32 * 1024;
 
 type Call = SatelliteCall<GetFilesInput, GetFilesConfig>;
 
-/** What an output says of all files, whatever it has room for; named as there. */
+/** What an output says of all files, with or without room for their list; named as there. */
 interface Sums {
   count: number;
   bytes: number;
@@ -79,7 +79,7 @@ class Getting {
     const list = await keepFile(this.#call, LIST_KEY, {
       name: "files.jsonl",
       mimeType: "application/jsonl",
-      // Noted before the list is there, so that whoever finds the list finds its sums.
+      // Noted before the list exists, so that a reader who finds the list finds its sums.
       chunks: linesOf(first.taken, entries, () => notes.set("sums", { ...this.#sums })),
     });
     return this.#listedOutput(list, { ...this.#sums });
@@ -143,7 +143,7 @@ class Getting {
     return { ...referenceOf(kept), source };
   }
 
-  /** Nothing is kept of a file that came short. */
+  /** Nothing is kept of a file that arrived incomplete. */
   async *#bytesOf(file: ExternalFile): AsyncGenerator<Uint8Array> {
     let bytes = 0;
     for await (const chunk of this.#store.read(file, this.#call.signal)) {
@@ -221,7 +221,7 @@ class Chooser {
   }
 }
 
-/** The schema has let patterns alone pass. */
+/** The schema has let only patterns pass. */
 function parsed(pattern: string): Matches {
   return parseGlob(pattern) ?? (() => false);
 }
@@ -232,7 +232,7 @@ function sourceOf(store: ExternalStore, { path, modifiedWallMs }: ExternalFile):
   return { store: store.name, path, ...modified };
 }
 
-/** As many as an output has room for; the rest is still to come. */
+/** As many as an output has room for; the rest is not listed yet. */
 async function takeSome(
   entries: AsyncGenerator<JsonObject>,
 ): Promise<{ taken: JsonObject[]; isAll: boolean }> {

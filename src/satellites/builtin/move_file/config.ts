@@ -10,6 +10,6 @@ export interface MoveFileConfig {
 }
 
 export const configSchema: z.ZodType<MoveFileConfig> = z.strictObject({
-  store: storeConfig.describe("The store that the file goes to, and comes from unless `from` says another."),
-  from: storeConfig.optional().describe("The store that the file comes from."),
+  store: storeConfig.describe("The destination store, and the source store unless `from` names another."),
+  from: storeConfig.optional().describe("The source store."),
 });

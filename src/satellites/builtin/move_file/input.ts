@@ -1,5 +1,5 @@
 /**
- * The input of `move-file`: which file, and where it goes.
+ * The input of `move-file`: which file, and its destination.
  */
 import { z } from "../../../schema.ts";
 import { fileReference } from "../files/file_reference.ts";
@@ -18,17 +18,19 @@ export interface MoveFileInput {
 
 export const inputSchema: z.ZodType<MoveFileInput> = z
   .strictObject({
-    source: path.optional().describe("Path in the store that the file comes from."),
+    source: path.optional().describe("Path in the source store."),
     file: fileReference.optional(),
-    destination: path.describe("Path in the store that it goes to; with a slash at its end, the folder."),
+    destination: path.describe("Path in the destination store; with a slash at its end, the folder."),
     overwrite: z
       .enum(["error", "replace", "skip"])
       .default("error")
-      .describe("What happens when another file is there: an error, it is replaced, or nothing is done."),
+      .describe(
+        "What happens when another file has that path: an error, it is replaced, or nothing is done.",
+      ),
     keep_source: z
       .boolean()
       .optional()
-      .describe("Whether the source stays. Default: a file of a store goes, one of the project stays."),
+      .describe("Whether the source stays. Default: a file of a store is deleted, one of the project stays."),
     sha256: z
       .string()
       .regex(/^[0-9a-f]{64}$/)

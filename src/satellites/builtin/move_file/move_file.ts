@@ -13,10 +13,10 @@ const outcome = z.enum(["moved", "copied", "skipped", "already_moved"]);
 
 const outputSchema = z.strictObject({
   outcome: outcome.describe(
-    "`copied`: the source stays; `skipped`: another file was there; `already_moved`: the source was gone.",
+    "`copied`: the source stays; `skipped`: another file had that path; `already_moved`: the source did not exist any more.",
   ),
   store: z.string(),
-  path: z.string().describe("In the store that it went to."),
+  path: z.string().describe("In the destination store."),
   bytes: z.number().int(),
   sha256: z.string().describe("Of what is at the destination."),
 });

@@ -6,7 +6,7 @@ import { type ExternalFile, type ExternalStore, hashOf } from "../files/external
 import { findFile, inFiles } from "../files/file_reference.ts";
 import { mimeTypeOf } from "../files/mime_type.ts";
 
-/** Whatever is moved, with the same steps for both. */
+/** What is moved, with the same steps for both. */
 export interface MoveSource {
   /** The store that it is in; undefined for the project's files. */
   readonly store: ExternalStore | undefined;
@@ -17,7 +17,7 @@ export interface MoveSource {
   readonly mimeType: string;
   /** Where it is known without reading. */
   readonly sha256: string | undefined;
-  /** Whether it goes when its copy is there. */
+  /** Whether it is deleted when its copy exists. */
   readonly isMoved: boolean;
   stat(signal: AbortSignal): Promise<ExternalFile | undefined>;
   read(file: ExternalFile, signal: AbortSignal): AsyncIterable<Uint8Array>;
@@ -33,7 +33,7 @@ interface MoveInput {
 
 type Call = Pick<SatelliteCall, "executionId" | "project" | "files"> & { readonly input: MoveInput };
 
-/** Looks at nothing yet: whether the file is there is known at its first use. */
+/** Reads nothing yet: whether the file exists is known at its first use. */
 export async function openMoveSource(call: Call, from: ExternalStore): Promise<MoveSource> {
   const { input } = call;
   return input.file === undefined

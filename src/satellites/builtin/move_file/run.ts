@@ -1,13 +1,13 @@
 /**
  * One attempt of `move-file`: a file of a store, or of the project's file store, to another place.
  *
- *   looked at -> "copying" noted -> copied, read back and hashed -> "copied" noted -> looked at again -> source deleted
+ *   checked -> "copying" noted -> copied, read back and hashed -> "copied" noted -> checked again -> source deleted
  *
  * The source is deleted only when its copy was read back with the same size and SHA-256, and when it is still what was
- * copied. Every step may be repeated: after a crash, the notes say how far it was, and what stands at the destination is
- * believed by its hash alone. Two names of one file are told, so that none is deleted as the other's source.
+ * copied. Every step may be repeated: after a crash, the notes say how far it was, and the file at the destination is
+ * trusted only by its hash. Two names of one file are recognised, so that neither is deleted as the other's source.
  *
- * An execution whose source is gone and whose destination is there (with the SHA-256 given, if one is) is done: `already_moved`.
+ * An execution without a source but with a destination (with the SHA-256 of the input, if set) is done: `already_moved`.
  */
 import type { JsonObject } from "../../../work/json.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
@@ -85,7 +85,7 @@ class Move {
     const copied = await this.#copied(source, there);
     if (copied === undefined) return this.#skipped(there);
     if (this.#source.isMoved) {
-      // What came to the source since it was read is in no copy.
+      // What was appended to the source since it was read is not in a copy.
       if ((await this.#source.stat(signal))?.version !== source.version) {
         await notes.set("copied", null);
         throw sourceChanged(source.path);
@@ -95,7 +95,7 @@ class Move {
     return this.#output(this.#source.isMoved ? "moved" : "copied", copied);
   }
 
-  /** Gone: moved by an attempt before this one, or by an execution before it, or never there. */
+  /** Missing: moved by an attempt before this one, or by an execution before it, or it never existed. */
   async #withoutSource(): Promise<JsonObject> {
     if (this.#noted !== undefined) return this.#output("moved", this.#noted);
     const { input, signal } = this.#call;
@@ -117,7 +117,7 @@ class Move {
     // Both as they were when the copy was read back: only the deletion is left.
     if (noted !== undefined && noted.source === source.version && noted.there === there?.version)
       return noted;
-    // An attempt of this execution began to copy, so that what is there may be its work.
+    // An attempt of this execution began to copy, so that the file there may be its work.
     const mayBeOwn = notes.get("copying") === source.version;
     const own = there !== undefined && mayBeOwn ? await this.#equalHash(source, there) : undefined;
     if (there !== undefined && own === undefined && input.overwrite !== "replace") {
@@ -140,7 +140,7 @@ class Move {
     return copied;
   }
 
-  /** Where a hash was given: nothing is written of another file. */
+  /** If a hash is set: nothing is written of another file. */
   async #checkBefore(source: ExternalFile): Promise<void> {
     if (this.#call.input.sha256 !== undefined)
       this.#checkHash(await this.#source.hash(source, this.#call.signal));
@@ -167,7 +167,7 @@ class Move {
   #checkHash(sha256: string): void {
     const expected = this.#call.input.sha256 ?? this.#source.sha256;
     if (expected === undefined || expected === sha256) return;
-    const message = `${shown(this.#source.path)} does not have the SHA-256 that was given`;
+    const message = `${shown(this.#source.path)} does not have the requested SHA-256`;
     throw new SatelliteError("permanent", "hash_mismatch", message);
   }
 

@@ -2,9 +2,9 @@
  * A docling server (docling-serve, its v1 interface) for one document at a time.
  *
  *   submitted -> task noted -> polled until it is over -> result read -> kept by the caller
- *        ^            \-> 404: forgotten there -> submitted anew
+ *        ^            \-> 404: forgotten there -> submitted again
  *
- * A result may be read once, and is forgotten after some minutes: whoever reads it keeps it before anything else. Converting a document
+ * A result may be read once, and is forgotten after some minutes: the reader stores it before anything else. Converting a document
  * again does no harm. Source: https://github.com/docling-project/docling-serve/blob/main/docs/usage.md, state 2026-11-21.
  *
  * Limits: 64 MiB of a result; the server is asked to hold a poll for 10 s, and asked once a second where it does not.
@@ -47,9 +47,7 @@ export const doclingConfig: z.ZodType<DoclingConfig> = z.strictObject({
   fetch_urls: z
     .enum(["here", "server"])
     .default("here")
-    .describe(
-      "Who fetches a document that is given by URL: perigee, to public addresses alone, or the server.",
-    ),
+    .describe("Who fetches a document with a URL: perigee, only from public addresses, or the server."),
 });
 
 /** What is to be converted: bytes, or an address that the server fetches. */
@@ -59,7 +57,7 @@ export type DoclingSource =
 
 export interface Converted {
   readonly text: string;
-  /** The server read a part of it alone. */
+  /** The server read only a part of it. */
   readonly isPartial: boolean;
 }
 
@@ -71,7 +69,7 @@ const ANSWER_MS = 60_000;
 const UPLOAD_MS = 600_000;
 const RESULT_BYTES_MAX = 64 * 1024 * 1024;
 const FORMATS: Readonly<Record<DocumentFormat, string>> = { markdown: "md", text: "text", json: "json" };
-/** It goes into a path. */
+/** It becomes part of a path. */
 const TASK_ID = /^[\w-]{1,128}$/;
 
 const taskSchema = z.looseObject({ task_id: z.string().regex(TASK_ID), task_status: z.string() });
@@ -97,8 +95,8 @@ export class Docling {
   }
 
   /**
-   * Converts, or goes on where an earlier attempt of the same key was. `load` is asked only when nothing is under way.
-   * Throws `SatelliteError`; the note of the task goes when the server has forgotten it, or could not convert.
+   * Converts, or continues where an earlier attempt of the same key was. `load` is called only when nothing is under way.
+   * Throws `SatelliteError`; the note of the task is removed when the server has forgotten it, or could not convert.
    */
   async convert(key: string, load: () => Promise<DoclingSource>): Promise<Converted> {
     const { notes } = this.#call;
@@ -231,7 +229,7 @@ function isOver(status: string): boolean {
   return status === "success" || status === "failure";
 }
 
-/** The answer's JSON; what has another shape is no docling server. */
+/** The answer's JSON; an answer of another shape is not from a docling server. */
 function parsed<T>(schema: z.ZodType<T>, { body, isWhole }: GuardedResponse): T {
   if (!isWhole && body.byteLength >= RESULT_BYTES_MAX)
     throw new SatelliteError("permanent", "result_too_large", "the docling server's answer is too large");
@@ -244,7 +242,11 @@ function parsed<T>(schema: z.ZodType<T>, { body, isWhole }: GuardedResponse): T 
   }
   const result = schema.safeParse(json);
   if (result.success) return result.data;
-  throw new SatelliteError("permanent", "invalid_answer", "what answered is no docling server of version 1");
+  throw new SatelliteError(
+    "permanent",
+    "invalid_answer",
+    "the address does not answer like a docling server of version 1",
+  );
 }
 
 /** As forms of browsers write names of files. */

@@ -1,13 +1,13 @@
 /**
  * What a document is, by its first bytes, then its type, then the ending of its name. Pure.
  *
- * Names lie more often than bytes: a PDF is one whatever it is called, and what has NUL bytes is no text.
+ * Names lie more often than bytes: a PDF is a PDF under any name, and what has NUL bytes is not text.
  */
 import type { DocumentKind, ParseFailure } from "./parsed_document.ts";
 
 const HEAD_BYTES = 1_024;
 
-/** First bytes of what is no text, and what to say of it. */
+/** First bytes of files that are not text, and the message for them. */
 const MAGIC: readonly (readonly [string, DocumentKind | "image" | "office" | "archive"])[] = [
   ["25504446", "pdf"],
   ["504b0304", "docx"],
@@ -41,7 +41,7 @@ const ENDINGS: Readonly<Record<string, DocumentKind>> = {
 };
 const SERVER = "set config.server to a docling server, which reads it";
 
-/** What the embedded engine reads it as; a failure says what else would. Looks at the first 1,024 bytes. */
+/** What the embedded engine reads it as; a failure says what else would. Reads the first 1,024 bytes. */
 export function documentKind(
   bytes: Uint8Array,
   name: string,

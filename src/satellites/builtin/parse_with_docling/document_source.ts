@@ -1,5 +1,5 @@
 /**
- * Documents to parse: files of the project, or what stands at a URL, fetched through the egress guard.
+ * Documents to parse: files of the project, or a URL, fetched through the egress guard.
  *
  * Limits: 64 MiB a document; three redirects, each checked as the first address; 60 s.
  */
@@ -22,7 +22,7 @@ const DOCUMENT_BYTES_MAX = 64 * 1024 * 1024;
 const FETCH_MS = 60_000;
 const REDIRECTS_MAX = 3;
 
-/** Throws `permanent` for a file that is none of the project's, or too large. */
+/** Throws `permanent` for a file that is not the project's, or too large. */
 export async function projectDocument(call: Call, id: string): Promise<DocumentSource> {
   const { name, mimeType, bytes } = await fileView(call, id);
   if (bytes > DOCUMENT_BYTES_MAX) throw tooLarge();

@@ -26,7 +26,7 @@ export async function parseCsv(text: string, format: DocumentFormat): Promise<Pa
       max_record_size: ROW_LENGTH_MAX,
     });
   } catch (cause) {
-    throw new ParseError("invalid_document", "the document is no CSV that can be read", { cause });
+    throw new ParseError("invalid_document", "the document is not readable CSV", { cause });
   }
   const [head = [], ...body] = rows;
   const width = Math.max(head.length, ...body.slice(0, 100).map((row) => row.length));

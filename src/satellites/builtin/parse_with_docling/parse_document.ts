@@ -1,5 +1,5 @@
 /**
- * One document by its kind. Runs in the process that parses; loads what the kind needs alone.
+ * One document by its kind. Runs in the process that parses; loads only what the kind needs.
  */
 import { parseCsv } from "./parse_csv.ts";
 import { parseDocx } from "./parse_docx.ts";
@@ -44,11 +44,11 @@ function plainJson(text: string, kind: DocumentKind): string {
   try {
     return JSON.stringify({ kind, value: JSON.parse(text) });
   } catch (cause) {
-    throw new ParseError("invalid_document", "the document is no JSON", { cause });
+    throw new ParseError("invalid_document", "the document is not valid JSON", { cause });
   }
 }
 
-/** By its byte order mark, or what HTML says of itself, or UTF-8; what is none of it is windows-1252, as browsers have it. */
+/** By its byte order mark, or what HTML says of itself, or UTF-8; anything else is windows-1252, as in browsers. */
 function decode(bytes: Uint8Array, kind: DocumentKind): string {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return new TextDecoder("utf-16le").decode(bytes);
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return new TextDecoder("utf-16be").decode(bytes);

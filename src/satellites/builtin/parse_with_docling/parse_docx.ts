@@ -1,7 +1,7 @@
 /**
  * A word-processor file (docx, OOXML). The door of mammoth. Runs in the process that parses.
  *
- * mammoth gets a ZIP with the file's XML alone, unpacked before within bounds (`zip_entries.ts`): pictures are left out.
+ * mammoth gets a ZIP with only the file's XML, unpacked before within bounds (`zip_entries.ts`): pictures are left out.
  */
 import { toMarkdown } from "./parse_html.ts";
 import { type DocumentFormat, type ParsedDocument, ParseError } from "./parsed_document.ts";
@@ -9,7 +9,7 @@ import { storedZip, unpackZip } from "./zip_entries.ts";
 
 const MAIN = "word/document.xml";
 
-/** Throws `ParseError`: `unsupported_type` for a ZIP that is no docx, and as `unpackZip`. */
+/** Throws `ParseError`: `unsupported_type` for a ZIP that is not a docx, and as `unpackZip`. */
 export async function parseDocx(bytes: Uint8Array, format: DocumentFormat): Promise<ParsedDocument> {
   const entries = unpackZip(bytes, (name) => /\.(xml|rels)$/i.test(name));
   if (!entries.some(({ name }) => name === MAIN))
@@ -31,6 +31,6 @@ export async function parseDocx(bytes: Uint8Array, format: DocumentFormat): Prom
     return { ok: true, text, package: "mammoth" };
   } catch (cause) {
     if (cause instanceof RangeError) throw cause;
-    throw new ParseError("invalid_document", "the document is no docx that can be read", { cause });
+    throw new ParseError("invalid_document", "the document is not a readable docx", { cause });
   }
 }

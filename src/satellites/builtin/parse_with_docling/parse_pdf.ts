@@ -33,7 +33,7 @@ type Open = typeof import("unpdf").getDocumentProxy;
 
 async function readPages(open: Open, bytes: Uint8Array): Promise<{ pages: string[]; title: string | null }> {
   try {
-    // A copy: unpdf takes no Buffer, and may hand its memory on.
+    // A copy: unpdf does not accept a Buffer, and may transfer its memory.
     const pdf = await open(new Uint8Array(bytes), {
       isEvalSupported: false,
       useSystemFonts: false,
@@ -52,7 +52,7 @@ async function readPages(open: Open, bytes: Uint8Array): Promise<{ pages: string
     if (cause instanceof ParseError) throw cause;
     if (cause instanceof Error && cause.name === "PasswordException")
       throw new ParseError("encrypted", "the PDF needs a password", { cause });
-    throw new ParseError("invalid_document", "the document is no PDF that can be read", { cause });
+    throw new ParseError("invalid_document", "the document is not a readable PDF", { cause });
   }
 }
 

@@ -1,18 +1,18 @@
 /**
- * What parsing gives and how it fails: plain data, because it comes from another process.
+ * What parsing gives and how it fails: plain data, because another process sends it.
  */
 
 /** Kinds that the embedded engine reads. */
 export type DocumentKind = "pdf" | "docx" | "html" | "csv" | "markdown" | "text" | "json";
 
-/** What comes out: `json` is the document's structure, whose form is the engine's own. */
+/** The result: `json` is the document's structure, whose form is the engine's own. */
 export type DocumentFormat = "markdown" | "text" | "json";
 
 export interface ParsedDocument {
   readonly ok: true;
-  /** In the format that was asked for; JSON as its text. */
+  /** In the requested format; JSON as its text. */
   readonly text: string;
-  /** The package that read it; `perigee` where none was needed. */
+  /** The package that read it; `perigee` if no package was needed. */
   readonly package: "unpdf" | "mammoth" | "turndown" | "csv-parse" | "perigee";
   /** Of a PDF. */
   readonly pages?: number;

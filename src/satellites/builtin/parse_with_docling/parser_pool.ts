@@ -29,7 +29,7 @@ const PROCESSES = 2;
 const TIMEOUT_MS = 60_000;
 const MEMORY_MB = 768;
 const IDLE_MS = 10_000;
-/** Of the whole; the rest is for what stands outside the heap. */
+/** Of the whole; the rest is for memory outside the heap. */
 const HEAP_SHARE = 0.5;
 
 /** May be used concurrently. Its processes end by themselves, and keep nothing from ending. */
@@ -45,7 +45,7 @@ export class ParserPool {
   }
 
   /**
-   * `load` is asked for the bytes when there is a place for them, and may fail in place of an order. Rejects with the signal's reason, or `refused` without a process.
+   * `load` is called for the bytes when there is a place for them, and may fail; then nothing is parsed. Rejects with the signal's reason, or `refused` without a process.
    */
   async parse(load: () => Promise<ParseOrder | ParseFailure>, signal: AbortSignal): Promise<ParseResult> {
     if (this.#free > 0) this.#free -= 1;
@@ -81,7 +81,7 @@ class ParserProcess {
   readonly #options: ParserOptions;
   readonly #child: ChildProcess;
   readonly #ready: Promise<void>;
-  /** Resolves when it is no more. */
+  /** Resolves when it has ended. */
   readonly #ended: Promise<void>;
   #isAlive = true;
   #rest: Timer | undefined;

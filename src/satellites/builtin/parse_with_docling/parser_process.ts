@@ -4,7 +4,7 @@
  *   started -> ready -> (order -> answer)* -> killed by its parent, by its watch, or by want of memory
  *
  * It has no environment and no standard streams. `parser_watch.ts` ends it when it takes too much memory outside the heap,
- * or when its parent is gone.
+ * or when its parent has ended.
  */
 import { Worker } from "node:worker_threads";
 import { parseDocument } from "./parse_document.ts";

@@ -1,7 +1,7 @@
 /**
  * Ends the process that parses when it takes too much memory, or when its parent has died: its main thread may be busy for ever.
  *
- * The heap has a bound of Node's own; what is outside of it, such as unpacked pictures of a PDF, has none.
+ * The heap has a bound set by Node; what is outside of it, such as unpacked pictures of a PDF, does not have one.
  */
 import { workerData } from "node:worker_threads";
 

@@ -1,10 +1,10 @@
 /**
  * One attempt of `parse-with-docling`: documents to Markdown, text or JSON.
  *
- *   embedded:  read -> kind told by its bytes -> parsed in another process -> given back, or kept where it is long
+ *   embedded:  read -> kind found by its bytes -> parsed in another process -> returned, or kept as a file if it is long
  *   docling:   read -> converted by the server of the config -> kept -> given back
  *
- * Which of both it was stands in the output. Repeats find what was kept.
+ * The output says which of both it was. Repeats find what was kept.
  *
  * Limits: 200 documents of 64 MiB in one execution, four at a time; 512 KiB of all in the output itself.
  */
@@ -37,7 +37,7 @@ export interface ParseOptions {
 
 const CONCURRENCY = 4;
 
-/** As JSON; what does not fit behind the others is a file. */
+/** As JSON; what does not fit after the others is a file. */
 const INLINE_BYTES_MAX = 512 * 1024;
 
 const TYPES: Readonly<Record<DocumentFormat, string>> = {
@@ -104,7 +104,7 @@ class Parsing {
     };
     for await (const document of inOrder(each(ids), CONCURRENCY, one)) documents.push(document);
     if (failed === ids.length)
-      throw new SatelliteError("permanent", "nothing_parsed", "none of the documents could be parsed");
+      throw new SatelliteError("permanent", "nothing_parsed", "no document could be parsed");
     return { documents, failed };
   }
 

@@ -1,8 +1,8 @@
 /**
- * A ZIP written anew: the entries that are wanted, unpacked within bounds and stored without compression.
+ * A ZIP written again: the entries that are needed, unpacked within bounds and stored without compression.
  *
- * Sizes in a ZIP are claims of whoever made it, and two readers may find different entries in one. What is given on holds only what was
- * unpacked here, so that a reader behind it has nothing to inflate and nothing else to find.
+ * Sizes in a ZIP are claims of its author, and two readers may find different entries in one. The new ZIP holds only what was
+ * unpacked here, so that the next reader has nothing to inflate and nothing else to find.
  * Format: PKWARE APPNOTE 6.3.10; no ZIP64, no encryption, methods 0 (stored) and 8 (deflated).
  *
  * Limits: 4,096 entries, 64 MiB unpacked in all.

@@ -1,7 +1,7 @@
 /**
- * An alert as every receiver is told of it, and what all of its encoders share.
+ * An alert in the form for every receiver, and what all of its encoders share.
  *
- *   trigger -> (acknowledge) -> resolve        told apart by `dedup_key`, where the receiver has a state at all
+ *   trigger -> (acknowledge) -> resolve        distinguished by `dedup_key`, where the receiver has a state at all
  *
  * Limits: title 1,000 characters, message 64 Ki, 100 details of 4 Ki each, 10 links.
  */
@@ -42,12 +42,15 @@ export const alertInput: Schema<AlertInput> = z
     severity: z.enum(["info", "warning", "error", "critical"]).default("error").describe("How bad it is."),
     title: z.string().min(1).max(TITLE_MAX).describe("One line."),
     message: z.string().max(MESSAGE_MAX).optional().describe("More of it, as plain text."),
-    source: z.string().min(1).max(255).default("perigee").describe("What the alert is about or comes from."),
+    source: z.string().min(1).max(255).default("perigee").describe("The source or subject of the alert."),
     dedup_key: z
       .string()
       .min(1)
       .max(KEY_MAX)
-      .refine((text) => !/^\.{1,2}$/.test(text), "must not be a dot or two, which are no name in an address")
+      .refine(
+        (text) => !/^\.{1,2}$/.test(text),
+        "must not be a dot or two, which are not valid names in an address",
+      )
       .optional()
       .describe(
         "Alerts of one key are one incident. Default: the execution's id; needed to acknowledge and resolve.",
@@ -60,7 +63,7 @@ export const alertInput: Schema<AlertInput> = z
         `must be at most ${DETAILS_MAX} names with values`,
       )
       .default({})
-      .describe("Names and values to show; what is no text is shown as JSON."),
+      .describe("Names and values to show; other values than texts are shown as JSON."),
     links: z
       .array(
         z.strictObject({

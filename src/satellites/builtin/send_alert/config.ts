@@ -32,7 +32,7 @@ const shared = {
     .boolean()
     .default(true)
     .describe(
-      "Whether an alert of which nobody knows whether it arrived is sent again. Receivers with a dedup key tell repeats, chats show them twice.",
+      "Whether an alert of which nobody knows whether it arrived is sent again. Receivers with a dedup key recognise repeats, chats show them twice.",
     ),
 };
 
@@ -49,7 +49,7 @@ const alertApi = {
     )
     .max(50)
     .default([])
-    .describe("Who is told, besides whom the integration's own rules name."),
+    .describe("Who is notified, besides those that the integration's own rules name."),
 };
 
 export const alertConfig: Schema<AlertConfig> = z.discriminatedUnion("receiver", [
@@ -67,7 +67,7 @@ export const alertConfig: Schema<AlertConfig> = z.discriminatedUnion("receiver",
   }),
   z.strictObject({
     receiver: z.literal("discord").describe("Discord, by a webhook."),
-    url: urlField("The webhook's URL; thread_id may stand in its query."),
+    url: urlField("The webhook's URL; its query may have thread_id."),
     ...shared,
   }),
   z.strictObject({
@@ -98,7 +98,7 @@ export const alertConfig: Schema<AlertConfig> = z.discriminatedUnion("receiver",
     ...shared,
   }),
   z.strictObject({
-    receiver: z.literal("webhook").describe("A receiver of one's own, by the alert as JSON."),
+    receiver: z.literal("webhook").describe("Your own receiver, which gets the alert as JSON."),
     url: urlField("Where to."),
     token: tokenField("Sent as Authorization: Bearer.").optional(),
     secret: z

@@ -58,7 +58,7 @@ function fieldsWithin({ details }: Alert, lengthMax: number): object[] {
   return fields;
 }
 
-/** Whole links alone: half of one leads elsewhere. */
+/** Only whole links: half of one is another address. */
 function linksWithin({ links }: Alert, lengthMax: number): string {
   let all = "";
   for (const link of links) {

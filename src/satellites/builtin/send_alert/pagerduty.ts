@@ -2,7 +2,7 @@
  * Alerts for PagerDuty: Events API v2, whose four severities are ours.
  *
  * Sources, 2026-11-21: developer.pagerduty.com/docs/events-api-v2/trigger-events (fields, `dedup_key` of 255 characters, `summary` of
- * 1,024), developer.pagerduty.com/docs/events-api-v2/overview (202 once it is queued, 400 for an event that is none, 429; events
+ * 1,024), developer.pagerduty.com/docs/events-api-v2/overview (202 once it is queued, 400 for an invalid event, 429; events
  * of 512 KB; events.eu.pagerduty.com for accounts in the EU).
  */
 

@@ -17,7 +17,7 @@ const output = z.strictObject({
   warnings: z.array(z.string()).exactOptional().describe("What should be changed before long."),
 });
 
-/** Repeatable unless the config says otherwise: receivers with a dedup key tell repeats. */
+/** Repeatable unless the config says otherwise: receivers with a dedup key recognise repeats. */
 export function sendAlert(): Satellite<AlertInput, AlertConfig> {
   return defineSatellite<AlertInput, AlertConfig>({
     name: "send-alert",

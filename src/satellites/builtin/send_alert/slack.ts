@@ -45,7 +45,7 @@ export function slackMessage(alert: Alert, { base_url, token, channel }: SlackAp
 const REFUSED: readonly string[] = ["ratelimited", "rate_limited", "service_unavailable"];
 const AMBIGUOUS: readonly string[] = ["internal_error", "fatal_error", "request_timeout"];
 
-/** What a 200 of `chat.postMessage` says: undefined when the message stands there. */
+/** What a 200 of `chat.postMessage` says: undefined when the message was posted. */
 export function slackRefusal(
   body: Uint8Array,
 ): { readonly reason: string; readonly failure: SatelliteFailure } | undefined {
@@ -87,7 +87,7 @@ function markdown(text: string): object {
   return { type: "mrkdwn", text, verbatim: true };
 }
 
-/** URLs come parsed, with `<` and `>` percent-encoded. The bar would end one, and half of one leads elsewhere. */
+/** URLs are already parsed, with `<` and `>` percent-encoded. A bar would end one, and half of one is another address. */
 function linkText({ url, text }: Alert["links"][number]): string {
   const target = url.replaceAll("|", "%7C").replaceAll("&", "&amp;");
   const shown = cutText(text, LINK_TEXT_MAX, escaped);

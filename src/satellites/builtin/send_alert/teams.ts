@@ -1,7 +1,7 @@
 /**
  * Alerts for Microsoft Teams: an Adaptive Card to a webhook of the Workflows app ("When a Teams webhook request is received").
  *
- * Text of an alert is data: it stands in text runs alone, which know no Markdown, and mentions need entities that this card has none
+ * Text of an alert is data: it is only in text runs, which know no Markdown, and mentions need entities, which this card does not have
  * of.
  *
  * Sources, 2026-11-21: learn.microsoft.com/microsoftteams/platform/webhooks-and-connectors/how-to/connectors-using (Workflows take

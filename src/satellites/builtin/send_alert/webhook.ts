@@ -1,5 +1,5 @@
 /**
- * Alerts for a receiver of one's own: the alert as JSON, signed by Standard Webhooks when there is a secret.
+ * Alerts for your own receiver: the alert as JSON, signed by Standard Webhooks when there is a secret.
  *
  *   {"action","severity","title","message","source","dedup_key","time","details","links"}
  */
@@ -7,7 +7,7 @@ import { signedHeaders } from "../../../egress/webhook_signature.ts";
 import type { Outgoing } from "../exchange/exchange.ts";
 import { type Alert, jsonPost } from "./alert.ts";
 
-/** With a token, a secret, both or none. */
+/** With a token, a secret, both or neither. */
 export interface AlertWebhook {
   readonly url: string;
   readonly token?: string | undefined;

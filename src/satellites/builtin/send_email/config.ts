@@ -4,7 +4,7 @@
  *   smtp       tls (from the first byte) | starttls (refused without) | opportunistic (TLS where offered, unverified) | none
  *   ses, sendgrid, mailgun, postmark, resend: over their HTTP APIs
  *
- * A password is sent over verified TLS alone: with `opportunistic` and `none` there may be none.
+ * A password is sent only over verified TLS: with `opportunistic` and `none` it is refused.
  */
 import { isIP } from "node:net";
 import { z } from "../../../schema.ts";
@@ -170,7 +170,7 @@ const smtp = z
       context.addIssue({
         code: "custom",
         path: ["password"],
-        message: "must come with a username, and it with one",
+        message: "username and password must be set together",
       });
     if (username !== undefined && (security === "none" || security === "opportunistic"))
       context.addIssue({

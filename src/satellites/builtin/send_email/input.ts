@@ -45,7 +45,7 @@ export interface MailInput {
 /** One or many, as a list. */
 export function listOf<T>(given: T | readonly T[] | undefined): readonly T[] {
   if (given === undefined) return [];
-  return Array.isArray(given) ? (given as readonly T[]) : [given as T]; // a mailbox is no array
+  return Array.isArray(given) ? (given as readonly T[]) : [given as T]; // a mailbox is not an array
 }
 
 function headerText(lengthMax: number): z.ZodString {

@@ -2,7 +2,7 @@
  * Mail addresses: `a@b.example`, or with a name, `Ann <a@b.example>` (RFC 5322, without its comments, groups, quoted
  * local parts and routes).
  *
- * Read here and nowhere else, so that one text is one recipient whatever reads it later: lists within a text, line ends
+ * Read here and nowhere else, so that one text is one recipient for every later reader: lists within a text, line ends
  * and brackets are refused. Domains beyond ASCII become Punycode; local parts beyond ASCII need SMTPUTF8, which few receivers
  * have, and are refused.
  *
@@ -30,7 +30,7 @@ const NAMED = /^(?:"([^"\\<>]*)"|([^"\\<>,;:@]*))\s*<([^<>\s]+)>$/;
 
 const FAULT = 'must be one address, such as "a@example.org" or "Ann <a@example.org>"';
 
-/** Undefined for what is none. */
+/** Undefined for an invalid address. */
 export function parseMailbox(given: MailboxInput): Mailbox | undefined {
   if (typeof given !== "string") return mailboxOf(given.name ?? "", given.address);
   const text = given.trim();
@@ -56,7 +56,7 @@ function mailboxOf(name: string, text: string): Mailbox | undefined {
   return shown === "" ? { address } : { name: shown, address };
 }
 
-/** Whether a text may stand in a header: no line end, no NUL, no other control character. */
+/** Whether a header may have this text: no line end, no NUL, no other control character. */
 export function isHeaderSafe(text: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return !/[\u0000-\u0008\u000a-\u001f\u007f\u2028\u2029]/.test(text);

@@ -1,9 +1,9 @@
 /**
  * A message as it is sent: addresses read, files found, and an id that stays over all attempts.
  *
- *   Message-ID: <execution id @ domain of the sender>      so that receivers that drop repeats can tell one
+ *   Message-ID: <execution id @ domain of the sender>      so that receivers can recognise and drop repeats
  *
- * Attachments are opened when they are sent; looked at before, so that a missing file fails before anything is sent.
+ * Attachments are opened when they are sent; checked before, so that a missing file fails before anything is sent.
  */
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
@@ -45,7 +45,7 @@ export interface Rejection {
   readonly message: string;
 }
 
-/** What came of one attempt. */
+/** The result of one attempt. */
 export interface MailDelivery {
   readonly accepted: readonly string[];
   /** For good. */
@@ -92,7 +92,7 @@ export function recipientsOf({ to, cc, bcc }: Pick<MailMessage, "to" | "cc" | "b
   return [...to, ...cc, ...bcc].map(({ address }) => address);
 }
 
-/** An address that stands in two lists stays in the first alone: some providers refuse it otherwise. */
+/** An address that is in two lists stays only in the first: some providers refuse it otherwise. */
 function recipientLists(input: MailInput): Pick<MailMessage, "to" | "cc" | "bcc"> {
   const seen = new Set<string>();
   const [to = [], cc = [], bcc = []] = [input.to, input.cc, input.bcc].map((list) =>
@@ -130,7 +130,7 @@ async function attachmentOf(call: MailCall, given: string | AttachmentInput): Pr
   };
 }
 
-/** A file that went in between fails the attempt as one that was not there. */
+/** A file that was deleted in between fails the attempt like a missing one. */
 async function* contentOf({ files, project }: MailCall, id: string): AsyncGenerator<Uint8Array> {
   try {
     yield* files.read(project, id);
@@ -139,7 +139,7 @@ async function* contentOf({ files, project }: MailCall, id: string): AsyncGenera
   }
 }
 
-/** Names of files are whatever users called them. */
+/** Users choose the names of files. */
 function safeName(name: string): string {
   return isHeaderSafe(name) ? name.replace(/["\\/]/g, "_") : "attachment";
 }

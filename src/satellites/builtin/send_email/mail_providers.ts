@@ -7,7 +7,7 @@
  *   postmark  POST /email                      postmarkapp.com/developer/api/email-api
  *   resend    POST /emails                     resend.com/docs/api-reference/emails/send-email
  *
- * Resend tells repeats by an Idempotency-Key, for 24 hours; the others have nothing of the kind. A body that only attachments
+ * Resend recognises repeats by an Idempotency-Key, for 24 hours; the others have nothing of the kind. A body that only attachments
  * make up is a blank, because all of them want a text.
  */
 import type { Json, JsonObject } from "../../../work/json.ts";
@@ -25,7 +25,7 @@ export type ProviderConfig = Exclude<MailConfig, { readonly provider: "smtp" }>;
 export interface LoadedMessage extends Omit<MailMessage, "attachments"> {
   readonly executionId: string;
   readonly attachments: readonly (MailAttachment & { readonly content: Uint8Array })[];
-  /** As MIME; for SES alone. */
+  /** As MIME; only for SES. */
   readonly mime: Uint8Array;
 }
 
@@ -211,7 +211,7 @@ function bodies({ text, html }: LoadedMessage): readonly (readonly ["text/plain"
   return plain.length + rich.length === 0 ? [["text/plain", " "]] : [...plain, ...rich];
 }
 
-/** As in a header, with the name in quotes, so that none of its characters has a meaning. */
+/** As in a header, with the name in quotes, so that its characters have no special meaning. */
 function shown({ name, address }: Mailbox): string {
   return name === undefined ? address : `"${name.replace(/["\\]/g, "\\$&")}" <${address}>`;
 }

@@ -1,12 +1,12 @@
 /**
  * One attempt of `send-email`: one message, through a mail server or a provider's API.
  *
- *   checked -> composed -> handed over -> every recipient answered for: completed (those refused for good are in the output)
- *                                      -> some put off: kept in the notes, and the next attempt is for them alone
+ *   checked -> composed -> passed on   -> every recipient answered for: completed (those refused for good are in the output)
+ *                                      -> some put off: kept in the notes, and the next attempt is only for them
  *                                      -> none taken: failed
  *
- * Whether a message was taken is not known when the connection is lost behind its last byte: that is ambiguous, and not repeated
- * unless the config says so or the provider tells repeats by a key.
+ * Whether a message was taken is not known when the connection is lost after its last byte: that is ambiguous, and not repeated
+ * unless the config says so or the provider recognises repeats by a key.
  *
  * Limits: those of `input.ts` and `config.ts`; 10 min an attempt.
  */
@@ -54,7 +54,7 @@ export function runWith({ ports = [] }: SendEmailOptions): (call: MailCall) => P
   };
 }
 
-/** Recipients who need not be asked for again. */
+/** Recipients that need no further attempt. */
 interface Answered {
   readonly accepted: readonly string[];
   readonly rejected: readonly Rejection[];

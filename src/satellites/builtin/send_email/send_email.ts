@@ -29,7 +29,7 @@ const output = z.strictObject({
 });
 
 /**
- * Not repeatable, but where the provider tells repeats or the config allows them: a message twice is worse than a failure that
+ * Not repeatable, but where the provider recognises repeats or the config allows them: a message twice is worse than a failure that
  * is shown.
  */
 export function sendEmail(options: SendEmailOptions = {}): Satellite<MailInput, MailConfig> {

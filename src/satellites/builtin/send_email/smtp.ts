@@ -6,7 +6,7 @@
  * nodemailer resolves no name and opens no connection, file or URL here. To leave: any writer of MIME, and the dialogue
  * above. Loaded with the first message.
  *
- * Limits: 30 s until a session stands, replies of 64 KiB.
+ * Limits: 30 s until a session is open, replies of 64 KiB.
  */
 import type { Socket } from "node:net";
 import { Readable } from "node:stream";
@@ -19,11 +19,11 @@ const OPEN_MS = 30_000;
 const REPLY_BYTES_MAX = 64 * 1024;
 const CLOSE_MS = 1_000;
 
-/** What a failed step tells: nodemailer's errors, as far as they are looked at. */
+/** What a failed step reports: the members of nodemailer's errors that are read. */
 export interface SmtpFault {
   /** `EAUTH`, `ETLS`, `ESOCKET`, ... */
   readonly code?: string | undefined;
-  /** The system's or TLS's, behind it. */
+  /** The cause: the system's or TLS's. */
   readonly originalCode?: string | undefined;
   readonly responseCode?: number | undefined;
   readonly response?: string | undefined;
@@ -55,7 +55,7 @@ export async function openSmtp(socket: Socket, config: SmtpConfig, helo: string)
   const { default: Connection } = await import("nodemailer/lib/smtp-connection");
   const connection = new Connection({ ...optionsOf(config), connection: socket, name: helo });
   const broken = new Promise<never>((_resolve, reject) => connection.on("error", reject));
-  broken.catch(() => undefined); // later on it is the one who sends that is told
+  broken.catch(() => undefined); // later on the sender gets the error
   const close = (): void => {
     connection.close();
     socket.destroySoon();
@@ -135,7 +135,7 @@ function sendOver(
 }
 
 /**
- * The message as it goes over the wire, without its Bcc. `onFault` is told what an attachment threw, since the stream's own
+ * The message as it is sent, without its Bcc. `onFault` receives what an attachment threw, since the stream's own
  * error is nodemailer's by then.
  */
 export async function composeMail(

@@ -4,7 +4,7 @@
  *   5xx                        permanent: the message, the sender, or this recipient
  *   4xx, 503                   for now: greylisting, a full mailbox, too many connections
  *   lost before the last byte  not sent: a server takes no message without its end (RFC 5321, section 4.1.1.4)
- *   lost behind it             ambiguous: it may have been taken
+ *   lost after it              ambiguous: it may have been taken
  *
  * Recipients are answered for one by one: some may be taken, others refused, others put off.
  */
@@ -19,7 +19,7 @@ import type { SmtpPool } from "./smtp_pool.ts";
 
 const CONNECT_MS = 15_000;
 const TOLD_LENGTH_MAX = 200;
-/** The first wait after "come later"; greylisting asks for some minutes (RFC 6647). */
+/** The first wait after "try later"; greylisting needs some minutes (RFC 6647). */
 const WAIT_MS = 60_000;
 const WAIT_MS_MAX = 900_000;
 const CERTIFICATE = /CERT|SELF_SIGNED|ALTNAME|UNABLE_TO/;
@@ -64,7 +64,7 @@ export async function deliverBySmtp(
   }
 }
 
-/** How far a message has come. */
+/** How far a message was sent. */
 interface Sending {
   isBodySent: boolean;
   /** What reading an attachment threw. */
@@ -125,7 +125,7 @@ function refusalOf(error: unknown, { isBodySent, fault: cause }: Sending, attemp
   if (cause !== undefined)
     throw new SatelliteError("not_sent", "file_unreadable", "an attachment could not be read", { cause });
   if (error instanceof SatelliteError) throw error;
-  const fault = error as SmtpFault; // looked at, member by member
+  const fault = error as SmtpFault; // checked member by member
   const refused = (fault.rejectedErrors ?? []).map(rejectionOf);
   if (refused.length > 0)
     return {
@@ -147,7 +147,7 @@ function failureOf(
   if (fault.code === "ETLS" && (status >= 500 || fault.message === "no TLS"))
     return new SatelliteError("permanent", "tls_required", `the mail server does not offer TLS${told}`);
   if (status > 0 && !isPermanent(status))
-    return new SatelliteError("refused", `smtp_${status}`, `the mail server put the message off${told}`, {
+    return new SatelliteError("refused", `smtp_${status}`, `the mail server wants the message later${told}`, {
       retryAfterMs: waitMsAfter(attempt),
     });
   if (fault.code === "EAUTH")
@@ -175,7 +175,7 @@ function failureOf(
       );
 }
 
-/** 503 tells of the session, not of the message. */
+/** 503 is about the session, not about the message. */
 function isPermanent(status: number): boolean {
   return status >= 500 && status < 600 && status !== 503;
 }

@@ -18,7 +18,7 @@ interface Resting {
   readonly timer: Timer;
 }
 
-/** Shared by all executions: a key tells apart whatever must not share a session. */
+/** Shared by all executions: different keys never share a session. */
 export class SmtpPool {
   /** The longest resting first. */
   #resting: Resting[] = [];

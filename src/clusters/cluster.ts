@@ -29,10 +29,10 @@ export interface MemberView {
   readonly retries: number;
   /** Of a member without `each`. */
   readonly executionId?: string;
-  /** Of one with `each`: how its elements stand. */
+  /** Of one with `each`: the states of its elements. */
   readonly counts?: Readonly<Record<ExecutionStatus, number>>;
   /**
-   * Of one with `each` the list of outputs, null where an element has none. Null as well where it is too large to be shown (4 MiB
+   * Of one with `each` the list of outputs, null for an element without an output. Null as well where it is too large to be shown (4 MiB
    * in all, 100 elements): its executions have it then. Always null in what `submit` and `onChanged` give.
    */
   readonly output: Json;
@@ -58,18 +58,18 @@ export interface ClusterView {
 
 /** Where a declaration is wrong, or will probably not do what was meant. */
 export interface ClusterIssue {
-  /** From 1; absent for declarations that were no text. */
+  /** From 1; absent for declarations that were not text. */
   readonly line?: number;
   readonly column?: number;
   /** Dotted, such as `cluster.satellites[2].input.files`. */
   readonly path: string;
   readonly message: string;
-  /** Absent: an error. A declaration with warnings alone can be run. */
+  /** Absent: an error. A declaration with only warnings can be run. */
   readonly severity?: "warning";
 }
 
 export interface ClusterRequest {
-  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  /** UUID chosen by the caller, so that a repeated call is recognised; default: a fresh one. Throws `conflict` when taken. */
   readonly id?: string;
   /** YAML (or JSON, which is YAML), at most 256 KiB; or what it would parse to. */
   readonly declaration: string | JsonObject;

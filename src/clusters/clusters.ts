@@ -1,7 +1,7 @@
 /**
- * Runs of clusters of all projects: takes them in, goes on with those of an earlier process, and tells how they stand.
+ * Runs of clusters of all projects: accepts them, continues those of an earlier process, and shows their state.
  *
- *   opening (what is not final goes on) -> open -> closed
+ *   opening (what is not final continues) -> open -> closed
  *
  * Limits: 256 KiB of declaration, 1 MiB of input, 500 runs of a project that are not final.
  */
@@ -40,7 +40,7 @@ const INPUT_BYTES_MAX = 1024 * 1024;
 const OPEN_RUNS_MAX = 500;
 const PAGE = 1_000;
 
-/** What runs stand on; all of it stays its owner's. */
+/** What runs use; all of it stays its owner's. */
 export interface ClustersOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
@@ -48,11 +48,11 @@ export interface ClustersOptions {
   readonly resolver: SatelliteResolver;
   /** For `each` over the lines of a file. */
   readonly files: Pick<Files, "read" | "hold">;
-  /** Told of faults of ours. */
+  /** Receives faults of perigee. */
   readonly onFault?: (error: unknown) => void;
 }
 
-/** Goes on with every run that is not final. */
+/** Continues every run that is not final. */
 export async function openClusters(options: ClustersOptions): Promise<Clusters> {
   const clusters = new ClusterRuns(options);
   await clusters.resume();

@@ -25,7 +25,7 @@ import type { Tasks } from "../tasks/shapes/tasks.ts";
 import type { Clusters } from "./cluster.ts";
 import { openClusters } from "./clusters.ts";
 
-/** What satellites need. It stays its owner's: `close` closes none of it. */
+/** What satellites need. It stays its owner's: `close` does not close it. */
 export interface OpenSatellitesOptions {
   readonly clock: Clock;
   readonly store: Store;
@@ -34,18 +34,18 @@ export interface OpenSatellitesOptions {
   readonly tasks: Tasks;
   readonly egress: Egress;
   readonly vault: Vault;
-  /** Shared by all that goes to hosts of users. Default: its own. */
+  /** Shared by all requests to hosts of users. Default: its own. */
   readonly destinations?: Destinations | undefined;
   readonly vendor?: SatelliteTerms | undefined;
   readonly trusted?: readonly TrustedSatellites[] | undefined;
   readonly isBetaKey?: CatalogueOptions["isBetaKey"];
-  /** Told of faults of ours; their text may hold what users sent. */
+  /** Receives faults of perigee; their text may hold what users sent. */
   readonly onFault?: ((error: unknown) => void) | undefined;
   readonly log?: ((line: SatelliteLogLine) => void) | undefined;
 }
 
 /**
- * Everything of satellites and clusters, on one store. `close` ends attempts and runs of clusters; the next process goes on with them.
+ * Everything of satellites and clusters, on one store. `close` ends attempts and runs of clusters; the next process continues them.
  */
 export interface OpenedSatellites {
   readonly secrets: Secrets;

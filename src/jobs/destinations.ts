@@ -3,10 +3,10 @@
  *
  *   asked -> slot (called back) -> released
  *
- * A limiter for each destination, from a Group for each bound; gone as soon as nobody has or wants a slot of it. A slot may
+ * A limiter for each destination, from a Group for each bound; removed as soon as nobody has or wants a slot of it. A slot may
  * serve one job after another, because a job of bottleneck takes 2.3 ms, however short it is (2.19.5, 2 cores).
  *
- * Never `expiration`, reservoirs or the Redis mode. The Group's own clean-up looks at when jobs began and not at whether
+ * Never `expiration`, reservoirs or the Redis mode. The Group's own clean-up checks when jobs began and not whether
  * they run (its `__groupCheck__`), so it is put off for ever, and limiters with slots are held here.
  *
  * Loaded with the first destination, which takes 30 ms. To leave: a count and a list for each destination.
@@ -28,7 +28,7 @@ const CLEANUP_MS = 2 ** 31 - 1;
 interface Limited {
   readonly group: Bottleneck.Group;
   readonly limiter: Bottleneck;
-  /** Slots that are asked for or held. */
+  /** Slots that are requested or held. */
   uses: number;
 }
 

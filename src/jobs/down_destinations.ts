@@ -3,15 +3,15 @@
  *
  *   up --an attempt that was never sent--> down: the job waits, a probe is due
  *   down --the probe is due--> probing: the job that has waited longest makes its attempt
- *   probing --never sent--> down: it waits behind the others, the next probe is due later
- *   down | probing --any attempt that was sent, whatever came of it--> up: all that wait begin again
+ *   probing --never sent--> down: it waits after the others, the next probe is due later
+ *   down | probing --any attempt that was sent, with any result--> up: all that wait begin again
  *
  * So a thousand jobs to a host that is down are one request at each wait of the retry layer, and a job that fails
- * by itself keeps the others waiting for one probe at most. In memory alone: after a restart each finds out anew.
+ * by itself keeps the others waiting for one probe at most. Only in memory: after a restart each is probed again.
  */
 import type { Alarms } from "./alarms.ts";
 
-/** After a probe whose job has ended: its deadline came, or it was cancelled. */
+/** After a probe whose job has ended: its deadline passed, or it was cancelled. */
 const NEXT_PROBE_MS = 30_000;
 
 interface Going {
@@ -32,11 +32,11 @@ interface Down<T> {
 interface DownOptions<T> {
   readonly alarms: Pick<Alarms, "set">;
   readonly nowMs: () => number;
-  /** It may make its attempt; what it leads to must not come synchronously. */
+  /** It may make its attempt; the result must not arrive synchronously. */
   readonly begin: (job: T) => void;
 }
 
-/** One for a runner. What goes nowhere in particular never waits here. */
+/** One for a runner. Jobs without a destination never wait here. */
 export class DownDestinations<T extends Going> {
   readonly #options: DownOptions<T>;
   readonly #down = new Map<string, Down<T>>();
@@ -66,7 +66,7 @@ export class DownDestinations<T extends Going> {
 
   /**
    * Its attempt was never sent: it waits. The next probe is due at `dueMs` (monotonic), unless one is due or under way. False
-   * when it goes nowhere in particular, and waits for itself.
+   * when it has no destination, and waits for itself.
    */
   failed(job: T, dueMs: number): boolean {
     const { destination } = job;

@@ -1,8 +1,8 @@
 /**
  * A job: one call of a function that is accepted durably, attempted until it ends, and ends once.
  *
- *   (none) -> pending -> completed     an attempt gave an output
- *                     -> failed        an attempt failed for good, none was left, or one was ambiguous and may not be repeated
+ *   (none) -> pending -> completed     an attempt returned an output
+ *                     -> failed        an attempt failed for good, its attempts were used up, or one was ambiguous and may not be repeated
  *                     -> cancelled     requested by the owner
  *                     -> expired       its deadline passed first
  *
@@ -44,7 +44,7 @@ export interface JobProgress {
   readonly updatedWallMs: number;
   /** When the next attempt may begin; absent: at once. */
   readonly nextWallMs?: number | undefined;
-  /** How the last attempt failed; absent while there was none. */
+  /** How the last attempt failed; absent before the first. */
   readonly last?: LastFailure | undefined;
 }
 
@@ -93,7 +93,7 @@ export interface FailedAttempt {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** What came of an attempt. */
+/** The result of an attempt. */
 export type AttemptEnd =
   | { readonly kind: "completed"; readonly output: JsonObject }
   | { readonly kind: "failed"; readonly failed: FailedAttempt };
@@ -133,7 +133,7 @@ export interface JobAttempt {
 export interface ReadyJob {
   readonly ok: true;
   readonly retries: JobRetries;
-  /** Where the attempt goes; the job waits for a slot there when it has one of another. Absent: where it was accepted for. */
+  /** The attempt's destination; the job waits for a slot there when it has one of another. Absent: the one it was accepted with. */
   readonly destination?: JobDestination;
   /** Called once. Settles soon after `signal` aborts. Rejects with what is the process's own fault; then it is repeated later. */
   run(attempt: JobAttempt): Promise<AttemptEnd>;
@@ -144,7 +144,7 @@ export type Prepared = ReadyJob | { readonly ok: false; readonly error: JobError
 
 /** What is stored of a job for its attempts. */
 export interface JobTexts {
-  /** What it was accepted with; undefined when that is gone. */
+  /** What it was accepted with; undefined when that was deleted. */
   given(): Promise<Uint8Array | undefined>;
   /** What earlier attempts kept. */
   notes(): Promise<Uint8Array | undefined>;
@@ -158,7 +158,7 @@ export interface JobSender<F extends JobFacts> {
   prepare(facts: F, texts: JobTexts): Promise<Prepared>;
   /** Called when the end of a job is durable. Must not throw. */
   ended(facts: F, end: JobEnd): void;
-  /** Told of what ought not to happen. */
+  /** Receives what ought not to happen. */
   fault(error: unknown): void;
 }
 
@@ -173,7 +173,7 @@ export interface JobLimits {
   readonly closeMs: number;
   /**
    * Whether an attempt is counted durably before it begins. Without it an attempt that a crash or a closing process cuts off is made
-   * again and counts as none: for repeatable jobs whose function cannot take the process down.
+   * again and does not count: for repeatable jobs whose function cannot take the process down.
    */
   readonly storesIntents: boolean;
 }

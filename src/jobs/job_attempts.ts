@@ -1,8 +1,8 @@
 /**
- * One attempt of a job, from its place in the queue to what comes next.
+ * One attempt of a job, from its place in the queue to its next step.
  *
  *   held back by a destination that is down -> waits
- *   prepared anew -> cannot be attempted: ends | goes elsewhere: waits there
+ *   prepared again -> cannot be attempted: ends | has another destination: waits there
  *        \-> intent stored -> run -> completed: ends
  *                                \-> failed: ends, or waits by the retry decision (`job_retry.ts`)
  *
@@ -32,13 +32,13 @@ import type { Standing } from "./standing.ts";
 /** How a job ends. */
 export type JobOutcome = Pick<JobEnd, "status" | "output" | "error">;
 
-/** What follows an attempt; "none": the job waits for a probe, has ended, or goes on in the next process. */
+/** What follows an attempt; "none": the job waits for a probe, has ended, or continues in the next process. */
 export type Next =
   | { readonly kind: "end"; readonly outcome: JobOutcome }
   | { readonly kind: "wait"; readonly delayMs: number }
   | { readonly kind: "none" };
 
-/** What attempts stand on. */
+/** What attempts use. */
 export interface AttemptsOptions<F extends JobFacts> {
   readonly clock: Clock;
   readonly log: JobLog<F>;
@@ -205,7 +205,7 @@ function failed(error: JobEnd["error"]): Next {
   return { kind: "end", outcome: { status: "failed", output: null, error } };
 }
 
-/** A bound that has changed since it was stored is none of it. */
+/** A bound that has changed since it was stored does not count. */
 function isSame(one: JobDestination, other: JobDestination | undefined): boolean {
   return one.name === other?.name && one.share === other.share;
 }

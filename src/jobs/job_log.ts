@@ -1,7 +1,7 @@
 /**
  * The jobs of one kind in the work log, where each is a task of one item.
  *
- *   accepted -> [intent -> attempt ended]* -> ended        what is given stays until then, and so do notes
+ *   accepted -> [intent -> attempt ended]* -> ended        its input stays until then, and so do notes
  *        \-> removed with its parent
  *
  *   row       body: its facts, and how far it is or how it ended; request: what it was accepted with; parent: what it is listed by
@@ -50,7 +50,7 @@ export interface StoredJob<F extends JobFacts> {
 export interface JobQuery {
   /** Absent: all of the project. */
   readonly parent?: string | undefined;
-  /** Begins behind the job of this id. */
+  /** Begins after the job of this id. */
   readonly after?: string | undefined;
   readonly limit: number;
   /** Leaves outputs where they are. */
@@ -104,7 +104,7 @@ export class JobLog<F extends JobFacts> {
     return this.#log.note(task, notes);
   }
 
-  /** Replaces what was given by what came of it; `hasNotes`: notes may have been kept. */
+  /** Replaces the input by the output; `hasNotes`: notes may have been kept. */
   end(job: LoggedJob<F> & { readonly hasNotes: boolean }, end: JobEnd): Promise<void> {
     if (job.hasNotes) void this.#log.note(job.task, undefined);
     return this.#end(job, end, job.progress.ambiguousAttempts);
@@ -137,7 +137,7 @@ export class JobLog<F extends JobFacts> {
     return pending;
   }
 
-  /** Whether a task of the log has this id, of whatever project and kind. */
+  /** Whether a task of the log has this id, of any project and kind. */
   async isTaken(id: string): Promise<boolean> {
     return (await this.#log.rows.loggedTask(id)) !== undefined;
   }
@@ -148,7 +148,7 @@ export class JobLog<F extends JobFacts> {
     return row === undefined ? undefined : (await this.#stored(row, false)).job;
   }
 
-  /** Up to `limit`, fewer with more than 8 MiB of outputs. Throws `not_found` when `after` is none of them. */
+  /** Up to `limit`, fewer with more than 8 MiB of outputs. Throws `not_found` when `after` is not one of them. */
   async list(
     project: string,
     { parent, after, limit, isBrief = false }: JobQuery,

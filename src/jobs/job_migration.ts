@@ -13,7 +13,7 @@ const PAGE = 100;
 
 /** How one kind of jobs was stored. */
 export interface RecordedJobs<F extends JobFacts> {
-  /** Of every job; payload: what was given while it was pending, its output once it was completed. */
+  /** Of every job; payload: its input while it was pending, its output once it was completed. */
   readonly shown: string;
   /** Of each pending one; body: facts and progress. */
   readonly open: string;

@@ -9,12 +9,12 @@
  * its destination holds no place and nobody up; and 100,000 jobs of one project delay ten of another's by as many.
  *
  * A project may hold at most twice as many places as are free (dynamic thresholds: Choudhury and Hahne 1998, "Dynamic queue
- * length thresholds for shared-memory packet switches"): alone it has two thirds of them, and who comes finds room,
+ * length thresholds for shared-memory packet switches"): by itself it has two thirds of them, and a later one finds room,
  * however long attempts take.
  *
  * The same rule holds inside a destination for jobs that name a share of it, such as an endpoint of a host: a share begins another
  * job only while it has fewer under way than twice the free slots, so that one that hangs leaves slots to the others. Of 12 slots,
- * one share alone has 8.
+ * a single share has 8.
  *
  * A slot of a destination goes to the next job there is, and back to bottleneck when there is none.
  *
@@ -37,7 +37,7 @@ export interface Waiting {
 export interface OrderOptions<T extends Waiting> {
   readonly placesMax: number;
   readonly destinations: Destinations;
-  /** Begins an attempt; its end is to be told to `ended`. Must not throw. */
+  /** Begins an attempt; call `ended` at its end. Must not throw. */
   readonly start: (job: T) => void;
 }
 
@@ -66,20 +66,20 @@ interface LaneOfProject<T> {
   readonly heap: Heap<T>;
   waiting: number;
   running: number;
-  /** The deadline under which its project has it as ready; undefined: none. */
+  /** The deadline under which its project has it as ready; undefined: it is not ready. */
   readyMs: number | undefined;
 }
 
 interface Project<T> {
   readonly name: string;
-  /** Those that may have something to run, by its deadline: looked at anew when they are taken. */
+  /** Those that may have something to run, by its deadline: checked again when they are taken. */
   readonly ready: Heap<LaneOfProject<T>>;
   readonly nowhere: LaneOfProject<T>;
   waiting: number;
   running: number;
 }
 
-/** Where a waiting or running one stands. */
+/** The place of a waiting or running one. */
 interface Entered<T> {
   readonly project: Project<T>;
   readonly place: LaneOfProject<T>;
@@ -87,7 +87,7 @@ interface Entered<T> {
   slot?: (() => void) | undefined;
 }
 
-/** In memory alone: what waits in it is pending in the store, and a new process fills it again. */
+/** Only in memory: what waits in it is pending in the store, and a new process fills it again. */
 export class JobOrder<T extends Waiting> {
   readonly #options: OrderOptions<T>;
   readonly #projects = new Map<string, Project<T>>();
@@ -127,8 +127,8 @@ export class JobOrder<T extends Waiting> {
   }
 
   /**
-   * A place for a job that never waited and has no destination; its end is to be told to `ended`. False when it has to
-   * wait: whatever else could begin has begun, so the others lose nothing by it.
+   * A place for a job that never waited and has no destination; call `ended` at its end. False when it has to
+   * wait: everything else that could begin has begun, so the others lose nothing by it.
    */
   take(job: T): boolean {
     if (this.#isPaused || this.#isClosed || job.destination !== undefined) return false;
@@ -150,7 +150,7 @@ export class JobOrder<T extends Waiting> {
     this.#forget(entered.project);
   }
 
-  /** Its attempt has ended; nothing when that had been told. */
+  /** Its attempt has ended; a second call does nothing. */
   ended(job: T): void {
     const entered = this.#running.get(job);
     if (entered === undefined) return;
@@ -173,7 +173,7 @@ export class JobOrder<T extends Waiting> {
     this.#fill();
   }
 
-  /** Nothing begins any more; what runs may still be told of. */
+  /** Nothing begins any more; what runs may still call `ended`. */
   close(): void {
     this.#isClosed = true;
     for (const job of [...this.#waiting.keys()]) this.remove(job);
@@ -240,7 +240,7 @@ export class JobOrder<T extends Waiting> {
     }
   }
 
-  /** Its project looks at it, under its earliest deadline. */
+  /** Its project reads it, under its earliest deadline. */
   #list(project: Project<T>, place: LaneOfProject<T>): void {
     const head = this.#headOf(place);
     if (head === undefined || head.deadlineMs === place.readyMs) return;
@@ -248,7 +248,7 @@ export class JobOrder<T extends Waiting> {
     project.ready.push(head.deadlineMs, place);
   }
 
-  /** It has one slot more: whoever waits there may be served. */
+  /** It has one slot more: those that wait there may be served. */
   #opened(lane: Lane<T>, slot: () => void): void {
     lane.idle.push(slot);
     for (const place of lane.places.values()) {

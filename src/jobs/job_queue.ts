@@ -1,7 +1,7 @@
 /**
  * The durable queue of one kind of jobs: accepts them, attempts them, and takes each to one end.
  *
- *   accepted -> queued -> running -> ending (completed) ............................ -> stored, told
+ *   accepted -> queued -> running -> ending (completed) ............................ -> stored, reported
  *                 ^         |  \---> ending (failed: for good, or nothing left)
  *                 |         v
  *                 \----- retrying    (its wait is over)
@@ -48,7 +48,7 @@ const AGAIN_MS = 30_000;
 /** No wait of a job without a deadline is longer; one that seems so was stored by a clock that was set right since. */
 const DELAY_MS_MAX = 86_400_000;
 
-/** What a queue stands on. The destinations are shared by all queues of a process. */
+/** What a queue uses. The destinations are shared by all queues of a process. */
 export interface JobQueueOptions<F extends JobFacts> {
   readonly clock: Clock;
   readonly log: JobLog<F>;
@@ -94,7 +94,7 @@ export class JobQueue<F extends JobFacts> {
     this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
   }
 
-  /** Goes on with the jobs that an earlier process has left pending. Reads all first: a page cannot begin at a job that has ended meanwhile. */
+  /** Continues the jobs that an earlier process has left pending. Reads all first: a page cannot begin at a job that has ended meanwhile. */
   async start(): Promise<void> {
     for (const job of await this.#options.log.pending()) {
       this.#counts.count(this.#options.sender.groupOf(job.facts), 1);
@@ -147,7 +147,7 @@ export class JobQueue<F extends JobFacts> {
     return { facts, progress: { ...standing.progress, ...due }, phase, shown: attempt?.shown };
   }
 
-  /** Resolves when its end is durable, whatever that is; at once when that is so already. Throws `disk_full`. */
+  /** Resolves when its end, of any kind, is durable; at once when it is so already. Throws `disk_full`. */
   async cancel(id: string): Promise<void> {
     const standing = this.#standings.get(id);
     if (standing === undefined) return;

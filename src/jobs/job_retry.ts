@@ -9,7 +9,7 @@
  *   any of the first three, when no attempt fits before the deadline      `expired`, at its deadline, with the last failure in the message
  *
  * Waits are those of the retry decision, up to 5 minutes, and at least what the receiver asks for. A job with waits of its own
- * (`delaysMs`) is attempted once more than there are waits, whatever the failures were. Pure.
+ * (`delaysMs`) is attempted once more than it has waits, after any failures. Pure.
  */
 import { decideRetry, decideStart, RETRY_POLICY, type RetryPolicy } from "../dispatch/retry.ts";
 import type { FailedAttempt, JobError, JobProgress, JobRetries } from "./job.ts";
@@ -21,7 +21,7 @@ export type AttemptDecision =
   | { readonly retry: true; readonly delayMs: number }
   | { readonly retry: false; readonly error: JobError };
 
-/** What was not the satellite's own fault is no attempt that is bounded: see `policyOf`. */
+/** A failure that was not the satellite's own fault does not count: see `policyOf`. */
 const ALL_COUNT = { uncounted: 0, uncountedAmbiguous: 0, unusableAnswers: 0 };
 
 type Counts = Pick<JobProgress, "attempts" | "ambiguousAttempts">;

@@ -3,7 +3,7 @@
  *
  *   reserved (being stored) -> counted until it is final
  *
- * What was accepted stays accepted: a bound that is lowered refuses new ones alone.
+ * What was accepted stays accepted: a lowered bound refuses only new ones.
  */
 import { PerigeeError } from "../errors.ts";
 import type { JobLimits } from "./job.ts";

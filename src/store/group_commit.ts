@@ -1,10 +1,10 @@
 /**
- * Group commit: what arrived while one transaction was being synced goes into the next one together.
+ * Group commit: what arrived while one transaction was being synced is written in the next one together.
  *
  *   open -> failed    (a sync or SQLite itself failed: every later call is answered `store_failed`)
  *
  * Writes share one transaction with the reads between them, which see in it what was called before and are answered
- * when it is committed. On a full disk the transaction is undone, the reserve is given back and the same transaction is
+ * when it is committed. On a full disk the transaction is undone, the reserve is released and the same transaction is
  * tried once more; if that does not help, its writes are answered `disk_full` and its reads read again without them.
  *
  * Outputs are written before the transaction, and synced while it is committed: two syncs that the disk can do at once.
@@ -87,7 +87,7 @@ export class GroupCommit {
       groupBytes += bytes;
     }
     await commitGroup();
-    // Costs nothing while the reserve is held; after a full disk it comes back by itself once there is room.
+    // Costs nothing while the reserve is held; after a full disk it is taken again by itself once there is room.
     if (this.#fatal === undefined) this.#reserve.take();
     return replies;
   }
@@ -165,7 +165,7 @@ export class GroupCommit {
     }
   }
 
-  /** A conflict, or damage that a read finds, is the answer of its own call; the rest of the group goes on. */
+  /** A conflict, or damage that a read finds, is the answer of its own call; the rest of the group continues. */
   #apply(request: GroupedRequest): StoreReply {
     try {
       return { id: request.id, ok: true, value: this.#valueOf(request) };

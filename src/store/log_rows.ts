@@ -66,9 +66,9 @@ export interface LogCommit {
   readonly accepted: AcceptedRows;
   /** Removes answers, text and record. No error if nothing is stored. */
   readonly dropped: ItemRows;
-  /** Replace what is there. */
+  /** Replaces an existing row. */
   readonly answers: AnswerRows;
-  /** Bodies that take the place of those that tasks have; the request of a spent task goes. */
+  /** Bodies that replace those that tasks have; the request of a spent task is deleted. */
   readonly bodies: readonly (readonly [task: number, body: string, isSpent: boolean])[];
   /** Tasks whose request and texts of answers go; records of answers stay. */
   readonly erased: readonly number[];
@@ -117,7 +117,7 @@ export interface LoggedTaskQuery {
   readonly parent?: string | undefined;
   /** Some of these. */
   readonly numbers?: readonly number[] | undefined;
-  /** Begins behind this number. */
+  /** Begins after this number. */
   readonly after?: number | undefined;
   readonly limit: number;
   /** The newest first. */

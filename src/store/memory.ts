@@ -20,7 +20,7 @@ import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
-/** A new, empty store. It copies what it is given and what it gives. */
+/** A new, empty store. It copies what it receives and what it returns. */
 export function createMemoryStore(): Store {
   return new MemoryStore();
 }
@@ -130,7 +130,7 @@ class MemoryStore implements Store {
     return this.#order.behind(async () => this.#delete(id));
   }
 
-  /** Its memory is no file. */
+  /** Its memory is not a file. */
   async scrub(): Promise<void> {
     this.#assertOpen();
   }

@@ -12,7 +12,7 @@ import type {
 } from "./log_rows.ts";
 import { PAGE_ROWS_MAX } from "./page_bounds.ts";
 
-/** Keeps the buffers that it is given, and copies what it gives. */
+/** Keeps the buffers that it receives, and copies what it returns. */
 export class MemoryLog {
   readonly #names: string[] = [];
   readonly #tasks = new Map<number, LoggedTask>();

@@ -11,7 +11,7 @@ import {
   type StoredRecord,
 } from "./records.ts";
 
-/** Keeps what it is given, and copies what it gives. */
+/** Keeps what it receives, and copies what it returns. */
 export class MemoryRecords implements RecordStore {
   /** Collections, each by id in order of creation. */
   readonly #collections = new Map<string, Map<string, StoredRecord>>();
@@ -45,7 +45,7 @@ export class MemoryRecords implements RecordStore {
 
   /** Throws `conflict` when one of these changes, made in their order, would find its id in use. */
   #refuseTaken(changes: readonly RecordChange[]): void {
-    /** What the changes so far would leave of the records they name; undefined when it would be gone. */
+    /** What the changes so far would leave of the records they name; undefined when it would be deleted. */
     const left = new Map<string, StoredRecord | undefined>();
     const emptied = new Set<string>();
     for (const change of changes) {

@@ -5,7 +5,7 @@
 import { assertStorable } from "./record_changes.ts";
 import type { RecordChange, StoredRecord } from "./records.ts";
 
-/** Texts of a change: its collection, id, project, parent and body; empty where it has none. */
+/** Texts of a change: its collection, id, project, parent and body; empty for a missing one. */
 const TEXTS = 5;
 const NO_PAYLOAD = -1;
 

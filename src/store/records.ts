@@ -3,7 +3,7 @@
  *
  *   absent -> stored (again and again, by `put`) -> absent (`delete`)
  *
- * A record belongs to one project, and whoever reads says whose records it reads: `EVERY_PROJECT` is for the engine's
+ * A record belongs to one project, and a reader says whose records it reads: `EVERY_PROJECT` is for the engine's
  * own work, never for a request.
  */
 
@@ -22,7 +22,7 @@ export interface StoredRecord {
   /** What it belongs to, to find it by; empty when it belongs to nothing. */
   readonly parent: string;
   readonly createdWallMs: number;
-  /** JSON of its owner, who alone looks inside. */
+  /** JSON that only its owner reads. */
   readonly body: string;
   /** Texts of users; in a column of their own, so that they can go before the rest. */
   readonly payload?: Uint8Array | undefined;
@@ -31,17 +31,17 @@ export interface StoredRecord {
 export type RecordChange =
   /** Inserts or replaces by collection and id, in its old place; `conflict` when the one there is another project's. */
   | { readonly kind: "put"; readonly record: StoredRecord }
-  /** As `put`, but `conflict` when there is one already, of whatever project. */
+  /** As `put`, but `conflict` when there is one already, of any project. */
   | { readonly kind: "insert"; readonly record: StoredRecord }
   /** No error when there is none. */
   | { readonly kind: "delete"; readonly collection: string; readonly id: string }
-  /** All records of a parent; none when `parent` is empty. */
+  /** All records of a parent; no records when `parent` is empty. */
   | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string };
 
 /** Which records to list, in the order of their creation. */
 export interface RecordQuery {
   readonly collection: string;
-  /** Empty finds none. */
+  /** Empty finds nothing. */
   readonly parent?: string;
   /** Begins behind the record of this id; there are none when it is not there, or another project's. */
   readonly after?: string;

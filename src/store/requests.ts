@@ -15,7 +15,7 @@ import type { StoredEntry, StoredTask } from "./store.ts";
 export interface StoreThreadData {
   readonly dataDir: string;
   readonly reserveBytes: number;
-  /** Requests come and answers go here. */
+  /** Requests arrive and answers are sent here. */
   readonly port: MessagePort;
   /** One number: messages of answers sent so far. */
   readonly answered: Int32Array;
@@ -104,7 +104,7 @@ export interface LoneRequest {
   readonly id: number;
 }
 
-/** A scope as data, for a symbol cannot be sent: undefined stands for every project. */
+/** A scope as data, for a symbol cannot be sent: undefined means every project. */
 export type PackedScope = string | undefined;
 
 export function packScope(project: ProjectScope): PackedScope {
@@ -127,6 +127,6 @@ export type StoreReply =
 /** One message of the thread. */
 export interface StoreReplies {
   readonly replies: readonly StoreReply[];
-  /** True while the reserve is given back. */
+  /** True while the reserve is released. */
   readonly isSpaceLow: boolean;
 }

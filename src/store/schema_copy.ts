@@ -9,7 +9,7 @@ import { chmodSync, closeSync, existsSync, fsyncSync, openSync, renameSync, rmSy
 import { dirname } from "node:path";
 import type { SqliteDatabase } from "./sqlite_database.ts";
 
-/** The name of a copy, behind that of the database. */
+/** The name of a copy, after that of the database. */
 export const SCHEMA_COPY: RegExp = /\.schema-\d+$/;
 
 /** Makes the copy where it is missing; returns its path. Outside of transactions. Throws the error of SQLite or the system, with no copy left. */

@@ -52,7 +52,7 @@ export interface SqliteStoreOptions {
 /** The store, and what it knows of its disk. */
 export interface SqliteStore extends Store {
   /**
-   * True once the disk was full and while the reserve is given back: what is in flight can still be recorded, new work
+   * True once the disk was full and while the reserve is released: what is in flight can still be recorded, new work
    * should wait. As of the last answered call.
    */
   isSpaceLow(): boolean;
@@ -71,7 +71,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Sqli
   const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(builtFile("store_thread.mjs"), {
     name: "perigee-store",
-    // None of the program's own: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
+    // Not the program's own options: a loader of TypeScript costs time here, and `--input-type` would refuse the file.
     execArgv: [],
     workerData: {
       dataDir: resolve(options.dataDir),

@@ -5,13 +5,13 @@
  *   store_failed   the disk or SQLite failed in a way after which the state of the files is unknown; final
  *   store_damaged  the files do not hold what was written
  *
- * An fsync that failed is never `disk_full`, whatever the reason it gives: Linux marks the pages clean, so a second
+ * An fsync that failed is never `disk_full`, for any reason that it has: Linux marks the pages clean, so a second
  * fsync succeeds without having written them (https://lwn.net/Articles/752063/).
  */
 import { errorCodeOf } from "../disk.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
 
-/** SQLite's result codes that the store tells apart (https://sqlite.org/rescode.html). */
+/** SQLite's result codes that the store distinguishes (https://sqlite.org/rescode.html). */
 const SQLITE = { busy: 5, ioError: 10, corrupt: 11, full: 13, notADatabase: 26 } as const;
 const IO_ERROR_FSYNC = 1034;
 const IO_ERROR_DIR_FSYNC = 1290;

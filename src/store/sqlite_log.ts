@@ -117,7 +117,7 @@ export class SqliteLog {
     return { names: this.#names(), lastTask: (last as { readonly number: number }).number, notes }; // an aggregate has one row
   }
 
-  /** After a `conflict` nothing of it has happened, and the transaction goes on. */
+  /** After a `conflict` nothing of it has happened, and the transaction continues. */
   commit(commit: Omit<LogCommit, "outputs">): void {
     this.#statement("SAVEPOINT log").run();
     try {

@@ -1,7 +1,7 @@
 /**
  * Records in one SQLite table: statements, schema, checks of what is read back. Synchronous; on the store's thread.
  *
- * The table is made with the first record, so that folders of the command line have none. The caller owns the
+ * The table is made with the first record, so that folders of the command line do not have it. The caller owns the
  * transaction. Every row carries a CRC-32 over its metadata and one over its payload, which can go before the rest.
  */
 import { crc32 } from "node:zlib";
@@ -92,7 +92,7 @@ export class SqliteRecords {
     this.#isTableNew = false;
   }
 
-  /** After a `conflict` nothing of the call has happened, and the transaction goes on. */
+  /** After a `conflict` nothing of the call has happened, and the transaction continues. */
   change(changes: readonly RecordChange[]): void {
     this.#ensureTable();
     if (changes.length === 1) {

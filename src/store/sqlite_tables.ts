@@ -24,7 +24,7 @@ import { SqliteRecords } from "./sqlite_records.ts";
 import type { StoredEntry, StoredTask } from "./store.ts";
 
 /**
- * Version of the tables below. 1 had no `folder` table and is given one; the first opening of the work log makes it
+ * Version of the tables below. 1 had no `folder` table and gets one; the first opening of the work log makes it
  * `LOG_SCHEMA_VERSION`. A folder with a higher version was written by a newer perigee, one with a lower version by one whose folders
  * this version cannot read: both are refused.
  */
@@ -210,7 +210,7 @@ export class SqliteTables {
     return readTask(this.#statements.taskByName.get(name));
   }
 
-  /** Tasks in order of creation behind the given one; none when that one is not there. */
+  /** Tasks in order of creation after a task; empty when that task does not exist. */
   tasks(after: string | undefined, limit: number): StoredTask[] {
     let afterRow = 0;
     if (after !== undefined) {
@@ -342,7 +342,7 @@ function taskChecksum(task: StoredTask): number {
   return crc32(JSON.stringify([task.id, task.name, task.createdWallMs, task.body]));
 }
 
-/** The records come first: of empty ones zlib may see no buffer at all, and then forgets the value to go on from. */
+/** The records first: of empty ones zlib may see no buffer at all, and then forgets the value to continue from. */
 function entryChecksum(entry: StoredEntry): number {
   return crc32(`${entry.taskId}\n${entry.sequence}\n${entry.wallMs}\n`, crc32(entry.records));
 }

@@ -128,7 +128,7 @@ function closeStore(store: OpenStore, id: number): StoreReply {
   }
 }
 
-/** All that has come, up to a request to close. */
+/** All that has arrived, up to a request to close. */
 function takeArrived(
   port: MessagePort,
   arrived: StoreRequest[],
@@ -148,6 +148,6 @@ function buffersOf(reply: StoreReply): ArrayBuffer[] {
   if (!reply.ok || typeof reply.value !== "object" || reply.value === null || !("next" in reply.value)) {
     return [];
   }
-  const page = reply.value as EntryPage; // pages alone have a next one
+  const page = reply.value as EntryPage; // only pages have a next one
   return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // SQLite gives each blob a buffer of its own
 }

@@ -52,8 +52,8 @@ export interface Store extends RecordStore, LogStore {
   tasks(options: { readonly after?: string; readonly limit: number }): Promise<readonly StoredTask[]>;
   /**
    * Appends all entries in one transaction, in their order. Outputs are written before it and synced beside it: when
-   * the promise resolves, both have survived a power cut; after a crash before that, either, both or none may be there.
-   * An output that cannot be written or synced rejects with `output_unwritable` (`outputs.ts` tells whose and why); after
+   * the promise resolves, both have survived a power cut; after a crash before that, any of them may exist.
+   * An output that cannot be written or synced rejects with `output_unwritable` (`outputs.ts` says whose and why); after
    * a failed write nothing of the call is in the journal, and it may be called again. After a failed sync its entries may be
    * in the journal, and are never added later.
    */
@@ -64,7 +64,7 @@ export interface Store extends RecordStore, LogStore {
   journal(taskId: string): AsyncIterable<StoredEntry>;
   /**
    * Entries of all tasks, the last appended first, read in pages of bounded size: what the limiter counts after a
-   * restart. Whoever has enough stops.
+   * restart. A reader that has enough stops.
    */
   latestEntries(): AsyncIterable<StoredEntry>;
   /** Removes a task and its journal. No error when there is none. */

@@ -1,24 +1,24 @@
 /**
- * Tells a torn tail of SQLite's write-ahead log from damage before the tail.
+ * Distinguishes a torn tail of SQLite's write-ahead log from damage before the tail.
  *
  * SQLite reads the log up to the first frame that fails its checksum and drops the rest without a word. After a power
  * cut that is right: each commit is synced before the next one begins, so only the last one can be torn. A flipped bit
  * further up would drop commits that were acknowledged. So before SQLite opens the log, its frames are checked
- * here: when behind a bad frame there is a commit, and behind that commit another frame of the same generation, the
+ * here: when a commit follows a bad frame, and another frame of the same generation follows that commit, the
  * log is damaged.
  *
  * Format: https://sqlite.org/fileformat2.html#the_write_ahead_log. A header of 32 bytes (magic, version, page size,
  * checkpoint count, two salts, two checksum words), then frames of 24 bytes (page number, size of the database in
  * pages on commit frames else 0, the salts, the running checksum) and one page.
  *
- * Limit: damage in the last commit of all cannot be told from a torn one, and is cut.
+ * Limit: damage in the last commit of all cannot be distinguished from a torn one, and is cut.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
 import { damaged } from "./sqlite_failure.ts";
 
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
-/** The lowest bit tells the byte order of the checksum's words: 1 is big-endian. */
+/** The lowest bit is the byte order of the checksum's words: 1 is big-endian. */
 const MAGIC = 0x377f0682;
 
 /** Throws `store_damaged`, with the offset, when the log of a closed database is damaged before its tail. */
@@ -41,7 +41,7 @@ export function checkWal(path: string): void {
 
 type ReadAt = (into: Uint8Array, position: number) => number;
 
-/** The offset of the first bad frame when it is no torn tail, else undefined. */
+/** The offset of the first bad frame when it is not a torn tail, else undefined. */
 function findDamage(readAt: ReadAt, log: { readonly sizeBytes: number }): number | undefined {
   if (log.sizeBytes < HEADER_BYTES + FRAME_HEADER_BYTES) return undefined;
   const header = viewOf(readAt, 0, HEADER_BYTES);
@@ -51,7 +51,7 @@ function findDamage(readAt: ReadAt, log: { readonly sizeBytes: number }): number
     (header.getUint32(0) | 1) === (MAGIC | 1) &&
     headerSum[0] === header.getUint32(24) &&
     headerSum[1] === header.getUint32(28);
-  // The header is synced before any frame: frames behind a bad one were good once. A log of zeros never got that far.
+  // The header is synced before any frame: frames after a bad one were good once. A log of zeros never got that far.
   if (!isHeaderGood) return isZero(viewOf(readAt, HEADER_BYTES, FRAME_HEADER_BYTES)) ? undefined : 0;
 
   const frameBytes = FRAME_HEADER_BYTES + pageBytesOf(header);

@@ -170,7 +170,7 @@ describe("perigee cluster check", () => {
     const twice = await desk.perigee(["cluster", "check", "bad.yaml"]);
     expect([twice.code, twice.stdout]).toEqual([
       2,
-      'bad.yaml:5:7: cluster.satellites[0].identifier: is there twice: "identifier"\n',
+      'bad.yaml:5:7: cluster.satellites[0].identifier: occurs twice: "identifier"\n',
     ]);
     declare("uses: satellite/perigee/nothing, identifier: a");
     const { code, stdout } = await desk.perigee(["cluster", "check", "c.yaml", "--json"]);

@@ -199,9 +199,7 @@ describe("perigee satellites", () => {
     ]);
     expect(quoted.stderr).not.toContain("Zm9v");
     expect(await wrong("orbit", "serve", "mine.mjs", "--host", "0.0.0.0")).toMatch(/^2 .*refusing to listen/);
-    expect(await wrong("keys", "create", "--project", "perigee")).toMatch(
-      /^2 .*project perigee cannot be had/,
-    );
+    expect(await wrong("keys", "create", "--project", "perigee")).toMatch(/^2 .*project perigee is reserved/);
   });
 });
 

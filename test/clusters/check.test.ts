@@ -184,8 +184,8 @@ describe("references, when a declaration is checked,", () => {
 
   it.each([
     ["is not closed", "${{ a.output", "a reference is not closed by }}"],
-    ["calls something", "${{ env(a) }}", '"env(a)" is no reference: write ${{ name.path }}'],
-    ["adds something", "${{ 1 + 1 }}", '"1 + 1" is no reference: write ${{ name.path }}'],
+    ["calls something", "${{ env(a) }}", '"env(a)" is not a reference: write ${{ name.path }}'],
+    ["adds something", "${{ 1 + 1 }}", '"1 + 1" is not a reference: write ${{ name.path }}'],
     [
       "mixes a secret with an output",
       "${{ secrets.a }} ${{ a.output.text }}",

@@ -46,9 +46,9 @@ describe("reading a declaration", () => {
   });
 
   it("refuses what JSON has no value for", () => {
-    expect(told("a: .inf")).toEqual(["1:4 is no value of JSON: put it in quotes"]);
+    expect(told("a: .inf")).toEqual(["1:4 is not a value of JSON: put it in quotes"]);
     expect(told("a: .nan\nb: 12345678901234567890")).toEqual([
-      "1:4 is no value of JSON: put it in quotes",
+      "1:4 is not a value of JSON: put it in quotes",
       "2:4 is a larger whole number than JSON keeps exactly: put it in quotes",
     ]);
   });
@@ -81,8 +81,8 @@ describe("fault 101: a declaration that is a trap", () => {
 
   it("refuses merge keys, duplicate keys, tags and second documents, each at its place", () => {
     expect(told("a: 1\n<<: { b: 2 }")).toEqual(["2:1 merge keys are not taken: write the keys out"]);
-    expect(told("a: 1\nb:\n  c: 1\n  c: 2")).toEqual(['4:3 is there twice: "c"']);
-    expect(told('{"a": 1, "a": 2}')).toEqual(['1:10 is there twice: "a"']);
+    expect(told("a: 1\nb:\n  c: 1\n  c: 2")).toEqual(['4:3 occurs twice: "c"']);
+    expect(told('{"a": 1, "a": 2}')).toEqual(['1:10 occurs twice: "a"']);
     expect(told("a: !!js/function 'x'")[0]).toMatch(/^1:4 Unresolved tag/);
     expect(told("a: !secret x")[0]).toMatch(/^1:4 Unresolved tag/);
     expect(told("a: !!binary aGk=")[0]).toMatch(/^1:4 Unresolved tag/);

@@ -114,9 +114,9 @@ describe("each", () => {
   });
 
   it.each([
-    ["is no list", { x: { files: "a" } }, "a.output.x.files: is no list"],
+    ["is not a list", { x: { files: "a" } }, "a.output.x.files: is not a list"],
     ["is not there", { x: {} }, 'a.output.x.files: there is no "files"'],
-    ["is null", { x: null }, "a.output.x.files: is no list"],
+    ["is null", { x: null }, "a.output.x.files: is not a list"],
   ])("fails where what it refers to %s", async (_name, output, message) => {
     const view = await ran(new ClusterWorld(() => ({ output })), [
       { identifier: "a" },
@@ -164,7 +164,7 @@ describe("each", () => {
       ["p", "q"],
     ]);
     expect(memberOf(view, "e").error?.message).toBe(
-      "list.output.files: these are the first files alone; write each: ${{ list.output }}",
+      "list.output.files: these are only the first files; write each: ${{ list.output }}",
     );
     expect(world.files.held).toBe(0);
   });

@@ -70,7 +70,7 @@ describe("the key store", () => {
   it("makes no key for the project perigee, which would own the vendor's satellites", async () => {
     const keys = await openKeyStore({ dataDir: freshFolder(), clock: new FakeClock() });
     expect(() => keys.create(wanted({ project: "perigee" }))).toThrow(
-      /project perigee cannot be had: it is the namespace of the satellites that come with perigee/,
+      /project perigee is reserved: it is the namespace of perigee's satellites/,
     );
     keys.close();
   });

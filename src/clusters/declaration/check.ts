@@ -1,7 +1,7 @@
 /**
  * Checks a declaration before anything is made of it: shape, references, circles, who may use what, and types.
  *
- * Everything that is wrong is told at once, each at its place. What only a run can know (the values behind references)
+ * All mistakes are reported at once, each with its place. What only a run can know (the values behind references)
  * is checked again when a member is about to start.
  *
  * Number to hold: a cluster of 200 members within 50 ms (`bench/jobs/cluster_check.ts`).
@@ -61,7 +61,7 @@ function shapeAndGraph({ value, issues }: ReadDeclaration): ReadShape {
 
 const NOTHING: Declaration = { name: undefined, sla: "", members: [] };
 
-/** A declaration that was checked before, as it was stored; undefined when it is none. */
+/** A declaration that was checked before, as it was stored; undefined when it is not valid. */
 export function readChecked(stored: Json): CheckedDeclaration | undefined {
   const { issues, value, declaration, needs } = readShape(stored);
   return issues.isEmpty && value !== undefined ? { value, declaration, needs } : undefined;
@@ -112,7 +112,7 @@ async function satellitesOf(
   return found;
 }
 
-/** Another project's satellite is told as one that is not there. */
+/** Another project's satellite is reported as one that does not exist. */
 function refusal(error: unknown, uses: string): string {
   const code = error instanceof PerigeeError ? error.code : undefined;
   if (code === "not_found") return `there is no satellite ${uses} that this project may use`;

@@ -18,11 +18,11 @@ export interface FitContext {
   readonly declaration: Declaration;
   /** By `uses`. */
   readonly satellites: ReadonlyMap<string, ResolvedSatellite>;
-  /** Of the member at hand. */
+  /** Of the member that is checked. */
   readonly resolved: ResolvedSatellite | undefined;
 }
 
-/** What is known of a value behind a reference. */
+/** What is known of the value of a reference. */
 type Known = { readonly types: readonly JsonType[] } | { readonly fault: string } | undefined;
 
 const ERROR_SCHEMA: JsonObject = {
@@ -39,7 +39,7 @@ const NOUNS: Readonly<Record<JsonType, string>> = {
   object: "an object",
 };
 
-/** Adds an issue for each reference of the member to what cannot be there, or to what does not fit where it stands. */
+/** Adds an issue for each reference of the member to what cannot exist, or to what does not fit its place. */
 export function checkFit(member: DeclaredMember, context: FitContext, issues: Issues): void {
   const path: Path = [...MEMBERS, member.index];
   for (const key of ["each", "input", "config"] as const) {
@@ -60,13 +60,13 @@ function knownOf(reference: Reference, { declaration, satellites }: FitContext):
   if (member === undefined) return undefined;
   if (field === "status") return { types: ["string"] };
   if (field === "error") return typesAt(ERROR_SCHEMA, [ERROR_SCHEMA], steps, reference);
-  if (field !== "output") return undefined; // told by check_references.ts
+  if (field !== "output") return undefined; // reported by check_references.ts
   const output = jsonSchemaOf(satellites.get(member.uses)?.satellite.output, "output");
   if (member.each === undefined) return typesAt(output, [output], steps, reference);
   return typesAt(output, [{ type: "array", items: output ?? {} }], steps, reference);
 }
 
-/** `[*]` makes a list of whatever the rest finds. */
+/** `[*]` makes a list of all that the rest finds. */
 function typesAt(
   root: JsonSchema,
   start: readonly JsonSchema[],

@@ -1,7 +1,7 @@
 /**
- * Whether references say what a reference can say: where they stand, and which fields they name.
+ * Whether references are valid: their places, and the fields that they name.
  *
- * A text with a secret holds nothing that another member could write: what stands beside it could name another secret.
+ * A text with a secret holds nothing that another member could write: a text beside it could name another secret.
  */
 import { NAME } from "../../satellites/sdk/reference.ts";
 import { isSecret, namesSecret } from "./fill.ts";
@@ -12,7 +12,7 @@ import { EVERY, type FoundText, type Part, type Reference, textsOf } from "./tem
 /** Fields of members that others may refer to. */
 const FIELDS: readonly (string | number | symbol | undefined)[] = ["output", "error", "status"];
 
-/** Adds an issue for each text that is wrong; whether the field is there is asked elsewhere (`check_fit.ts`). */
+/** Adds an issue for each text that is wrong; whether the field exists is checked elsewhere (`check_fit.ts`). */
 export function checkReferences(member: DeclaredMember, issues: Issues): void {
   const path: Path = [...MEMBERS, member.index];
   for (const key of ["each", "input", "config"] as const) {
@@ -43,7 +43,7 @@ function faultOf(parts: readonly Part[], member: DeclaredMember, key: string): s
   return undefined;
 }
 
-/** A name goes on as long as its letters do, so a letter right behind a reference would change which secret it is. */
+/** A name ends with its last letter, so a letter right after a reference would name another secret. */
 function secretFault(parts: readonly Part[]): string | undefined {
   for (const [index, part] of parts.entries()) {
     if (typeof part === "string") continue;
@@ -74,9 +74,7 @@ function referenceFault(reference: Reference, member: DeclaredMember, key: strin
       if (field === "index" ? steps.length === 1 : field === "item") return undefined;
       return `${text}: write each.item or each.index`;
     case "cluster":
-      return steps.length === 1 && field === "id"
-        ? undefined
-        : `${text}: of the cluster there is its id alone`;
+      return steps.length === 1 && field === "id" ? undefined : `${text}: a cluster has only its id`;
     default:
       if (field === undefined || !FIELDS.includes(field) || field === EVERY)
         return `${text}: a satellite has output, error and status`;

@@ -1,7 +1,7 @@
 /**
  * What a declaration gives a satellite, against the satellite's schemas.
  *
- * Values that come by reference are not known yet: what a schema says of their places is left out, and so is what it says of
+ * Values of references are not known yet: what a schema says of their places is left out, and so is what it says of
  * a whole that holds one, but for names that the satellite does not know.
  */
 
@@ -50,7 +50,7 @@ async function check(schema: Schema<unknown>, value: JsonObject, path: Path, iss
   }
 }
 
-/** The object is there, and the member is not. */
+/** The object exists, and the member does not. */
 function isMissing(value: Json, steps: Path): boolean {
   let at: Json | undefined = value;
   for (const [index, step] of steps.entries()) {
@@ -69,7 +69,7 @@ function stepOf(step: PropertyKey | { readonly key: PropertyKey }): string | num
 }
 
 function unknownName(name: string, schema: Schema<unknown>): string {
-  const shape = (schema as { readonly shape?: unknown }).shape; // zod's objects tell their names
+  const shape = (schema as { readonly shape?: unknown }).shape; // zod's objects have their names
   const near = typeof shape === "object" && shape !== null ? nearest(name, Object.keys(shape)) : undefined;
   return `the satellite takes no ${JSON.stringify(name.slice(0, 64))}${near === undefined ? "" : `; did you mean ${near}?`}`;
 }

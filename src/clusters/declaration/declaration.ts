@@ -1,5 +1,5 @@
 /**
- * Declarations of clusters as they are given: an object here, YAML (or JSON, which is YAML) in `yaml_declaration.ts`; as a JSON value
+ * Declarations of clusters as users write them: an object here, YAML (or JSON, which is YAML) in `yaml_declaration.ts`; as a JSON value
  * whose parts know their line and column.
  *
  * Limits: 256 KiB, 64 levels, 100 issues.

@@ -18,7 +18,7 @@ export interface ClusterMember {
   readonly config?: JsonObject | string;
   /** A duration such as `30m`, within that of the cluster. */
   readonly sla?: string;
-  /** One execution for each element of a list, or of what one reference to a list stands for. */
+  /** One execution for each element of a list, or of the list of a reference. */
   readonly each?: readonly Json[] | string;
   /** Executions of `each` at once, 1 to 256. Default 8. */
   readonly concurrency?: number;
@@ -39,7 +39,7 @@ export interface ClusterDeclaration {
 
 /**
  * The declaration as JSON, for `Clusters.submit` and `POST /v1/clusters/`. Throws `invalid_request` (`details.issues`) for
- * shapes, references and circles that are wrong; whether its satellites are there, and take what they are given, is
+ * shapes, references and circles that are wrong; whether its satellites exist, and take their input, is
  * checked when it is submitted.
  */
 export function defineCluster(declaration: ClusterDeclaration): JsonObject {

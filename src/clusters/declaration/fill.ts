@@ -1,5 +1,5 @@
 /**
- * Fills references of a declaration in: what a member's execution is given, and which of its texts name secrets.
+ * Fills references of a declaration in: the input and config of a member's execution, and which of its texts name secrets.
  *
  * `${{ secrets.name }}` becomes the text `secret://name`, which the runtime replaces where `secretPaths` point and the satellite
  * lets it (`secret_fields.ts`). Only texts of the declaration are pointed at, so `secret://...` in an output of another member stays
@@ -11,7 +11,7 @@ import { type Part, partsOf, type Reference } from "./template.ts";
 /** How the runtime knows secrets in texts. */
 const SECRET_MARK = "secret://";
 
-/** What a reference stands for. Throws `ReferenceFault`. */
+/** The value of a reference. Throws `ReferenceFault`. */
 export type LookUp = (reference: Reference) => Json;
 
 /** Throws `ReferenceFault` once it has given more than that in all: one text may refer to another thousands of times. */
@@ -25,7 +25,7 @@ export function atMost(charsMax: number, lookUp: LookUp): LookUp {
   };
 }
 
-/** A reference that leads nowhere, or to what does not fit where it stands. */
+/** A reference whose value does not exist, or does not fit its place. */
 export class ReferenceFault extends Error {}
 
 /** A value without references, but for those to secrets. */
@@ -79,7 +79,7 @@ export function isSecret({ root }: Reference): boolean {
 }
 
 function secretText(reference: Reference): string {
-  if (!isSecret(reference)) throw new ReferenceFault(`${reference.text} stands beside a secret`);
+  if (!isSecret(reference)) throw new ReferenceFault(`${reference.text} is beside a secret`);
   return `${SECRET_MARK}${String(reference.steps[0])}`;
 }
 

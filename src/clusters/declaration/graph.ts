@@ -10,7 +10,7 @@ import type { Issues, Path } from "./issues.ts";
 import { type Declaration, type DeclaredMember, MEMBERS } from "./shape.ts";
 import { referencesOf } from "./template.ts";
 
-/** Roots of references that are no identifiers. */
+/** Roots of references that are not identifiers. */
 const ROOTS: readonly string[] = ["input", "secrets", "each", "cluster"];
 
 /** Whom each member waits for, by references and by `needs`. */

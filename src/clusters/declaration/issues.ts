@@ -1,5 +1,5 @@
 /**
- * What is wrong with a declaration, gathered so that all of it is told at once.
+ * What is wrong with a declaration, gathered so that all of it is reported at once.
  *
  * Errors keep a declaration from being run, warnings do not. Limit: 100 of each; those beyond are left out.
  */
@@ -8,7 +8,7 @@ import type { ClusterIssue } from "../cluster.ts";
 /** Steps from the top of a declaration. */
 export type Path = readonly (string | number)[];
 
-/** Where something stands in the text of a declaration. */
+/** A place in the text of a declaration. */
 export interface TextPosition {
   /** From 1. */
   readonly line: number;
@@ -17,7 +17,7 @@ export interface TextPosition {
 
 const ISSUES_MAX = 100;
 
-/** At most 100 errors and 100 warnings: what comes behind them is not kept. */
+/** At most 100 errors and 100 warnings: what follows is not kept. */
 export class Issues {
   /** Where a path stands in the text; undefined when there is none. */
   readonly #placeOf: ((path: Path, isKey: boolean) => TextPosition) | undefined;
@@ -61,7 +61,7 @@ function keep(list: ClusterIssue[], issue: ClusterIssue): void {
   if (list.length < ISSUES_MAX) list.push(issue);
 }
 
-/** `cluster.satellites[2].input.files`; names of other characters stand in brackets and quotes. */
+/** `cluster.satellites[2].input.files`; names of other characters are in brackets and quotes. */
 function pathText(path: Path): string {
   const text = path.map((step) => {
     if (typeof step === "number") return `[${step}]`;

@@ -50,7 +50,7 @@ export interface Declaration {
   readonly members: readonly DeclaredMember[];
 }
 
-/** Where members stand. */
+/** The places of members. */
 export const MEMBERS: Path = ["cluster", "satellites"];
 
 const TOP_KEYS = ["name", "description", "sla", "cluster"];
@@ -203,7 +203,7 @@ class Reader {
       this.#refuse("identifier", 'must be letters, digits, "_" and "-", at most 63, beginning with no "-"');
     else if (RESERVED.includes(identifier))
       this.#refuse("identifier", `${identifier} has a meaning of its own in references`);
-    return identifier; // so that those who name it are not told that it is missing
+    return identifier; // so that references to it are not reported as missing
   }
 
   sla(): string | undefined {

@@ -35,11 +35,11 @@ export interface TemplateFault {
   readonly fault: string;
 }
 
-/** Where a reference stands. */
+/** The place of a reference. */
 export interface FoundReference {
   readonly path: Path;
   readonly reference: Reference;
-  /** The text is this reference alone. */
+  /** The text is only this reference. */
   readonly isWhole: boolean;
 }
 
@@ -60,7 +60,7 @@ export function partsOf(text: string): readonly Part[] | TemplateFault {
     const written = text.slice(open + OPEN.length, close);
     const reference = parseReference(written);
     if (reference === undefined)
-      return { fault: `${shown(written)} is no reference: write $\{{ name.path }}` };
+      return { fault: `${shown(written)} is not a reference: write $\{{ name.path }}` };
     if (open > from) parts.push(text.slice(from, open));
     parts.push(reference);
     from = close + 2;

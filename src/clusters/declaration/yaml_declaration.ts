@@ -1,8 +1,8 @@
 /**
  * A declaration in YAML: loaded when the first one is read.
  *
- * Of YAML 1.2 the core schema alone: no aliases, merge keys, tags of one's own, duplicate keys or second documents, so
- * that what is read is what is seen. The depth is checked while tokens come, before anything recursive.
+ * Of YAML 1.2 only the core schema: no aliases, merge keys, custom tags, duplicate keys or second documents, so
+ * that what is read is what is seen. The depth is checked while tokens are read, before anything recursive.
  *
  * Limits: those of `declaration.ts`, and 100,000 tokens.
  */
@@ -31,7 +31,7 @@ const WHOLE = /^[-+]?(\d+|0x[\da-f]+|0o[0-7]+)$/i;
 
 type Token = Parameters<Composer["next"]>[0];
 
-/** Never throws, whatever the text is. */
+/** Never throws, for any text. */
 export function readDeclaration(text: string): ReadDeclaration {
   const lines = new LineCounter();
   const placeAt = (offset: number): TextPosition => {
@@ -119,13 +119,13 @@ class Conversion {
     if (path.length >= DEPTH_MAX) return this.#refuse(path, tooDeep());
     if (isSeq(node)) return node.items.map((item, index) => this.value(item, [...path, index]));
     if (isMap(node)) return this.#map(node, path);
-    return this.#refuse(path, "is no value of JSON");
+    return this.#refuse(path, "is not a value of JSON");
   }
 
   #scalar({ value, source }: Scalar, path: Path): Json {
     if (value === null || typeof value === "string" || typeof value === "boolean") return value;
     if (typeof value !== "number" || !Number.isFinite(value))
-      return this.#refuse(path, "is no value of JSON: put it in quotes");
+      return this.#refuse(path, "is not a value of JSON: put it in quotes");
     if (!Number.isSafeInteger(value) && WHOLE.test(source ?? ""))
       return this.#refuse(path, "is a larger whole number than JSON keeps exactly: put it in quotes");
     return value;
@@ -140,7 +140,7 @@ class Conversion {
       if (name === "<<") this.#issues.add(at, "merge keys are not taken: write the keys out", true);
       if (names.has(name)) {
         const place = this.#placeAt((key as Scalar).range?.[0] ?? 0); // a scalar, as it has a name
-        this.#issues.addAt(place, `is there twice: ${JSON.stringify(name.slice(0, 64))}`, at);
+        this.#issues.addAt(place, `occurs twice: ${JSON.stringify(name.slice(0, 64))}`, at);
       }
       names.add(name);
       return [name, this.value(value, at)];
@@ -154,7 +154,7 @@ class Conversion {
   }
 }
 
-/** Of the value, or of the key; of what stands around it where it is missing. */
+/** Of the value, or of the key; of what surrounds it where it is missing. */
 function offsetOf(root: unknown, path: Path, isKey: boolean): number {
   let node = root;
   let offset = startOf(root) ?? 0;

@@ -1,5 +1,5 @@
 /**
- * Tells listeners how runs stand: at once when one has ended, at most ten times a second while it is at work.
+ * Sends the state of runs to listeners: at once when one has ended, at most ten times a second while it is at work.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { ClusterView } from "../cluster.ts";

@@ -1,5 +1,5 @@
 /**
- * Runs as they are shown: heads, members, and outputs as far as they are small enough to be looked at.
+ * Runs as they are shown: heads, members, and outputs that are small enough to be shown.
  *
  * Limits: 4 MiB of outputs in one view, 100 elements of a fan-out; beyond that an output is null, and its execution has it.
  */

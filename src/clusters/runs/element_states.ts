@@ -1,5 +1,5 @@
 /**
- * How the elements of a fan-out stand: two bytes for each, whatever the order in which they end.
+ * The states of the elements of a fan-out: two bytes for each, in any order of their ends.
  */
 import type { ExecutionStatus } from "../../satellites/sdk/execution.ts";
 import type { StoredFanOut } from "./run_record.ts";
@@ -55,7 +55,7 @@ export class ElementStates {
     return { total, endedBelow: this.#endedBelow, counts, retries: this.#retriesBelow };
   }
 
-  /** Of all elements, for who looks at it. */
+  /** Of all elements, for those who read it. */
   shown(): Pick<StoredFanOut, "total" | "counts" | "retries"> {
     const counts = { ...this.#counts };
     let retries = this.#retriesBelow;

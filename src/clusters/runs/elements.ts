@@ -10,7 +10,7 @@ import { elementOutput, type RunFacts, readValue, valueIn, valuesOf } from "./va
 /** Of what is filled into a list that is written out; each element is an execution's for itself. */
 const LIST_CHARS_MAX = 16 * 1024 * 1024;
 
-/** With the element at hand. */
+/** With the current element. */
 export function withElement(values: LookUp, item: Json, index: number): LookUp {
   return (reference) => {
     if (reference.root !== "each") return values(reference);
@@ -46,10 +46,10 @@ export async function elementsOf(facts: RunFacts, each: Json): Promise<Elements>
   if (fileId !== undefined)
     return openLineElements(facts.files, { project: facts.cluster.project, fileId, name: reference.text });
   if (isObject(value) && Array.isArray(value["files"])) return listed(value["files"] as readonly Json[]);
-  throw new ReferenceFault(`${reference.text}: is no list`);
+  throw new ReferenceFault(`${reference.text}: is not a list`);
 }
 
-/** A reference to a file stands for its lines; and so does the `list` of a listing, which may be longer than its `files`. */
+/** A reference to a file means its lines; and so does the `list` of a listing, which may be longer than its `files`. */
 function lineFileOf(value: Json): string | undefined {
   if (!isObject(value)) return undefined;
   const file = Object.hasOwn(value, "list") && isObject(value["list"]) ? value["list"] : value;
@@ -63,7 +63,7 @@ async function refuseBeginning(facts: RunFacts, { root, steps, text }: Reference
   const whole = { root, steps: steps.slice(0, -1), text: text.replace(/\.files$/, "") };
   const listing = await readValue(facts, whole);
   if (isObject(listing) && listing["is_complete"] === false)
-    throw new ReferenceFault(`${text}: these are the first files alone; write each: \${{ ${whole.text} }}`);
+    throw new ReferenceFault(`${text}: these are only the first files; write each: \${{ ${whole.text} }}`);
 }
 
 function listed(items: readonly Json[]): Elements {

@@ -17,7 +17,7 @@ export class Finishes {
     return [...this.#waiters.keys()];
   }
 
-  /** Begin before it is submitted, so that its end cannot come first; `forget` it afterwards. */
+  /** Begin before it is submitted, so that its end cannot be earlier; `forget` it afterwards. */
   wait(id: string): Promise<ExecutionView> {
     const finished = new Promise<ExecutionView>((resolve, reject) => {
       this.#waiters.set(id, { resolve, reject });

@@ -1,9 +1,9 @@
 /**
  * A file of JSON lines as the elements of an `each`: read as they are wanted, whole at no time.
  *
- *   counting (one pass) -> reading (in the order of the lines; what is asked for again begins anew) -> closed
+ *   counting (one pass) -> reading (in the order of the lines; for an earlier line from the beginning again) -> closed
  *
- * Limits: 1 MiB a line; 512 lines that were passed over are kept, for elements that are asked for a little later.
+ * Limits: 1 MiB a line; 512 skipped lines are kept, for elements that are requested a little later.
  */
 import { StringDecoder } from "node:string_decoder";
 import { hasCode } from "../../errors.ts";
@@ -23,7 +23,7 @@ export interface Elements {
   close?(): Promise<void>;
 }
 
-/** Lines with nothing on them are no elements. The file stays until it is closed. Throws `ReferenceFault`. */
+/** Empty lines are not elements. The file stays until it is closed. Throws `ReferenceFault`. */
 export async function openLineElements(
   files: Pick<Files, "read" | "hold">,
   { project, fileId, name }: { readonly project: string; readonly fileId: string; readonly name: string },
@@ -47,7 +47,7 @@ class LineElements implements Elements {
   readonly #open: () => AsyncGenerator<string, void, undefined>;
   readonly #release: () => void;
   #lines: AsyncGenerator<string, void, undefined>;
-  /** Number of the line that comes next. */
+  /** Number of the next line. */
   #next = 0;
   readonly #passed = new Map<number, string>();
   /** Elements are read one after another. */

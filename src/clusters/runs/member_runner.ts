@@ -3,7 +3,7 @@
  *
  *   values read -> submitted (or taken over from an earlier process) -> final -> outcome
  *
- * Fan-out: `concurrency` elements at once, in the order of the list; each is read when its turn comes and forgotten when it is submitted.
+ * Fan-out: `concurrency` elements at once, in the order of the list; each is read at its turn and dropped when it is submitted.
  * All are run, also when some fail.
  *
  * Limits: 100,000 elements; a checkpoint after every 64 of them; 16 members of a run read their values at once.
@@ -47,7 +47,7 @@ export type MemberOutcome = Omit<MemberState, "finishedWallMs" | "status"> & {
   readonly status: FinalStatus;
 };
 
-/** How a fan-out stands meanwhile. */
+/** The state of a fan-out meanwhile. */
 export type MemberStanding = Pick<MemberState, "retries" | "error"> & {
   readonly fanOut: NonNullable<MemberState["fanOut"]>;
 };
@@ -153,7 +153,7 @@ export class MemberRunner {
         const known = isResumed ? await startedExecution(starting, id) : undefined;
         const execution = known ?? (await startExecution(starting, await request()));
         if (execution.status !== "pending") return this.#endOf(execution);
-        // The end of the run may have come while it was being submitted.
+        // The run may have ended while it was being submitted.
         if (ending() === "cancelled") await executions.cancel(cluster.project, id);
         return this.#endOf(await finished);
       } finally {
@@ -166,7 +166,7 @@ export class MemberRunner {
     const { cluster } = this.#parts;
     const isCutOff = status === "expired" && deadlineWallMs >= cluster.deadlineWallMs;
     const startedWallMs = createdWallMs;
-    return { status: status as FinalStatus, retries, hasExecution: true, startedWallMs, isCutOff, error }; // pending ones do not come here
+    return { status: status as FinalStatus, retries, hasExecution: true, startedWallMs, isCutOff, error }; // pending ones are not passed here
   }
 
   /** References that lead nowhere and refusals are failures of the member; so is the end of the run. */
@@ -255,14 +255,14 @@ class FanOut {
     if (this.#isNew) await this.#checkpoint(this.#stored());
   }
 
-  /** Undefined when all were given out. */
+  /** Undefined when all were taken. */
   next(): number | undefined {
     if (this.#next >= this.#total) return undefined;
     this.#next += 1;
     return this.#next - 1;
   }
 
-  /** Gives none out any more. */
+  /** Returns no more elements. */
   abandon(): void {
     this.#next = this.#total;
   }

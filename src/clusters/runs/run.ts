@@ -1,12 +1,12 @@
 /**
- * One run of a cluster in this process: starts members as soon as what they wait for is there, until all have ended.
+ * One run of a cluster in this process: starts members as soon as what they wait for has ended, until all have ended.
  *
  *   member   waiting -> pending -> completed | failed | cancelled | expired
  *                    -> skipped          its `if` said no, or what it needs has no output
  *                    -> cancelled | expired     the run was ended first
  *   run      pending -> its end, when every member has ended
  *
- * A member's end is durable before those that wait for it begin, so a crash between any two steps is gone on from: what has
+ * A member's end is durable before those that wait for it begin, so the run continues after a crash between any two steps: what has
  * ended is known, and what was submitted has an id that is derived again.
  *
  * `if: success` (the default) needs all that it waits for completed; `failure` needs one of them failed, expired, cancelled, or skipped
@@ -54,13 +54,13 @@ export interface RunParts {
   readonly store: RecordStore;
   readonly executions: Executions;
   readonly files: Pick<Files, "read" | "hold">;
-  /** Told when something shown has changed. */
+  /** Called when something shown has changed. */
   readonly onChanged: () => void;
-  /** Told of faults of ours; the run goes on with the next process. */
+  /** Receives faults of perigee; the next process continues the run. */
   readonly onFault: (error: unknown) => void;
 }
 
-/** Where a run begins, or goes on. */
+/** Where a run begins, or continues. */
 export interface RunStart {
   readonly cluster: StoredCluster;
   readonly checked: CheckedDeclaration;
@@ -122,7 +122,7 @@ export class ClusterRun {
     return this.#cluster;
   }
 
-  /** As it stands now; of a fan-out with what it has come to. */
+  /** Its state now; of a fan-out with its counts so far. */
   state(identifier: string): MemberState {
     const state = this.#states.get(identifier) ?? WAITING;
     const standing = this.#standings.get(identifier);
@@ -164,7 +164,7 @@ export class ClusterRun {
     await this.ended;
   }
 
-  /** Lets go of everything; the next process goes on. */
+  /** Releases everything; the next process continues. */
   close(): void {
     this.#isClosed = true;
     const closed = new PerigeeError("closed", "the process is closing");
@@ -350,7 +350,7 @@ export class ClusterRun {
     }
   }
 
-  /** Faults leave the run as it is stored: the next process goes on. */
+  /** Faults leave the run as it is stored: the next process continues. */
   async #guard(step: () => Promise<void>): Promise<void> {
     try {
       await step();
@@ -360,7 +360,7 @@ export class ClusterRun {
   }
 
   #member(identifier: string): DeclaredMember {
-    return this.#members.get(identifier) as DeclaredMember; // identifiers come from the members themselves
+    return this.#members.get(identifier) as DeclaredMember; // identifiers are those of the members themselves
   }
 }
 

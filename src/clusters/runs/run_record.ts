@@ -1,9 +1,9 @@
 /**
- * What is stored of runs: the head of each, its declaration and input, and how its members stand.
+ * What is stored of runs: the head of each, its declaration and input, and the states of its members.
  *
  *   cluster          head: state in the body; name and error, which are users' texts, in the payload
  *   cluster_source   declaration and input, in the payload
- *   cluster_open     one for each run that is not final, and nothing else, so that a start reads those alone
+ *   cluster_open     one for each run that is not final, and nothing else, so that a start reads only those
  *   cluster_member   one for each member that is final, or whose fan-out has begun; a member without one is waiting, or its execution
  *                    is found by its derived id
  *
@@ -31,22 +31,22 @@ export interface StoredCluster {
   readonly sla: string;
   readonly status: ExecutionStatus;
   readonly caller: ExecutionCaller;
-  /** When it was asked to end. */
+  /** When a caller cancelled it. */
   readonly cancelledWallMs?: number;
   readonly name: string | null;
   readonly error: ExecutionError | null;
 }
 
-/** How a fan-out stands. */
+/** The state of a fan-out. */
 export interface StoredFanOut {
   readonly total: number;
-  /** All elements below have ended, as `counts` and `retries` say of them alone. */
+  /** All elements below have ended, and `counts` and `retries` are only theirs. */
   readonly endedBelow: number;
   readonly counts: Readonly<Record<ExecutionStatus, number>>;
   readonly retries: number;
 }
 
-/** How a member stands, as stored. */
+/** The state of a member, as stored. */
 export interface MemberState {
   readonly status: MemberStatus;
   /** It has ended, and what needs it cannot go on. */
@@ -141,7 +141,7 @@ export function memberToRecord(
   };
 }
 
-/** The identifier, and how it stands. */
+/** The identifier, and its state. */
 export function recordToMember({ id, body, payload }: StoredRecord): readonly [string, MemberState] {
   const state = JSON.parse(body) as Omit<MemberState, "error">; // ours, under a checksum
   const { error } = decode<Pick<MemberState, "error">>(payload) ?? { error: null };

@@ -1,5 +1,5 @@
 /**
- * Submits the executions of members, each once: ids are derived, so one that is there already is taken over.
+ * Submits the executions of members, each once: ids are derived, so one that exists already is taken over.
  *
  *   submit -> accepted | there already (looked up) | no room (again after a while) | refused
  */
@@ -59,7 +59,7 @@ export function startedExecution(
   return ifFound(executions.execution(caller.project, id));
 }
 
-/** The code of a member that was refused; undefined for errors that are no refusals. */
+/** The code of a member that was refused; undefined for errors that are not refusals. */
 export function refusalCode(error: unknown): string | undefined {
   return error instanceof PerigeeError ? REFUSALS[error.code] : undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * What references stand for in a run: its input, and outputs, errors and states of members that have ended.
+ * The values of references in a run: its input, and outputs, errors and states of members that have ended.
  *
  * Outputs are read from executions when they are wanted, and only what is referred to is kept.
  *
@@ -52,7 +52,7 @@ export async function valuesOf(
   };
 }
 
-/** What a reference stands for now. Throws `ReferenceFault`. */
+/** The value of a reference now. Throws `ReferenceFault`. */
 export async function readValue(facts: RunFacts, reference: Reference): Promise<Json> {
   const { root, steps, text } = reference;
   if (root === "cluster") return facts.cluster.id;
@@ -99,7 +99,7 @@ export async function elementOutput(
   return bounded(valueIn(follow(output, steps, `${reference.text} at element ${index}`)), reference);
 }
 
-/** Null for what has none: it did not complete, or was never submitted. */
+/** Null without an output: it did not complete, or was never submitted. */
 async function outputOf(facts: RunFacts, identifier: string, index?: number): Promise<Json> {
   const id = executionIdOf(facts.cluster, identifier, index);
   return (await ifFound(facts.executions.execution(facts.cluster.project, id)))?.output ?? null;

@@ -14,7 +14,7 @@ export type AuditCheck =
   | {
       readonly isWhole: true;
       readonly lines: number;
-      /** Number of the first line that is there; 1 while nothing was removed. */
+      /** Number of the first line that still exists; 1 while nothing was removed. */
       readonly firstLine: number;
       /** Hash of the last line. */
       readonly lastHash: string;

@@ -10,7 +10,7 @@ import { CHAIN_START, type ChainEnd, readAuditLine } from "./audit_line.ts";
 export type Month = number;
 
 const MONTHS_KEPT = 13;
-/** How far behind files are looked for that may be removed, and how far ahead, where a clock was wrong. */
+/** How many months back files to remove are searched, and how many ahead, where a clock was wrong. */
 const MONTHS_BEHIND = 60;
 const MONTHS_AHEAD = 12;
 /** No line is longer. */
@@ -48,8 +48,8 @@ export async function removeOldAudit(disk: Disk, dataDir: string, now: Month): P
 }
 
 /**
- * Cuts what stands behind the last whole line, and says where the chain stands there. Where the last line does not hold
- * what was written, the chain begins anew; whoever checks it finds the place.
+ * Cuts what follows the last whole line, and returns the state of the chain there. Where the last line does not hold
+ * what was written, the chain begins again; a check finds the place.
  */
 export async function cutTail(
   file: DiskFile,

@@ -72,7 +72,7 @@ export type AuditEvent =
   | (Actor & { readonly kind: WebhookEvent; readonly webhookId: string })
   /** `secret` is its name. */
   | (Actor & { readonly kind: SecretEvent; readonly secret: string })
-  /** `satellite` is its reference; `project` whoever did it. */
+  /** `satellite` is its reference; `project` the one that did it. */
   | (Actor & { readonly kind: CatalogueEvent; readonly satellite: string })
   | (Actor & { readonly kind: ExecutionEvent; readonly executionId: string })
   | (Actor & { readonly kind: ClusterEvent; readonly clusterId: string })
@@ -98,7 +98,7 @@ export interface TimedEvent {
   readonly count?: number;
 }
 
-/** Where a chain stands: what the next line refers to. */
+/** The state of a chain: what the next line refers to. */
 export interface ChainEnd {
   /** Number of the last line. */
   readonly n: number;
@@ -111,7 +111,7 @@ export const CHAIN_START: ChainEnd = { n: 0, hash: "0".repeat(64) };
 const FIELD_CHARACTERS_MAX = 200;
 const LINE = /^(\{"n":(\d{1,15}),.*"prev":"([0-9a-f]{64})"),"hash":"([0-9a-f]{64})"\}$/;
 
-/** The line of an event, without its line end, and where the chain stands then. */
+/** The line of an event, without its line end, and the state of the chain after it. */
 export function auditLine(
   event: TimedEvent,
   before: ChainEnd,

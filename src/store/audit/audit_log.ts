@@ -5,9 +5,9 @@
  *   open -> failed    (a sync failed, or the disk did: nothing more is written, `flush` and `close` reject)
  *
  * Events are gathered for 200 ms and synced together. The service and the command line write to the same files, so a
- * group is written under a lock, behind whatever stands there by then; what a process that died left of a line is cut.
+ * group is written under a lock, after all lines that are there by then; what a process that died left of a line is cut.
  * On a full disk events wait for the next group. What is cut off at the end by someone else cannot be noticed by the
- * chain alone: keep a copy of its last hash elsewhere if that matters.
+ * chain itself: keep a copy of its last hash elsewhere if that matters.
  *
  * Limits: 10,000 events wait at most; those beyond are counted, and the count is written. Kept for 13 months.
  */
@@ -50,7 +50,7 @@ export interface AuditOptions {
   readonly dataDir: string;
   readonly clock: Clock;
   readonly disk: Disk;
-  /** Told when a group could not be written: its events wait, or are lost when the code is `store_failed`. */
+  /** Called when a group could not be written: its events wait, or are lost when the code is `store_failed`. */
   readonly onFailure?: (error: unknown) => void;
   /** Default: a lock of the operating system on `audit.lock` in the folder, which ends with the process. */
   readonly lock?: AuditLock;
@@ -228,7 +228,7 @@ function lockedError(): PerigeeError {
   return new PerigeeError("conflict", "another process keeps the audit log locked");
 }
 
-/** A sync that failed is final, whatever the reason it gives: a second one would succeed without having written. */
+/** A sync that failed is final, for any reason: a second one would succeed without having written. */
 async function sync(file: DiskFile): Promise<void> {
   await file.sync().catch((cause: unknown) => {
     throw new PerigeeError("store_failed", "cannot sync the audit log", { cause });

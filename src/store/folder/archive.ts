@@ -33,7 +33,7 @@ export class ArchiveWriter {
     this.#file = file;
   }
 
-  /** The file at a path as far as it goes now. */
+  /** The file at a path in its size of now. */
   async add(name: string, path: string): Promise<void> {
     const descriptor = openSync(path, "r");
     try {
@@ -148,7 +148,7 @@ async function checkManifest(
   }
 }
 
-/** The system may write less than it is given. */
+/** The system may write less than requested. */
 async function writeAll(file: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let from = 0; from < bytes.byteLength; )
     from += (await file.write(bytes, from, bytes.byteLength - from)).bytesWritten;
@@ -180,7 +180,7 @@ async function blockAt(archive: FileHandle, position: number, path: string): Pro
   return block;
 }
 
-/** Within the folder, whatever the archive says. */
+/** Within the folder, for any path in the archive. */
 function placeOf(folder: string, name: string, path: string): string {
   if (normalize(name) !== name || name.startsWith("/") || name.startsWith(".."))
     throw damagedArchive(path, `it has a file named ${JSON.stringify(name)}`);

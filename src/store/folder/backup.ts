@@ -1,14 +1,14 @@
 /**
  * Backups of a data folder, also of one that a service is at work in: one archive, consistent with itself.
  *
- *   files are linked aside -> journal copied -> files that came meanwhile are linked -> all archived -> links removed
+ *   files are linked aside -> journal copied -> files that were made meanwhile are linked -> all archived -> links removed
  *
  * Files of a folder are immutable or append-only, so a link taken before the journal's copy keeps what the journal speaks of
  * also when it is removed meanwhile; what was appended after the copy is cut or taken up when the copy is opened.
  *
  * The journal: its owner has it locked, and no second connection may read it. So the database is copied, then its write-ahead
- * log. A checkpoint writes only pages that stand in the log, and the log keeps them until it begins anew, which its salts
- * tell. When they are the same after the copy as before, database and log are that of one moment; otherwise both are copied again.
+ * log. A checkpoint writes only pages that are in the log, and the log keeps them until it begins again, which its salts
+ * show. When they are the same after the copy as before, database and log are that of one moment; otherwise both are copied again.
  */
 import { randomUUID } from "node:crypto";
 import {

@@ -3,7 +3,7 @@
  *
  * The lock is SQLite's exclusive lock on `lock.sqlite` (fcntl on POSIX, LockFileEx on Windows), held from opening to
  * closing. The kernel frees it with the process, so a kill leaves nothing to clean up; SQLite itself keeps two threads
- * of one process apart. `owner.json` says who holds it, for the message alone: it is never trusted.
+ * of one process apart. `owner.json` says who holds it, only for the message: it is never trusted.
  *
  * Limits: folders on network file systems without working fcntl locks are not protected. No other code of the process
  * may open and close `lock.sqlite`: POSIX drops a process's locks when any of its descriptors closes.

@@ -67,7 +67,7 @@ export function writeMark(dataDir: string, mark: FolderMark): void {
   renameSync(`${path}.part`, path);
 }
 
-/** Before the journal is opened, which would make it anew. Throws `store_damaged` where it is missing or empty and should not be. */
+/** Before the journal is opened, which would create it again. Throws `store_damaged` where it is missing or empty and should not be. */
 export function refuseLostJournal(dataDir: string, mark: FolderMark | undefined): void {
   const path = join(dataDir, "journal.sqlite");
   const sizeBytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;

@@ -1,10 +1,10 @@
 /**
- * Space kept aside: a file that is given back when the disk is full, so that answers already paid for can still be
+ * Space kept aside: a file that is deleted when the disk is full, so that answers already paid for can still be
  * recorded.
  *
  *   held -> released (the disk is full) -> held (space is back)
  *
- * The file has no name once it is filled, so that its blocks are free again when the process ends, in whatever way. It is
+ * The file has no name once it is filled, so that its blocks are free again when the process ends, in any way. It is
  * filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
  * It is not synced: the blocks are taken when they are written, and their content does not matter.
  *
@@ -21,7 +21,7 @@ const FREE_FACTOR = 2;
 const SMALL_DISK_SHARE = 4;
 const RESERVE_BYTES_MIN = 256 << 10;
 
-/** One reserve file. A size of 0 keeps none. */
+/** One reserve file. A size of 0: no file. */
 export class Reserve {
   readonly #path: string;
   readonly #sizeBytes: number;
@@ -40,7 +40,7 @@ export class Reserve {
     return this.#isHeld;
   }
 
-  /** Takes the space if there is plenty; returns whether it is held. Whatever keeps it from that, the store works on. */
+  /** Takes the space if there is plenty; returns whether it is held. After any failure of it, the store works on. */
   take(): boolean {
     if (this.#isHeld) return true;
     try {
@@ -48,7 +48,7 @@ export class Reserve {
       if (bytes > 0) this.#descriptor = fill(this.#path, bytes);
       this.#isHeld = bytes > 0 || this.#sizeBytes === 0;
     } catch {
-      // Whatever keeps it from that: it is tried again.
+      // After any failure it is tried again.
     }
     return this.#isHeld;
   }

@@ -2,8 +2,8 @@
  * A copy of a store that another process may hold, for reading: the state of one moment of the last seconds.
  *
  * The owner locks its database for itself, so it is read as files. SQLite changes the database file only by moving pages
- * into it that stand in the log; as long as the log was not begun anew meanwhile (its head says so), a copy of the file
- * and then of the log is whole, whatever was moved or appended while it was made. A torn end of the log is left out by its
+ * into it that are in the log; as long as the log was not begun again meanwhile (its head says so), a copy of the file
+ * and then of the log is whole, also if pages were moved or appended while it was made. A torn end of the log is left out by its
  * checksums, as after a crash.
  *
  * Limits: not for a folder that this very process holds: closing a file drops the locks that SQLite has on it.
@@ -22,7 +22,7 @@ import type { Store, StoredEntry, StoredTask } from "../store.ts";
 const DATABASE = "journal.sqlite";
 const LOG = "journal.sqlite-wal";
 const LOG_HEAD_BYTES = 32;
-/** Copies until one is whole: a log is begun anew every 8 MiB at most. */
+/** Copies until one is whole: a log is begun again every 8 MiB at most. */
 const COPIES_MAX = 50;
 const TASKS_PAGE = 100;
 
@@ -65,7 +65,7 @@ async function copyWhole(dataDir: string, folder: string): Promise<void> {
   throw new PerigeeError("data_dir_in_use", `${dataDir} changes too fast to be read; try again`);
 }
 
-/** What changes when the log is begun anew; without a log, when the database is written. */
+/** What changes when the log is begun again; without a log, when the database is written. */
 async function headOf(dataDir: string): Promise<string> {
   const database = await stat(join(dataDir, DATABASE)).catch(ifMissing);
   if (database === undefined)

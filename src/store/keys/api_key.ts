@@ -24,14 +24,14 @@ export function makeApiKey(): string {
   return beginning + checkOf(beginning);
 }
 
-/** The SHA-256 of a key; undefined for a text that is none. */
+/** The SHA-256 of a key; undefined for a text that is not a key. */
 export function hashApiKey(text: string): Uint8Array | undefined {
   const [, beginning, check] = FORM.exec(text) ?? [];
   if (beginning === undefined || check !== checkOf(beginning)) return undefined;
   return new Uint8Array(hash("sha256", text, "buffer"));
 }
 
-/** The characters by which a list tells keys apart. */
+/** The characters that identify a key in a list. */
 export function shownPartOf(key: string): string {
   return key.slice(BEGINNING.length, BEGINNING.length + SHOWN_CHARACTERS);
 }

@@ -4,8 +4,8 @@
  *   active -> revoked (`revoke`)
  *          -> expired (by the wall clock)
  *
- * The key itself is given to its creator once and stored as its SHA-256. All keys are held in memory: whether another
- * process has changed them is asked when a key is looked up, every 500 ms, and for each key that is not active as far
+ * The key itself is shown to its creator once and stored as its SHA-256. All keys are held in memory: whether another
+ * process has changed them is checked when a key is looked up, every 500 ms, and for each key that is not active as far
  * as is known. So a key is accepted as soon as it was made elsewhere, and refused half a second after it was revoked.
  * While another process commits, what is in memory is still the truth.
  *
@@ -30,7 +30,7 @@ const ACTIVE_KEYS_MAX = 2;
 const DAY_MS = 86_400_000;
 const PROJECT = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
-/** The namespace of the satellites that come with perigee: a project of that name would own them. */
+/** The namespace of perigee's satellites: a project of that name would own them. */
 const VENDOR = "perigee";
 
 export interface NewKey {
@@ -97,7 +97,7 @@ export class KeyStore {
     if (wanted.project === VENDOR)
       throw new PerigeeError(
         "usage",
-        `project ${VENDOR} cannot be had: it is the namespace of the satellites that come with perigee`,
+        `project ${VENDOR} is reserved: it is the namespace of perigee's satellites`,
       );
     checkName("name", wanted.name, NAME);
     const key = makeApiKey();
@@ -131,13 +131,13 @@ export class KeyStore {
     return { key, stored };
   }
 
-  /** In order of creation, the revoked and expired ones as well; of one project when it is given. */
+  /** In order of creation, the revoked and expired ones as well; only of one project if it is named. */
   list(project?: string): readonly StoredKey[] {
     const keys = answering("cannot read the keys", () => this.#table.all());
     return project === undefined ? keys : keys.filter((key) => key.project === project);
   }
 
-  /** From now on in this process, and within half a second in others. Again is no error. Throws `not_found`. */
+  /** From now on in this process, and within half a second in others. A repeat is not an error. Throws `not_found`. */
   revoke(id: string): StoredKey {
     return this.#write("revoke a key", () => {
       const found = this.#table.all().find((key) => key.id === id);
@@ -149,7 +149,7 @@ export class KeyStore {
     });
   }
 
-  /** What a key stands for when it is active, and notes that it was used today. Anything else is undefined alike. */
+  /** The project and rights of an active key, and notes that it was used today. Anything else is undefined alike. */
   accept(text: string): StoredKey | undefined {
     const hash = hashApiKey(text);
     if (hash === undefined) return undefined;

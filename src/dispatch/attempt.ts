@@ -6,7 +6,7 @@
  *   lost           ambiguous   connection_lost
  *   timeout        ambiguous   timeout
  *   too_large      ambiguous   response_too_large
- *   aborted        ambiguous   cancelled            (it may have been sent; the item comes back)
+ *   aborted        ambiguous   cancelled            (it may have been sent; the item is requested again)
  */
 import type { FailureCode } from "../errors.ts";
 import { isCharged } from "../price/cost.ts";
@@ -33,7 +33,7 @@ export interface AttemptResult extends AttemptFacts {
   /** Ours; never a body, a prompt or a key. Empty on success. */
   readonly message: string;
   readonly scope: FailureScope;
-  /** Of the HTTP answer; absent when there was none. */
+  /** Of the HTTP answer; absent without one. */
   readonly status?: number;
   /** What the provider billed; always there on success, estimated where it did not say. */
   readonly usage?: Usage;
@@ -51,17 +51,17 @@ export interface AttemptResult extends AttemptFacts {
   readonly isRampLimit?: boolean;
   /** The provider says that it has too much to do. */
   readonly isOverload?: boolean;
-  /** Limits that the answer's headers told. */
+  /** Limits in the answer's headers. */
   readonly learnt?: LearntLimits | undefined;
 }
 
 /** What is known of an answer besides its meaning. */
 export interface AnswerFacts {
-  /** 0 where a function failed, which has none. */
+  /** 0 where a function failed, which does not have one. */
   readonly status: number;
   readonly learnt: LearntLimits | undefined;
   readonly latencyMs: number;
-  /** Counted before the send; stands in when the provider does not say. */
+  /** Counted before the send; used instead when the provider does not report it. */
   readonly inputTokens: number;
 }
 
@@ -80,7 +80,7 @@ export function failedOnWire(failure: WireFailure, message: string, latencyMs: n
   return { ...WIRE_FAILURES[failure], message, scope: "item", latencyMs };
 }
 
-/** An attempt that brought an answer, whatever it says. A success that holds nothing counts as `empty_output`. */
+/** An attempt with an answer of any kind. A success that holds nothing counts as `empty_output`. */
 export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   const { status, learnt, latencyMs, inputTokens } = facts;
   const hasOutput = decoded.class === "success" && holdsAnswer(decoded);

@@ -1,17 +1,17 @@
 /**
  * Collects the chunks of one response body into one array, within a bound.
  *
- * Hot path: a body that arrives in one chunk (nearly all do) is handed on without a copy. Node gives each read of a
+ * Hot path: a body that arrives in one chunk (nearly all do) is passed on without a copy. Node gives each read of a
  * socket its own memory, so the view stays valid for as long as it is kept. More chunks are copied once: up to 256 KiB
  * into memory of the announced or doubled length, beyond that into a resizable buffer. That reserves addresses and takes
  * memory only as bytes arrive, so growing copies nothing, a server that announces much and sends little costs little, and
- * what was collected in vain goes back to the system at once, not when garbage is collected.
+ * what was collected in vain is freed at once, not when garbage is collected.
  */
 
 /** Announced lengths are believed up to this many bytes, and smaller bodies have plain memory. */
 const PLAIN_BYTES_MAX = 256 * 1024;
 const PLAIN_BYTES_MIN = 64 * 1024;
-/** A resizable buffer is this much ahead of what is there; pages that nothing was written to take no memory. */
+/** A resizable buffer is this much larger than its contents; pages that nothing was written to take no memory. */
 const GROWTH_BYTES = 1024 * 1024;
 
 /** ES2024's resizable buffer: Node 20 has it, the types of ES2023 do not. */

@@ -7,10 +7,10 @@
  *             |                              held
  *             +--> (any) --deadline, signal, stall, bound, error--> gone
  *
- * `sending` lasts from the start of the call (waiting for the socket included) to the last byte handed to it.
+ * `sending` lasts from the start of the call (waiting for the socket included) to the last byte passed to it.
  * `held`: the body waits for one of the places of large bodies, with the socket paused. It needs one beyond `largeBytes`,
  * and beyond `smallBytes` already when all bodies without a place hold as much together as they may.
- * After any failure the connection is gone: its client is destroyed and a new one made for the next call.
+ * After any failure the connection is not used again: its client is destroyed and a new one made for the next call.
  *
  * Hot path (bench/jobs/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
  * made for a call; the owner's sweep watches deadlines and stalls.
@@ -23,7 +23,7 @@ import type { HeaderReader } from "./response_headers.ts";
 import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
 import { isPacked, type Unpacked, unpack } from "./unpack.ts";
 
-/** What is asked of the connection. */
+/** One request to the connection. */
 export interface WireCall {
   readonly request: WireRequest;
   /** Names and values in turn, as undici takes them. */
@@ -61,11 +61,11 @@ export interface ConnectionClient {
   destroy(): Promise<void>;
 }
 
-/** Who keeps the connections. Told when a call ends, before its caller is. */
+/** The keeper of the connections. Called when a call ends, before its caller. */
 export interface ConnectionOwner {
   /** The call ended well and the connection can take another at once. */
   released(connection: Connection, call: WireCall): void;
-  /** The call failed and the connection is gone; `closed` resolves when its socket is. No call: it was idle. */
+  /** The call failed and the connection ended; `closed` resolves when its socket is closed. No call: it was idle. */
   discarded(connection: Connection, call: WireCall | undefined, closed: Promise<void>): void;
 }
 
@@ -102,7 +102,7 @@ export class Connection {
     this.#body = new BodyCollector(settings.responseBytesMax);
   }
 
-  /** The signal of the call in hand. */
+  /** The signal of the current call. */
   get signal(): AbortSignal | undefined {
     return this.#call?.signal;
   }

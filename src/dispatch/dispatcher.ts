@@ -44,7 +44,7 @@ export interface Call {
   readonly head: WireHead;
   /** Made by the provider's `encode`; read once per attempt. */
   readonly body: Uint8Array;
-  /** Counted; stands in when the provider does not tell its usage. */
+  /** Counted; used instead when the provider does not report its usage. */
   readonly inputTokens: number;
   /** Monotonic; Infinity when there is none. */
   readonly deadlineMs: number;
@@ -145,7 +145,7 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /**
-   * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of ours. When the transport
+   * Takes a call to its end; its first attempt must be admitted. Rejects only for faults of perigee. When the transport
    * is closed or the call is cut, the attempt in flight is ended and the call is returned as `stopped`.
    */
   async run(call: C): Promise<DispatchResult> {
@@ -256,7 +256,7 @@ export class Dispatcher<C extends Call = Call> {
       await this.#clock.sleep(delayMs, { signal: call.waitSignal });
       await this.#admission.admit(call, madeOf(tally));
     } catch {
-      // Admission says no for two reasons only, and the clock tells which.
+      // Admission says no for two reasons only, and the clock shows which.
       if (this.#remainingMs(call) <= 0) return expired(call, tally, message, status);
       return stopped(tally);
     }
@@ -271,7 +271,7 @@ export class Dispatcher<C extends Call = Call> {
     return expired(call, tally ?? tallyOf(call), message);
   }
 
-  /** Counts an attempt and tells admission. */
+  /** Counts an attempt and notifies admission. */
   #count(call: C, tally: Tally, result: AttemptResult): void {
     tally.attempts += 1;
     const isOpen = isInDoubt(result);
@@ -298,7 +298,7 @@ export class Dispatcher<C extends Call = Call> {
     );
   }
 
-  /** Until an attempt is to be looked at again; 0 when its time is over. */
+  /** Until an attempt is to be checked again; 0 when its time is over. */
   #moreMs(
     call: C,
     { sentMs, endMs, ambiguousAttempts }: { sentMs: number; endMs: number; ambiguousAttempts: number },
@@ -367,7 +367,7 @@ export class Dispatcher<C extends Call = Call> {
       : expired(call, tally, result.message, result.status);
   }
 
-  /** An item whose attempts before a restart have used up what it may have; its admission is given back. */
+  /** An item whose attempts before a restart have used up what it may have; its admission is returned. */
   #refuseStart(call: C, tally: Tally, code: FailureCode): DispatchResult {
     const message = `tried ${tally.attempts} times before a restart, the answers were lost`;
     const result = failedOnWire("not_sent", message, 0);

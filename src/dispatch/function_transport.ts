@@ -132,7 +132,7 @@ function wordsOf(error: unknown): string {
 function thrown(error: unknown): WireResult {
   try {
     const facts = factsOf(error);
-    const status = facts.status ?? 0; // none of HTTP
+    const status = facts.status ?? 0; // not one of HTTP
     const { name, message, code, type, retryable, retryAfterMs, headers } = facts;
     const marks = { name, message, retryable, retryAfterMs, hasStatus: facts.status !== undefined };
     const body = Buffer.from(JSON.stringify({ error: { message, code, type }, thrown: marks }));

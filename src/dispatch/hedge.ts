@@ -9,7 +9,7 @@
  *   both       --one of them fails------------------------------------------------> alone
  *   alone      --answers or fails-------------------------------------------------> ended
  *
- * At most two attempts of an item are under way, and after one is in doubt none is sent beside another. An aborted attempt is
+ * At most two attempts of an item are under way, and after one is in doubt no other is sent beside one. An aborted attempt is
  * in doubt, unless its answer arrived first: then both are billed. Admission is notified of the end of each attempt, and last
  * of the answer that counts. Whether to retry is decided when all attempts have ended.
  */
@@ -152,7 +152,7 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
     return this.#failure?.result.class === "permanent" && this.#failure.isOwn;
   }
 
-  /** Resolves `run` when no attempt is under way, and none is requested that the item still needs. */
+  /** Resolves `run` when no attempt is under way, and the item does not need a requested one. */
   #end(): void {
     if (this.#underWay.size > 0) return;
     if (this.#isRequested && this.#answer === undefined && !this.#isRefused) return;

@@ -13,7 +13,7 @@ import {
 export interface OriginParts {
   /** Makes the client of a new connection; it connects when it is first used. */
   readonly open: () => ConnectionClient;
-  /** Told whenever a call ended, with its signal. */
+  /** Called whenever a call ended, with its signal. */
   readonly onEnded: (signal: AbortSignal | undefined) => void;
 }
 

@@ -10,11 +10,11 @@ import type { HeaderBag } from "../providers/provider.ts";
 import { HeaderReader } from "./response_headers.ts";
 import type { UndiciParts } from "./undici.ts";
 
-/** One request to come over one connection, to one address. */
+/** One request over one connection, to one address. */
 export interface PinnedClientOptions {
   /** `https://name:443`: for the Host header, and the name that the certificate must have. */
   readonly origin: string;
-  /** Where the connection goes, whatever the name means. */
+  /** The address of the connection, for any name. */
   readonly address: string;
   /** For TCP and TLS together. */
   readonly connectTimeoutMs: number;
@@ -29,7 +29,7 @@ export interface PinnedCall {
   readonly body: Uint8Array | undefined;
 }
 
-/** Told in this order; `onEnd` once, also when nothing came, and not after `destroy`. */
+/** Called in this order; `onEnd` once, also when nothing arrived, and not after `destroy`. */
 export interface PinnedHandler {
   onHead(status: number, headers: HeaderBag): void;
   onChunk(chunk: Uint8Array): void;
@@ -40,7 +40,7 @@ export interface PinnedClient {
   readonly isConnected: boolean;
   /** Once. */
   send(call: PinnedCall, handler: PinnedHandler): void;
-  /** Cuts the connection, at whatever it is. */
+  /** Cuts the connection, in any state. */
   destroy(): void;
 }
 
@@ -65,7 +65,7 @@ class UndiciPinnedClient implements PinnedClient {
       connect: (given, callback) => {
         const socket: unknown = connect({ ...given, hostname: address }, (...[error, opened]) => {
           if (error !== null) return callback(error, null);
-          // A lookup is not called for literal addresses, so that who answered is looked at as well.
+          // A lookup is not called for literal addresses, so that the peer's address is checked as well.
           if (!isPeer(opened.remoteAddress ?? "")) {
             opened.destroy();
             return callback(new Error("connected to another address"), null);

@@ -8,7 +8,7 @@ export interface Allowance {
   readonly max: number;
 }
 
-/** Something that waits for a place; told once, synchronously, when it has one. */
+/** Something that waits for a place; called once, synchronously, when it has one. */
 export interface PlaceTaker {
   onPlace(): void;
 }

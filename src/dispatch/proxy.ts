@@ -36,7 +36,7 @@ export interface HttpProxy {
   readonly authorization: string | undefined;
 }
 
-/** The proxy for an origin; undefined for none. */
+/** The proxy for an origin; undefined without one. */
 export type ProxyOf = (origin: string) => HttpProxy | undefined;
 
 const PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };

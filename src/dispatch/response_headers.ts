@@ -7,7 +7,7 @@
  */
 import type { HeaderBag } from "../providers/provider.ts";
 
-/** Positions remembered; all that come after share one. */
+/** Positions remembered; all later ones share one. */
 const POSITIONS_MAX = 64;
 /** Longer texts are decoded each time. */
 const REMEMBERED_BYTES_MAX = 64;

@@ -67,10 +67,10 @@ export type RetryDecision =
   | { readonly retry: true; readonly delayMs: number }
   | { readonly retry: false; readonly code: FailureCode };
 
-/** The shortest time that an attempt is given; with less left, none is made. */
+/** The shortest time of an attempt; with less left, no attempt is made. */
 export const ATTEMPT_MS_MIN = 50;
 
-/** So that what failed together does not come back together. */
+/** So that what failed together is not repeated together. */
 const DELAY_JITTER = 0.1;
 
 /** `random` is a number in [0, 1). The result must not be a success. */
@@ -108,7 +108,7 @@ function mayRepeat(state: RetryState, result: AttemptResult, policy: RetryPolicy
   return Math.max(countedAmbiguous(state, policy), state.unusableAnswers) <= policy.ambiguousMax;
 }
 
-/** Under at-most-once delivery a request that may have been answered is not repeated, whatever caused the failure. */
+/** Under at-most-once delivery a request that may have been answered is not repeated, after any failure. */
 function countedAmbiguous(
   state: Pick<RetryState, "ambiguousAttempts" | "uncountedAmbiguous">,
   policy: RetryPolicy,

@@ -107,7 +107,7 @@ export function completed(tally: Tally, result: AttemptResult): DispatchResult {
   };
 }
 
-/** Under at-most-once delivery, what may have been answered is not offered to be asked again. */
+/** Under at-most-once delivery, what may have been answered is not marked as retryable. */
 export function failed(
   call: Called,
   tally: Tally,

@@ -33,7 +33,7 @@ export interface UndiciTransportOptions {
   readonly responseBytesMax?: number;
   /** A request of which the kernel takes nothing (of 256 KiB) for this long is given up. Default 30,000. */
   readonly uploadStallMs?: number;
-  /** A response that has begun and brings fewer than 256 bytes in this time is given up. Default 30,000. */
+  /** A response that has begun and delivers fewer than 256 bytes in this time is given up. Default 30,000. */
   readonly downloadStallMs?: number;
   /** How long an idle connection is kept when the server does not say; below the 5 s of common servers. Default 4,000. */
   readonly keepAliveMs?: number;
@@ -50,7 +50,7 @@ const SMALL_BYTES = 64 * 1024;
 /** Bodies between the two, together; beyond it they need the place of a large one. */
 const MIDDLE_BYTES_MAX = 16 * 1024 * 1024;
 const DOWNLOAD_BYTES_MIN = 256;
-/** Larger request bodies are handed to the socket in pieces of this size, so that their progress shows. */
+/** Larger request bodies are passed to the socket in pieces of this size, so that their progress shows. */
 const UPLOAD_PIECE_BYTES = 256 * 1024;
 /** Sweeps are at least this far apart: how late a deadline may be kept. */
 const SWEEP_MS_MIN = 4;
@@ -86,7 +86,7 @@ class UndiciTransport implements Transport {
   readonly #origins = new Map<string, Origin>();
   /** Heads are stable objects of the codecs: each is turned into undici's form once. */
   readonly #heads = new WeakMap<WireRequest["headers"], readonly string[]>();
-  /** Signals of calls in hand: how many calls have it, and our one listener. */
+  /** Signals of calls under way: how many calls have it, and our one listener. */
   readonly #signals = new Map<AbortSignal, { calls: number; readonly listener: () => void }>();
   #calls = 0;
   #sweepTimer: Timer | undefined;
@@ -142,7 +142,7 @@ class UndiciTransport implements Transport {
     this.#signals.clear();
   }
 
-  /** Told by an origin when a call of its ended. */
+  /** An origin calls it when one of its calls ended. */
   #ended(signal: AbortSignal | undefined): void {
     this.#calls -= 1;
     if (this.#calls === 0) this.#stopSweeping();
@@ -210,7 +210,7 @@ class UndiciTransport implements Transport {
     if (atMs >= this.#sweepAtMs) return;
     this.#sweepTimer?.cancel();
     this.#sweepAtMs = atMs;
-    // Not in the timer itself: after a stall of this process, answers that have come are read before calls are ended.
+    // Not in the timer itself: after a stall of this process, answers that have arrived are read before calls are ended.
     this.#sweepTimer = this.#clock.timer(atMs - nowMs, () => this.#clock.soon(() => this.#sweep()));
   }
 
@@ -320,7 +320,7 @@ class ClientWire implements ConnectionClient {
   }
 }
 
-/** undici asks for the origin at every request, and Node puts it together anew each time: 0.45 us. */
+/** undici asks for the origin at every request, and Node builds it again each time: 0.45 us. */
 function urlOf(origin: string): URL {
   const url = new URL(origin);
   return Object.defineProperty(url, "origin", { value: url.origin });

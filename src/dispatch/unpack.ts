@@ -1,7 +1,7 @@
 /**
- * Decompresses a response that came compressed although `accept-encoding: identity` was sent.
+ * Decompresses a response that arrived compressed although `accept-encoding: identity` was sent.
  *
- * The output is bounded while it grows, so that a few kilobytes that stand for gigabytes cost no more than the bound.
+ * The output is bounded while it grows, so that a few kilobytes that expand to gigabytes cost no more than the bound.
  * Who calls it runs one at a time.
  */
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";

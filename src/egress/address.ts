@@ -4,7 +4,7 @@
  * The door of ipaddr.js. To leave: parsing and matching of prefixes; the tables below are our own.
  *
  * IPv4 is global unless it is in the IANA special-purpose registry (or a cloud's own address). IPv6 is global within
- * 2000::/3 alone, less what is special there: never a mapped, compatible, NAT64 or 6to4 form of an IPv4 address.
+ * only 2000::/3, without the special ranges there: never a mapped, compatible, NAT64 or 6to4 form of an IPv4 address.
  * Sources: iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry, state 2026-11-21.
  */
 import ipaddr from "ipaddr.js";
@@ -60,12 +60,12 @@ export function parseAllowList(text: string | undefined): AllowList {
   return new AllowList((text ?? "").split(/[\s,]+/).filter((network) => network !== ""));
 }
 
-/** A host of URLs or of listeners that leads to this machine alone; IPv6 without brackets. */
+/** A host of URLs or of listeners that means only this machine; IPv6 without brackets. */
 export function isLoopbackHost(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
 }
 
-/** Whether an address is one on the public internet; false for anything that is no plain address. */
+/** Whether an address is one on the public internet; false for anything that is not a plain address. */
 export function isGlobalAddress(address: string): boolean {
   const parsed = parse(address);
   if (parsed === undefined) return false;
@@ -79,7 +79,7 @@ export function isSameAddress(left: string, right: string): boolean {
   return one !== undefined && other !== undefined && one.toNormalizedString() === other.toNormalizedString();
 }
 
-/** Undefined for what is none in the usual form: decimal, octal, short and zoned ones are not parsed, but refused. */
+/** Undefined for an address in another than the usual form: decimal, octal, short and zoned ones are not parsed, but refused. */
 function parse(address: string): Address | undefined {
   if (address.includes("%")) return undefined;
   if (ipaddr.IPv4.isValidFourPartDecimal(address)) return ipaddr.IPv4.parse(address);

@@ -27,7 +27,7 @@ export interface Destination {
   readonly isAllowedOnly: boolean;
 }
 
-/** Refused, and why, in words that tell nothing of the network. */
+/** Refused, and why, in words that reveal nothing of the network. */
 export interface Blocked {
   readonly ok: false;
   readonly message: string;
@@ -82,7 +82,7 @@ export function destinationOf(text: string, { allow, ports }: DestinationRules):
 }
 
 function parseUrl(text: string): URL | undefined {
-  // The parser would drop or mend these; whoever writes them means to be read in two ways.
+  // The parser would drop or mend these; their author wants two readers to see different addresses.
   if (text.length > URL_LENGTH_MAX || /[\s\\\p{Cc}]/u.test(text) || !URL.canParse(text)) return undefined;
   const url = new URL(text);
   return url.protocol === "http:" || url.protocol === "https:" ? url : undefined;

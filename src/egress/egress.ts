@@ -1,12 +1,12 @@
 /**
- * Requests to where users say: to public addresses only (and the operator's allow-list), whatever the name is by then.
+ * Requests to addresses that users name: only public ones (and the operator's allow-list), even if the name's address changes.
  *
  *   checked (`destination.ts`) -> resolved -> every address checked -> connected to one of them -> peer checked -> sent
  *        \-> blocked_destination             \-> blocked_destination        \-> the next one
  *
- * `connect` goes the same way for protocols other than HTTP, at any port.
+ * `connect` does the same for protocols other than HTTP, at any port.
  *
- * Each request resolves and checks anew, and connects to an address that it checked, never to a name: a name that
+ * Each request resolves and checks again, and connects to an address that it checked, never to a name: a name that
  * changes between check and connection (DNS rebinding) gains nothing. Redirects are answers like others, proxies of the
  * environment are not used, and connections are not kept.
  *
@@ -42,7 +42,7 @@ export interface GuardedRequest {
   /** From the call to the last byte, names included. */
   readonly timeoutMs: number;
   readonly responseBytesMax: number;
-  /** Takes the answer's body as it comes, in place of the result, where it is empty then. The bound is the same. */
+  /** Takes the answer's body as it arrives, in place of the result, where it is empty then. The bound is the same. */
   readonly onBody?: (chunk: Uint8Array, status: number) => void;
   readonly signal?: AbortSignal;
 }
@@ -60,12 +60,12 @@ export type GuardedResult =
       /** False when it was longer than wanted, or the connection or the time ended within it. */
       readonly isWhole: boolean;
     }
-  /** The message tells nothing of addresses. */
+  /** The message does not show addresses. */
   | { readonly ok: false; readonly failure: GuardedFailure; readonly message: string };
 
 /** May be used concurrently; never rejects, never retries, follows nothing. */
 export interface Egress {
-  /** What can be told without asking a name server. */
+  /** What can be checked without asking a name server. */
   check(url: string): Destination | Blocked;
   request(request: GuardedRequest): Promise<GuardedResult>;
   /** A connection for other protocols, to one checked address of the host; TLS is the caller's, under the host's name. */
@@ -230,7 +230,7 @@ async function connectToFirst(
   return failed("not_sent", "no connection was made");
 }
 
-/** Connects to an address and to nothing else: what is no address would be resolved again. */
+/** Connects to an address and to nothing else: anything but an address would be resolved again. */
 function openSocket(
   address: string,
   port: number,

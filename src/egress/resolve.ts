@@ -1,8 +1,8 @@
 /**
- * Names to addresses: all A and AAAA records, asked anew each time.
+ * Names to addresses: all A and AAAA records, queried again each time.
  *
- * Public names are asked of the name servers directly, since the system's resolver takes one of four threads that files
- * need too, for as long as a name server likes. Local names, which only the operator's networks may have, are asked of
+ * Queries for public names go to the name servers directly, since the system's resolver takes one of four threads that files
+ * need too, for as long as a name server likes. Local names, which only the operator's networks may have, go to
  * the system, which knows its hosts file.
  *
  * Limits: two tries of 2 s for public names.

@@ -2,10 +2,10 @@
  * One huge JSON array as lines: a `.json` file is read element by element, in bounded memory. The door of stream-json.
  *
  * Elements are put together again from the parser's tokens: numbers keep their digits, repeated members stay, strings
- * are escaped anew. Each element then goes the way of a line and fails alone; what breaks the array itself (other
+ * are escaped again. Each element is then handled like a line, and its faults concern only itself; what breaks the array (other
  * text around it, a syntax error, invalid UTF-8) throws, because nothing after it can be trusted.
  *
- * Limits: element 10 MiB of text and 64 levels, beyond which it is refused alone; 100,000 levels refuse the file.
+ * Limits: element 10 MiB of text and 64 levels, beyond which only it is refused; 100,000 levels refuse the file.
  * Speed: about 35 MB/s, nearly all of it the parser's tokens (`bench/parts/read.ts`); lines are split 70 times as fast.
  */
 import { finished } from "node:stream/promises";
@@ -36,13 +36,13 @@ export interface ArrayOptions {
 
 /** Levels at which the parser's own stack would begin to count. */
 const NESTING_MAX = 100_000;
-/** Bytes given to the parser at once; the elements they hold are handed on before the next. */
+/** Bytes passed to the parser at once; the elements in them are passed on before the next. */
 const SLICE_BYTES = 64 * 1024;
 /** Pieces of an element that are kept apart at most: small strings cost more than their characters. */
 const PIECES_MAX = 4_096;
 
 /**
- * Yields the elements of the one array that `chunks` hold: those that a chunk ends, as soon as it has come, at most
+ * Yields the elements of the one array that `chunks` hold: those that a chunk ends, as soon as it has arrived, at most
  * 64 KiB of text and one element at a time. A byte order mark at the start is skipped. Throws `invalid_array`, saying
  * what was found and near which element; errors of `chunks` pass through.
  */
@@ -133,7 +133,7 @@ class ArrayReader {
     } catch (cause) {
       const found = this.#stream.errored ?? cause;
       const reason = found instanceof Error ? found.message : String(found);
-      // The parser hands on nothing of a slice in which it found an error, so the place is as exact as a slice.
+      // The parser passes on nothing of a slice in which it found an error, so the place is as exact as a slice.
       const place = `at element ${this.#builder.elementCount + 1} or later, bytes ${this.#sliceStart} to ${this.#bytes}`;
       const details = { fromElement: this.#builder.elementCount + 1 };
       throw new PerigeeError("invalid_array", `expected one JSON array: ${reason} (${place})`, {

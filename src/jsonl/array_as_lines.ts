@@ -11,7 +11,7 @@ const REFUSED_ELEMENTS = {
   too_deep: () => "[".repeat(DEPTH_MAX + 1) + "]".repeat(DEPTH_MAX + 1),
 } as const;
 
-/** Gives the elements as soon as they have come. Throws `invalid_array`; errors of `chunks` pass through. */
+/** Yields the elements as soon as they have arrived. Throws `invalid_array`; errors of `chunks` pass through. */
 export async function* arrayAsLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   for await (const elements of arrayLines(chunks)) {
     let text = "";

@@ -1,14 +1,14 @@
 /**
- * Whether a text that comes piece by piece is one array of requests, or lines.
+ * Whether a text that arrives piece by piece is one array of requests, or lines.
  *
  *   its first character is not `[`                           -> lines
  *   `[`, and then neither `{` nor `]`                        -> lines
  *   `[`, and the line ends before the array does             -> array
  *   `[`, the array ends on that line, nothing follows it     -> array
- *                                   , something follows it   -> lines: the first of them is an array, and fails alone
+ *                                   , something follows it   -> lines: the first of them is an array, and only it fails
  *
  * Blanks, line ends and a byte order mark do not count. Brackets are counted outside of strings and nothing else is
- * checked: what is wrong inside is told by whoever reads on.
+ * checked: the reader reports errors inside.
  *
  * Limit: 10 MiB of the first line, after which it is an array, because no line may be longer.
  */
@@ -25,7 +25,7 @@ const BLANK = new Set([0x20, 0x09, 0x0d, LF, 0xef, 0xbb, 0xbf]);
 
 /** Fed with the text from its beginning until it knows. */
 export class ArrayStart {
-  /** What is looked for: the first character, the first one inside, the end of the array, anything behind it. */
+  /** What is searched next: the first character, the first one inside, the end of the array, anything after it. */
   #phase: "first" | "inside" | "end" | "behind" = "first";
   #depth = 0;
   #isInString = false;
@@ -47,7 +47,7 @@ export class ArrayStart {
     return this.#phase === "end" || this.#phase === "behind" ? "array" : "lines";
   }
 
-  /** At the next character that is no blank. */
+  /** At the next character that is not blank. */
   #look(byte: number): "array" | "lines" | undefined {
     if (BLANK.has(byte)) {
       if (byte === LF && this.#phase === "inside") this.#hasLineEnd = true;

@@ -1,5 +1,5 @@
 /**
- * Blocks: what a reader hands on. A block is a run of whole lines, with where it stands in the input.
+ * Blocks: what a reader passes on. A block is a run of whole lines, with its place in the input.
  */
 
 /** Whole lines. `bytes` owns its whole ArrayBuffer, so that it can be transferred to a thread. */
@@ -26,7 +26,7 @@ export type ReaderEvent =
   | { readonly kind: "block"; readonly block: Block }
   | { readonly kind: "refused"; readonly refused: RefusedLine };
 
-/** The last line that an event tells of. */
+/** The last line that an event includes. */
 export function lastLineOf(event: ReaderEvent): number {
   return event.kind === "block" ? event.block.firstLine + event.block.lineCount - 1 : event.refused.line;
 }

@@ -107,7 +107,7 @@ export function bodyJson(body: Uint8Array): string {
   return json.includes("\n") || json.includes("\r") ? json.replace(/[\r\n]+/g, "") : json;
 }
 
-/** The bytes of the provider's body at the end of a line of perigee's own; undefined if it has none. `line` is without its newline. */
+/** The bytes of the provider's body at the end of a line of perigee's own; undefined if it does not have one. `line` is without its newline. */
 export function bodyIn(line: string): string | undefined {
   let depth = 0;
   for (let at = 0; at < line.length; ) {

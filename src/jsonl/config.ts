@@ -23,7 +23,7 @@ export interface ReadConfig {
 /** Returns the checked value, undefined when there is nothing to keep. */
 type ReadField = (value: JsonValue, name: string) => unknown;
 
-/** From names as written to fields. A Map, because the names come from the input. */
+/** From names as written to fields. A Map, because the names are those of the input. */
 type Fields = ReadonlyMap<string, { readonly field: string; readonly read: ReadField }>;
 
 /** int32 in Gemini's API, and no model writes more tokens. */
@@ -152,7 +152,7 @@ export function unknownField(path: string, name: string, known: readonly string[
   );
 }
 
-/** Reads the settings in an OpenAI chat completions body; `otherNames` are its members that are no settings. */
+/** Reads the settings in an OpenAI chat completions body; `otherNames` are its members that are not settings. */
 export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<string>): ReadConfig | LineFault {
   const read = readFields(body, OPENAI_FIELDS, otherNames);
   if (read instanceof LineFault) return read;
@@ -165,7 +165,7 @@ export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<strin
   };
 }
 
-/** Reads the known fields of an object; the names of the others are told. */
+/** Reads the known fields of an object; the names of the others are returned. */
 function readFields(
   given: JsonObject,
   fields: Fields,

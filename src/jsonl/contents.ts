@@ -2,12 +2,12 @@
  * One item, as all faces have it: a model with `input`, `contents` (interface 2.5, which is Gemini's) or `messages`, a system
  * instruction and settings, beside it or in `generation_config`; each name in snake_case or camelCase.
  *
- *   input, contents                  text; settings of perigee alone
+ *   input, contents                  text; only settings of perigee
  *   messages, text and settings      the same
  *   messages with anything more      OpenAI's body (openai_batch.ts), with settings under OpenAI's names
  *
  * Only text is carried. A part that holds anything else is `invalid_contents`. A request that uses tools or cached content is
- * `unsupported_request`, because leaving those out would change what is asked. An unknown member is `invalid_config`.
+ * `unsupported_request`, because leaving those out would change the request. An unknown member is `invalid_config`.
  * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning.
  */
 import { nearest } from "../nearest.ts";
@@ -250,7 +250,7 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
     if (other !== undefined)
       return new LineFault(
         "invalid_contents",
-        `parts[${texts.length}] must be text alone, got ${shown(other)}`,
+        `parts[${texts.length}] must be only text, got ${shown(other)}`,
       );
     const text = part["text"];
     if (!isText(text)) return wrongContents(`parts[${texts.length}].text`, "a string", text);
@@ -259,7 +259,7 @@ function readParts(parts: JsonValue | undefined): string[] | LineFault {
   return texts;
 }
 
-/** The first member that has none of these names. Those of `NULLABLE` count only with a value. */
+/** The first member with another name than these. Those of `NULLABLE` count only with a value. */
 function otherName(object: JsonObject, names: readonly string[]): string | undefined {
   for (const name in object) {
     if (names.includes(name) || !Object.hasOwn(object, name)) continue;

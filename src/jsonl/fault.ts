@@ -1,5 +1,5 @@
 /**
- * What is wrong with one line: a value, not an exception, because a bad line fails alone and files hold millions.
+ * What is wrong with one line: a value, not an exception, because a bad line ends only itself and files hold millions.
  *
  * Messages say what was expected and what was found. Of the line's own data they quote names and numbers, at most
  * 40 characters of each, and never the text of a prompt.
@@ -34,7 +34,7 @@ export function wrongContents(name: string, expected: string, value: unknown): L
 /** Characters of user data that a message quotes at most. */
 const QUOTED_CHARS_MAX = 40;
 
-/** A value as a message shows it: names and numbers quoted and cut, structures by their kind alone. */
+/** A value as a message shows it: names and numbers quoted and cut, structures only by their kind. */
 export function shown(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";
@@ -45,7 +45,7 @@ export function shown(value: unknown): string {
   return typeof value === "string" ? JSON.stringify(cut(value)) : String(value);
 }
 
-/** A value that may be a prompt, as a message shows it: a string by its kind alone. */
+/** A value that may be a prompt, as a message shows it: a string only by its kind. */
 export function shownKind(value: unknown): string {
   return isText(value) ? "a string" : shown(value);
 }

@@ -32,7 +32,7 @@ const KNOWN: ReadonlySet<string> = new Set([...ITEM_FIELDS, ...SETTING_NAMES]);
 
 /**
  * One line of JSON without a newline. `where` names the item in messages, e.g. `item 3`.
- * Throws `usage` when the item is no object, has a member that is not known, or holds something that JSON cannot. The sla
+ * Throws `usage` when the item is not an object, has a member that is not known, or holds something that JSON cannot. The sla
  * of an item is not written: it is of the run that the line is for.
  */
 export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
@@ -59,7 +59,7 @@ export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
   }
 }
 
-/** A prompt of which nothing is given but texts. */
+/** A prompt that consists only of texts. */
 type Plain = KeyedItem & { readonly input: string };
 
 /** Whether it is a prompt that holds only texts. Members beside `messages` may be OpenAI's, which are checked where they are read. */
@@ -81,7 +81,7 @@ function unknownMember(where: string, name: string): PerigeeError {
   return new PerigeeError("usage", `${where}: "${name}" is not a known name; ${hint}`);
 }
 
-/** Hot: texts alone hold nothing that JSON changes, and a replacer would be called nine times. */
+/** Hot: plain texts hold nothing that JSON changes, and a replacer would be called nine times. */
 function plainLine({ key, model, input }: Plain): string {
   const parts = `[{"text":${JSON.stringify(input)}}]`;
   return `{"key":${JSON.stringify(key)},"request":{"model":${JSON.stringify(model)},"contents":[{"parts":${parts}}]}}`;

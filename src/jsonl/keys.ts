@@ -1,14 +1,14 @@
 /**
- * The keys of a block as 64-bit hashes, for finding keys that stand on two lines.
+ * The keys of a block as 64-bit hashes, for finding keys that are on two lines.
  *
  * A line that begins with its key (`{"key":"..."` or `{"custom_id":"..."`, no escape in it) is not parsed: the bytes of
- * the key are hashed as they stand. All other lines go through `readKey`, and the same bytes in UTF-8 are hashed. So
+ * the key are hashed unchanged. All other lines go through `readKey`, and the same bytes in UTF-8 are hashed. So
  * every readable key has its hash; a line that is broken further on may yield one too, and equal hashes are only a
- * suspicion: ask again with `wantKeys`, which parses and yields readable keys alone, of all lines or of those whose hash is
+ * suspicion: ask again with `wantKeys`, which parses and yields only readable keys, of all lines or of those whose hash is
  * in a filter.
  *
  * Hash: two lanes of MurmurHash3's x86_128 rounds over 32-bit words, crossed at the end (Austin Appleby, public
- * domain). Unkeyed: whoever makes collisions in their own file makes that file slower to check, nothing else.
+ * domain). Unkeyed: collisions made on purpose only slow down the check of that file.
  *
  * Hot path: at least 1 GB/s on lines of 600 bytes (`bench/parts/read.ts`).
  */
@@ -16,7 +16,7 @@ import type { Block } from "./block.ts";
 import { asBuffer, eachLine } from "./lines.ts";
 import { KEY_BYTES_MAX, readKey } from "./record.ts";
 
-/** Column `i` of every array speaks of the same key; keys stand in the order of their lines. */
+/** Column `i` of every array belongs to the same key; keys are in the order of their lines. */
 export interface KeyColumns {
   readonly count: number;
   /** Line numbers in the input, from 1. */

@@ -4,7 +4,7 @@
  *
  *   record (UTF-8, depth, JSON, object, members, key) -> names of members -> model -> settings -> contents
  *
- * A line with a readable key keeps it whatever is wrong later. Never throws, whatever the bytes.
+ * A line with a readable key keeps it, whatever else is wrong. Never throws, for any bytes.
  *
  * Hot path: a line of 600 bytes in at most 4 us (`bench/parts/read.ts`).
  */
@@ -27,11 +27,11 @@ export interface LayoutOptions extends RecordOptions, ModelOptions {}
 
 /** What a line's model is read by. */
 interface ModelOptions {
-  /** Names that may stand before the colon of a model. */
+  /** Names that may be before the colon of a model. */
   readonly providers: ReadonlySet<string>;
-  /** `<provider>:<name>` for every line, whatever it says itself. */
+  /** `<provider>:<name>` for every line, instead of its own. */
   readonly modelOverride?: string | undefined;
-  /** The provider of models in OpenAI's layout that name none. Default `openai`. */
+  /** The provider of models without one in OpenAI's layout. Default `openai`. */
   readonly defaultOpenaiProvider?: string | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Lines inside bytes that are in memory. A line ends at byte 0x0A alone; a CR before it belongs to the line end.
+ * Lines inside bytes that are in memory. A line ends only at byte 0x0A; a CR before it belongs to the line end.
  */
 
 const LF = 0x0a;

@@ -6,7 +6,7 @@
  *
  * The nonce is drawn once per thread, so no input can hold a marker: marked values are encoded in the thread that
  * parsed them. A number is marked when reading it as a double and printing it gives another value: integers beyond
- * 2^53, too many digits, 1e400. Only lines in which `structure.ts` saw a long number or an exponent come here.
+ * 2^53, too many digits, 1e400. Only lines in which `structure.ts` saw a long number or an exponent are passed here.
  */
 import { randomBytes } from "node:crypto";
 
@@ -63,7 +63,7 @@ export function markNumbers(json: string): string {
   return pieces.length === 0 ? json : pieces.join("") + json.slice(copied);
 }
 
-/** Index after the closing quote of the string whose first character is at `from`; past the end when none closes. */
+/** Index after the closing quote of the string whose first character is at `from`; past the end without a closing quote. */
 export function afterString(json: string, from: number): number {
   let at = from;
   for (;;) {
@@ -77,7 +77,7 @@ export function afterString(json: string, from: number): number {
   }
 }
 
-/** Index after the number token that goes on at `from`. */
+/** Index after the number token that continues at `from`. */
 export function afterNumber(json: string, from: number): number {
   let at = from;
   for (;;) {

@@ -2,9 +2,9 @@
  * OpenAI's batch layout: `{"custom_id","method":"POST","url":"/v1/chat/completions","body":{...}}`.
  * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
- * The body is kept as given, for providers that speak OpenAI's protocol, and read into the neutral request for all
+ * The body is kept unchanged, for providers that speak OpenAI's protocol, and read into the neutral request for all
  * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
- * when a message has more than text, else the name of the body's member. A codec that does not send the body as given
+ * when a message has more than text, else the name of the body's member. A codec that does not send the body unchanged
  * refuses `messages` and `tools`, and reports the rest as dropped.
  */
 import { asksNothing } from "../work/chat_message.ts";
@@ -16,7 +16,7 @@ import { isText } from "./numbers.ts";
 
 const CHAT_URL = "/v1/chat/completions";
 
-/** Members of the body that are read here and are no settings. */
+/** Members of the body that are read here and are not settings. */
 const NO_SETTINGS: ReadonlySet<string> = new Set(["model", "messages", "stream", "response_format"]);
 
 /** Reads a line of the batch layout, all but its model. */
@@ -134,7 +134,7 @@ export function readMessages(messages: JsonValue | undefined): Conversation | Li
   return { system, turns, isTextAlone };
 }
 
-/** The texts of a message; `null` and absent content has none (an assistant that called a tool). */
+/** The texts of a message; `null` and absent content has no texts (an assistant that called a tool). */
 function readContent(
   content: JsonValue | undefined,
   where: string,

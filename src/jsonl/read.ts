@@ -2,8 +2,8 @@
  * The reader: a file's bytes as blocks of whole lines with their line numbers and byte offsets.
  *
  * Lines are split at byte 0x0A. A line longer than the bound is never kept: its end is sought with the read buffer
- * alone and it is told as refused. A line that is longer than the read buffer but within the bound is read a second
- * time, into a buffer of its own size. So memory stays at one chunk and one line, whatever the input.
+ * only and it is reported as refused. A line that is longer than the read buffer but within the bound is read a second
+ * time, into a buffer of its own size. So memory stays at one chunk and one line, for any input.
  *
  * Limits: line 10 MiB, chunk 1 MiB (options); a block has at most 256 lines (option) and 256 KiB,
  * unless one line is longer.
@@ -44,7 +44,7 @@ const BLOCK_BYTES_MAX = 256 * 1024;
 const FIRST_BLOCK_LINES_MAX = 64;
 
 /**
- * Reads from `file`, which stays open. Events come in the order of the input, and blocks together with refused lines
+ * Reads from `file`, which stays open. Events are in the order of the input, and blocks together with refused lines
  * cover it without a gap. Rejects with `signal.reason` between two reads, and with `input_changed` when a long line
  * is no longer what it was a moment ago.
  */
@@ -102,7 +102,7 @@ class BlockReader {
     if (got === start.length && BOM_BYTES.every((byte, index) => start[index] === byte)) this.#position = got;
   }
 
-  /** Reads on behind the bytes that are held. */
+  /** Reads on after the bytes that are held. */
   async fill(): Promise<void> {
     if (this.#isChunkFull && this.#canGrow) this.#grow();
     this.#filled = this.#held + (await this.#readInto(this.#held));
@@ -193,7 +193,7 @@ class BlockReader {
     const got =
       wanted > 0 ? await this.#file.read(this.#chunk.subarray(start, start + wanted), this.#position) : 0;
     this.#position += got;
-    // A short read is no end: a stream gives what it has, so that its first items do not wait for a whole chunk.
+    // A short read is not the end: a stream returns what it has, so that its first items do not wait for a whole chunk.
     this.isDone = got === 0 || this.#position >= this.#toOffset;
     return got;
   }

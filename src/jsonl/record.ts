@@ -3,7 +3,7 @@
  *
  *   blank? -> UTF-8 -> depth -> JSON -> object -> repeated members -> key
  *
- * A key is readable when the line passes all of them; whatever is wrong later is reported under that key.
+ * A key is readable when the line passes all of them; later errors are reported under that key.
  * Keys are compared and echoed as they are: NFC and NFD differ, `__proto__` is a key like any other.
  *
  * Limits: depth 64, key 512 bytes of UTF-8 (both options). Hot path: at most 3 us for a line of 600 bytes, of which
@@ -29,12 +29,12 @@ export interface RecordOptions {
   readonly isUtf8?: boolean | undefined;
 }
 
-/** A line with a readable key, or why it has none. */
+/** A line with a readable key, or why its key is not readable. */
 export type LineRecord =
   | {
       readonly kind: "record";
       readonly key: string;
-      /** `openai`: the key came as `custom_id`. */
+      /** `openai`: the key was `custom_id`. */
       readonly layout: "interface" | "openai";
       readonly object: JsonObject;
       /** Some numbers are stand-ins (`numbers.ts`). */
@@ -54,7 +54,7 @@ const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
 const LONE_SURROGATES = /\p{Surrogate}/gu;
 
-/** Reads one line, with or without its line end. Never throws, whatever the bytes. */
+/** Reads one line, with or without its line end. Never throws, for any bytes. */
 export function readRecord(bytes: Uint8Array, options: RecordOptions = {}): LineRecord {
   if (isBlank(bytes)) return { kind: "blank" };
   if (options.isUtf8 !== true && !isUtf8(bytes))

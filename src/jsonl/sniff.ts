@@ -47,7 +47,7 @@ const SIGNATURES: readonly (readonly [bytes: string, kind: Foreign["kind"], word
 
 /** Share of 16-bit units that must have a NUL in the same half: the first characters of JSONL are ASCII. */
 const WIDE_SHARE_MIN = 0.75;
-/** Share of control characters, NULs aside, from which bytes that are not UTF-8 are no text. */
+/** Share of control characters, NULs aside, from which bytes that are not UTF-8 are not text. */
 const CONTROL_SHARE_MIN = 0.02;
 /** Bytes with at least this share and number of NULs are not text in any encoding; fewer are refused as a line. */
 const NUL_SHARE_MIN = 0.9;

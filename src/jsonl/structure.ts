@@ -3,7 +3,7 @@
  *
  * It trusts nothing: on text that is not JSON the counts mean little, and `JSON.parse` refuses it afterwards.
  * Repeated member names need no table of names: a line with n members outside strings that parses to a tree with
- * fewer than n has one twice, whatever escapes it was written with, and both counts are linear.
+ * fewer than n has one twice, with any escapes, and both counts are linear.
  *
  * Hot path: runs on every line; strings are jumped over by `indexOf` (600 bytes in about 0.25 us against 0.75 us for
  * a loop over the bytes; `bench/parts/read.ts`).
@@ -23,7 +23,7 @@ export interface Structure {
 /** More characters than this in a number, and a double may not hold it: 15 decimal digits always fit. */
 const NUMBER_CHARS_SAFE = 15;
 
-/** Looks at the text of one line. `depthMax` counts objects and arrays around a value, at least 1. */
+/** Checks the text of one line. `depthMax` counts objects and arrays around a value, at least 1. */
 export function scanStructure(text: string, depthMax: number): Structure {
   let depth = 0;
   let memberCount = 0;

@@ -1,7 +1,7 @@
 /**
  * Output lines: one per accepted key, success or error, each with its newline (interface 2.6, `work/item.ts`).
  *
- *   {"key":K,"output":{"type":"text","text":T},"finish_reason":F,...}     how it ended, and what came with the text
+ *   {"key":K,"output":{"type":"text","text":T},"finish_reason":F,...}     how it ended, and what arrived with the text
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
@@ -9,9 +9,9 @@
  * `model` also of one that was held and ended for that.
  * At the end `"warnings":[...]`, when something was left out of the request or changed in it, and `"body"`, the provider's own bytes, where
  * the caller names it. Lines of earlier versions have
- * what came with the text inside `output`, and only `model` and `warnings` after it.
+ * what arrived with the text inside `output`, and only `model` and `warnings` after it.
  *
- * Keys come as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/parts/write.ts`).
+ * Keys are passed as JSON string literals, made once where the line was parsed. Hot path: one call per item (`bench/parts/write.ts`).
  */
 import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
@@ -46,11 +46,11 @@ export interface LineUsage {
 export interface LineFacts {
   /** Absent when no request was sent. */
   readonly used?: LineUsage | undefined;
-  /** The item's own, in JSON; empty text for none. */
+  /** The item's own, in JSON; empty text without any. */
   readonly metadata?: string;
-  /** Where its price comes from; null when none is known. */
+  /** The source of its price; null when it is not known. */
   readonly priceVersion: string | null;
-  /** Of the last request; absent when there was none in this process. */
+  /** Of the last request; absent without one in this process. */
   readonly last?: AttemptFacts | undefined;
   /** `<provider>:<name>` of the model that was requested. */
   readonly requestedModel?: string;
@@ -76,13 +76,13 @@ export interface ReadOutput {
   readonly errorCode?: FailureCode;
   /** Of an error: the HTTP status of the last answer. */
   readonly providerStatus?: number;
-  /** Of an answer: UTF-16 units of its text and of what came with it. */
+  /** Of an answer: UTF-16 units of its text and of what arrived with it. */
   readonly textChars?: number;
   /** What its item took, where the line says so in numbers that can be true. */
   readonly used?: LineUsage;
   /** The provider's body of an answer, where the line has it. */
   readonly body?: JsonObject;
-  /** Its warnings as JSON; absent when it has none. */
+  /** Its warnings as JSON; absent without any. */
   readonly warnings?: string;
   /** Of an error: requests that may have been billed without an answer. */
   readonly ambiguousAttempts?: number;
@@ -138,7 +138,7 @@ function memberOf(name: string, value: unknown): string {
   return json === undefined ? "" : `,"${name}":${json}`;
 }
 
-/** As it was given, byte by byte but for spaces. */
+/** As in the input, byte by byte but for spaces. */
 function metadataOf({ metadata = "" }: LineFacts, fields: LineFields): string {
   return metadata === "" || fields?.has("metadata") === false ? "" : `,"metadata":${metadata}`;
 }
@@ -164,7 +164,7 @@ function modelOf(requested: string, last: AttemptFacts | undefined): string {
   return answered === undefined ? requested : `${requested.slice(0, requested.indexOf(":") + 1)}${answered}`;
 }
 
-/** To the pico-dollar: what floats differ by beyond that is no money, and takes up to 20 digits a line. */
+/** To the pico-dollar: differences of floats beyond that are not money, and take up to 20 digits a line. */
 function usdText(usd: number): string {
   return usd === 0 ? "0" : String(Math.round(usd * 1e12) / 1e12);
 }
@@ -293,7 +293,7 @@ function inThisForm({ output, ...line }: OutputLine): OutputLine {
   };
 }
 
-/** What was generated: `logprobs` and `annotations` are no output tokens. */
+/** What was generated: `logprobs` and `annotations` are not output tokens. */
 function charsOf(line: JsonObject, output: JsonObject): number {
   const { text } = output;
   const { tool_calls, refusal, reasoning } = { ...output, ...line }; // earlier versions had them inside

@@ -14,7 +14,7 @@ export interface AcceptedWork {
   readonly parent?: string | undefined;
   /** 0 to 4,294,967,294; absent: not counted yet, then `count` follows. */
   readonly items?: number | undefined;
-  /** Unix time; absent: none. */
+  /** Unix time; absent: no deadline. */
   readonly deadlineMs?: number | undefined;
   readonly createdWallMs: number;
   /** JSON of its owner, without texts of users. */

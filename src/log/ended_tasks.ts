@@ -1,6 +1,6 @@
 /**
  * Posted tasks that are final, with the sequences of the entries in which they became so, in this order, until their owner has noted
- * them: the entries stay as long, so a process sees which tasks the last one had not come to.
+ * them: the entries stay as long, so a process sees which tasks the last one had not handled.
  */
 
 /** One for a log. */

@@ -54,7 +54,7 @@ export class LaneMemory {
   #nowMs = 0;
   #moment: Moment | undefined;
 
-  /** The time of the entry whose records come next. */
+  /** The time of the entry whose records are next. */
   advance(moment: Moment): void {
     this.#nowMs = this.#at(moment);
     this.#moment = moment;

@@ -28,7 +28,7 @@ export interface LogCommitsOptions {
   readonly clock: Clock;
   /** A task of several items is final, durably. */
   readonly onFinal?: ((task: number, sums: TaskSums) => void) | undefined;
-  /** The output of a task takes no bytes (`outputs.ts` tells why); its lines become answers until `release`. */
+  /** The output of a task takes no bytes (`outputs.ts` says why); its lines become answers until `release`. */
   readonly onHeldOutput?: ((task: number, error: unknown) => void) | undefined;
 }
 
@@ -42,7 +42,7 @@ interface Committed {
 export class LogCommits {
   readonly outputs: LogOutputs = new LogOutputs();
   readonly place: LogPlace;
-  /** Told of each task of several items that is final, as `onFinal`. */
+  /** Called for each task of several items that is final, as `onFinal`. */
   readonly finalListeners: Set<(task: number) => void> = new Set();
   readonly #options: LogCommitsOptions;
   readonly #work: OpenWork;
@@ -67,7 +67,7 @@ export class LogCommits {
     this.#arm();
   }
 
-  /** What goes into the next commit, which is due from now on; what is urgent waits for nothing that is expected. Throws `closed`, `store_failed`, `too_large`. */
+  /** What is written in the next commit, which is due from now on; what is urgent waits for nothing that is expected. Throws `closed`, `store_failed`, `too_large`. */
   stage(isUrgent = false): StagedCommit {
     if (this.#ended !== undefined) throw this.#ended;
     if (this.#underWay !== undefined) this.#options.store.poll?.();
@@ -176,7 +176,7 @@ export class LogCommits {
     }
   }
 
-  /** Tries again without the lines of tasks whose output takes none. */
+  /** Tries again without the lines of tasks whose output cannot be written. */
   async #write(staged: StagedCommit): Promise<Committed> {
     const { store, clock, onHeldOutput } = this.#options;
     const moment = clock.moment();

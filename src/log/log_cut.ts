@@ -28,14 +28,14 @@ const LOG_PER_OPEN = 2;
 /** What a commit says again. */
 export interface Restated {
   readonly records: LogRecords;
-  /** Entries up to this one go with the commit; 0: none. */
+  /** Entries up to this one are deleted with the commit; 0: no entry. */
   readonly cutTo: number;
 }
 
 export class LogCut {
   readonly #floorBytes: number;
   readonly #restatedBytesMin: number;
-  /** Entries up to this one are being stated again; 0: none. */
+  /** Entries up to this one are being stated again; 0: no entry. */
   #restateTo = 0;
   #bytes = 0;
   /** Of the entries after `#restateTo`. */

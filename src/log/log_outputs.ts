@@ -1,5 +1,5 @@
 /**
- * The output files of tasks that write their answers there, as lines one behind the other.
+ * The output files of tasks that write their answers there, as lines one after the other.
  *
  *   closed -> open -> held      a write failed: lines become answers until they are released
  *             open -> closed

@@ -2,9 +2,9 @@
  * Open tasks in columns, in the order in which the log states them, found by number: 46 bytes a task, and 8 to 16 for its place
  * in the index.
  *
- *   absent -> last row (`put`) -> last row again (`put`, stated anew) -> absent (`delete`)
+ *   absent -> last row (`put`) -> last row again (`put`, stated again) -> absent (`delete`)
  *
- * A row that goes leaves a hole; if the end is reached, holes are closed if they are half of all, or the columns
+ * A removed row leaves a hole; if the end is reached, holes are closed if they are half of all, or the columns
  * double. The index is a table with open addressing, at most half full.
  *
  * Limit: 1,073,741,824 rows and holes.
@@ -160,7 +160,7 @@ export class OpenColumns {
     this.#index[slot] = row + 1;
   }
 
-  /** Those behind it move up, so that no search ends at the free place too early. */
+  /** Those after it move up, so that no search ends at the free place too early. */
   #leave(number: number): void {
     const mask = this.#index.length - 1;
     const numberAt = (slot: number): number => this.#numbers[(this.#index[slot] ?? 0) - 1] ?? 0;
@@ -177,7 +177,7 @@ export class OpenColumns {
 }
 
 /**
- * Numbers rise by one. As slots, they would stand side by side, and a row that goes would look at all behind it: 3.5 ms of CPU each with
+ * Numbers rise by one. As slots, they would be side by side, and removing a row would read all after it: 3.5 ms of CPU each with
  * 1,000,000 open. So their bits are mixed (the last steps of MurmurHash3).
  */
 function hash(number: number): number {

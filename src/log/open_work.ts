@@ -7,7 +7,7 @@
  *   item   open -> [intent -> [attemptEnded -> intent]*] -> ended            by an outcome, or by `restEnded` if not under way
  *          ended -> open                                                     reopened
  *
- * An item is under way while an intent of it has neither an `attemptEnded` of its attempt nor an outcome behind it: read
+ * An item is under way while an intent of it has neither an `attemptEnded` of its attempt nor an outcome after it: read
  * again after a crash, that attempt is in doubt. The first end of an item is its end: later ones change nothing. What an item took that
  * ended with the rest is known until its task is final.
  *
@@ -35,7 +35,7 @@ import { WORK_KINDS } from "./work_kinds.ts";
 
 /** An open item that was tried. */
 export interface TriedItem {
-  /** What its attempts came to so far; undefined before the first has ended. */
+  /** The sums of its attempts so far; undefined before the first has ended. */
   readonly ended: FieldsOf<"attemptEnded"> | undefined;
   /** Attempts under way, or in doubt. */
   readonly intents: readonly FieldsOf<"intent">[];
@@ -86,7 +86,7 @@ export class OpenWork {
     this.lanes = lanes;
   }
 
-  /** The time of the entry whose records come next. */
+  /** The time of the entry whose records are next. */
   advance(moment: Moment): void {
     this.#jumpMs += jumpMsSince(this.#moment, moment);
     this.#moment = moment;
@@ -113,7 +113,7 @@ export class OpenWork {
     return this.#tried.get(task) ?? new Map<number, TriedItem>();
   }
 
-  /** Of ended items; all 0 of a task of which none has ended, or that is not open. */
+  /** Of ended items; all 0 of a task without ended items, or that is not open. */
   sumsOf(task: number): TaskSums {
     return this.#parts.get(task)?.sums ?? NO_SUMS;
   }

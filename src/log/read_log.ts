@@ -2,7 +2,7 @@
  * Reads the work log when it is opened: all entries that are left, in order. Nothing is left out: an entry that is missing,
  * damaged, or of another version refuses the log.
  *
- * What of a sync that lied can be told: tasks have rows in the same commit as their records, so rows of tasks that no entry
+ * What a sync that lied leaves to see: tasks have rows in the same commit as their records, so rows of tasks that no entry
  * speaks of mean that the end of the log is lost.
  */
 import { PerigeeError } from "../errors.ts";
@@ -22,7 +22,7 @@ export interface UnsureLine {
 
 /**
  * The bytes of an output that the last entry speaks of: written before it and synced beside it, so that after a power cut they may not
- * be there although it is. Whoever opens the output compares their checksum, and reopens the items of lines that are not whole.
+ * be there although it is. The code that opens the output compares their checksum, and reopens the items of lines that are not whole.
  */
 export interface UnsureWrite {
   readonly task: number;

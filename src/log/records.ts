@@ -19,7 +19,7 @@ const BOOT_ID_AT = 37;
 const U16_MAX = 0xffff;
 const NO_NUMBERS: readonly number[] = [];
 
-/** Items told by one record of bits. */
+/** Items in one record of bits. */
 export const BITS_ITEMS = 2_048;
 
 /** How an item ended. */
@@ -37,7 +37,7 @@ type ValueOf<T extends FieldType> = T extends "status" ? EndedStatus : T extends
  * provider bills, `ambiguousUsd` what attempts of unknown end may have cost at most besides.
  */
 const FIELDS = {
-  /** A task is there, and nothing of it is done. The highest count of items means that they are not counted yet. */
+  /** A task is accepted, and nothing of it is done. The highest count of items means that they are not counted yet. */
   accepted: { task: "f64", items: "u32", deadlineMs: "f64", project: "u32", kind: "u8" },
   /** The items of a task are counted now. */
   counted: { task: "f64", items: "u32" },
@@ -139,7 +139,7 @@ const FIELDS = {
   laneFact: { lane: "u32", fact: "u8", value: "f64", forMs: "f64", ageMs: "f64" },
   /** Requests and tokens that count against the limits of a lane besides those of intents, since `ageMs` before the entry. */
   sent: { lane: "u32", requests: "u32", inputTokens: "f64", outputTokens: "f64", ageMs: "f64" },
-  /** A task is gone, with its rows. */
+  /** A task is removed, with its rows. */
   removed: { task: "f64" },
 } as const;
 
@@ -156,9 +156,9 @@ export type LogRecord = { [K in RecordKind]: { readonly is: K } & FieldsOf<K> }[
 
 /** `items` of a task whose items are not counted yet, and one more than the highest number of an item. */
 export const UNCOUNTED_ITEMS = 0xffff_ffff;
-/** Where the sums of a final task stand among its answers. */
+/** The place of the sums of a final task among its answers. */
 export const SUMS_ITEM = 0xffff_ffff;
-/** Where the notes of an open task stand among its answers: above the last number of an item. */
+/** The place of the notes of an open task among its answers: above the last number of an item. */
 export const NOTES_ITEM = 0xffff_fffe;
 
 interface RecordLayout {
@@ -186,7 +186,7 @@ export function recordBytes(is: RecordKind): number {
 
 /** What an entry says besides its records. */
 export interface EntryHeader {
-  /** The oldest entry that is needed to read the log, after the cut that goes with this one. */
+  /** The oldest entry that is needed to read the log, after the cut in this one. */
   readonly firstSequence: number;
   readonly nextTask: number;
   /** How many names there are with it. */
@@ -214,7 +214,7 @@ export class LogRecords {
     this.#add(LAYOUT_OF[is], fields, NO_NUMBERS);
   }
 
-  /** Returns where it begins, for `slice`. Its text is given apart, because V8 is slow to spread objects with fractions. */
+  /** Returns where it begins, for `slice`. Its text is passed separately, because V8 is slow to spread objects with fractions. */
   addOutcome(fields: OutcomeFields, textBytes: number, textCrc32: number, isLine: boolean): number {
     const start = this.#end;
     this.#add(LAYOUT_OF.outcome, fields, [textBytes, textCrc32, isLine ? 1 : 0]);
@@ -275,7 +275,7 @@ export function writeEntry(header: EntryHeader, parts: readonly LogRecords[]): U
   return new Uint8Array(entry.buffer as ArrayBuffer, entry.byteOffset, entry.byteLength);
 }
 
-/** Throws `data_dir_newer`, `data_dir_older` for another version, `store_damaged` for bytes that are no entry. */
+/** Throws `data_dir_newer`, `data_dir_older` for another version, `store_damaged` for bytes that are not an entry. */
 export function readHeader(bytes: Uint8Array): EntryHeader {
   const entry = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (entry.byteLength < HEADER_BYTES) throw noEntry("an entry is shorter than its header");

@@ -1,5 +1,5 @@
 /**
- * What goes into the next commit of the work log: records, and the rows and lines that belong to them.
+ * The contents of the next commit of the work log: records, and the rows and lines that belong to them.
  *
  *   staged -> under way -> committed | refused        the promises of a refused one reject with the reason; nothing of it has happened
  *
@@ -22,7 +22,7 @@ export interface StagedOutput {
 /** A record of an outcome: where it begins among those of the commit, or bytes of its own. */
 type StagedRecord = number | Uint8Array;
 
-/** Lines of one task, with the records that stand beside them if they become answers. */
+/** Lines of one task, with the records beside them if they become answers. */
 interface StagedLines {
   readonly items: number[];
   readonly records: StagedRecord[];
@@ -104,7 +104,7 @@ export class StagedCommit {
     this.#answerTexts.add(text);
   }
 
-  /** The answer goes, if there is one. */
+  /** The answer is deleted, if there is one. */
   drop(task: number, item: number): void {
     this.dropped.tasks.push(task);
     this.dropped.items.push(item);

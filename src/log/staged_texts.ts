@@ -1,5 +1,5 @@
 /**
- * Texts end to end in one buffer that grows, so that thousands of small ones are no thousands of buffers.
+ * Texts end to end in one buffer that grows, so that thousands of small ones do not need thousands of buffers.
  */
 import { allocate } from "../large_bytes.ts";
 

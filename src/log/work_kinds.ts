@@ -1,5 +1,5 @@
 /**
- * What tasks of the work log are: each kind belongs to one module, which alone reads its rows.
+ * What tasks of the work log are: each kind belongs to one module, and only that module reads its rows.
  */
 
 /** Never reuse a number: rows hold them. */

@@ -5,13 +5,13 @@
  *              open -> failed     a sync or the store itself failed: every later call is refused with `store_failed`
  *   call       staged -> under way -> committed     one commit at a time; what is staged meanwhile makes the next one
  *                        under way -> refused       `disk_full`, `conflict`: nothing of it has happened, it may be called again
- *                        under way -> under way     the output of a task takes no bytes: its lines become answers, and it goes on
+ *                        under way -> under way     the output of a task takes no bytes: its lines become answers, and it continues
  *
  * What a call says counts once its commit is durable: until then the log answers as if it had not been called. A task is a
  * number, an item a task and its place from 0. `open_work.ts` draws the states of both.
  *
  * Texts are rows (the request of a task in its row, answers by task and item) or lines of a file that is written and synced with the
- * commit. Records hold none, so what is erased is gone.
+ * commit. Records hold no texts, so erased texts are gone.
  *
  * Hot: 5,000 posts or 9,000 lines a second (bench/jobs/work_log.ts, docs/decisions/0022-work-log.md).
  */
@@ -136,12 +136,12 @@ export class WorkLog {
     return this.#add("counted", { task, items });
   }
 
-  /** A request is about to be sent: it may be once this is durable. Counts against its lane, whatever becomes of it. */
+  /** A request is about to be sent: it may be once this is durable. Counts against its lane, with any result. */
   intend(intent: FieldsOf<"intent">): Promise<void> {
     return this.#add("intent", intent);
   }
 
-  /** An attempt ended, and its item goes on. One whose request never left counts in `attempts` no more. */
+  /** An attempt ended, and its item continues. One whose request never left counts in `attempts` no more. */
   endAttempt(ended: FieldsOf<"attemptEnded">): Promise<void> {
     return this.#add("attemptEnded", ended);
   }
@@ -219,7 +219,7 @@ export class WorkLog {
     return this.#add("sent", { lane, requests: 0, inputTokens, outputTokens, ageMs: 0 });
   }
 
-  /** Replaces the body of a task's row. `isSpent`: its request goes, which nobody needs any more. */
+  /** Replaces the body of a task's row. `isSpent`: its request is deleted, which nobody needs any more. */
   rewrite(task: number, body: string, isSpent = false): Promise<void> {
     const staged = this.#commits.stage();
     staged.bodies.push([task, body, isSpent]);
@@ -240,7 +240,7 @@ export class WorkLog {
     return found?.item === NOTES_ITEM ? found.text : undefined;
   }
 
-  /** Removes tasks and their rows, also open ones, which come to no end. Their texts are on the disk until the next `scrub` of the store. */
+  /** Removes tasks and their rows, also open ones, which then never end. Their texts are on the disk until the next `scrub` of the store. */
   remove(tasks: readonly number[]): Promise<void> {
     const staged = this.#commits.stage();
     for (const task of tasks) staged.records.add("removed", { task });
@@ -270,7 +270,7 @@ export class WorkLog {
     await this.#options.store.scrub();
   }
 
-  /** Lines of a task go to this file from now on, behind those of it that are committed. It stays open until `closeOutput` resolves. */
+  /** Lines of a task are written to this file from now on, after those that are committed. It stays open until `closeOutput` resolves. */
   openOutput(task: number, file: DiskFile): void {
     this.#commits.outputs.open(task, file);
   }

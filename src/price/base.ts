@@ -1,19 +1,19 @@
 /**
  * Base prices of models, and the door of `@pydantic/genai-prices` (prices, MIT, without dependencies).
  *
- * A price comes from, in this order: the overrides of the configuration (source `config`), the list of servers that
+ * The sources of a price, in this order: the overrides of the configuration (source `config`), the list of servers that
  * people run themselves (free, source `local`), the price list (source `genai-prices <version>`). Nothing else is
  * known: a model without a price runs unpriced.
  *
  * What the price list gets wrong or leaves open, and what is done here:
- * - it finds models by prefix (`claude-sonnet-5-5` is priced as `claude-sonnet-5`): told by `isExact: false`;
+ * - it finds models by prefix (`claude-sonnet-5-5` is priced as `claude-sonnet-5`): marked with `isExact: false`;
  * - it finds providers by substring (`my-openai-box` as `openai`): only the exact provider is taken;
  * - prices hold for hours (DeepSeek's peak) or from a date on: always asked with a time, and valid until the next edge;
  * - DeepSeek bills no peak at weekends since 2026-08-23 00:00 in Beijing (https://api-docs.deepseek.com/quick_start/pricing);
  *   the list has no weekdays. Chinese public holidays are off-peak too and are not known here: then prices are too high;
  * - `deepseek-chat` and `deepseek-reasoner` carry prices of 2025; both became names of `deepseek-v4-flash` before they
  *   were retired on 2026-07-24, so they are priced as that, inexactly;
- * - it would fetch newer prices from GitHub when told to: never told to.
+ * - it can fetch newer prices from GitHub: never used.
  *
  * Limits: the list costs 31 ms and 19 MB once (52 ms as an ES module), so it is loaded with the first model that needs it.
  */
@@ -47,7 +47,7 @@ const LIST_PROVIDERS: ReadonlyMap<string, string> = new Map([
   ["moonshot", "moonshotai"],
 ]);
 
-/** Names whose entry in the price list is stale, and the model that they last stood for. */
+/** Names whose entry in the price list is stale, and the model that they last meant. */
 const STALE_NAMES: ReadonlyMap<string, string> = new Map([
   ["deepseek:deepseek-chat", "deepseek-v4-flash"],
   ["deepseek:deepseek-reasoner", "deepseek-v4-flash"],
@@ -63,8 +63,8 @@ const EDGE_DAYS = 4;
 const CEILING_MS = 2 * DAY_MS;
 
 /**
- * The price of a model at a moment (Unix milliseconds); undefined when none is known. Names may differ in case.
- * Throws `invalid_config` for an override that is no price.
+ * The price of a model at a moment (Unix milliseconds); undefined when it is not known. Names may differ in case.
+ * Throws `invalid_config` for an override that is not a price.
  */
 export function basePrice(
   model: ModelId,

@@ -30,7 +30,7 @@ export interface Taken {
   readonly ambiguousUsd: number;
 }
 
-/** Money held for one request. Hand it back to `settle` once; a second time changes nothing. */
+/** Money held for one request. Pass it to `settle` once; a second time changes nothing. */
 export interface MoneyReservation {
   /** The held amount, in USD. */
   readonly usd: number;
@@ -44,7 +44,7 @@ export interface MoneyReservation {
 export type ReserveAnswer =
   | { readonly ok: true; readonly reservation: MoneyReservation }
   /**
-   * `wait`: requests in flight hold the money, some may come back; `exhausted`: it does not fit into `cap` even then, until
+   * `wait`: requests in flight hold the money, some may be released; `exhausted`: it does not fit into `cap` even then, until
    * the cap is raised or dropped.
    */
   | { readonly ok: false; readonly reason: "wait" | "exhausted"; readonly cap: Cap };
@@ -192,7 +192,7 @@ export class Budget implements Taken {
     return this.#billedUsd + this.#ambiguousUsd + this.heldUsd;
   }
 
-  /** By how much settled amounts went above their reservations, in sum. */
+  /** By how much settled amounts were above their reservations, in sum. */
   get overrunUsd(): number {
     return this.#overrunNanos / NANO;
   }
@@ -215,7 +215,7 @@ export class Budget implements Taken {
     return { ok: true, reservation };
   }
 
-  /** The cap that leaves too little for so much, also when all that is held came back; undefined when none does. */
+  /** The cap that leaves too little for so much, also when all that is held is released; undefined when no cap does. */
   exhausted(usd: number): Cap | undefined {
     const nanos = nanosOf(usd, Math.ceil);
     return this.#caps.find((cap) => cap.fits(nanos) === "exhausted");

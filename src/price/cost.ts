@@ -6,7 +6,7 @@
  *   usd      = list x price factor                  what a service charges its callers
  *
  * The rates are those of the tier of the whole request. Reasoning is part of the output. Where the provider says what
- * it charged, the list side follows from that. No result is ever NaN, infinite or negative, whatever the usage holds.
+ * it charged, the list side follows from that. No result is ever NaN, infinite or negative, for any usage.
  */
 import type { Cost, Usage } from "../work/outcome.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
@@ -61,7 +61,7 @@ export function costOf(usage: Usage, price: BasePrice | undefined, factors: Cost
   };
 }
 
-/** Whether the provider itself says what it charged, and says something possible: no price list is asked then. */
+/** Whether the provider itself says what it charged, and says something possible: no price list is read then. */
 export function isCharged(usage: Usage): usage is Usage & { readonly chargedUsd: number } {
   const { chargedUsd } = usage;
   return chargedUsd !== undefined && chargedUsd >= 0 && chargedUsd <= CHARGED_USD_MAX;
@@ -100,7 +100,7 @@ function finite(factor: number): number {
   return factor >= 0 && Number.isFinite(factor) ? factor : 1;
 }
 
-/** To the nano-dollar: what sums of floats differ by beyond that is no money. */
+/** To the nano-dollar: smaller differences of float sums are not money. */
 export function roundedUsd(usd: number): number {
   return Math.round(usd * 1e9) / 1e9;
 }

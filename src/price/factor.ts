@@ -68,7 +68,7 @@ const VOLUME_BYTES_PER_TOKEN = 4;
 
 /**
  * The volume of a task in tokens: a quarter of its input's bytes, known when the task is accepted. A stream's size is
- * not known then: it counts as none (`undefined`).
+ * not known then: it counts as 0 (`undefined`).
  */
 export function volumeTokensOf(inputBytes: number | undefined): number {
   return Math.ceil((inputBytes ?? 0) / VOLUME_BYTES_PER_TOKEN);
@@ -76,7 +76,7 @@ export function volumeTokensOf(inputBytes: number | undefined): number {
 
 /**
  * The price factor of a model (`<provider>:<name>`) for an sla in minutes and a volume in tokens, rounded to 4 decimals.
- * The volume is that of the whole task (`volumeTokensOf`); nonsense counts as none.
+ * The volume is that of the whole task (`volumeTokensOf`); nonsense counts as 0.
  */
 export function priceFactor(
   model: string,
@@ -108,7 +108,7 @@ function rateOf(model: string, card: RateCard): FactorRate {
   return key === undefined ? card.standard : { ...card.standard, ...card.models[key] };
 }
 
-/** How far `x` has come on its way to `full`: 0 to 1, concave, never falling. */
+/** The part of `full` that `x` has reached: 0 to 1, concave, never falling. */
 function reach(x: number, full: number, half: number): number {
   return x > 0 ? Math.min(1, (1 + half / full) / (1 + half / x)) : 0;
 }

@@ -5,7 +5,7 @@
  * price file (2026-07-24), in which all 53 batch and all 28 flex entries are exactly 0.5 of the list price. Entries
  * that rest on other people's word are not `isVerified`. A tier that a provider does not offer has no entry.
  *
- * DeepSeek's cheap hours are no factor: its base price already follows the clock (`base.ts`).
+ * DeepSeek's cheap hours are not a factor: its base price already follows the clock (`base.ts`).
  */
 
 export type LaneTier = "realtime" | "flex" | "batch" | "priority";
@@ -44,7 +44,7 @@ const LANE_FACTORS: ReadonlyMap<string, Readonly<Partial<Record<LaneTier, LaneFa
   ["fireworks", { batch: { factor: 0.5, cachedFactor: 0.25, isVerified: true } }],
   // Only for listed models: no entry here, to be configured for those.
   ["together", {}],
-  // By model, typically half; what was charged is told with each answer.
+  // By model, typically half; each answer says what was charged.
   ["openrouter", { batch: HALF_UNVERIFIED }],
 ]);
 
@@ -71,7 +71,7 @@ export function laneFactorOf(provider: string, word: string | undefined): LaneFa
   return known.reduce((dearest, one) => (one.factor > dearest.factor ? one : dearest), DOUBLE_UNVERIFIED);
 }
 
-/** The tier that a provider's word for it stands for; none is realtime. */
+/** The tier that a provider's word means; without one, realtime. */
 export function laneTierOf(servedTier: string | undefined): LaneTier | undefined {
   switch (servedTier?.toLowerCase()) {
     case "flex":

@@ -4,7 +4,7 @@
  * The exact key wins, then the longest prefix: `openai:gpt-6-sol` before `openai:gpt-6*` before `openai:*` before `*`.
  */
 
-/** The key of `table` that covers `model` best; undefined when none does. */
+/** The key of `table` that covers `model` best; undefined when no key does. */
 export function matchingKey(table: Readonly<Record<string, unknown>>, model: string): string | undefined {
   if (Object.hasOwn(table, model)) return model;
   let best: string | undefined;

@@ -36,13 +36,13 @@ export class PriceBook {
   /** Models by their whole ids. */
   readonly #models = new Map<string, ModelEntry>();
 
-  /** Throws `invalid_config` when an override is no price. */
+  /** Throws `invalid_config` when an override is not a price. */
   constructor(overrides: PriceOverrides = {}) {
     checkPriceOverrides(overrides);
     this.#overrides = structuredClone(overrides);
   }
 
-  /** The price of a model at a moment (Unix milliseconds, in any order); undefined when none is known. */
+  /** The price of a model at a moment (Unix milliseconds, in any order); undefined when it is not known. */
   price(model: ModelId, wallMs: number): BasePrice | undefined {
     const entry = this.#entries.get(model.provider)?.get(model.name);
     return entry !== undefined && holds(entry, wallMs) ? entry.price : this.#find(model, wallMs).price;

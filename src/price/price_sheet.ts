@@ -4,7 +4,7 @@
  *   {"version": "2026-11-20", "models": {"deepseek:deepseek-flash": {"input_mtok": 0.15, "cache_read_mtok": 0.003, "output_mtok": 0.6}}}
  *
  * Prices are USD per million tokens. Keys are those of overrides (`pattern.ts`). Its version is the source of its prices in
- * whatever is reckoned with them: `sheet 2026-11-20`.
+ * all that is reckoned with them: `sheet 2026-11-20`.
  */
 import { PerigeeError } from "../errors.ts";
 import { suggestion } from "../nearest.ts";

@@ -6,7 +6,7 @@
  *   at sla = list x price factor(model, sla, volume of the task)
  *   billed = list x price of the requested tiers over the list price, with the part of the input that is expected from and for the provider's cache at its rates
  *   low, high: each estimate at the ends of its band; those that are learnt are independent, so their distances add as squares
- *   time   = as it is forecast; no sooner than what waits already, where the caller can tell
+ *   time   = as it is forecast; no sooner than what waits already, where the caller knows it
  *
  * Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
  */
@@ -18,7 +18,7 @@ import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
 import { type QuotePrice, quotePrice } from "./quote_price.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
-/** Where an expected output comes from. */
+/** The source of an expected output. */
 export type OutputBasis = "learnt of the system prompt" | "learnt of the model" | "default";
 
 /** How long the work on a model takes. */
@@ -31,7 +31,7 @@ export interface TimeNeeded {
 }
 
 /**
- * Totals of the items of one model. A model may come in several rows, for example those items above a tier's start
+ * Totals of the items of one model. A model may have several rows, for example those items above a tier's start
  * by themselves: each row is priced by its own mean request, and the rows are summed.
  */
 export interface ModelTotals {
@@ -73,13 +73,13 @@ export interface QuoteInput {
   readonly volumeTokens: number;
   /** How long the work on each model takes, when nothing else waits. */
   readonly times: ReadonlyMap<string, TimeNeeded>;
-  /** Seconds until items of a model would be done behind what waits already; absent: nothing waits. */
+  /** Seconds until items of a model would be done after what waits already; absent: nothing waits. */
   readonly behindSeconds?: (model: string, items: number, inputTokens: number) => number;
   readonly card?: RateCard;
   readonly assumptions: QuoteAssumptions;
 }
 
-/** The assumed speed of providers, if none was measured. */
+/** The assumed speed of providers without a measured one. */
 export interface QuoteAssumptions {
   readonly first_token_ms: number;
   readonly output_tokens_per_second: number;
@@ -195,7 +195,7 @@ export function quote(input: QuoteInput): Quote {
   };
 }
 
-/** For work that is never done as things stand: JSON has no larger one. */
+/** For work that is never done in the present state: JSON has no larger one. */
 const SECONDS_MAX = 1e9;
 
 const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing", isMeasured: true };
@@ -218,7 +218,7 @@ function pricedOf(model: string, totals: readonly ModelTotals[], input: QuoteInp
   return { model, totals, price, bands, time: slowestOf([alone, behind(model, totals, input)]) };
 }
 
-/** What waits for the model already, and the work behind it. */
+/** What waits for the model already, and the work after it. */
 function behind(
   model: string,
   totals: readonly ModelTotals[],

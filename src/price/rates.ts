@@ -30,7 +30,7 @@ export interface PriceCeiling {
 
 /** The price of one model at one moment. */
 export interface BasePrice extends PriceRates {
-  /** As asked, `<provider>:<name>`. */
+  /** As requested, `<provider>:<name>`. */
   readonly model: string;
   /** What it was found as: the price list's id, or the key in the configuration. */
   readonly matchedModel: string;
@@ -87,7 +87,7 @@ export function isFreeProvider(provider: string): boolean {
   return FREE_PROVIDERS.has(provider);
 }
 
-/** The price of a model on one's own server: zero, and known. */
+/** The price of a model on a user's own server: zero, and known. */
 export function localPrice(model: string, name: string, wallMs: number): BasePrice {
   const free = flatRates({ inputUsdPerMillion: 0, outputUsdPerMillion: 0 });
   return {

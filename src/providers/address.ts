@@ -17,7 +17,7 @@ interface WireAddress {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Reads the base URL and merges the headers, the settings' own last. Throws `invalid_config` for a URL that is none. */
+/** Reads the base URL and merges the headers, the settings' own last. Throws `invalid_config` for an invalid URL. */
 export function wireAddress(
   settings: ProviderSettings,
   credentials: Readonly<Record<string, string>>,
@@ -50,14 +50,14 @@ export function wireAddress(
   };
 }
 
-/** The path with the API's version at its end, unless a version is there already (`/v1`, `/v1beta`). */
+/** The path with the API's version at its end, unless it has one already (`/v1`, `/v1beta`). */
 export function versionedPath(path: string, version: string): string {
   return /\/v\d+[a-z0-9]*$/.test(path) ? path : `${path}/${version}`;
 }
 
 /**
  * A model's name as one part of a path: all outside the unreserved is escaped, so that no name leads to another path with the
- * operator's key. What a caller adds behind it keeps `.` and `..` from being parts of their own.
+ * operator's key. What a caller adds after it keeps `.` and `..` from being parts of their own.
  */
 export function modelPath(model: string): string {
   const bytes = new TextEncoder();

@@ -10,7 +10,7 @@ import { arrayOf, objectOf, stringOf, type Unchecked } from "./json.ts";
 
 type Members = { -readonly [name in keyof AnswerMembers]: AnswerMembers[name] };
 
-/** Of a choice of a chat completion and its message; undefined when it has none. */
+/** Of a choice of a chat completion and its message; undefined without any. */
 export function openaiMembers(
   choice: Unchecked | undefined,
   message: Unchecked | undefined,

@@ -82,7 +82,7 @@ const OTHERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The same of the members of messages and of the parts of their content; what is no message is left to the server. Hot: one
+ * The same of the members of messages and of the parts of their content; what is not a message is left to the server. Hot: one
  * call for each request in OpenAI's layout.
  */
 export function misspeltInMessages(messages: unknown, isOpenai: boolean): string | undefined {

@@ -1,5 +1,5 @@
 /**
- * What a well-formed answer comes to by how it ended, the same for all protocols; which of their reasons means what is
+ * The result of a well-formed answer by how it ended, the same for all protocols; which of their reasons means what is
  * each codec's. What was generated is kept and says how it ended; an answer that holds nothing to keep is a failure.
  */
 import type { FailureCode } from "../errors.ts";

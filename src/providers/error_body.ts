@@ -8,7 +8,7 @@
  *   {"detail":[{"loc","msg","type"}]}, {"detail":"text"}      FastAPI: Mistral, vLLM
  *   {"error":"text"}                                          Ollama
  *
- * Limits: bodies over 1 MiB are not read (status alone decides); a code is kept only when it looks like one
+ * Limits: bodies over 1 MiB are not read (only the status decides); a code is kept only when it looks like one
  * (`[A-Za-z0-9_.-]`, at most 64 characters), so that no prompt or key can travel in it.
  */
 import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
@@ -45,7 +45,7 @@ const ERROR_BODY_BYTES_MAX = 1_048_576;
 const MESSAGE_LENGTH_MAX = 4_000;
 const DETAILS_MAX = 32;
 
-/** Reads the body of an answer that is no success. */
+/** Reads the body of an answer other than a success. */
 export function readErrorBody(body: Uint8Array): ErrorFacts {
   if (body.byteLength === 0 || body.byteLength > ERROR_BODY_BYTES_MAX) return NO_FACTS;
   const value = parseJson(body);

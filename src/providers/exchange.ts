@@ -1,5 +1,5 @@
 /**
- * What all codecs share on both ends of an exchange: finishing a body, and telling web pages apart.
+ * What all codecs share on both ends of an exchange: finishing a body, and recognising web pages.
  */
 import type { ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
@@ -8,7 +8,7 @@ import type { Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
 import { besideTexts } from "./text_messages.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
 
-/** Where a seed with exact digits goes: last into the body (1), or last into the body's last member (2). */
+/** The place of a seed with exact digits: last in the body (1), or last in the body's last member (2). */
 interface SeedPlace {
   readonly name: string | undefined;
   readonly depth: 1 | 2;
@@ -52,7 +52,7 @@ export function translated(
 ): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
   const read = inOtherWords(request, name);
   if ("ok" in read || request.turns.length > 0) return read;
-  return unsupported("expected a user message, got none");
+  return unsupported("expected a user message, but there is none");
 }
 
 /** The same, also of a request without a user message. */
@@ -92,7 +92,7 @@ function unsupported(message: string): Extract<Encoded, { readonly ok: false }> 
   return { ok: false, code: "unsupported_request", message };
 }
 
-/** Whether the answer says that it is a web page (a proxy's, a captcha's), whatever its bytes. */
+/** Whether the answer says that it is a web page (a proxy's, a captcha's), for any bytes. */
 export function isHtml(answer: WireAnswer): boolean {
   return answer.headers["content-type"]?.startsWith("text/html") === true;
 }

@@ -26,7 +26,7 @@ import { refusalWaitMs } from "./retry_after.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
 import { bounded } from "./usage.ts";
 
-/** A message in OpenAI's form; of an item in OpenAI's layout exactly as given. */
+/** A message in OpenAI's form; of an item in OpenAI's layout unchanged. */
 export interface FunctionMessage {
   readonly role: string;
   /** A text, or OpenAI's content parts where the item has several texts or more than text in one message. */
@@ -75,7 +75,7 @@ export interface FunctionAnswer {
 /**
  * Answers one item. Called on the main thread, concurrently up to the limits of its provider, and again for each attempt.
  * `signal` is aborted when nobody waits for the answer any more: at the deadline, a time-out or a stop. A function that
- * ignores it goes on unobserved, and counts against no limit. An error that it throws may have `retryable`, `retryAfterMs`
+ * ignores it runs on unobserved, and counts against no limit. An error that it throws may have `retryable`, `retryAfterMs`
  * (milliseconds) or `status`; see the guide.
  */
 export type ProviderFunction = (
@@ -218,7 +218,7 @@ function isToolCall(call: Unchecked | undefined): boolean {
   return typeof called?.["name"] === "string" && typeof called["arguments"] === "string";
 }
 
-/** Half of a pair, as of a text that was cut within an emoji, is no Unicode. */
+/** Half of a pair, as of a text that was cut within an emoji, is not valid Unicode. */
 function whole(text: unknown): string {
   return (stringOf(text) ?? "").replace(/\p{Surrogate}/gu, "\uFFFD");
 }
@@ -228,7 +228,7 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? "a list" : typeof value;
 }
 
-/** What was returned instead of an answer, by its kind alone: its texts may be anybody's. */
+/** What was returned instead of an answer, only by its kind: its texts may be anybody's. */
 function nonsense(value: unknown, name: string): string {
   const object = objectOf(value);
   const members = Object.keys(object ?? {}).slice(0, 5);

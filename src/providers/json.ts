@@ -1,8 +1,8 @@
 /**
- * Reading JSON that strangers wrote: bytes to a value, and a value to what it should be or to `undefined`. Never throws.
+ * Reading untrusted JSON: bytes to a value, and a value to what it should be or to `undefined`. Never throws.
  *
  * Limits: bytes that are not UTF-8, and a byte order mark, make no JSON (RFC 8259, section 8.1): such a body is not
- * trusted to be whole. `JSON.parse` of V8 is iterative, so depth alone cannot exhaust the stack.
+ * trusted to be whole. `JSON.parse` of V8 is iterative, so depth cannot exhaust the stack.
  */
 import { Buffer, isUtf8 } from "node:buffer";
 
@@ -32,7 +32,7 @@ export function arrayOf(value: unknown): readonly unknown[] | undefined {
   return Array.isArray(value) ? value : undefined;
 }
 
-/** Of several answers the one with `index` 0, wherever it stands; the first where none says so. */
+/** Of several answers the one with `index` 0, at any position; the first without such an index. */
 export function firstByIndex(answers: readonly unknown[]): unknown {
   const [first] = answers;
   if (answers.length < 2) return first;

@@ -1,12 +1,12 @@
 /**
  * Keys in what a provider says: taken out before anybody sees or stores it.
  *
- *   a key of the settings      by its own text, in any case, wherever it stands in a failure's message
+ *   a key of the settings      by its own text, in any case, at any place of a failure's message
  *   what looks like a key      in the provider's own words, and as a code: a code is of words and short numbers
  */
 import type { Decoded, Provider, ProviderSettings } from "./provider.ts";
 
-/** Stands where a key stood. */
+/** Replaces a key. */
 const HIDDEN = "[key]";
 /** Keys of known vendors, whole or masked with asterisks, and anything long without a space. */
 const KEY_LIKE = /\b(?:sk|pk|gsk|xai|key|AIza)[-_][^\s"',;]{4,}|[A-Za-z0-9_*-]{24,}/g;

@@ -1,12 +1,12 @@
 /**
- * What response headers tell of rate limits, per family. Sources: the providers' rate limit pages.
+ * Reads rate limits from response headers, per family. Sources: the providers' rate limit pages.
  *
  *   openai     x-ratelimit-{limit,remaining,reset}-{requests,tokens}; resets are Go durations until the bucket is FULL
  *   groq       the same names, but the requests trio is per DAY: left out, since our limits are per minute
- *   fireworks  x-ratelimit-limit-tokens-{prompt,generated}: tokens per second, told here per minute
+ *   fireworks  x-ratelimit-limit-tokens-{prompt,generated}: tokens per second, returned here per minute
  *   anthropic  anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}; resets are
  *              RFC 3339 times, read against the response's own `date` so that our clock does not matter
- *   gemini     tells nothing on success
+ *   gemini     sends nothing on success
  *
  * Limits: values that are not whole, or a limit that is not above 0 (Azure sends -1 and 0), are ignored together with
  * what remains of them.
@@ -67,7 +67,7 @@ export function anthropicLimits(headers: HeaderBag): LearntLimits | undefined {
   return told(learnt);
 }
 
-/** A header that is there but is no count. */
+/** A header that exists but is not a count. */
 const NONSENSE = -1;
 
 function whole(text: string | undefined): number | undefined {

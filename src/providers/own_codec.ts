@@ -6,7 +6,7 @@
  *
  * What a method returns is copied while it is checked: a getter that throws, or a value that changes, does so here and not in the engine.
  *
- * Limits: the head of a model is asked for once, and kept for 1,000 models. Numbers that a double cannot hold are rounded on
+ * Limits: the head of a model is requested once, and kept for 1,000 models. Numbers that a double cannot hold are rounded on
  * the way between the threads, except for a seed.
  */
 import { PerigeeError } from "../errors.ts";

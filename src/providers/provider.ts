@@ -22,11 +22,11 @@ export interface ProviderSettings {
   readonly protocol: Protocol;
   /** With the version path, without a trailing slash, e.g. `https://api.openai.com/v1`. Empty for echo. */
   readonly baseUrl: string;
-  /** The API key; absent for servers that need none. Never logged, never stored. */
+  /** The API key; absent for servers without keys. Never logged, never stored. */
   readonly key?: string;
   /** Anthropic's `anthropic-version`, or Gemini's `v1beta`. */
   readonly apiVersion?: string;
-  /** Sent as the output limit where the protocol demands one and the item gives none. */
+  /** Sent as the output limit where the protocol demands one and the item does not have one. */
   readonly defaultMaxOutputTokens?: number;
   /**
    * What to do with settings that the model or provider does not take: leave them out with a warning, or fail the item.
@@ -37,7 +37,7 @@ export interface ProviderSettings {
   readonly timeoutMs?: number;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Set by the engine: its codec was passed in, so threads hand requests on as they are, and the main thread encodes them. */
+  /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */
   readonly hasOwnCodec?: true;
 }
 
@@ -64,7 +64,7 @@ export type Encoded =
     }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 
-/** How far a refusal reaches: this item, this model, or everything behind this key. */
+/** How far a refusal reaches: this item, this model, or everything with this key. */
 export type FailureScope = "item" | "model" | "provider";
 
 /** A response, understood. `usage` is what the provider billed as far as it says so. */
@@ -92,7 +92,7 @@ export type Decoded =
       /** Our words and the provider's code; never its body. */
       readonly message: string;
       readonly scope: FailureScope;
-      /** The wait that the provider asked for, already read from whatever form it came in. */
+      /** The wait that the provider asked for, already read from any of its forms. */
       readonly retryAfterMs?: number;
       /** Whether the refusal is a rate limit (lower the rate), as against overload or an error. */
       readonly isRateLimit?: boolean;
@@ -118,18 +118,18 @@ export interface WireAnswer {
   readonly wallMs: number;
 }
 
-/** Plug-in. Every method is pure and total: whatever the bytes, `decode` returns a class and never throws. */
+/** Plug-in. Every method is pure and total: for any bytes, `decode` returns a class and never throws. */
 export interface Provider {
   readonly settings: ProviderSettings;
   /** The head for a model; stable, so callers keep it. */
   head(model: string): WireHead;
   /**
    * The JSON body for a request, or why it cannot be put to this provider. With `isCheckOnly` the body may be empty; what
-   * cannot be put is told all the same.
+   * cannot be put is returned all the same.
    */
   encode(request: ModelRequest, model: string, isCheckOnly?: boolean): Encoded;
   decode(answer: WireAnswer): Decoded;
-  /** Limits told by response headers; undefined when none are. */
+  /** Limits in response headers; undefined without any. */
   limits(headers: HeaderBag): LearntLimits | undefined;
   /** Answers without a wire, for providers that are embedded; the body is one that `encode` made. */
   readonly answerLocally?: (body: Uint8Array) => { readonly status: number; readonly body: Uint8Array };

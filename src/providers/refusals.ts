@@ -1,5 +1,5 @@
 /**
- * What an answer that is no success means: whether to repeat it, whom it concerns, and how it is called.
+ * The meaning of an answer other than a success: whether to repeat it, whom it concerns, and how it is called.
  *
  *   refused     429, 503, 529 (overload), 408, 409, 425, 498, redirects: no work was done, repeating is free
  *   ambiguous   5xx, 424, 499 and errors inside a 200: work may have been done and billed
@@ -20,7 +20,7 @@ import { isShownCode, withoutKeys } from "./key_text.ts";
 import type { Decoded, FailureScope, WireAnswer } from "./provider.ts";
 import { refusalWaitMs, retryAfterMs } from "./retry_after.ts";
 
-/** A decoded answer that is no success. */
+/** A decoded answer other than a success. */
 type Refusal = Exclude<Decoded, { readonly class: "success" }>;
 
 interface Verdict {
@@ -33,7 +33,7 @@ interface Verdict {
   readonly isOverload?: boolean;
 }
 
-/** The meaning of an answer whose status is no success. `name` is the provider's. */
+/** The meaning of an answer whose status is not a success. `name` is the provider's. */
 export function refusalOf(name: string, answer: WireAnswer): Refusal {
   return refusal(name, answer, readErrorBody(answer.body), answer.status);
 }
@@ -155,7 +155,7 @@ const OVERLOAD_CODES: ReadonlySet<string> = new Set([
 /** Use that grew too fast: OpenAI, Anthropic. */
 const RAMP_CODES: ReadonlySet<string> = new Set(["slow_down", "ramp_limit_exceeded"]);
 
-/** Codes that stand for a status where the status itself is a success. */
+/** Codes that mean a status where the status itself is a success. */
 const STATUS_OF_CODE: ReadonlyMap<string, number> = new Map([
   ["rate_limit_exceeded", 429],
   ["rate_limit_error", 429],
@@ -174,7 +174,7 @@ const STATUS_OF_CODE: ReadonlyMap<string, number> = new Map([
   ["deadline_exceeded", 504],
 ]);
 
-/** What the provider's own code decides, whatever the status. */
+/** What the provider's own code decides, for any status. */
 function byCode(facts: ErrorFacts, status: number): Verdict | undefined {
   const has = (known: ReadonlySet<string>): boolean => facts.codes.some((code) => known.has(code));
   if (has(QUOTA_CODES)) return QUOTA;
@@ -216,7 +216,7 @@ function byStatus(facts: ErrorFacts, status: number, hasWait: boolean): Verdict 
     case 529:
       return OVERLOAD;
     case 504:
-      return ambiguous("timeout", "the answer did not come in time");
+      return ambiguous("timeout", "the answer did not arrive in time");
     default:
       return byRange(status);
   }
@@ -227,7 +227,7 @@ function byRange(status: number): Verdict {
     return ambiguous("provider_error", "the provider failed");
   }
   if (status >= 400) return item("invalid_request", "the request was refused");
-  const words = "expected an answer, got a redirect or none; check the base URL";
+  const words = "expected an answer, got a redirect or an empty response; check the base URL";
   return refused("provider_error", words); // one item's, or all are sent elsewhere: what others get says which
 }
 

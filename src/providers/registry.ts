@@ -2,7 +2,7 @@
  * The providers known by name, as data: protocol, base URL, and the environment variables that the ecosystem uses.
  *
  * An unknown name with a base URL is a server that speaks OpenAI's protocol. Nothing is read from the environment
- * here: whoever configures an engine reads the variables that are named.
+ * here: the configuration of an engine reads the variables that are named.
  *
  * Base URLs are those of the official SDKs and API pages, state 2026-11-20; self-hosted servers have their default
  * ports. Anthropic's version stays at `2023-06-01`: see `anthropic.ts`.
@@ -74,8 +74,8 @@ export const KNOWN_PROVIDERS: ReadonlyMap<string, KnownProvider> = new Map<strin
 ]);
 
 /**
- * The settings of a provider before its key: of a known name with `baseUrl` put in place of its own when given; of any
- * other name those of a server that speaks OpenAI's protocol, when `baseUrl` is given; else `undefined`.
+ * The settings of a provider before its key: of a known name with `baseUrl` instead of its own if set; of any
+ * other name those of a server that speaks OpenAI's protocol, if `baseUrl` is set; else `undefined`.
  */
 export function defaultSettings(name: string, baseUrl?: string): ProviderSettings | undefined {
   const known = KNOWN_PROVIDERS.get(name);
@@ -88,7 +88,7 @@ export function defaultSettings(name: string, baseUrl?: string): ProviderSetting
   };
 }
 
-/** The codec for settings. Throws `invalid_config` when the base URL is none. */
+/** The codec for settings. Throws `invalid_config` for an invalid base URL. */
 export function createProvider(settings: ProviderSettings): Provider {
   return keepingKeys(codecOf(settings), settings);
 }

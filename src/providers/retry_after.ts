@@ -1,5 +1,5 @@
 /**
- * How long the other side asks us to wait, in whatever form it says so: for providers, executions and webhooks. Nothing waits here.
+ * How long the other side asks us to wait, in any of its forms: for providers, executions and webhooks. Nothing waits here.
  *
  *   retry-after-ms     milliseconds; wins over Retry-After (the official SDKs do the same)
  *   Retry-After        whole or decimal seconds, or one of the three HTTP dates (RFC 9110, section 5.6.7)
@@ -7,7 +7,7 @@
  *   x-ratelimit-reset  OpenRouter: Unix time in milliseconds
  *
  * Limits: a wait over 24 h counts as 24 h, however many digits it has; nonsense (negative, `1e3`, nothing, a list, a past date) and a
- * wait under 100 ms count as "no wait told", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run
+ * wait under 100 ms count as "no wait", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run
  * that never wakes. An x-ratelimit-reset beyond 24 h is in another unit, and no wait either.
  */
 import type { HeaderBag } from "./provider.ts";
@@ -15,13 +15,13 @@ import type { HeaderBag } from "./provider.ts";
 /** Shorter waits than this are left to the caller's backoff, in ms. */
 const WAIT_MS_MIN = 100;
 
-/** The longest wait that is kept: 24 h, in ms. A quota per day is told this way. */
+/** The longest wait that is kept: 24 h, in ms. A quota per day is sent this way. */
 const WAIT_MS_MAX = 86_400_000;
 
 /** The longest wait for which one refusal stops a provider, whose limits other items need: 15 min, in ms. */
 const REFUSAL_WAIT_MS_MAX = 900_000;
 
-/** The wait told by headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
+/** The wait of the headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
 export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undefined {
   const precise = decimal(headers["retry-after-ms"]);
   const told = keptWaitMs(precise);
@@ -35,7 +35,7 @@ export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undef
   return leftMs <= WAIT_MS_MAX ? keptWaitMs(leftMs) : undefined;
 }
 
-/** A wait as it is kept, 100 ms to 24 h in whole ms; undefined when it counts as none. */
+/** A wait as it is kept, 100 ms to 24 h in whole ms; undefined when it does not count. */
 export function keptWaitMs(waitMs: number | undefined): number | undefined {
   return waitMs !== undefined && waitMs >= WAIT_MS_MIN ? Math.ceil(Math.min(waitMs, WAIT_MS_MAX)) : undefined;
 }

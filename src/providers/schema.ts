@@ -12,7 +12,7 @@ import type { GenerationConfig, JsonValue } from "../work/request.ts";
 /** A JSON Schema that is an object (not `true` or `false`). */
 export type ObjectSchema = Record<string, JsonValue>;
 
-/** The schema of the answer as JSON Schema: `undefined` when none is asked, `null` when what is given is no object. */
+/** The schema of the answer as JSON Schema: `undefined` without one, `null` when it is not an object. */
 export function answerSchema(config: GenerationConfig): ObjectSchema | null | undefined {
   const given = config.responseJsonSchema ?? config.responseSchema;
   if (given === undefined) return undefined;

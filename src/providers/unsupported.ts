@@ -2,7 +2,7 @@
  * What becomes of a setting that a model or its provider does not take.
  *
  *   it shapes sampling, or what no answer shows      left out, and named in the warnings of the line
- *   it changes what is asked or what comes back      the line is refused before it is sent
+ *   it changes the request or the answer             the line is refused before it is sent
  *   unsupportedConfig "drop"; "refuse"               all of them left out and named; all of them refused
  */
 import { isEmptyList } from "../work/json.ts";
@@ -60,7 +60,7 @@ export function refusalOfDropped(
   };
 }
 
-/** Members that ask for nothing with certain values, whatever the protocol. With any other value they are named or refused. */
+/** Members that request nothing with certain values, in every protocol. With any other value they are named or refused. */
 const SAYS_NOTHING: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["functions", isEmptyList],
   ["store", (value: unknown) => value === false],

@@ -6,10 +6,10 @@
  *   gemini     input = promptTokenCount + toolUsePromptTokenCount, output = candidatesTokenCount + thoughtsTokenCount
  *
  * `believable` is the one check that every provider's usage passes, custom codecs included: counts that cannot be true make
- * the usage unknown, as if the provider had sent none.
+ * the usage unknown, as if the provider had not sent it.
  *
  * Limits: any detail object may be missing or null and then counts 0; a total that is missing, negative, fractional or
- * text makes the whole usage `undefined`, and the caller estimates. More cached or written than input counts as none, and the
+ * text makes the whole usage `undefined`, and the caller estimates. More cached or written than input counts as 0, and the
  * usage as estimated; more reasoning than output counts as all of it.
  */
 import type { Usage } from "../work/outcome.ts";
@@ -30,7 +30,7 @@ export interface KnownTokens {
   readonly hasOutput: boolean;
 }
 
-/** The usage, or `undefined` where it cannot be true: a count that is not a whole number from 0 to 10 million, or 0 of what is there, or a charge that is no amount. */
+/** The usage, or `undefined` where it cannot be true: a count that is not a whole number from 0 to 10 million, or 0 of what exists, or a charge that is not an amount. */
 export function believable(usage: Usage | undefined, known: KnownTokens): Usage | undefined {
   if (usage === undefined) return undefined;
   const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens, chargedUsd } = usage;

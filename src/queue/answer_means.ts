@@ -101,10 +101,10 @@ interface ModelSums {
 /** One for an engine. */
 export class AnswerMeans {
   readonly #models = new Map<string, ModelSums>();
-  /** What the answer at hand adds to each sum. */
+  /** What the current answer adds to each sum. */
   readonly #one = new Float64Array(SUMS);
 
-  /** An answer of a model to an item with this system prompt, by its hash; 0 for none. */
+  /** An answer of a model to an item with this system prompt, by its hash; 0 without one. */
   observe(model: string, prompt: number, answer: MeasuredAnswer): void {
     const sums = this.#of(model);
     setTo(this.#one, answer);
@@ -157,7 +157,7 @@ export class AnswerMeans {
   }
 }
 
-/** Output tokens expected of one item, within its own limit (0 for none). */
+/** Output tokens expected of one item, within its own limit (0 without one). */
 export function expectedOutput(estimate: AnswerEstimate, countedTokens: number, outputLimit: number): number {
   const { meanOutput, slope, meanInput } = estimate;
   const tokens = Math.max(0, meanOutput + slope * (countedTokens - meanInput));

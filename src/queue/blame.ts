@@ -3,9 +3,9 @@
  *
  *   first failure -> suspected --an answer to a comparable request of another item--> proven: further failures count
  *                    suspected --no such answer-------------------------------------> the lane's: they cost nothing
- *   any --the lane goes down--> suspected anew
+ *   any --the lane goes down--> suspected again
  *
- * An answer compares when it came after the item's first failed attempt had ended, and its request was not sent long before
+ * An answer compares when it arrived after the item's first failed attempt had ended, and its request was not sent long before
  * that attempt (250 ms, a burst): requests that were under way when a provider began to refuse new ones are
  * still answered, for minutes perhaps, and prove nothing about those it refuses. What the lane's own detection of outages takes
  * for one voids all comparisons, and failures that are proven to be their item's do not feed that detection.

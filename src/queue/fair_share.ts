@@ -14,14 +14,14 @@
  *
  *   |served(i) / weight(i) - served(j) / weight(j)|  <=  Max / weight(i) + Max / weight(j)
  *
- * So who comes with n items while N others wait, all items of cost c and all weights 1, is done within the time of
- * (N + 1) n + N items: with one other, in twice its time alone and one item. Nobody saves up for a burst while it does not
+ * So one that arrives with n items while N others wait, all items of cost c and all weights 1, is done within the time of
+ * (N + 1) n + N items: with one other, in twice its time without others and one item. Nobody saves up for a burst while it does not
  * wait or is held, and nobody gets ahead by leaving and coming back.
  *
- * Why not deficit round robin (Shreedhar and Varghese 1996), which takes O(1): who comes waits for a round of all others,
+ * Why not deficit round robin (Shreedhar and Varghese 1996), which takes O(1): a new one waits for a round of all others,
  * and the bound is looser by a round's credit (docs/decisions/0010-fair-share.md).
  *
- * Limits: `next` looks at those who cannot be served and at one more; `served`, `join` and `leave` move one entry of a
+ * Limits: `next` reads those who cannot be served and one more; `served`, `join` and `leave` move one entry of a
  * sorted list, O(log n) comparisons. With one present nothing is reckoned.
  */
 
@@ -34,7 +34,7 @@ interface Entry<T> {
 export interface FairShareOptions<T> {
   /** Above 0. Asked whenever it is served. */
   readonly weightOf: (who: T) => number;
-  /** By which it is known when it comes back. */
+  /** By which it is known when it returns. */
   readonly nameOf: (who: T) => string;
 }
 
@@ -87,8 +87,8 @@ export class FairShare<T> {
   }
 
   /**
-   * Whose turn it is; the same one when it is asked again without `served`, while that one can be. `canServe` is asked
-   * of who comes first, until it says yes; with one present that one is named without being asked. Undefined when
+   * Whose turn it is; the same one in the next call without `served`, while that one can be. `canServe` is called
+   * for the first ones, until it says yes; with one present that one is named without a call. Undefined when
    * nobody can be served.
    */
   next(canServe: (who: T) => boolean): T | undefined {
@@ -127,7 +127,7 @@ export class FairShare<T> {
     return this.#entries.findIndex((entry) => entry.who === who);
   }
 
-  /** Behind all with an earlier tag or the same. */
+  /** After all with an earlier tag or the same. */
   #insert(entry: Entry<T>): void {
     let [low, high] = [0, this.#entries.length];
     while (low < high) {
@@ -142,7 +142,7 @@ export class FairShare<T> {
     if (tag > this.#present) this.#present = tag;
   }
 
-  /** A tag that the present has passed says nothing; the list is gone through when it has grown with nothing to keep. */
+  /** A tag that the present has passed says nothing; the list is cleaned when it has grown with nothing to keep. */
   #forget(): void {
     if (this.#left.size <= 2 * this.#entries.length + 16) return;
     for (const [name, tag] of this.#left) if (tag <= this.#present) this.#left.delete(name);

@@ -1,7 +1,7 @@
 /**
- * When new work would be done, behind what waits and beside those who share. Pure; what waits is data.
+ * When new work would be done, after what waits and beside those who share. Pure; what waits is data.
  *
- *   own    = the work + what of its project stands before it: an earlier deadline, or none (queue.ts)
+ *   own    = the work + what of its project is before it: an earlier deadline, or no deadline (queue.ts)
  *   drain  = max over quotas of (amount / rate) , places (planner.ts)
  *   finish = opens + max(need(own), drain(own) + sum over other projects j of min(drain(j), drain(own) * weight j / weight) + itemMs)
  *
@@ -9,7 +9,7 @@
  * a project has been served `drain(own)`, another has been served by its weight, or all it had. `need` is that of planner.ts:
  * nothing is ever said to be done sooner than limits and answers allow. More work, or more that waits, is never done sooner.
  *
- * It is an estimate: of what comes later nothing is known, answers get longer or shorter, and a place that is taken
+ * It is an estimate: later work is not known, answers get longer or shorter, and a place that is taken
  * is free at the end of a call.
  */
 import { type Capacity, needMs, type PlannedWork, placesMs, ratesMs } from "./planner.ts";
@@ -21,7 +21,7 @@ export interface ProjectWork extends PlannedWork {
   readonly weight: number;
 }
 
-/** Where work would run, as it stands now. */
+/** Where work would run, in its present state. */
 export interface LaneOutlook {
   /** Monotonic. */
   readonly nowMs: number;
@@ -62,9 +62,9 @@ export function earliestDoneMs(
 }
 
 /**
- * The earliest deadline that `work` would meet without making other work of its project late; its own is not looked at.
- * The later a deadline, the more goes before it: so each guess asks what the one before would have come to, until it
- * holds. Each adds at least one that goes before.
+ * The earliest deadline that `work` would meet without making other work of its project late; its own is not used.
+ * The later a deadline, the more is before it: so each guess uses the result of the one before, until it
+ * holds. Each adds at least one that is before it.
  */
 export function earliestDeadlineMs(lane: LaneOutlook, work: ProjectWork): number {
   let deadlineMs = lane.nowMs;
@@ -88,7 +88,7 @@ export function slaOutlook(lane: LaneOutlook, work: ProjectWork): "feasible" | "
   return takesMs > windowMs * AT_RISK_SHARE ? "at_risk" : "feasible";
 }
 
-/** The last of its project's work that would be in time without `work`, and late behind it. */
+/** The last of its project's work that would be in time without `work`, and late after it. */
 function harmed(lane: LaneOutlook, work: ProjectWork): ProjectWork | undefined {
   let last: ProjectWork | undefined;
   const allDoneMs = earliestDoneMs(lane, { ...work, deadlineMs: Number.MAX_VALUE });
@@ -118,7 +118,7 @@ function add(load: Load, more: Omit<PlannedWork, "deadlineMs">): void {
   load.outputTokens += more.outputTokens;
 }
 
-/** What has no deadline wants to run at once, and goes before all that need not have started yet. */
+/** What has no deadline wants to run at once, and is before all that need not have started yet. */
 function isBefore(
   waiting: PlannedWork,
   work: PlannedWork,

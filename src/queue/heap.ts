@@ -1,7 +1,7 @@
 /**
  * A binary heap: the value with the smallest key first, those of one key in the order of their pushes.
  *
- * `push` and `pop` take O(log n), `peek` O(1), `keep` O(n). What is not wanted any more is passed over by whoever pops it.
+ * `push` and `pop` take O(log n), `peek` O(1), `keep` O(n). A caller that pops an entry that is not wanted any more skips it.
  */
 interface Place<T> {
   readonly key: number;
@@ -49,7 +49,7 @@ export class Heap<T> {
 
   #siftUp(from: number): void {
     const places = this.#places;
-    const place = places[from] as Place<T>; // callers give an index that is there
+    const place = places[from] as Place<T>; // callers pass an existing index
     let index = from;
     while (index > 0) {
       const parentIndex = (index - 1) >> 1;

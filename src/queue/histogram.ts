@@ -24,7 +24,7 @@ export class Histogram {
   #sum = 0;
   #total = 0;
   #observations = 0;
-  /** No bucket above it holds anything: most are above all that comes, and quantiles are read once a request. */
+  /** No bucket above it holds anything: most are above all values, and quantiles are read once a request. */
   #highest = 0;
 
   /** Values that count now; halved from time to time. */

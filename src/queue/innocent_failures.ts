@@ -10,7 +10,7 @@
  * fails only items that are never answered, s is 0: such items do not protect each other, however many they are.
  */
 
-/** Fewer items that were answered after failures are no evidence. */
+/** Fewer items that were answered after failures are not enough evidence. */
 const ITEMS_MIN = 3;
 const CHANCE_MAX = 1e-6;
 /** The longest row, however often a lane fails: it bounds what the failures of one item may cost. */

@@ -16,7 +16,7 @@ export interface LaneAddress {
 }
 
 /**
- * Which models count together, as configured: provider, then model, to a family's name. A model that ends in `*` stands
+ * Which models count together, as configured: provider, then model, to a family's name. A model that ends in `*` is
  * for all that begin so; the exact name wins over the longest beginning. Example:
  * `{ anthropic: { "claude-opus-4*": "claude-opus-4" } }`.
  */
@@ -25,7 +25,7 @@ export type FamilySettings = Readonly<Record<string, Readonly<Record<string, str
 /** A lane as text: `<provider>:<tier>:<family>`. */
 export type LaneKey = string;
 
-/** The same text for equal lanes alone: neither providers nor tiers hold a colon. */
+/** The same text only for equal lanes: neither providers nor tiers hold a colon. */
 export function laneKey(lane: LaneAddress): LaneKey {
   return `${lane.provider}:${lane.tier}:${lane.family}`;
 }

@@ -17,7 +17,7 @@ export interface LatencyGroup {
 
 const STEPS = 48;
 const HALVINGS = 40;
-/** Squared places, so that the last requests are looked at most closely; and the share of the items that each stands for. */
+/** Squared places, so that the last requests are sampled most densely; and the share of the items that each represents. */
 const BEFORE = Float64Array.from({ length: STEPS }, (_, step) => 1 - ((step + 0.5) / STEPS) ** 2);
 const WEIGHTS = Float64Array.from({ length: STEPS }, (_, step) => (2 * (step + 0.5)) / STEPS ** 2);
 

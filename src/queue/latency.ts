@@ -1,6 +1,6 @@
 /**
  * How long answers take, learnt by model and output limit, and what that says of an attempt: whether an answer can still
- * come in time, and whether an attempt under way hangs.
+ * arrive in time, and whether an attempt under way hangs.
  *
  *   too late   less is left than the quickest tenth of answers take, by at least 20 ends, 10 of which took that long;
  *              the last was at most 5 minutes ago
@@ -11,16 +11,16 @@
  *              sent: one is given up, so that there is a place in which to see whether the provider answers again
  *
  * An end is an answer, or an attempt that was not answered in all the time that it had: an answer takes at least that long.
- * An attempt that was given up before says nothing. So never anything on no evidence: where a provider stands still, or
+ * An attempt that was given up before says nothing. So nothing is given up without evidence: where a provider hangs, or
  * becomes slow for all, nothing that was sent later is answered, and all but one or a few attempts go on for as long as they may.
  *
  * That this one is answered yet is reckoned from attempts that took as long: (answered in time + 1) / (all + 2). Answers that
  * are new, or fewer than 1 %, take longer than that says: what is given up and paid for in vain is bounded by give_ups.ts.
  *
- * What an earlier process learnt counts as 200 answers at most, and is old. Whether it is too late is asked of it until an
+ * What an earlier process learnt counts as 200 answers at most, and is old. It decides what is too late until an
  * answer is quicker than its quickest tenth: then it is forgotten, because the provider may have become quicker.
  *
- * Evidence grows old: when nothing has ended for 5 minutes, one request in 5 minutes goes however late, or nothing new would
+ * Evidence grows old: when nothing has ended for 5 minutes, one request in 5 minutes is sent, however late, or nothing new would
  * ever be learnt.
  *
  * Limits: two histograms (6.4 KB) for each model and class of output limits (none, 64, 256, ... 65,536, more); the 1,000
@@ -53,17 +53,17 @@ const HANG_MARGIN = 0.1;
 const TRY_ENDS_MIN = 20;
 const TRY_MS_MIN = 60_000;
 const OVERTAKERS_MIN = 8;
-/** An attempt about which nothing is known yet is looked at again after this long, later after half of its time. */
+/** An attempt about which nothing is known yet is checked again after this long, later after half of its time. */
 const LOOK_MS = 10_000;
 const LOOK_MS_SOON = 1_000;
-/** A timer fires early by a rounding of its milliseconds; a wait for that rest would be taken for none. */
+/** A timer fires early by a rounding of its milliseconds; a wait for that rest would count as no wait. */
 const LOOK_MS_MIN = 1;
 
 /** Attempts that are alike. */
 export interface LatencyKey {
   /** `<provider>:<name>`. */
   readonly model: string;
-  /** Of the request; 0 for none. */
+  /** Of the request; 0 without one. */
   readonly maxOutputTokens: number;
 }
 

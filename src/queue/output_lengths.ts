@@ -27,7 +27,7 @@ export class OutputLengths {
   readonly #changed = new Set<string>();
 
   /**
-   * Output tokens to reserve for one request. `maxOutputTokens` is the request's own limit, 0 for none, and caps the
+   * Output tokens to reserve for one request. `maxOutputTokens` is the request's own limit, 0 without one, and caps the
    * answer. Before 20 observations: 512.
    */
   expect(model: string, maxOutputTokens: number): number {
@@ -40,8 +40,8 @@ export class OutputLengths {
   }
 
   /**
-   * Output tokens to count against limits for one request: the mean of what came. What may come counts as one answer more
-   * (the request's own limit, 4,096 without one), and as less of one the more came: first answers are let in slowly.
+   * Output tokens to count against limits for one request: the mean of the answers so far. The unknown counts as one answer more
+   * (the request's own limit, 4,096 without one), and as less of one the more arrived: first answers are let in slowly.
    */
   reserve(model: string, maxOutputTokens: number): number {
     const most = maxOutputTokens > 0 ? maxOutputTokens : UNKNOWN_OUTPUT_TOKENS;

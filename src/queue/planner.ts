@@ -11,7 +11,7 @@
 import type { TimeBound } from "../work/limits.ts";
 import type { LaneAddress } from "./lanes.ts";
 
-/** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity for none. */
+/** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity without one. */
 export interface PlannedWork {
   readonly items: number;
   readonly inputTokens: number;
@@ -34,7 +34,7 @@ export interface Capacity {
   readonly waitingMs?: number | undefined;
 }
 
-/** A lane as it stands now. */
+/** A lane in its present state. */
 export interface LaneOffer {
   readonly lane: LaneAddress;
   /** Price relative to the list, above 0. */

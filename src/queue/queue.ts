@@ -2,19 +2,19 @@
  * Waiting shards in order of their latest start: a binary heap.
  *
  * Key: `deadlineMs - needMs`, the last moment at which a shard can start and still be done in time; without a deadline
- * `arrivedMs`: it wanted to start when it came. Ties go to the earlier arrival, then to the earlier push.
+ * `arrivedMs`: it wanted to start when it arrived. Of equal ones the earlier arrival is first, then the earlier push.
  *
- * Why this ages without touching a key again: a key is a moment, and moments come closer by themselves. Work that
- * arrives at `t` and can still be done in time has a key of at least `t`. So from its latest start on a shard stands
- * before everything that comes later, and before then it is only passed by work that must start earlier. By the
+ * Why this ages without touching a key again: a key is a moment, and moments get closer by themselves. Work that
+ * arrives at `t` and can still be done in time has a key of at least `t`. So from its latest start on a shard is
+ * before everything that arrives later, and before then it is only passed by work that must start earlier. By the
  * optimality of earliest-deadline-first on one server (Liu and Layland 1973, theorem 7) no shard starts late that any
  * order could have started in time. Under overload work that can no longer be done is taken out by `popExpired`, so
  * a flood of short deadlines holds a long one up by at most the work of one short deadline; a flood without deadlines
- * is served by arrival, and holds it up by what came before its latest start and is still unserved.
- * Several runs of equal urgency are served by arrival, whoever's they are.
+ * is served by arrival, and waits for what arrived before its latest start and is still unserved.
+ * Several runs of equal urgency are served by arrival, whosever they are.
  *
  * `push` and `pop` take O(log n); `removeRun` O(n); `popExpired` O(1) while nothing can have expired, else O(n).
- * A ticket costs a few hundred bytes, and stands for a shard of hundreds of lines: ten million lines are kilobytes each
+ * A ticket costs a few hundred bytes, and represents a shard of hundreds of lines: ten million lines are kilobytes each
  * thousand shards.
  */
 
@@ -24,7 +24,7 @@ export interface Ticket {
   readonly items: number;
   readonly inputTokens: number;
   readonly expectedOutputTokens: number;
-  /** Monotonic; Infinity: none, wants to run at once. */
+  /** Monotonic; Infinity: without a deadline, wants to run at once. */
   readonly deadlineMs: number;
   /** Monotonic. */
   readonly arrivedMs: number;
@@ -52,7 +52,7 @@ export class ShardQueue<T extends Ticket> {
   /** No ticket expires before this. May be too early, never too late. */
   #expiresMs = Number.POSITIVE_INFINITY;
 
-  /** `needMs` is asked once per push; absent: 0, which orders by deadline. */
+  /** `needMs` is called once per push; absent: 0, which orders by deadline. */
   constructor(needMs: NeedOf<T> = () => 0) {
     this.#needMs = needMs;
   }

@@ -2,9 +2,9 @@
  * Where the shards of a project wait: one queue per lane, and the order in which lanes deserve attention.
  *
  * Lanes do not hold each other up: a provider that is cooling down keeps its own queue. Within a lane the most urgent
- * ticket goes first whatever run it belongs to (queue.ts). Whoever drives it asks `lanes()`, tries the first lane's
- * limits, and goes on to the next when it is refused. A run that may have to be passed over stands apart, in a queue of
- * its own: each of them is one more to look at for every ticket.
+ * ticket is first, of any run (queue.ts). Its caller reads `lanes()`, tries the first lane's
+ * limits, and then the next lane's when it is refused. A run that may have to be skipped is apart, in its own
+ * queue: each of these is one more to check for every ticket.
  */
 import { type LaneKey, laneKey, realtimeLane } from "./lanes.ts";
 import { type NeedOf, ShardQueue, type Ticket } from "./queue.ts";
@@ -21,7 +21,7 @@ export interface WaitingWork {
   readonly items: number;
 }
 
-/** What waits in one lane: runs that stand apart have queues of their own, by their ids. */
+/** What waits in one lane: runs that are apart have their own queues, by their ids. */
 interface Queues<T extends Ticket> {
   readonly shared: ShardQueue<T>;
   readonly apart: Map<string, ShardQueue<T>>;
@@ -31,12 +31,12 @@ const NONE: ReadonlySet<string> = new Set();
 
 export class Scheduler<T extends LaneTicket> {
   readonly #needMs: NeedOf<T> | undefined;
-  /** Lanes with waiting work alone. */
+  /** Only lanes with waiting work. */
   readonly #lanes = new Map<LaneKey, Queues<T>>();
   #tickets = 0;
   #items = 0;
 
-  /** `needMs` is asked once per ticket; absent: 0. */
+  /** `needMs` is called once per ticket; absent: 0. */
   constructor(needMs?: NeedOf<T>) {
     this.#needMs = needMs;
   }
@@ -47,7 +47,7 @@ export class Scheduler<T extends LaneTicket> {
 
   /**
    * Queues a ticket in the realtime lane of its provider and family; returns the lane's key. All tickets of a run that
-   * may have to be passed over stand apart.
+   * may have to be skipped are apart.
    */
   add(ticket: T, isApart: boolean = false): LaneKey {
     const key = laneKey(realtimeLane(ticket.provider, ticket.family));
@@ -83,7 +83,7 @@ export class Scheduler<T extends LaneTicket> {
     return ticket;
   }
 
-  /** Keys of lanes with waiting work, most urgent first; a copy, so tickets may come and go meanwhile. */
+  /** Keys of lanes with waiting work, most urgent first; a copy, so tickets may be pushed and taken meanwhile. */
   lanes(): readonly LaneKey[] {
     const keys = [...this.#lanes.keys()];
     if (keys.length < 2) return keys;

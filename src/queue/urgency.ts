@@ -81,7 +81,7 @@ export function urgencyOf(lane: LaneOutlook): Urgency | undefined {
   return first === undefined ? undefined : { untilMs: first.untilMs, without, isStrict };
 }
 
-/** Whether work of `project` with this deadline (Infinity for none) has precedence, or takes turns with work that has it. */
+/** Whether work of `project` with this deadline (Infinity without one) has precedence, or takes turns with work that has it. */
 export function isFirst(
   { untilMs, without, isStrict }: Urgency,
   project: string,

@@ -5,7 +5,7 @@
  * already is a suspect. No suspect: all keys differ. Otherwise a second pass parses the lines of suspects, hardly any
  * other, and compares their true keys, so that the answer is exact and names the duplicate with the smallest second
  * line. The first pass stops after `repeatsMax`, so that a file of one repeated key is refused at once; when all
- * suspects were false (broken lines with the key of another), the next round begins to suspect behind them and allows
+ * suspects were false (broken lines with the key of another), the next round begins to suspect after them and allows
  * sixteen times as many.
  *
  * Limits: one table of `tableBytesMax` holds 6.2 million keys at the default of 64 MiB; more keys are split by hash,
@@ -45,14 +45,14 @@ export type DuplicateAnswer =
       readonly key: string;
       /** The first line with the key. */
       readonly firstLine: number;
-      /** The smallest line number of all lines whose key stands on an earlier line too. */
+      /** The smallest line number of all lines whose key is on an earlier line too. */
       readonly secondLine: number;
     };
 
 /** Gives the input from its start, each time it is called. */
 export type BlockSource = () => AsyncIterable<ReaderEvent>;
 
-/** Lines whose key cannot be read are passed over: each fails alone when it is measured. */
+/** Lines whose key cannot be read are skipped: each fails by itself when it is measured. */
 export async function findDuplicate(
   blocks: BlockSource,
   measurer: KeyScanner,
@@ -93,12 +93,12 @@ async function runRound(round: SuspectRound, blocks: BlockSource, measurer: KeyS
 
 class SuspectRound {
   readonly parts: number;
-  /** Hashes that came twice, 53 bits of each. */
+  /** Hashes that occurred twice, 53 bits of each. */
   readonly suspects = new Set<number>();
   /** Lines after this one no longer matter: the bound of repeats or suspects was reached there. */
   horizonLine = Number.POSITIVE_INFINITY;
   isTableFull = false;
-  /** Parts after which the table will hold each part, as far as the input's size tells. */
+  /** Parts after which the table will hold each part, as far as the input's size shows. */
   partsNeeded = 1;
   readonly #bounds: DuplicateBounds;
   readonly #keysMax: number;
@@ -118,7 +118,7 @@ class SuspectRound {
   beginPart(part: number): void {
     this.#part = part;
     this.#repeats = 0;
-    this.#seen?.clear(); // a second table would stand beside the first until that is collected
+    this.#seen?.clear(); // a second table would be in memory beside the first until that is collected
   }
 
   /** Takes the hashes of a block; false when this pass need not go on. */
@@ -163,7 +163,7 @@ class SuspectRound {
   }
 }
 
-/** The first line in order whose true key stands on an earlier line too; undefined when all suspects were false. */
+/** The first line in order whose true key is on an earlier line too; undefined when all suspects were false. */
 async function compareKeys(
   blocks: BlockSource,
   measurer: KeyScanner,

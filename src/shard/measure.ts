@@ -41,15 +41,15 @@ export interface MeasureSettings {
 }
 
 export interface MeasureOptions {
-  /** `<provider>:<name>` for every line, whatever it says itself. */
+  /** `<provider>:<name>` for every line, instead of its own. */
   readonly modelOverride?: string | undefined;
   /** Of a run under a cost cap, which needs a bound for each item. */
   readonly cap?: CapOptions | undefined;
   /** One bit per line of the block, low bits first; lines whose bit is set are passed over unread. */
   readonly skip?: Uint8Array | undefined;
-  /** False to count alone: bodies are checked but not kept. */
+  /** False to only count: bodies are checked but not kept. */
   readonly wantBodies: boolean;
-  /** False to read keys and find faults alone: token counts are 0. Default true. */
+  /** False to only read keys and find faults: token counts are 0. Default true. */
   readonly wantCounts?: boolean | undefined;
 }
 
@@ -203,7 +203,7 @@ export class BlockMeasurer {
 }
 
 /**
- * The request as a cap needs it: with an output limit, in a body that is sent as given under the name that the provider's
+ * The request as a cap needs it: with an output limit, in a body that is sent unchanged under the name that the provider's
  * dialect takes, and under both where the provider is not known.
  */
 function limited(
@@ -224,7 +224,7 @@ function unboundedMessage(what: string): string {
   return `a cost cap cannot bound ${what}: leave it out, or allow unbounded requests`;
 }
 
-/** In JSON, with the numbers as they were given. */
+/** In JSON, with the numbers as in the input. */
 function metadataOf({ metadata, hasExactNumbers }: ItemLine): string {
   if (metadata === undefined) return "";
   const json = JSON.stringify(metadata);

@@ -2,7 +2,7 @@
  * What a worker thread makes of a block of lines: columns of numbers and packed bytes, no objects per item, so that
  * the whole answer moves to the main thread by transfer.
  *
- * Column `i` of every array speaks of the same item. Items stand in the order of their lines.
+ * Column `i` of every array belongs to the same item. Items are in the order of their lines.
  */
 import type { FailureCode } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
@@ -35,7 +35,7 @@ export interface BeyondTexts {
 /** A line that cannot become an item. */
 export interface RejectedLine {
   readonly line: number;
-  /** The key as given, or null when it could not be read. */
+  /** The key as in the line, or null when it could not be read. */
   readonly key: string | null;
   readonly code: FailureCode;
   readonly message: string;
@@ -53,9 +53,9 @@ export interface MeasuredBlock {
   readonly lengths: Uint32Array<ArrayBuffer>;
   /** Input tokens with the protocol's overhead. */
   readonly inputTokens: Uint32Array<ArrayBuffer>;
-  /** The item's own output limit, 0 when it gives none. */
+  /** The item's own output limit, 0 without one. */
   readonly maxOutputTokens: Uint32Array<ArrayBuffer>;
-  /** The most that an attempt can take (request_most.ts): item `i` has its input tokens at `2i`, its output tokens behind. */
+  /** The most that an attempt can take (request_most.ts): item `i` has its input tokens at `2i`, its output tokens after them. */
   readonly most: Uint32Array<ArrayBuffer>;
   /** Index into `groups`. */
   readonly groupOf: Uint16Array<ArrayBuffer>;
@@ -64,7 +64,7 @@ export interface MeasuredBlock {
   /** The different lists of warnings, each as JSON (`work/warning.ts`); few, because lines of a file are alike. */
   readonly warningLists: readonly string[];
   /**
-   * Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. After a key, behind a line
+   * Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. After a key, after a line
    * end, its item's metadata in JSON, where it has some.
    */
   readonly keys: Uint8Array<ArrayBuffer>;
@@ -84,7 +84,7 @@ export function keyJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): strin
   return asBuffer(keyIn(keys.subarray(start, keyEnds[item]))).toString();
 }
 
-/** The metadata of an item in JSON; empty text for none. */
+/** The metadata of an item in JSON; empty text without any. */
 export function metadataJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
   return metadataIn(keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]));
 }
@@ -95,7 +95,7 @@ export function keyIn(bytes: Uint8Array): Uint8Array {
   return end < 0 ? bytes : bytes.subarray(0, end);
 }
 
-/** The metadata there, in JSON; empty text for none. */
+/** The metadata there, in JSON; empty text without any. */
 export function metadataIn(bytes: Uint8Array): string {
   const end = bytes.indexOf(LINE_END);
   return end < 0 ? "" : asBuffer(bytes.subarray(end + 1)).toString();

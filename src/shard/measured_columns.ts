@@ -10,7 +10,7 @@ import { WarningLists } from "./warning_lists.ts";
 /** One measured item. */
 export interface MeasuredItem {
   readonly key: string;
-  /** In JSON; empty text for none. */
+  /** In JSON; empty text without any. */
   readonly metadata: string;
   /** `<provider>:<name>`. */
   readonly model: string;
@@ -23,7 +23,7 @@ export interface MeasuredItem {
   readonly maxOutputTokens: number;
   /** The most that an attempt can take. */
   readonly most: RequestMost;
-  /** A list in JSON; empty text for none. */
+  /** A list in JSON; empty text without any. */
   readonly warnings: string;
   readonly body: string;
 }

@@ -11,7 +11,7 @@ import type { MeasuredBlock } from "./measured.ts";
 
 /**
  * Port. Calls may overlap; each takes over the block, whose bytes must not be used any more. A call waits while
- * `concurrency` others are under way. No block is refused, whatever its lines hold: what kills a thread twice ends as
+ * `concurrency` others are under way. No block is refused, for any lines: what kills a thread twice ends as
  * a rejected line. Calls reject with `closed` after `close`, and when threads cannot be started at all.
  */
 export interface Measurer {
@@ -62,7 +62,7 @@ class InlineMeasurer implements Measurer {
   }
 }
 
-/** The error of a call after `close`; `cause` tells when it closed because of a failure. */
+/** The error of a call after `close`; `cause` is set when it closed because of a failure. */
 export function measurerClosed(cause?: unknown): PerigeeError {
   if (cause === undefined) return new PerigeeError("closed", "the measurer was closed");
   return new PerigeeError("closed", "the threads that read the input could not be started", { cause });

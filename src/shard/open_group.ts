@@ -92,7 +92,7 @@ export class OpenGroup {
     this.#bodies.addRun(measured.bodies, measured.bodyEnds, from, to);
   }
 
-  /** Copies all items of another group, whose lines may stand before those of this one. */
+  /** Copies all items of another group, whose lines may be before those of this one. */
   addGroup(other: OpenGroup): void {
     this.#prefixes ??= this.#lines.map(() => this.group.prefixHash);
     this.#prefixes.push(...(other.#prefixes ?? other.#lines.map(() => other.group.prefixHash)));

@@ -1,5 +1,5 @@
 /**
- * Measuring for codecs that were passed in as code. Threads count their requests and hand them on as JSON; here, on the main
+ * Measuring for codecs that were passed in as code. Threads count their requests and pass them on as JSON; here, on the main
  * thread, the codec makes the bodies, and rejects what it does not take.
  *
  *   block -> thread: tokens, bounds, request as JSON -> codec: body -> columns as of any other block

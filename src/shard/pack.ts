@@ -45,7 +45,7 @@ export const PACK_BOUNDS: PackBounds = {
 
 export class Packer {
   readonly #bounds: PackBounds;
-  /** By model and prefix; the group that was used last stands last. */
+  /** By model and prefix; the group that was used last is the last. */
   readonly #open = new Map<string, OpenGroup>();
   #openBytes = 0;
   #itemsPacked = 0;
@@ -62,7 +62,7 @@ export class Packer {
     return items;
   }
 
-  /** Takes all items of a block (their bytes are copied) and returns the shards that are ready, often none. */
+  /** Takes all items of a block (their bytes are copied) and returns the shards that are ready, often no shards. */
   add(measured: MeasuredBlock): Shard[] {
     const shards: Shard[] = [];
     let start = 0;
@@ -105,7 +105,7 @@ export class Packer {
 
   /** The open group of the key, made the last used; makes room and opens it when there is none. */
   #openGroup(key: string, group: MeasuredGroup, shards: Shard[]): OpenGroup {
-    // Making room may itself open the mixed group that is asked for.
+    // Making room may itself open the mixed group that is requested.
     while (!this.#open.has(key) && this.#open.size >= this.#bounds.openGroupsMax) this.#evict(shards);
     const open = this.#open.get(key) ?? new OpenGroup(group);
     this.#open.delete(key);

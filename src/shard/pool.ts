@@ -2,9 +2,9 @@
  * Measuring in worker threads.
  *
  *   call -> waits for a slot -> in a thread -> answered
- *                                 thread died -> alone in a fresh thread (salvage.ts) -> answered
+ *                                 thread died -> by itself in a fresh thread (salvage.ts) -> answered
  *
- * Bytes go in and arrays come back by transfer, which costs this thread about 1 us a line. A copy of each block under
+ * Bytes are passed in and arrays returned by transfer, which costs this thread about 1 us a line. A copy of each block under
  * way stays here, because a thread that dies takes its block with it. Threads are kept for life: starting one costs
  * 50 to 100 ms with its token tables. They are started at once, not with the first block.
  *
@@ -48,7 +48,7 @@ const THREAD_YOUNG_HEAP_MB = 8;
 /** Threads that may die one after another, without any answer between, before the pool counts as broken. */
 const DEATHS_IN_A_ROW_MAX = 8;
 
-/** Starts the threads; the settings' keys and headers are not handed to them. */
+/** Starts the threads; the settings' keys and headers are not passed to them. */
 export function createThreadMeasurer(settings: ThreadSettings): Measurer {
   return new ThreadMeasurer(settings);
 }

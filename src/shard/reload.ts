@@ -4,7 +4,7 @@
  *   dropped --lines unchanged--> prepared
  *           --anything else----> input_changed
  *
- * Lines that stand close together are read as one block; what lies between them is read but skipped unparsed.
+ * Lines that are close together are read as one block; what lies between them is read but skipped unparsed.
  */
 import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";

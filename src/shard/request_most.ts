@@ -9,7 +9,7 @@
  *   tools,     the count of their JSON x 1.3 + 32, and 16 for each tool; 512 more for a response schema at Claude
  *   schemas
  *   images     the vendor's formula for the largest image that the vendor does not scale down (`imageTokens`)
- *   output     the item's limit (n is at most 1), or the limit that is sent if the item has none, and a prediction's tokens
+ *   output     the item's limit (n is at most 1), or the limit that is sent if the item does not have one, and a prediction's tokens
  *   tier       all of this times the price of the requested tier over the list price, if that is above 1
  *
  * Audio, files, server tools, and members that are not known to be free have no such bound. `unbounded` then names the
@@ -48,7 +48,7 @@ export interface MeasuredRequest {
   readonly tokenizer: Tokenizer;
   /** Tokens of the texts, with the tokenizer's factor. */
   readonly countedTokens: number;
-  /** The output limit that is sent, in tokens; 0 for none. */
+  /** The output limit that is sent, in tokens; 0 without one. */
   readonly outputLimit: number;
 }
 
@@ -108,7 +108,7 @@ const FREE_MEMBERS: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
-/** Protocols that pass on all of a body in OpenAI's layout, whatever is in it. */
+/** Protocols that pass on all of a body in OpenAI's layout, with any members. */
 const BODY_AS_GIVEN: ReadonlySet<Protocol> = new Set(["openai", "function", "own"]);
 
 /** Returns the most tokens that one attempt of a request can use. */

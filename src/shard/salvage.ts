@@ -1,6 +1,6 @@
 /**
  * What becomes of a block that killed its thread: measured again in a fresh one, and when that dies too, halved until
- * the poison line stands alone. That line is rejected with `tokenizer_failed`; all others are measured.
+ * only the poison line is left. That line is rejected with `tokenizer_failed`; all others are measured.
  *
  *   block died -> whole again -> halves -> ... -> one line -> once more -> rejected
  *
@@ -32,7 +32,7 @@ export async function salvageBlock(
         return joinMeasured(await salvageRange(from, middle), await salvageRange(middle, to));
       }
       // The thread may have died late, of the range before this line: only a second death is the line's own. A block
-      // of one line has died once before it came here.
+      // of one line has died once before it is passed here.
       const again = block.lineCount === 1 ? Promise.reject(error) : measureRange(from, to);
       return again.catch(() => rejectLine(block.firstLine + from, keyOf(lineOf(block, from)), error));
     }
@@ -40,7 +40,7 @@ export async function salvageBlock(
   return salvageRange(0, block.lineCount);
 }
 
-/** Joins what two runs of lines were measured to; the lines of `first` stand before those of `second`. */
+/** Joins the measurements of two runs of lines; the lines of `first` are before those of `second`. */
 export function joinMeasured(first: MeasuredBlock, second: MeasuredBlock): MeasuredBlock {
   const groups: MeasuredGroup[] = [...first.groups, ...second.groups];
   const groupOf = new Uint16Array(first.count + second.count);

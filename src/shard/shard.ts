@@ -3,8 +3,8 @@
  *
  *   prepared -> dropped (waits too long) -> prepared (reload.ts makes the bytes again from the input) -> ...
  *
- * Items stand in the order of their lines. All columns but those of warnings and of different prefixes, which few shards have, share one
- * buffer, so that a dropped shard costs a few hundred bytes and 32 bytes an item. A checksum taken when bytes are dropped tells, at the reload, whether lines changed.
+ * Items are in the order of their lines. All columns but those of warnings and of different prefixes, which few shards have, share one
+ * buffer, so that a dropped shard costs a few hundred bytes and 32 bytes an item. A checksum taken when bytes are dropped shows, at the reload, whether lines changed.
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
@@ -26,7 +26,7 @@ export interface ShardGroup {
   readonly model: string;
   /** Hash of the shared system instruction; 0 when there is none, or when the items have different ones. */
   readonly prefixHash: number;
-  /** Tokens of the shared system instruction; 0 when none is shared. */
+  /** Tokens of the shared system instruction; 0 without one. */
   readonly prefixTokens: number;
   /** True when counts carry a factor, because the model's tokenizer is not public. */
   readonly isEstimated: boolean;
@@ -61,9 +61,9 @@ export class Shard {
   readonly lengths: Uint32Array;
   /** Input tokens with the protocol's overhead. */
   readonly inputTokens: Uint32Array;
-  /** The item's own output limit, 0 when it gives none. */
+  /** The item's own output limit, 0 without one. */
   readonly maxOutputTokens: Uint32Array;
-  /** The most that an attempt of item `i` can take: input tokens at `2i`, output tokens behind. */
+  /** The most that an attempt of item `i` can take: input tokens at `2i`, output tokens after them. */
   readonly most: Uint32Array;
   /** Sum of `inputTokens`. */
   readonly inputTokensTotal: number;
@@ -113,14 +113,14 @@ export class Shard {
     this.unlimitedCount = unlimitedCount;
   }
 
-  /** The warnings of an item as JSON; empty text when it has none. */
+  /** The warnings of an item as JSON; empty text without any. */
   warnings(item: number): string {
     if (this.#warnings === undefined) return "";
     const { numbers, lists } = this.#warnings;
     return lists[(numbers[item] ?? 0) - 1] ?? "";
   }
 
-  /** Hash of an item's system instruction; 0 when it has none. */
+  /** Hash of an item's system instruction; 0 without one. */
   prefixHash(item: number): number {
     return this.#prefixes?.[item] ?? this.group.prefixHash;
   }
@@ -141,7 +141,7 @@ export class Shard {
     return this.#prepared.keys.byteLength + this.#prepared.bodies.byteLength;
   }
 
-  /** Whether `body` and `keyJson` may be asked. */
+  /** Whether `body` and `keyJson` may be called. */
   get isPrepared(): boolean {
     return this.#prepared !== undefined;
   }
@@ -157,7 +157,7 @@ export class Shard {
     return keyIn(this.#keyBytes(item));
   }
 
-  /** Its metadata in JSON; empty text for none. Only while prepared. */
+  /** Its metadata in JSON; empty text without any. Only while prepared. */
   metadata(item: number): string {
     return metadataIn(this.#keyBytes(item));
   }

@@ -40,7 +40,7 @@ export class SeenKeys {
     this.#size = 0;
   }
 
-  /** Adds a hash, given as two unsigned 32-bit numbers. True when it is new, false when it was there before. */
+  /** Adds a hash, passed as two unsigned 32-bit numbers. True when it is new, false when it was added before. */
   add(hashHigh: number, hashLow: number): boolean {
     const low = hashHigh === 0 && hashLow === 0 ? 1 : hashLow;
     if (!this.#insert(hashHigh, low)) return false;

@@ -2,7 +2,7 @@
  * Worker threads that answer calls, each for life.
  *
  *   call -> the thread with the fewest calls under way -> answered
- *                                                       -> refused: its function threw; the thread goes on
+ *                                                       -> refused: its function threw; the thread continues
  *                                                       -> the thread died: all its calls reject, the next call starts another thread
  *
  * A thread answers its calls in their order. One with nothing under way does not keep the process alive; one that is being

@@ -1,8 +1,8 @@
 /**
  * What each worker thread of `pool.ts` loads (`threads.ts`). Nothing imports this file.
  *
- * Loading it builds the measurer and its token tables, so that a thread is ready when its first block comes. Blocks
- * come in and arrays go out by transfer; no object per line crosses. A thread shares nothing with others.
+ * Loading it builds the measurer and its token tables, so that a thread is ready when its first block arrives. Blocks
+ * arrive and arrays leave by transfer; no object per line crosses. A thread shares nothing with others.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import type { Block } from "../jsonl/block.ts";
@@ -14,7 +14,7 @@ import type { Poison, WorkerSettings } from "./pool.ts";
 import { isSkipped } from "./skip.ts";
 import type { ThreadAnswer, ThreadCall } from "./threads.ts";
 
-const settings = workerData as WorkerSettings; // pool.ts starts this file with these alone
+const settings = workerData as WorkerSettings; // pool.ts starts this file with only these
 if (settings.poison?.death === "at_start") throw new RangeError("thrown at start");
 const measurer = new BlockMeasurer(settings);
 

@@ -55,7 +55,7 @@ export function countTokens(encoding: EncodingName, text: string): number {
   return countingOf(encoding).counter.count(text);
 }
 
-/** Input tokens of a chat request for the model that `tokenizer` stands for (see `tokenizerOf`). */
+/** Input tokens of a chat request for the model of `tokenizer` (see `tokenizerOf`). */
 export function countChat(request: CountedRequest, tokenizer: Tokenizer): ChatTokens {
   const counting = countingOf(tokenizer.encoding);
   let prefix = 0;

@@ -1,5 +1,5 @@
 /**
- * Counts the tokens of texts in one encoding: the loop that every prompt of a run goes through.
+ * Counts the tokens of texts in one encoding: the loop for every prompt of a run.
  *
  * A text is written into a byte buffer as UTF-8, which also makes U+FFFD of lone surrogates. Words of ASCII letters are
  * cut right here, all else by `split.ts`; the counts of pieces of up to 60 bytes are kept in two small tables that hold

@@ -2,9 +2,9 @@
  * Counts the tokens of one piece: byte pair encoding without merging.
  *
  * Merging takes the pair of lowest rank again and again. Its result is the only sequence of tokens in which every two
- * neighbours are what merging would make of those two alone (B. Neyman and A. van Antwerpen, "So many tokens, so little
+ * neighbours are what merging would make of only those two (B. Neyman and A. van Antwerpen, "So many tokens, so little
  * time", github.blog, 2024), so it can be found from left to right: take the longest token that fits its left neighbour,
- * step back where none fits, and never try a position twice. The trie finds the longest token, `prefixes` the next
+ * step back where no token fits, and never try a position twice. The trie finds the longest token, `prefixes` the next
  * shorter one. The build checks what this needs: every token is what merging makes of its own bytes.
  *
  * Limits: time is linear in the length of the piece (a position is left for good when it failed; the tries at one
@@ -121,7 +121,7 @@ export class PieceMerger {
     return isPair;
   }
 
-  /** Whether merging leaves these two neighbours as they are: undoes their merges and looks for one that comes before. */
+  /** Whether merging leaves these two neighbours as they are: undoes their merges and looks for an earlier one. */
   #isLastingPair(leftToken: number, rightToken: number): boolean {
     const { lefts, rights } = this.#tables;
     let left = leftToken;

@@ -16,7 +16,7 @@ export interface Tokenizer {
   readonly encoding: EncodingName;
   /** What to multiply a count by; 1 when it is exact. */
   readonly factor: number;
-  /** True when the model's own tokenizer is not at hand and counts carry the factor. */
+  /** True when the model's own tokenizer is not available and counts carry the factor. */
   readonly isEstimated: boolean;
 }
 
@@ -26,7 +26,7 @@ const CLAUDE: Tokenizer = { encoding: "o200k_base", factor: 1.2, isEstimated: tr
 const CLAUDE_FROM_4_7: Tokenizer = { encoding: "o200k_base", factor: 1.55, isEstimated: true };
 const UNKNOWN: Tokenizer = { encoding: "o200k_base", factor: 1.2, isEstimated: true };
 
-/** Families by the name of the model, whoever serves it; the first that matches counts. */
+/** Families by the name of the model, for any provider; the first that matches counts. */
 const FAMILIES: readonly (readonly [RegExp, Tokenizer])[] = [
   // A distilled model keeps the tokenizer of the model that was taught.
   [/distill.*llama|llama.*distill/, { encoding: "cl100k_base", factor: 1.1, isEstimated: true }],
@@ -54,7 +54,7 @@ const FAMILIES: readonly (readonly [RegExp, Tokenizer])[] = [
 ];
 
 /**
- * The tokenizer of a model. The name of the model decides, with what stands before its last `/` left out
+ * The tokenizer of a model. The name of the model decides, with what is before its last `/` left out
  * (`openrouter` serves `anthropic/claude-sonnet-4.5`), then the provider: unknown models of `openai` and `azure` count as
  * o200k_base, `echo` always does; for all else the factor is 1.2.
  */

@@ -124,7 +124,7 @@ function viewTables(encoding: EncodingName, file: Buffer): EncodingTables | unde
   };
 }
 
-/** The file's bytes for these tables; `fingerprint` has 32 bytes and tells whether a file is up to date. */
+/** The file's bytes for these tables; `fingerprint` has 32 bytes and shows whether a file is up to date. */
 export function packTables(tables: Omit<EncodingTables, "encoding">, fingerprint: Uint8Array): Uint8Array {
   const header = new Int32Array(HEADER_WORDS);
   header.set([MAGIC, FORMAT, tables.lefts.length, tables.trieCells.length, tables.pairSlots.length]);

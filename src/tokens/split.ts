@@ -7,7 +7,7 @@
  *   cl100k_base  (?i:'s|'t|'re|'ve|'m|'ll|'d) | [^\r\n\p{L}\p{N}]?\p{L}+ | \p{N}{1,3}
  *              | ?[^\s\p{L}\p{N}]+[\r\n]* | \s*[\r\n]+ | \s+(?!\S) | \s+
  *
- * (Source: registry.json of tiktoken 1.0.22.) The classes of characters come with the tables and are those of the
+ * (Source: registry.json of tiktoken 1.0.22.) The classes of characters are in the tables and are those of the
  * reference, whose Unicode version is not Node's; `\s` there holds U+0085 and not U+FEFF. Under `(?i:...)` the long
  * s, U+017F, is an s.
  *
@@ -38,7 +38,7 @@ const ONE_BYTE = 1 << WIDTH_SHIFT;
 const APOSTROPHE = 0x27;
 const SLASH = 0x2f;
 
-/** Cuts the text that stands in `bytes`; which may be replaced between texts. Not for use by two callers at once. */
+/** Cuts the text in `bytes`; which may be replaced between texts. Not for use by two callers at once. */
 export class Splitter {
   /** Class of each byte, 256 of them. */
   readonly byteClasses: Uint8Array;
@@ -73,7 +73,7 @@ export class Splitter {
     const next = start + (first >> WIDTH_SHIFT);
     if (kind !== NEWLINE) {
       const end = this.#endOfWord(next);
-      // A mark is a letter too: before capitals alone, or before no letter, it is a word of its own.
+      // A mark is a letter too: only before capitals, or before no letter, it is a separate word.
       if (kind === MARK) return this.endOfContraction(end > 0 ? end : next);
       if (end !== 0) return this.endOfContraction(Math.abs(end));
     }
@@ -95,7 +95,7 @@ export class Splitter {
     return this.#endOfRest(start, kind, next, false);
   }
 
-  /** The end of 's, 't, 're, 've, 'm, 'll or 'd in either case at `start`; `start` when none stands there. */
+  /** The end of 's, 't, 're, 've, 'm, 'll or 'd in either case at `start`; `start` if it does not have one there. */
   endOfContraction(start: number): number {
     const bytes = this.bytes;
     if (bytes[start] !== APOSTROPHE) return start;
@@ -110,7 +110,7 @@ export class Splitter {
   }
 
   /**
-   * The word of o200k_base that begins at `start`, without what may stand before and after it: its end when the first
+   * The word of o200k_base that begins at `start`, without what may be before and after it: its end when the first
    * alternative matches it, minus its end when only the second does (capitals alone), 0 when there is none.
    */
   #endOfWord(start: number): number {

@@ -5,7 +5,7 @@
  */
 import type { Json } from "./json.ts";
 
-/** Of a message, whatever its role. */
+/** Of a message of any role. */
 export const MESSAGE_MEMBERS: ReadonlySet<string> = new Set([
   "annotations",
   "audio",

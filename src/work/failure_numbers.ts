@@ -1,5 +1,5 @@
 /**
- * Failure codes as numbers, for journals and the work log: one byte each, 0 for none.
+ * Failure codes as numbers, for journals and the work log: one byte each, 0 without one.
  */
 import type { FailureCode } from "../errors.ts";
 
@@ -49,7 +49,7 @@ const CODE_NUMBERS: ReadonlyMap<string | undefined, number> = new Map(
   CODES.map((code, index) => [code, index]),
 );
 
-/** The number of a code, 0 for undefined and for those that have none. */
+/** The number of a code, 0 for undefined and for those without a number. */
 export function numberOfCode(code: string | undefined): number {
   return code === undefined ? 0 : (CODE_NUMBERS.get(code) ?? 0);
 }

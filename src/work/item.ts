@@ -47,7 +47,7 @@ interface ContentsItem extends ItemMembers {
   readonly messages?: never;
 }
 
-/** A conversation in OpenAI's form; other members of OpenAI's body may stand beside it, under OpenAI's names. */
+/** A conversation in OpenAI's form; other members of OpenAI's body may be beside it, under OpenAI's names. */
 interface MessagesItem extends ItemMembers {
   readonly messages: readonly { readonly role: string; readonly [member: string]: JsonValue }[];
   readonly tools?: readonly JsonValue[];
@@ -103,7 +103,7 @@ export interface ItemCost {
   readonly ambiguous_usd: number;
   /** The tier that the provider says it served; null when it says nothing. */
   readonly tier: string | null;
-  /** Where the price comes from, such as `genai-prices 0.1.8`; null when none is known. */
+  /** The source of the price, such as `genai-prices 0.1.8`; null when it is not known. */
   readonly price_version: string | null;
   /** The provider did not count the tokens, so perigee did; or no exact price is known. */
   readonly is_estimated?: true;
@@ -125,7 +125,7 @@ export interface ItemFacts extends AnswerMembers {
   readonly attempts?: number;
   /** The provider's id of the last request. */
   readonly provider_request_id?: string;
-  /** The item's own, as it was given. */
+  /** The item's own, unchanged. */
   readonly metadata?: ItemMetadata;
   /** What was left out of the request, or changed in it. */
   readonly warnings?: readonly Warning[];
@@ -138,14 +138,14 @@ interface KeptBody {
 
 /** One output line (interface 2.6, with the error of a failed item). */
 export interface OutputLine extends ItemFacts, KeptBody {
-  /** Null when the input line's key could not be read; `line` then tells which line it was. */
+  /** Null when the input line's key could not be read; `line` then says which line it was. */
   readonly key: string | null;
   readonly line?: number;
   readonly output: Output | null;
   readonly error?: Failure;
 }
 
-/** An output line as a run gives it: `status` tells what it holds. */
+/** An output line as a run yields it: `status` says what it holds. */
 export type ResultLine = OutputLine &
   (
     | { readonly status: "completed"; readonly output: Output; readonly error?: never }

@@ -10,7 +10,7 @@ export interface JsonObject {
   readonly [name: string]: Json;
 }
 
-/** Whether it is an object of JSON: no list, not null. Of values that came as JSON; nothing in them is looked at. */
+/** Whether it is an object of JSON: no list, not null. Of values that were read as JSON; nothing in them is checked. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
@@ -28,7 +28,7 @@ export function isEmptyList(value: unknown): boolean {
   return Array.isArray(value) && value.length === 0;
 }
 
-/** A member of its own; undefined where it has none of that name. */
+/** A member of its own; undefined without one of that name. */
 export function own(object: JsonObject, name: string): Json | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }

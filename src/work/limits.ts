@@ -1,11 +1,11 @@
 /**
- * Rate limits as data: what a user configures, what a provider tells in its headers, what one request takes.
+ * Rate limits as data: what a user configures, what a provider sends in its headers, what one request takes.
  *
  * All rates are per sliding 60 seconds. A provider counts requests and one or more of: input tokens, output tokens,
  * both together (`tokensPerMinute`).
  */
 
-/** Limits as configured. Absent means none. Rates are whole numbers from 1. */
+/** Limits as configured. Absent means unlimited. Rates are whole numbers from 1. */
 export interface LimitSettings {
   readonly requestsPerMinute?: number;
   /** Input and output together. */

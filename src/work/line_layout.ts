@@ -1,7 +1,7 @@
 /**
  * How output lines are laid out.
  *
- *   perigee   {"key","output","finish_reason",...}; `fields` says which members stand beside key and output
+ *   perigee   {"key","output","finish_reason",...}; `fields` says which members are beside key and output
  *   openai    OpenAI's batch output: {"id","custom_id","response":{"status_code","request_id","body"},"error"}
  *   raw       {"key","body"}
  *
@@ -14,7 +14,7 @@ export const LINE_FORMATS = ["perigee", "openai", "raw"] as const;
 export type LineFormat = (typeof LINE_FORMATS)[number];
 
 /**
- * Members that may stand beside `key` and `output` (`error`, and `warnings` where there are some, always do): all but `body` unless a call
+ * Members that may be beside `key` and `output` (`error`, and `warnings` if any, always are): all but `body` unless a call
  * names some. `body` is the provider's own, at the end of the line.
  */
 export const LINE_FIELDS = [
@@ -48,7 +48,7 @@ export interface LineLayout {
 export interface LayoutTerms {
   /** Default `perigee`. */
   readonly format?: LineFormat;
-  /** Default: all but `body`. Empty: none. */
+  /** Default: all but `body`. Empty: no members. */
   readonly fields?: readonly LineField[];
 }
 

@@ -31,7 +31,7 @@ export class LineSet {
     return 0;
   }
 
-  /** Adds a line; false when it was there. */
+  /** Adds a line; false when it was added before. */
   add(line: number): boolean {
     if (this.has(line)) return false;
     const byte = line >>> 3;
@@ -78,7 +78,7 @@ export class LineSet {
     return count;
   }
 
-  /** A table for `count` lines from `first` on: bit `i` tells of line `first + i`. Undefined when none of them is in. */
+  /** A table for `count` lines from `first` on: bit `i` is line `first + i`. Undefined when the set has no line of them. */
   slice(first: number, count: number): Uint8Array<ArrayBuffer> | undefined {
     if (this.#size === 0) return undefined;
     const table = new Uint8Array((count + 7) >>> 3);

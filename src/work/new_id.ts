@@ -1,8 +1,8 @@
 /**
  * Ids of what is stored by the million, and the one door of uuid.
  *
- * They are UUIDs of version 7 (RFC 9562, 5.7), whose first 48 bits are the time: those made one after the other stand side
- * by side in an index, where random ones touch a page each. The 32 bits behind the time count on, so that no two made by
+ * They are UUIDs of version 7 (RFC 9562, 5.7), whose first 48 bits are the time: those made one after the other are side
+ * by side in an index, where random ones touch a page each. The 32 bits after the time count on, so that no two made by
  * one process have the same first 96 bits, which objects share with their task (`object_id.ts`).
  *
  * Hot: 0.4 us. To leave: RFC 9562 gives the layout, 20 lines.
@@ -11,7 +11,7 @@ import { randomFillSync, randomInt } from "node:crypto";
 import { v7 } from "uuid";
 
 const ID_BYTES = 16;
-/** The system is asked for the bytes of so many ids at once. */
+/** The bytes of so many ids are requested from the system at once. */
 const pool = new Uint8Array(256 * ID_BYTES);
 let taken = pool.byteLength;
 let count = randomInt(2 ** 32);

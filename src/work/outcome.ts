@@ -55,7 +55,7 @@ export type FinishReason =
 
 /** What an answer holds besides its text. */
 export interface AnswerMembers {
-  /** In OpenAI's form, whatever provider made them: `{ id, type: "function", function: { name, arguments } }`. */
+  /** In OpenAI's form, of any provider: `{ id, type: "function", function: { name, arguments } }`. */
   readonly tool_calls?: readonly JsonValue[];
   /** The model's own words for not answering. */
   readonly refusal?: string;
@@ -135,7 +135,7 @@ export type Outcome =
   | {
       readonly status: "failed" | "expired" | "cancelled";
       readonly failure: Failure;
-      /** Of the last attempt; absent when there was none. */
+      /** Of the last attempt; absent without one. */
       readonly last?: AttemptFacts;
       readonly usage: Usage;
       readonly attempts: number;

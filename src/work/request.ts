@@ -30,9 +30,9 @@ export interface GenerationConfig {
   readonly presencePenalty?: number;
   readonly frequencyPenalty?: number;
   readonly responseMimeType?: string;
-  /** Gemini's subset of OpenAPI (types in capitals), as given. */
+  /** Gemini's subset of OpenAPI (types in capitals), unchanged. */
   readonly responseSchema?: JsonValue;
-  /** Plain JSON Schema, as given. */
+  /** Plain JSON Schema, unchanged. */
   readonly responseJsonSchema?: JsonValue;
   /** Whether the answer has the log probabilities of its tokens. */
   readonly responseLogprobs?: true;
@@ -52,11 +52,11 @@ export interface ModelRequest {
   readonly turns: readonly Turn[];
   readonly config: GenerationConfig;
   /**
-   * The body of an OpenAI batch line as given, when the item came in that layout. A provider that speaks
+   * The unchanged body of an OpenAI batch line, when the item has that layout. A provider that speaks
    * OpenAI's protocol sends it as it is with its own `model`; all others use the fields above.
    */
   readonly openaiBody?: Readonly<Record<string, JsonValue>>;
-  /** Whether the output limit must hold for sure, whatever the provider calls it: a cost cap counts on it. */
+  /** Whether the output limit must hold for sure, under any name of the provider: a cost cap counts on it. */
   readonly isLimitSure?: true;
   /**
    * Names of members of `openaiBody` that the fields above do not hold; `messages` when a message has more than text, or a

@@ -30,7 +30,7 @@ const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 export function parseDurationMs(text: string): number | undefined {
   const match = DURATION.exec(text);
   if (match === null) return undefined;
-  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]; // the pattern allows these units alone
+  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS]; // the pattern allows only these units
 }
 
 /**

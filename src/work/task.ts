@@ -1,5 +1,5 @@
 /**
- * Tasks and objects as the interface shows them (2.2, 2.3), and the counts behind them.
+ * Tasks and objects as the interface shows them (2.2, 2.3), and their counts.
  *
  *   task:   submitted -> completed (every object final), or failed (no object could be made)
  *   object: submitted -> completed | failed | expired | cancelled
@@ -7,7 +7,7 @@
 import type { ItemFacts, ItemUsage } from "./item.ts";
 import type { Failure, Output } from "./outcome.ts";
 
-/** What an item has come to; all but `submitted` are final. */
+/** The state of an item; all but `submitted` are final. */
 export type ObjectStatus = "submitted" | "completed" | "failed" | "expired" | "cancelled";
 
 /** Finer progress of a submitted object. */
@@ -32,7 +32,7 @@ interface ObjectFacts extends Omit<ItemFacts, "usage"> {
   readonly usage: Partial<ItemUsage> & { readonly input_tokens: number; readonly price_factor: number };
 }
 
-/** An item inside a task (interface 2.3): `status` tells what it holds. */
+/** An item inside a task (interface 2.3): `status` says what it holds. */
 export type TaskObject = ObjectFacts &
   (
     | {

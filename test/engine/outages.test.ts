@@ -335,7 +335,9 @@ it("a redirect is held as an outage that says to check the base URL", async () =
   expect(engine.holds()).toMatchObject([
     {
       reason: "outage",
-      message: expect.stringMatching(/answered 302 .*got a redirect or none; check the base URL/),
+      message: expect.stringMatching(
+        /answered 302 .*got a redirect or an empty response; check the base URL/,
+      ),
     },
   ]);
   expect(await world.settle(work.finished)).toMatchObject({

@@ -1,7 +1,7 @@
 /**
  * The codec of Anthropic's messages (`POST {base}/v1/messages`). Source: @anthropic-ai/sdk 1.11 and its API pages.
  *
- * Version: `2023-06-01` unless told. From `2026-10-21` on no model takes `temperature`, `top_p` or `top_k` (400); the
+ * Version: `2023-06-01` by default. From `2026-10-21` on no model takes `temperature`, `top_p` or `top_k` (400); the
  * older version still serves all models and lets those up to 4.6 take them. The key is `x-api-key` before that version
  * and a bearer token from it on, as in the SDKs of each. Models after 4.6 take default values only
  * in any version, so a setting other than the default is dropped by name, or refused.
@@ -25,7 +25,7 @@ import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { anthropicUsage } from "../usage.ts";
 import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
 
-/** The version sent when the settings name none. */
+/** The version sent when the settings do not name one. */
 export const ANTHROPIC_VERSION = "2023-06-01";
 
 /** A codec for Anthropic's messages. */
@@ -58,7 +58,7 @@ export function anthropicProvider(settings: ProviderSettings): Provider {
   };
 }
 
-/** The key goes where the SDK of the version puts it; sending both headers is refused. */
+/** The key is in the header that the SDK of the version uses; sending both headers is refused. */
 function credentials(key: string | undefined, version: string): Readonly<Record<string, string>> {
   if (key === undefined) return {};
   return version < VERSION_2026 ? { "x-api-key": key } : { authorization: `Bearer ${key}` };

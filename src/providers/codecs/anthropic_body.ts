@@ -33,7 +33,7 @@ export interface AnthropicBody {
 type TextBlock = { type: "text"; text: string };
 type Effort = "low" | "medium" | "high" | "xhigh" | "max";
 
-/** A body and the settings left out of it, or why there can be none. */
+/** A body and the settings left out of it, or why there cannot be one. */
 type AnthropicResult =
   | { readonly body: AnthropicBody; readonly dropped: string[] }
   | { readonly message: string };
@@ -83,7 +83,7 @@ export function anthropicBody(
   return { body, dropped };
 }
 
-/** 4.6 of `claude-opus-4-6`, 3.5 of `claude-3-5-sonnet-20241022`; infinity for a name that tells none, as the newest. */
+/** 4.6 of `claude-opus-4-6`, 3.5 of `claude-3-5-sonnet-20241022`; infinity for a name without a version, as the newest. */
 function generationOf(model: string): number {
   const match = /claude-(?:[a-z]+-)?(\d)(?:[-.](\d)(?!\d))?/.exec(model);
   return match === null ? Number.POSITIVE_INFINITY : Number(`${match[1]}.${match[2] ?? 0}`);

@@ -126,7 +126,7 @@ const ANY_MODEL: OpenaiModel = { isReasoning: false, sampling: "always", hasStop
 
 /**
  * The o-series and GPT-5 take default sampling only; GPT-5.1 and later take any when they do not reason.
- * `gpt-5-chat-latest` and its like are no reasoning models.
+ * `gpt-5-chat-latest` and its like are not reasoning models.
  */
 export function openaiModel(model: string): OpenaiModel {
   const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");

@@ -1,6 +1,6 @@
 /**
  * The codec of Gemini's generateContent (`POST {base}/{version}/models/{model}:generateContent`).
- * Source: @google/genai 2.32 and ai.google.dev/api. The version is `v1beta` unless told.
+ * Source: @google/genai 2.32 and ai.google.dev/api. The version is `v1beta` by default.
  *
  * perigee's own layout is Gemini's, so all of it is sent as it is. Reading an answer by `finishReason`:
  *
@@ -23,7 +23,7 @@ import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provide
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
 
-/** The version in the path when the settings name none. */
+/** The version in the path when the settings do not name one. */
 export const GEMINI_VERSION = "v1beta";
 
 /** What this codec writes; its parts are assignable to the SDK's `Content` and `GenerationConfig`. */
@@ -85,7 +85,7 @@ function resource(model: string): string {
   return `${collection}/${modelPath(name)}`;
 }
 
-/** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings stand last. */
+/** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings are last. */
 function geminiBody(request: ModelRequest): GeminiBody {
   const body: GeminiBody = {
     contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),

@@ -43,7 +43,7 @@ type TextPart = { type: "text"; text: string };
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 type ReasoningEffort = (typeof EFFORTS)[number];
 
-/** A body, the settings left out of it, or why there can be none. */
+/** A body, the settings left out of it, or why there cannot be one. */
 type ChatResult =
   | { readonly body: ChatBody; readonly dropped: string[] }
   | { readonly code: "invalid_config" | "unsupported_request"; readonly message: string };

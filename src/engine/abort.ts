@@ -3,8 +3,8 @@
  */
 
 /**
- * Settles as the promise does, or rejects with the signal's reason once that aborts, whichever comes first. What the
- * promise stands for goes on.
+ * Settles as the promise does, or rejects with the signal's reason once that aborts, whichever is first. The work of
+ * the promise continues.
  */
 export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;

@@ -1,6 +1,6 @@
 /**
  * Checks the options of calls: an unknown name, or a value of another kind, is refused with what was expected instead of
- * being ignored. The schema of a call says what each of its options must be; the compiler ensures that none is missing.
+ * being ignored. The schema of a call says what each of its options must be; the compiler ensures that they are complete.
  */
 import { PerigeeError } from "../errors.ts";
 import { suggestion } from "../nearest.ts";

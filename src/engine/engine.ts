@@ -2,7 +2,7 @@
  * The engine: builds what runs share (store, threads, lanes, dispatcher), and is the face that callers see.
  *
  *   opening (data folder locked, limits of the last minute restored) -> open -> closed
- *   open -> failed      the store or an output failed, except for space on an output: every run is told, the process should be started again
+ *   open -> failed      the store or an output failed, except for space on an output: every run is notified, the process should be started again
  */
 import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";

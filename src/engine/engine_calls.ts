@@ -26,7 +26,7 @@ export interface Engine {
    * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
    * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
-   * slas. Aborting rejects with the signal's reason; a task that is stored by then goes on all the same.
+   * slas. Aborting rejects with the signal's reason; a task that is stored by then continues all the same.
    * What it returns also has `finished`, and is iterated for its objects as they become final.
    */
   submit(items: readonly Item[], options?: SubmitOptions): SubmittedTask;
@@ -35,7 +35,7 @@ export interface Engine {
   /** An object by its id; throws `not_found`. */
   object(id: string): Promise<TaskObject>;
   /**
-   * Removes what the data folder holds of a task: of a run (`summary.task_id`), which begins anew when it is called
+   * Removes what the data folder holds of a task: of a run (`summary.task_id`), which starts from the beginning when it is called
    * again, or of a submitted list. An output that the caller named stays. Throws `not_found`, and `conflict` while the
    * task is at work.
    */

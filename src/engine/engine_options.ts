@@ -28,7 +28,7 @@ export interface EngineOptions extends ConfigOptions {
    * several engines and processes may use one folder. Default: `dataDir`. False: nothing is kept.
    */
   readonly stateDir?: string | false;
-  /** Variables for keys, base URLs and limits. Default `process.env`; `{}` to read none. */
+  /** Variables for keys, base URLs and limits. Default `process.env`; `{}` to ignore them. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Seams, for tests and for hosts other than a local machine. */
   readonly clock?: Clock;

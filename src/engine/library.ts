@@ -51,7 +51,7 @@ export type LibrarySubmitOptions = Told<SubmitOptions>;
 export type LibraryRetryOptions = Told<RetryOptions>;
 export type LibraryRetryTaskOptions = Told<RetryTaskOptions>;
 
-/** A run: its lines by iteration, its end, and how it stands. */
+/** A run: its lines by iteration, its end, and its state. */
 export interface LibraryRun
   extends Pick<Run, "opened" | "stop" | "cancel" | "isStopping" | "isClaimed">,
     AsyncIterable<LibraryLine> {
@@ -98,7 +98,7 @@ export async function createEngine(options: EngineOptions): Promise<LibraryEngin
   };
 }
 
-/** The options as the engine takes them; what is no object goes on as it is, to be refused there. */
+/** The options as the engine takes them; what is not an object is passed on unchanged, to be refused there. */
 function told<Options extends object>(options: Told<Options> | undefined): Options {
   if (typeof options !== "object" || options === null) return options as unknown as Options;
   const given: Listeners = options;
@@ -145,7 +145,7 @@ function shownTask(task: SubmittedTask): LibrarySubmittedTask {
     finished: {
       get: () => {
         const finished = task.finished.then((found) => camelCased(found));
-        finished.catch(() => undefined); // `answered` tells it, too
+        finished.catch(() => undefined); // `answered` reports it, too
         return finished;
       },
     },

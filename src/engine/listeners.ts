@@ -1,5 +1,5 @@
 /**
- * Callbacks that are called together, in the order in which they came. One that is added or removed meanwhile counts from the next
+ * Callbacks that are called together, in the order in which they were added. One that is added or removed meanwhile counts from the next
  * call on.
  */
 export class Listeners<A extends readonly unknown[]> {

@@ -32,7 +32,7 @@ export interface EngineParts {
   /** Figures that were learnt about providers, for later engines. */
   readonly learnt: LearntStore;
   readonly measurer: Measurer;
-  /** Whatever is written besides what the recorder records waits here for a full disk. */
+  /** All writes except those of the recorder wait here for a full disk. */
   readonly room: Room;
   readonly recorder: Recorder;
   readonly backlog: Backlog;

@@ -35,7 +35,7 @@ export interface Seams {
   readonly notice: EngineParts["notice"];
 }
 
-/** The store of a data folder, if none is passed. */
+/** The store of a data folder, by default. */
 export async function openStore(
   dataDir: string,
   given: Store | undefined,

@@ -289,7 +289,7 @@ function addressOf(baseUrl: string): string {
   return URL.canParse(baseUrl) ? new URL(baseUrl).origin : "its base URL";
 }
 
-/** A server behind another base URL has rules of its own, whatever it is called. */
+/** A server at another base URL has its own rules, under any name. */
 function rampOf(
   { name, baseUrl }: ProviderSettings,
   given: ProviderOptions["ramp"],

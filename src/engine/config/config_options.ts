@@ -33,7 +33,7 @@ export interface ConfigOptions {
   /** `at_most_once` never repeats a request that may have been answered. Default `at_least_once`. */
   readonly delivery?: "at_least_once" | "at_most_once";
   /**
-   * A request that hangs is not given up: a second one is sent while it goes on, and the first complete answer counts. Both
+   * A request that hangs is not given up: a second one is sent beside it, and the first complete answer counts. Both
    * count against limits and caps. Not with `at_most_once`. Default false.
    */
   readonly hedge?: boolean;
@@ -47,23 +47,23 @@ export interface ConfigOptions {
   readonly waitMs?: number;
   /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
   readonly attemptMsMax?: number;
-  /** For the service alone: what single projects may, by name. */
+  /** Only for the service: what single projects may, by name. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
-  /** For the service alone: finished tasks and files go after so many days, 1 to 3,650. Default 30. */
+  /** Only for the service: finished tasks and files are deleted after so many days, 1 to 3,650. Default 30. */
   readonly retentionDays?: number;
-  /** For the service alone: how much accepted work may wait. */
+  /** Only for the service: how much accepted work may wait. */
   readonly backlog?: BacklogBounds;
-  /** For the service alone: how many requests it takes, and how large. */
+  /** Only for the service: how many requests it takes, and how large. */
   readonly requests?: RequestBounds;
-  /** For the service alone: what satellites that come with perigee may use. */
+  /** Only for the service: what perigee's satellites may use. */
   readonly satellites?: SatelliteTerms;
-  /** For the service alone: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
+  /** Only for the service: CIDRs of own networks that webhooks may reach. Default: `PERIGEE_EGRESS_ALLOW`, or none. */
   readonly egressAllow?: readonly string[];
-  /** For the service alone: ports that webhooks may go to, beside 80, 443 and 8443. */
+  /** Only for the service: ports that webhooks may use, beside 80, 443 and 8443. */
   readonly egressPorts?: readonly number[];
 }
 
-/** What an operator sets for the satellites that come with perigee. Default: nothing. */
+/** What an operator sets for perigee's satellites. Default: nothing. */
 export interface SatelliteTerms {
   /** Whose model answers for each satellite of inference: its name to `<provider>:<name>`. */
   readonly models?: Readonly<Record<string, string>>;

@@ -14,7 +14,7 @@ interface GivenText {
 const NO_KEY = /[^\x20-\x7e]/u;
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/u;
 
-/** The first that is given and not blank. Throws `invalid_config` naming its place, never the key. */
+/** The first that is set and not blank. Throws `invalid_config` naming its place, never the key. */
 export function keyText(given: readonly GivenText[]): string | undefined {
   for (const { place, text } of given) {
     const key = text?.trim() ?? "";

@@ -1,7 +1,7 @@
 /**
  * The environment variables that begin with PERIGEE_: a misspelt one is refused, because it would do nothing.
  *
- *   PERIGEE_PROVIDER_<NAME>_KEY, _BASE_URL      a base URL makes its name known; a key may be of a provider that comes later
+ *   PERIGEE_PROVIDER_<NAME>_KEY, _BASE_URL      a base URL makes its name known; a key may be of a provider that is configured later
  *   PERIGEE_LIMIT_<NAME>_RPM, _TPM, _CONCURRENCY
  *   those of NAMES, and PERIGEE_TEST_..., which tests of perigee read
  */

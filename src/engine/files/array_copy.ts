@@ -32,7 +32,7 @@ export async function openArrayCopy(
       await writeCopy(home, array, part);
       await disk.rename(part, path);
     } catch (error) {
-      await disk.remove(part).catch(() => undefined); // the cause is told
+      await disk.remove(part).catch(() => undefined); // the cause is reported
       throw error;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Sources that come once, as bytes of lines: streams, pipes, iterables of items. One array that comes so is turned into
- * lines while it comes (`jsonl/array_start.ts` says what is one).
+ * Sources that can be read once, as bytes of lines: streams, pipes, iterables of items. One array is turned into
+ * lines while it arrives (`jsonl/array_start.ts` says what is an array).
  */
 import { Readable } from "node:stream";
 import type { DiskFile } from "../../disk.ts";
@@ -14,7 +14,7 @@ import type { Item, LineItem } from "../../work/item.ts";
 /** Bytes of JSONL, or items; read once and in order. */
 export type OnceSource = AsyncIterable<LineItem | Item | Uint8Array> | Iterable<LineItem | Item | Uint8Array>;
 
-/** Bytes that come once, and how to let go of them without waiting for the next ones. */
+/** Bytes that can be read once, and how to release them without waiting for the next ones. */
 export interface ByteSource {
   readonly bytes: AsyncIterable<Uint8Array>;
   leave?(): void;
@@ -22,10 +22,10 @@ export interface ByteSource {
 
 const CHUNK_BYTES = 1024 * 1024;
 const LF = 0x0a;
-/** So much of a stream is looked at before its first bytes are taken, unless its first line is shorter. */
+/** So much of a stream is checked before its first bytes are taken, unless its first line is shorter. */
 const HEAD_BYTES = 64;
 
-/** The lines of a stream or of items. They throw `unsupported_encoding` when it is no text, `invalid_array`. */
+/** The lines of a stream or of items. They throw `unsupported_encoding` when it is not text, `invalid_array`. */
 export function iterableBytes(source: OnceSource): ByteSource {
   const bytes = async function* (): AsyncGenerator<Uint8Array> {
     let number = 1;
@@ -57,7 +57,7 @@ export function pipeBytes(file: DiskFile): ByteSource {
 /** Lets go of a source that `taken` was reading: what it gives from now on is not taken. */
 export function leaveSource(source: ByteSource, taken: AsyncIterator<Uint8Array>): void {
   source.leave?.();
-  void returned(taken); // its next value may never come
+  void returned(taken); // its next value may never arrive
 }
 
 async function returned(bytes: AsyncIterator<Uint8Array>): Promise<void> {
@@ -97,7 +97,7 @@ function keyed(item: LineItem | Item, number: number): LineItem | KeyedItem {
   return { ...item, key: item.key ?? String(number) };
 }
 
-/** The same bytes, unless the first line or the first bytes tell that they are no text. */
+/** The same bytes, unless the first line or the first bytes show that they are not text. */
 async function* sniffed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let head: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of bytes) {

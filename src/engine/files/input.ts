@@ -4,7 +4,7 @@
  *
  *   .jsonl file   read where it is; so is a .json file whose first line is an object
  *   .json file    converted once into a spool of lines (line n is element n), then read like a file
- *   stream, items spooled while they are read; not seekable: duplicates are found as they come
+ *   stream, items spooled while they are read; not seekable: duplicates are found as they arrive
  */
 import type { Disk, DiskFile, FileStat } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -23,7 +23,7 @@ import { Spool, type SpoolHome } from "./spool.ts";
 /** What `engine.run` takes: a path, or bytes of JSONL, or items; iterables are read once and in order. */
 export type Source = string | OnceSource;
 
-/** What tells that an input is the one that a run began with. */
+/** What identifies the input that a run began with. */
 export interface InputIdentity {
   /** Absolute path, or the name of a stream. */
   readonly name: string;
@@ -44,7 +44,7 @@ export interface OpenInput {
 
 /**
  * Throws `input_unreadable`, `unsupported_encoding` or `invalid_array`, and leaves nothing open then. `spoolPath` is
- * where a copy may stand.
+ * where a copy may be.
  */
 export async function openInput(home: SpoolHome, source: Source, spoolPath: string): Promise<OpenInput> {
   if (typeof source !== "string") return openStream(home, iterableBytes(source), spoolPath);
@@ -72,7 +72,7 @@ export async function isStream(disk: Disk, source: Source): Promise<boolean> {
   return typeof source !== "string" || (await disk.stat(source))?.isSeekable === false;
 }
 
-/** A source that comes once: an iterable, or the path of a pipe. Throws `input_unreadable`; leave it when it was read. */
+/** A source that can be read once: an iterable, or the path of a pipe. Throws `input_unreadable`; leave it when it was read. */
 export async function openOnce(disk: Disk, source: Source): Promise<ByteSource> {
   return typeof source === "string" ? pipeBytes(await openFile(disk, source)) : iterableBytes(source);
 }
@@ -83,7 +83,7 @@ export async function closeInput(disk: Disk, input: OpenInput, copy: "keep" | "r
   if (copy === "remove" && input.copyPath !== undefined) await disk.remove(input.copyPath);
 }
 
-/** Whether two looks at a file saw the same state of the same file. */
+/** Whether two reads of a file's state saw the same state of the same file. */
 export function isSameState(a: InputIdentity, b: InputIdentity): boolean {
   return a.sizeBytes === b.sizeBytes && a.modifiedMs === b.modifiedMs && a.identity === b.identity;
 }

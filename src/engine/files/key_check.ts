@@ -22,7 +22,7 @@ const INLINE_SCAN_BYTES_MAX = 64 * 1024 * 1024;
 /** Of short lines, 256 make a block of a few KiB, and handing that to a thread costs more than looking at its keys. */
 const SCANNED_LINES_MAX = 4_096;
 
-/** What the pass over a whole file tells. */
+/** What the pass over a whole file finds. */
 export interface CheckedKeys {
   readonly inputChecksum: string;
   readonly lines: number;
@@ -80,7 +80,7 @@ export interface KeyPlace {
   readonly line: number;
 }
 
-/** Two places of one key in files read one behind the other; undefined when all keys differ. */
+/** Two places of one key in files read one after the other; undefined when all keys differ. */
 export async function findSharedKey(
   parts: { readonly measurer: KeyScanner; readonly lineBytesMax: number },
   files: readonly KeyedFile[],

@@ -1,5 +1,5 @@
 /**
- * A digest of each line of an input, kept with its run, so that a later call can tell which lines of a changed input are
+ * A digest of each line of an input, kept with its run, so that a later call knows which lines of a changed input are
  * what they were.
  *
  * 8 bytes a line, in records of the store (128 KiB each). Limits: about 1 GB/s of input in the main thread.

@@ -20,7 +20,7 @@ export function bodyOf(home: Pick<EngineParts, "dataDir">, task: Pick<StoredTask
 }
 
 /**
- * The run of this folder whose output was called the same, or the only one, when a file is there now under the new path;
+ * The run of this folder whose output was called the same, or the only one, when a file now has the new path;
  * undefined if there is no such run. Whether the file is the one that it wrote is checked as for any run.
  */
 export async function movedTask(

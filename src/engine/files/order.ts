@@ -1,8 +1,8 @@
 /**
- * Order: answers that came in any order, written in the order of the input, once all are there.
+ * Order: answers that arrived in any order, written in the order of the input, once all have arrived.
  *
- * The journal tells where each line's answer stands. It is read once for every window of lines, so that memory is
- * bounded whatever the size: 16 bytes a line of the window. The file is written beside its place and renamed.
+ * The journal has the place of each line's answer. It is read once for every window of lines, so that memory is
+ * bounded for any size: 16 bytes a line of the window. The file is written beside its place and renamed.
  */
 import type { DiskFile } from "../../disk.ts";
 import { Checksum } from "../journal/checksum.ts";

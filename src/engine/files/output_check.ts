@@ -2,7 +2,7 @@
  * Whether the file where the answers are to be is the one that the run wrote: whole, and with the recorded checksum.
  *
  *   at the end of a run, and when a finished one is called again    the file at its path is read once
- *   changed -> `output_changed`, and the task is marked so -> the same call again writes it anew (repair.ts)
+ *   changed -> `output_changed`, and the task is marked so -> the same call again writes it again (repair.ts)
  */
 import { type Disk, errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";

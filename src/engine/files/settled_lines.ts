@@ -1,10 +1,10 @@
 /**
  * The outcomes of a task that count, in the order of their lines in the output, read from its journal.
  *
- *   recorded -> placed            its line stands in the output
- *   recorded -> held -> placed    the output's disk was full: its line stands in the journal until it is released
+ *   recorded -> placed            its line is in the output
+ *   recorded -> held -> placed    the output's disk was full: its line is in the journal until it is released
  *   placed -> void                a power cut damaged the last range of the output; it is left out, or held again
- *   any -> gone                   a repair has said anew what is left (`RESTATES`)
+ *   any -> gone                   a repair has said again what is left (`RESTATES`)
  *
  * Memory is that of one step, and of what is held.
  */

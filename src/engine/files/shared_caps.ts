@@ -1,7 +1,7 @@
 /**
  * Caps on spending that several runs of one data folder share, by name.
  *
- *   joined (durable before anything is sent) -> counted while the run works -> left: what it came to stays counted
+ *   joined (durable before anything is sent) -> counted while the run works -> left: what it spent stays counted
  *
  * Each run that has joined a cap has a record. What each run has cost is kept with the run, and is read when the cap is
  * first joined in a process: the summary of a finished run, the last step of any other's journal, which after a kill
@@ -78,7 +78,7 @@ export class SharedCaps {
   }
 
   /**
-   * Once it resolves, the run is known to have joined, in whatever process. What it returns gives the cap for its budget, to be
+   * Once it resolves, the run is known to have joined, in any process. It returns the cap for its budget, to be
    * called when that is made, in one turn: what the run has spent is counted by one or the other at every moment.
    */
   async join({ name, usd }: CapTerms, taskId: string): Promise<() => Cap> {

@@ -3,8 +3,8 @@
  * that a shard can be loaded again and a restart can continue.
  *
  *   fresh:   source bytes -> spool -> reader
- *   restart: what the source repeats is compared with the spool, then it goes on
- *   sealed:  the run ends without the rest of its source: the input is the whole lines that have come
+ *   restart: what the source repeats is compared with the spool, then it continues
+ *   sealed:  the run ends without the rest of its source: the input is the whole lines that have arrived
  *
  * A run syncs the spool before a line of it can be sent or settled. So a power cut loses or tears only lines that the
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
@@ -49,7 +49,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   #givenBytes = 0;
   /** Line ends in what was compared. */
   #comparedLines = 0;
-  /** Offset behind the last line end that the source has given. */
+  /** Offset after the last line end of the source so far. */
   #linesEnd = 0;
   #isOver = false;
   #isWhole = false;
@@ -102,7 +102,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   }
 
   /**
-   * Makes durable what was given so far. Rejects with `disk_full` or `store_failed`, and then at every later call: a
+   * Makes durable what was read so far. Rejects with `disk_full` or `store_failed`, and then at every later call: a
    * second sync that succeeds would prove nothing.
    */
   async sync(): Promise<void> {
@@ -112,7 +112,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     await this.#syncing;
   }
 
-  /** The input ends here, with the last whole line that came or that was recorded before. Durable when it resolves. */
+  /** The input ends here, with the last whole line that arrived or that was recorded before. Durable when it resolves. */
   async seal(): Promise<void> {
     await this.#leave();
     if (!this.#isWhole) {
@@ -128,7 +128,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#givenBytes = this.#spooledBytes;
   }
 
-  /** Of what was given, once the source has ended or the spool is sealed. */
+  /** Of what was read, once the source has ended or the spool is sealed. */
   async checksum(): Promise<string> {
     return String(await checksumOf(this.#file, this.#givenBytes));
   }
@@ -144,7 +144,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#leaving.abort();
     this.#endPull?.();
     leaveSource(this.#source, this.#bytes);
-    await this.#storing.catch(() => undefined); // told to whoever reads
+    await this.#storing.catch(() => undefined); // the reader gets the error
   }
 
   #pullOnce(): Promise<void> {
@@ -192,7 +192,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   }
 
   /**
-   * How many of the bytes that stand in the spool belong to recorded lines. The others are written once more: the sync
+   * How many of the bytes in the spool belong to recorded lines. The others are written once more: the sync
    * of an earlier process may have failed over them, and such bytes are read back whole and never written
    * (https://lwn.net/Articles/752063/). The journal has no line of them, because it waits for that sync.
    */
@@ -219,7 +219,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#syncedWrites = covered;
   }
 
-  /** How many of the bytes stand in the spool already, where the source is. */
+  /** How many of the bytes are in the spool already, where the source is. */
   async #equalBytes(bytes: Uint8Array): Promise<number> {
     const known = Math.min(bytes.byteLength, this.#spooledBytes - this.#givenBytes);
     if (known <= 0) return 0;
@@ -235,7 +235,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     this.#writes += 1;
   }
 
-  /** Offset behind the last recorded line. */
+  /** Offset after the last recorded line. */
   async #recordedEnd(): Promise<number> {
     const chunk = new Uint8Array(SCAN_BYTES);
     let lines = 0;

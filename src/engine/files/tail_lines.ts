@@ -172,7 +172,7 @@ async function keysInDoubt(
 class TailIndex {
   /** By checksum and length: `SOUGHT`, `STALE`, or `STALE` plus the line that was recorded with them. */
   readonly #recorded = new KeyLines();
-  /** Lines that were recorded, with whatever bytes. */
+  /** Lines that were recorded, with any bytes. */
   readonly #recordedLines = new LineSet();
   /** By the hash of a key: `SOUGHT`, or `SOUGHT` plus its first line in the input. */
   readonly #keys = new KeyLines();
@@ -204,7 +204,7 @@ class TailIndex {
     return this.#recordedLines.has(line);
   }
 
-  /** The line of the input that a line answers; undefined if none has its key, or if it names another one. */
+  /** The line of the input that a line answers; undefined if no line has its key, or if it names another one. */
   lineOf({ key, line }: ReadOutput): number | undefined {
     if (key === null) return line !== undefined && this.#unreadable.has(line) ? line : undefined;
     const { high, low } = hashKey(Buffer.from(key));

@@ -21,7 +21,7 @@ export interface TaskBody {
   readonly input?: InputIdentity;
   /** Of the bytes read when keys were checked; absent for streams. */
   readonly inputChecksum?: string;
-  /** Of a stream's lines, once the run has finished: its copy is gone then. */
+  /** Of a stream's lines, once the run has finished: its copy is deleted then. */
   readonly streamChecksum?: string;
   /** Lines of the input, blank ones included; absent for streams until they were read to their end. */
   readonly lines?: number;
@@ -42,9 +42,9 @@ export interface TaskBody {
   readonly model?: string;
   /** Its caller has agreed to continue after the pilot. */
   readonly isPiloted?: true;
-  /** What was not sent ends as cancelled, in whatever process; a stream's copy is its whole input then. */
+  /** What was not sent ends as cancelled, in any process; a stream's copy is its whole input then. */
   readonly isCancelled?: true;
-  /** Steps of the journal that state it anew; those before them count no more. */
+  /** Steps of the journal that state it again; those before them count no more. */
   readonly restated?: RestatedSteps;
   /** A restatement that is decided; its output may not be in its place yet. */
   readonly restating?: RestatedSteps & {
@@ -82,7 +82,7 @@ export function encodeBody(body: TaskBody): string {
   return JSON.stringify(body);
 }
 
-/** The store hands back what `encodeBody` made; its own checks guard the bytes. Throws `data_dir_newer`, `data_dir_older`. */
+/** The store returns what `encodeBody` made; its own checks guard the bytes. Throws `data_dir_newer`, `data_dir_older`. */
 export function decodeBody(text: string): TaskBody {
   const body = JSON.parse(text) as TaskBody;
   if (body.version !== VERSION)

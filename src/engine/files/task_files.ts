@@ -4,11 +4,11 @@
  *   <id>.input.jsonl           the copy of a stream
  *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
  *   <id>.answers.jsonl         answers that will be put in order
- *   <id>.output.jsonl          answers of a run that was given no output
+ *   <id>.output.jsonl          answers of a run without `out`
  *   <id>.held.json             what holds the run (`hold_note.ts`)
  *   <id>.<part>.jsonl          the items of a submitted list that have one sla
  *
- * The first three, and what holds it, are there until the task is finished.
+ * The first three, and what holds it, exist until the task is finished.
  */
 import { join } from "node:path";
 import { holdNotePath } from "../items/hold_note.ts";
@@ -53,7 +53,7 @@ export function answersPath(home: Home, taskId: string, body: TaskBody): string 
   return body.isOrdered ? pathOf(home, taskId, "answers.jsonl") : body.out;
 }
 
-/** Where a file is written anew before it takes the place of the one at `path`. */
+/** Where a file is written again before it replaces the one at `path`. */
 export function partPath(path: string): string {
   return `${path}.perigee-part`;
 }

@@ -4,7 +4,7 @@
  *   measured shard -> waiting (prepared) -> taken by a lane
  *                        \-> waiting (dropped) when prepared bytes exceed their bound -> reloaded when taken
  *
- * A reader goes on while the prepared bytes that wait are few; beyond that only for the sake of lanes that have
+ * A reader continues while the prepared bytes that wait are few; beyond that only for the sake of lanes that have
  * nothing to do, and never past `itemsMax` waiting items. So a file for one model is read at the pace of its lane,
  * a mixed one is read ahead as far as its idle lanes need, and either costs a bounded amount of memory. A run of which
  * nothing waits is always read on, a few blocks beyond the bounds: what other runs have waiting must not hold it up.
@@ -23,7 +23,7 @@ export interface ShardTicket extends Ticket {
   readonly shard: Shard;
   readonly provider: string;
   readonly family: string;
-  /** Milliseconds that it takes under the limits, as planned when it came. */
+  /** Milliseconds that it takes under the limits, as planned when it arrived. */
   readonly needMs: number;
 }
 
@@ -127,7 +127,7 @@ export class Backlog {
     for (const ticket of this.#projects.get(project)?.removeRun(id) ?? []) this.#removed(ticket);
   }
 
-  /** Whether a lane has nothing to send: whoever packs should not wait for full shards. */
+  /** Whether a lane has nothing to send: the packer should not wait for full shards. */
   get isStarved(): boolean {
     return this.#idle.size > 0 || this.waitingItems === 0;
   }

@@ -97,7 +97,7 @@ export class CostBounds {
       /** The factor in that bound. */
       readonly factor: number;
       readonly outputTokens: number;
-      /** 0 for none. */
+      /** 0 without one. */
       readonly outputLimit: number;
     },
   ): void {

@@ -145,7 +145,7 @@ function stableMs(holds: readonly Hold[], wallMs: number): number {
   return Math.max(LOOK_MS, delayMs);
 }
 
-/** Empty for none. */
+/** Empty without any. */
 function textOf(holds: readonly Hold[]): string {
   if (holds.length === 0) return "";
   return `${JSON.stringify({ version: VERSION, holds })}\n`;

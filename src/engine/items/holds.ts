@@ -1,7 +1,7 @@
 /**
  * Holds: why items wait that nothing of their own keeps from being answered, and what ends the wait.
  *
- *   reason               what it is                                                     goes on
+ *   reason               what it is                                                     continues
  *   outage               refused, reset, DNS, TLS, 5xx, time-outs, redirects            by itself, a probe looks
  *   rate_limited         429, and no answer since, or the wait that it asked for        by itself
  *   overloaded           the provider says that it has too much to do                   by itself
@@ -10,11 +10,11 @@
  *   authentication       the key is not accepted                                        by itself, a probe a minute
  *   model_unavailable    the provider does not know the model, or refuses it to the key when the caller changes it
  *   provider_missing     no provider of that name is configured                         when the caller changes it
- *   key_missing          the provider needs a key and has none                          when the caller changes it
+ *   key_missing          the provider needs a key, which is not set                     when the caller changes it
  *   cap_reached          the cost cap leaves no money for it                            when the caller changes it
  *   price_unknown        a cost cap is set and nobody knows the model's price           when the caller changes it
  *
- * A lane is held from its first failure that is no item's own until its next answer, so that single failures between
+ * A lane is held from its first failure that does not concern an item until its next answer, so that single failures between
  * answers hold it for as long; and while it has to wait before it may send (engine/lanes/lane_health.ts). Held items use no attempts. What only the caller can change is tried again, too (a model once a
  * minute), but no run waits for it.
  */
@@ -60,7 +60,7 @@ export interface Hold {
   readonly was_accepted?: boolean;
   /** Of `cap_reached`, USD: the least cap that allows the next request. */
   readonly needed_usd?: number;
-  /** Of `cap_reached`, USD: a cap that suffices for all that is left of the run, whatever holds it, and for what it holds by then of other runs of the engine that share it, if no request is repeated. Absent when it is not known: lines are unread, wait for a provider, or have no price. */
+  /** Of `cap_reached`, USD: a cap that suffices for all that is left of the run, under any hold, and for what it holds by then of other runs of the engine that share it, if no request is repeated. Absent when it is not known: lines are unread, wait for a provider, or have no price. */
   readonly enough_usd?: number;
   /** Of `cap_reached`: the name of the cap; absent for the run's own. */
   readonly cap?: string;
@@ -106,7 +106,7 @@ export interface Trouble {
   /** Monotonic: since the first failure, or since the last answer if that is later. */
   readonly sinceMs: number;
   readonly message: string;
-  /** The HTTP status of the last failure; absent when no answer came. */
+  /** The HTTP status of the last failure; absent when no answer arrived. */
   readonly providerStatus?: number;
   /** Of `model_unavailable`. */
   readonly model?: string;
@@ -157,7 +157,7 @@ export function isCallers(reason: HoldReason): boolean {
   return CALLERS.has(reason);
 }
 
-/** Why a lane is held after a failure that is no item's own. */
+/** Why a lane is held after a failure that does not concern an item. */
 export function holdReasonOf(result: AttemptResult): HoldReason {
   if (result.class === "permanent") {
     if (result.scope === "model") return "model_unavailable";

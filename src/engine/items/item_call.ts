@@ -115,7 +115,7 @@ export class ItemCall implements Call {
     return this.shard.inputTokens[this.index] as number;
   }
 
-  /** Hash of its system instruction; 0 when it has none. */
+  /** Hash of its system instruction; 0 without one. */
   get prefixHash(): number {
     return this.shard.prefixHash(this.index);
   }
@@ -139,7 +139,7 @@ export class ItemCall implements Call {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
   }
 
-  /** In JSON; empty text for none. */
+  /** In JSON; empty text without any. */
   get metadata(): string {
     return this.shard.metadata(this.index);
   }

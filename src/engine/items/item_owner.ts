@@ -27,9 +27,9 @@ export interface OwnerTerms extends CostTerms {
   readonly budget: Budget;
   /** Whether what its cap cannot bound is sent all the same. */
   readonly allowsUnbounded: boolean;
-  /** Whether a second attempt goes beside one that hangs. */
+  /** Whether a second attempt is sent beside one that hangs. */
   readonly isHedged: boolean;
-  /** Empty for all owners that name none. */
+  /** Empty for all owners without one. */
   readonly project: string;
   /** Of its project, above 0. */
   readonly weight: number;
@@ -43,7 +43,7 @@ export interface SentItem {
   /** As a JSON string literal. */
   readonly keyJson: string;
   readonly model: string;
-  /** In JSON; empty text for none. */
+  /** In JSON; empty text without any. */
   readonly metadata: string;
   /** What was left out of it, as JSON; empty text for nothing. */
   readonly warnings: string;
@@ -54,9 +54,9 @@ export interface SentItem {
 export interface ItemRecords {
   /** A request is about to be sent: it may be once this is durable. */
   intent(record: IntentRecord, lane: string, whenDurable: () => void): void;
-  /** States anew an intent whose request is under way; goes with what was closed beside it. */
+  /** States again an intent whose request is under way; in the step of what was closed beside it. */
   intentAgain(record: IntentRecord): void;
-  /** An attempt ended, and its item goes on. Not waited for: losing it in a crash only makes one more attempt ambiguous. */
+  /** An attempt ended, and its item continues. Not waited for: losing it in a crash only makes one more attempt ambiguous. */
   closed(record: ClosedRecord): void;
   /** Tokens beyond those of the intent, for the limits of the next process. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void;

@@ -16,11 +16,11 @@ export interface LaneProgress {
   readonly inFlightMax: number;
   readonly requestsShare?: number;
   readonly tokensShare?: number;
-  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent by itself. */
   readonly oversized?: Oversized;
 }
 
-/** Where a run stands at one moment; counts are lines of the input. */
+/** The state of a run at one moment; counts are lines of the input. */
 export interface Progress {
   readonly state: "reading" | "running" | "paused" | "stopping" | "done";
   /** Why nothing is sent at the moment. */
@@ -38,7 +38,7 @@ export interface Progress {
   readonly retrying: number;
   /** Of the one of them that is due first: why its last request failed, and when the next one is due; absent without one. */
   readonly retry?: { readonly message: string; readonly nextTryInMs: number };
-  /** For how long no request was answered although some are in flight and none is to be repeated; absent below 60 s, and below ten usual answers. */
+  /** For how long no request was answered although some are in flight and no request waits to be repeated; absent below 60 s, and below ten usual answers. */
   readonly noAnswerMs?: number;
   /** Over about the last ten seconds. */
   readonly itemsPerSecond: number;
@@ -58,7 +58,7 @@ export interface Progress {
   readonly lanes: readonly LaneProgress[];
 }
 
-/** What a run came to: the object that `perigee run --json` prints. */
+/** The result of a run: the object that `perigee run --json` prints. */
 export interface Summary {
   readonly status: "completed" | "stopped" | "paused";
   readonly task_id: string;
@@ -136,7 +136,7 @@ export class Rate {
     return this.#sinceMs !== undefined && nowMs - this.#sinceMs >= WINDOW_MS;
   }
 
-  /** Forgets what was, so that it says nothing of what comes. */
+  /** Forgets the past, so that it does not affect the forecast. */
   restart(): void {
     this.#samples = [];
     this.#sinceMs = undefined;

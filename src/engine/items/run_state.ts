@@ -19,7 +19,7 @@ import { type RecordTerms, RunRecords } from "./settle.ts";
 export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly prices: PriceTable;
   readonly project: string;
-  /** Where its lines stand, for shards that are loaded again. */
+  /** The place of its lines, for shards that are loaded again. */
   readonly input: Pick<DiskFile, "read">;
   /** How its lines are measured. */
   readonly measureOptions: MeasureOptions;
@@ -98,7 +98,7 @@ export class RunState implements ItemOwner {
     return Math.max(0, Math.min(linesTotal - linesRead, linesTotal - blankLines - settings.totals.settled));
   }
 
-  /** Lines that are read, or known to come, and have not ended. */
+  /** Lines that are read, or known to follow, and have not ended. */
   get openItems(): number {
     const { linesTotal = this.linesRead, blankLines, settings } = this;
     return Math.max(0, linesTotal - blankLines - settings.totals.settled);

@@ -15,7 +15,7 @@ export class RunStopped extends Error {
 
 /** The end of an item that was not sent, or not again. */
 export interface UnsentEnd {
-  /** Of its item, in JSON; absent or empty for none. */
+  /** Of its item, in JSON; absent or empty without any. */
   readonly metadata?: string;
   readonly status: "failed" | "expired" | "cancelled";
   readonly code: FailureCode;

@@ -79,7 +79,7 @@ export class RunRecords implements ItemRecords {
     this.#stage(record, text, whenDurable);
   }
 
-  /** Goes with the step of the line that is staged next. */
+  /** In the step of the line that is staged next. */
   #warn(warnings: string): void {
     this.#terms.totals.warn(warnings, 1);
     this.#terms.log.warned(warnings);

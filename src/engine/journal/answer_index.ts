@@ -1,5 +1,5 @@
 /**
- * Where each answer of a submitted list stands: columns by line, kept up to date step by step.
+ * The place of each answer of a submitted list: columns by line, kept up to date step by step.
  *
  * 26 bytes an item. Fed with the journal's steps in order, first by replay, then live.
  */
@@ -18,7 +18,7 @@ const STATUSES: readonly (SettledStatus | undefined)[] = [
 export interface IndexedAnswer {
   /** Undefined while it is not settled. */
   readonly status: SettledStatus | undefined;
-  /** Where its output line stands; of length 0 while it waits for room on the disk. */
+  /** The place of its output line; of length 0 while it waits for room on the disk. */
   readonly start: number;
   readonly lengthBytes: number;
   /** CRC-32 of that line; 0 when it is not known. */
@@ -46,7 +46,7 @@ export class AnswerIndex {
   readonly #checksums: Uint32Array;
   readonly #inputTokens: Uint32Array;
   readonly #outputTokens: Uint32Array;
-  /** The last step that wrote output, with the held lines that stand in it. */
+  /** The last step that wrote output, with the held lines in it. */
   #last:
     | { readonly sequence: number; readonly step: Step; readonly released: readonly PlacedLine[] }
     | undefined;
@@ -79,7 +79,7 @@ export class AnswerIndex {
     return STATUSES[this.#status[line] ?? 0];
   }
 
-  /** How many of the lines from `first` to `last` have ended in each way, and stand in the output. */
+  /** How many of the lines from `first` to `last` have ended in each way, and are in the output. */
   counts(first: number, last: number): Readonly<Record<SettledStatus, number>> {
     const counts = [0, 0, 0, 0, 0];
     for (let line = first; line <= last; line += 1) {
@@ -101,7 +101,7 @@ export class AnswerIndex {
     return { inputTokens, outputTokens };
   }
 
-  /** `sequence` is the step's number in the journal where known (replay), 0 live. Returns what stands in the output by it. */
+  /** `sequence` is the step's number in the journal where known (replay), 0 live. Returns what it wrote to the output. */
   apply(sequence: number, step: Step): readonly PlacedLine[] {
     if (step.voids === RESTATES) this.forget();
     if (step.voids > 0 && this.#last?.sequence === step.voids) this.#void(this.#last);
@@ -135,7 +135,7 @@ export class AnswerIndex {
     if (step.voids !== RELEASES_HELD) for (const { line } of step.outcomes) this.#status[line] = 0;
   }
 
-  /** Nothing is known of any line; steps follow that say it anew. */
+  /** Nothing is known of any line; the following steps say it again. */
   forget(): void {
     for (const column of [this.#status, this.#retrying, this.#lengths, this.#inputTokens, this.#outputTokens])
       column.fill(0);

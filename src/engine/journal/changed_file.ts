@@ -101,7 +101,7 @@ export function decodedPath(path: string): string {
   return `${path}.perigee-decoded`;
 }
 
-/** The forms in which a line may have been written, the likeliest first; none for a blank line. */
+/** The forms in which a line may have been written, the likeliest first; empty for a blank line. */
 export function* writtenForms(bytes: Uint8Array): Generator<Uint8Array> {
   let line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (line.subarray(0, 3).equals(MARK)) line = line.subarray(3);

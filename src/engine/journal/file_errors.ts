@@ -1,5 +1,5 @@
 /**
- * What the system says of a file, as errors that a caller can act on. Faults of ours stay what they are.
+ * What the system says of a file, as errors that a caller can act on. Faults of perigee stay what they are.
  */
 import { errorCodeOf, isNoSpace } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -17,7 +17,7 @@ export function asFailure(error: unknown): PerigeeError {
       });
 }
 
-/** What the system says of a file becomes an error that a caller can act on; faults of ours stay what they are. */
+/** What the system says of a file becomes an error that a caller can act on; faults of perigee stay what they are. */
 export function rethrowFileError(error: unknown): never {
   throw isFileError(error) ? asFailure(error) : error;
 }

@@ -7,7 +7,7 @@
  *              the machine's boot and the time since it (stamped when the step is appended)
  *   intents    a request is about to be sent for a line        (durable before its first byte leaves)
  *   closed     an attempt ended without settling its item      (so that a restart does not take it for in doubt)
- *   outcomes   a line is settled; its text stands in the output range, `lineBytes` long, in this order, with a CRC-32 of
+ *   outcomes   a line is settled; its text is in the output range, `lineBytes` long, in this order, with a CRC-32 of
  *              its own (0 where an earlier version wrote the step)
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
  *   lanes      which lanes are held back: cool-downs, ramps (absent in steps that recovery adds)
@@ -16,11 +16,11 @@
  *   warned     lists of warnings, and how many of the step's lines have each (absent when no line has one)
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
- * An intent without a closed record or an outcome behind it is *in doubt* after a crash. A closed record in a later step that
+ * An intent without a later closed record or outcome is *in doubt* after a crash. A closed record in a later step that
  * counts fewer attempts than the intent says that its request never left.
  *
  * The output is written before a step is appended and synced while it is appended, so after a power cut only the
- * last step's range may be damaged: its CRC tells, and a later step then voids it.
+ * last step's range may be damaged: its CRC shows it, and a later step then voids it.
  *
  * Numbers are little-endian. Hot path: one intent and one outcome per item, about 0.3 us each (bench/jobs/engine.ts).
  */
@@ -82,7 +82,7 @@ export interface StepHeader {
   /** First byte after them; equal to `outStart` when the step wrote nothing. */
   readonly outEnd: number;
   readonly outCrc32: number;
-  /** Sequence of a step whose outcomes do not count because its output was damaged; 0 for none; see also `RESTATES`. */
+  /** Sequence of a step whose outcomes do not count because its output was damaged; 0: no step; see also `RESTATES`. */
   readonly voids: number;
   /** What providers billed or may bill, with all requests up to this step. */
   readonly committedUsd: number;
@@ -103,7 +103,7 @@ export interface Step extends StepHeader {
 }
 
 /**
- * `voids` of a step before which nothing counts any more: it, and those appended with it, say anew what is left. Repairs
+ * `voids` of a step before which nothing counts any more: it, and those appended with it, say again what is left. Repairs
  * of earlier versions wrote it; `restate.ts` has taken its place.
  */
 export const RESTATES = -2;
@@ -117,7 +117,7 @@ export class StepWriter {
   readonly #warned = new Map<string, number>();
   #lanes: readonly LaneRecord[] | undefined;
 
-  /** `lane` is where it is reserved; without one nothing is, as when an earlier intent is stated anew. */
+  /** `lane` is where it is reserved; without one nothing is reserved, as when an earlier intent is stated again. */
   intent(record: IntentRecord, lane?: string): void {
     this.#rows.intent(record);
     if (lane === undefined) return;
@@ -244,7 +244,7 @@ export function readStep(bytes: Uint8Array): Step {
     committedUsd: all.readDoubleLE(56),
     hasMoney: version >= 3,
     ...readRows(version, { intents, closed, outcomes }),
-    // These texts are written by `finish` alone, and checked by the store's CRC.
+    // These texts are written only by `finish`, and checked by the store's CRC.
     sent: JSON.parse(sent.toString()) as SentRecord[],
     held,
     lanes: lanes.byteLength === 0 ? undefined : (JSON.parse(lanes.toString()) as LaneRecord[]),

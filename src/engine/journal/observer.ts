@@ -1,5 +1,5 @@
 /**
- * Tells one listener what an engine does, item by item: for counters and traces, never for decisions.
+ * Reports to one listener what an engine does, item by item: for counters and traces, never for decisions.
  *
  *   attempt at a provider ends -> attempted        item's outcome is durable -> settled        group commit -> committed
  *
@@ -12,7 +12,7 @@ import type { OutcomeRecord } from "./journal.ts";
 
 /** One request to a provider. */
 export interface AttemptReport {
-  /** Whose run; empty for all runs that name none. */
+  /** The project of the run; empty for all runs without one. */
   readonly project: string;
   readonly lane: LaneKey;
   /** `<provider>:<name>`. */
@@ -31,7 +31,7 @@ export interface SettledReport
     OutcomeRecord,
     "status" | "code" | "inputTokens" | "outputTokens" | "listUsd" | "usd" | "billedUsd" | "ambiguousUsd"
   > {
-  /** Whose run; empty for all runs that name none. */
+  /** The project of the run; empty for all runs without one. */
   readonly project: string;
 }
 
@@ -39,6 +39,6 @@ export interface SettledReport
 export interface EngineObserver {
   attempted(report: AttemptReport): void;
   settled(report: SettledReport): void;
-  /** What was staged is durable, `durationMs` after the store was given it. */
+  /** What was staged is durable, `durationMs` after it was passed to the store. */
   committed(durationMs: number): void;
 }

@@ -1,7 +1,7 @@
 /**
  * The output file of one task: appended in whole lines, synced, checked and cut after a crash.
  *
- * `end` is the first byte that is not ours: what stands beyond it (a torn tail) is overwritten or cut. The checksum of all up
+ * `end` is the first byte after perigee's own: what is beyond it (a torn tail) is overwritten or cut. The checksum of all up
  * to there is put together from those of the ranges, so that the end of a run can be compared with what is on the disk.
  */
 import assert from "node:assert/strict";
@@ -15,7 +15,7 @@ import { checksumOf, combineCrc32, lengthOf } from "./checksum.ts";
 /** A range of the output that its log has claimed, and the write that fills it. */
 export interface ClaimedRange {
   readonly range: WrittenRange;
-  /** None for an empty range. */
+  /** Absent for an empty range. */
   readonly write: OutputWrite | undefined;
 }
 

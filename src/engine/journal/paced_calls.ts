@@ -5,7 +5,7 @@
  *         -> queued -> called in a later turn
  *
  * Half of the calls are sends. With thousands in flight all that may be sent would be sent in one turn, all answers would
- * come in one turn, and each turn would take 100 ms and more; so paced, 2,048 requests in flight keep turns of 5 ms.
+ * would run in one turn, and each turn would take 100 ms and more; so paced, 2,048 requests in flight keep turns of 5 ms.
  *
  * A service asks for smaller turns while its callers wait for what else the thread does.
  */
@@ -24,13 +24,13 @@ export class PacedCalls {
   #isTurnWatched = false;
   #isCalling = false;
 
-  /** `callsPerTurn` is asked before each call: a whole number from 1; undefined for the usual one. */
+  /** `callsPerTurn` is read before each call: a whole number from 1; undefined for the usual one. */
   constructor(clock: Pick<Clock, "soon">, callsPerTurn: () => number | undefined = () => undefined) {
     this.#clock = clock;
     this.#callsPerTurn = callsPerTurn;
   }
 
-  /** Calls each, behind all that were asked for before. */
+  /** Calls each, after all earlier ones. */
   run(calls: readonly (() => void)[]): void {
     if (calls.length === 0) return;
     this.#queue.push(calls);

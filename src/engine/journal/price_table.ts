@@ -1,12 +1,12 @@
 /**
  * The prices that the costs of one task were reckoned with, numbered in the order of their first use. Each cost record of
- * the journal carries such a number, so that it says where its money comes from in two bytes.
+ * the journal carries such a number, so that it names the source of its money in two bytes.
  *
  *   0           nothing was sent, so nothing was reckoned
  *   1 .. 65,534 the price of that number
  *   65,535      a further one: the table is full
  *
- * A number stands for its price in every later call of the run: the journal keeps the table, and a price that changes (a new
+ * A number means its price in every later call of the run: the journal keeps the table, and a price that changes (a new
  * day, another configuration) gets a number of its own.
  *
  * Hot path: once per attempt, a look-up and a comparison while the price stays.
@@ -15,7 +15,7 @@ import type { BasePrice } from "../../price/rates.ts";
 import { type UsedPrice, usedPrice } from "../../price/used_prices.ts";
 
 const PRICES_MAX = 65_534;
-/** Models whose number is remembered without a look at the price's parts. */
+/** Models whose number is remembered without comparing the price's parts. */
 const MODELS_MAX = 10_000;
 
 interface LastPrice {
@@ -24,7 +24,7 @@ interface LastPrice {
 }
 
 export class PriceTable {
-  /** Told of each new price, before its number is used. */
+  /** Called with each new price, before its number is used. */
   whenAdded: (price: UsedPrice) => void = () => undefined;
   readonly #prices: UsedPrice[] = [];
   readonly #numbers = new Map<string, number>();
@@ -35,7 +35,7 @@ export class PriceTable {
     return this.#prices;
   }
 
-  /** Where the price of a number comes from; null when none is known, as for 0. */
+  /** The source of the price of a number; null when it is not known, as for 0. */
   sourceOf(number: number): string | null {
     return this.#prices[number - 1]?.source ?? null;
   }

@@ -1,7 +1,7 @@
 /**
  * The recorder: group commits of intents, outcomes and output lines, for all tasks of an engine.
  *
- *   idle -> due -> committing -> idle               records that come while committing form the next commit
+ *   idle -> due -> committing -> idle               records that arrive while committing form the next commit
  *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
  *   holding -> refused                              for too long: its run ends with `disk_full`, and is recorded until then
@@ -10,7 +10,7 @@
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
  * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
- * is given on only behind its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
+ * is passed on only after its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
  * the output when there is room; while anything waits for room the engine admits nothing (`room.ts`).
  *
  * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
@@ -38,7 +38,7 @@ export interface RecorderOptions {
   readonly clock: Clock;
   /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
-  /** Told while a disk is full. After its wait the engine fails with `disk_full`, or only the run whose output is full. */
+  /** Called while a disk is full. After its wait the engine fails with `disk_full`, or only the run whose output is full. */
   readonly room: Room;
   /** Asked at every commit: all lanes that are held back. */
   readonly lanes: () => readonly LaneRecord[];
@@ -81,7 +81,7 @@ export class Recorder {
     return this.#phase !== "idle" || this.#failure !== undefined;
   }
 
-  /** The log of one task; `output` is appended to by this log alone from now on. */
+  /** The log of one task; only this log appends to `output` from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
     return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
   }
@@ -95,7 +95,7 @@ export class Recorder {
     this.#dirty.delete(log);
     this.#holding.delete(log);
     this.#roomIsBack();
-    await this.#writing?.catch(() => undefined); // the commit is told
+    await this.#writing?.catch(() => undefined); // the commit reports it
   }
 
   /** Something else was committed: the store may live on its reserve since. */
@@ -153,7 +153,7 @@ export class Recorder {
     this.#roomIsBack();
   }
 
-  /** On its reserve the store still records what is in flight; new work waits until the reserve stands again. */
+  /** On its reserve the store still records what is in flight; new work waits until the reserve is complete again. */
   async #awaitSpace(space: NonNullable<RecorderOptions["space"]>): Promise<void> {
     if (this.#isSpaceLow) return;
     this.#isSpaceLow = true;

@@ -1,5 +1,5 @@
 /**
- * What the steps of a task's journal add up to: which lines are done, what open ones have behind them, and what was spent.
+ * The sum of the steps of a task's journal: which lines are done, which attempts open ones have made, and what was spent.
  *
  * Pure: steps in, state out. Steps may void the last one that wrote output, or restate all.
  */
@@ -58,14 +58,14 @@ export class Replay {
         readonly range: WrittenRange;
         /** Of the output up to the range. */
         readonly crc32Before: number;
-        /** Whose lines stand in the range. */
+        /** Whose lines are in the range. */
         readonly outcomes: readonly OutcomeRecord[];
         readonly warned: readonly WarnedRecord[];
         /** What they had sent, by line. */
         readonly intents: ReadonlyMap<number, IntentRecord>;
         /** What attempts before that took, by line. */
         readonly spent: ReadonlyMap<number, ClosedRecord>;
-        /** Held lines that stand in it instead; the journal has them still. */
+        /** Held lines that are in it instead; the journal has them still. */
         readonly released: readonly Uint8Array[];
       }
     | undefined;
@@ -84,7 +84,7 @@ export class Replay {
       if (before !== undefined && before.attempt < intent.attempt) this.#doubt(before); // else stated again, by when it left
       this.open.set(intent.line, intent);
       this.closed.delete(intent.line);
-      this.voided.delete(intent.line); // an answer that is found from now on is another one's
+      this.voided.delete(intent.line); // an answer that is found from now on belongs to another request
     }
     for (const record of step.closed) {
       if (record.line === 0) {
@@ -206,7 +206,7 @@ export class Replay {
   }
 
   /**
-   * A settled line is asked for again. What it took is counted still, because its answer was paid for; its earlier attempts
+   * A settled line is requested again. What it took is counted still, because its answer was paid for; its earlier attempts
    * count against it or not, as before, and the one whose line was damaged does not.
    */
   #reopen(

@@ -1,5 +1,5 @@
 /**
- * Room on the disks of an engine: who finds none waits here, and as long as anybody waits nothing new is sent.
+ * Space on the disks of an engine: a write that finds no space waits here, and as long as any waits nothing new is sent.
  *
  *   plenty -> lacking (somebody finds no room) -> plenty (nobody lacks it any more)
  *   lacking -> given up                           it lasted for `waitMs`: `disk_full` for the one who waited
@@ -71,7 +71,7 @@ export class Room {
 
   /**
    * Writes again and again for as long as there is no room for it, so `write` must be one that may be repeated after
-   * `ENOSPC` or `disk_full`. Rejects with `disk_full` when that lasted too long, with `signal.reason` when it is given
+   * `ENOSPC` or `disk_full`. Rejects with `disk_full` when that lasted too long, with `signal.reason` when it is passed
    * up, and with any other error of `write`. `path`: of what is written, if it is not in the data folder.
    */
   async waitFor<T>(
@@ -103,7 +103,7 @@ export class Room {
     return this.waitFor(write, { ...options, waitMs: Math.min(CALL_WAIT_MS, this.#options.waitMs) });
   }
 
-  /** Throws `disk_full` as soon as somebody has no room; `work`, once begun, goes on nevertheless. */
+  /** Throws `disk_full` as soon as a write has no space; `work`, once begun, continues nevertheless. */
   async orRefuse<T>(work: () => Promise<T>): Promise<T> {
     let refuse = (): void => undefined;
     const refused = new Promise<never>((_resolve, reject) => {

@@ -1,8 +1,8 @@
 /**
- * One task's records on their way to the disk: staged in memory, sealed into a step, told when the step is durable.
+ * One task's records on their way to the disk: staged in memory, sealed into a step, reported when the step is durable.
  *
- *   staged -> sealed -> durable                     its lines stand in the output
- *             sealed -> held -> ... -> durable      the output's disk was full: the lines stand in the journal, and a
+ *   staged -> sealed -> durable                     its lines are in the output
+ *             sealed -> held -> ... -> durable      the output's disk was full: the lines are in the journal, and a
  *                                                   later step says that they reached the output (`RELEASES_HELD`)
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
@@ -32,7 +32,7 @@ const NO_BYTES = new Uint8Array(0);
 export const RELEASES_HELD = -1;
 
 /**
- * Told of each durable step of a log, in order, with the Unix time at which it was appended; its number in the journal is
+ * Called with each durable step of a log, in order, with the Unix time at which it was appended; its number in the journal is
  * not known here and given as 0.
  */
 export type StepListener = (sequence: number, step: Step, wallMs: number) => void;
@@ -50,7 +50,7 @@ export interface SealedStep {
   release(wallMs: number): void;
 }
 
-/** One task's records on their way to the disk. Methods stage and return at once; callbacks come when durable. */
+/** One task's records on their way to the disk. Methods stage and return at once; callbacks are called when durable. */
 export class TaskLog {
   readonly #taskId: string;
   readonly #output: OutputFile;
@@ -116,18 +116,18 @@ export class TaskLog {
     this.#touch(this);
   }
 
-  /** States anew an intent whose request is under way; goes with what was closed beside it. */
+  /** States again an intent whose request is under way; in the step of what was closed beside it. */
   intentAgain(record: IntentRecord): void {
     this.#step.intent(record);
     this.#touch(this);
   }
 
-  /** Tokens beyond those of the intent: a restart within the minute must count them too. Goes with the next record. */
+  /** Tokens beyond those of the intent: a restart within the minute must count them too. In the step of the next record. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void {
     this.#step.sentMore(lane, inputTokens, outputTokens);
   }
 
-  /** Goes with the next record, which may name it by its number. */
+  /** In the step of the next record, which may name it by its number. */
   price(price: UsedPrice): void {
     this.#step.price(price);
   }

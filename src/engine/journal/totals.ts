@@ -1,5 +1,5 @@
 /**
- * Running totals of one task: what its settled lines came to.
+ * Running totals of one task: the sums of its settled lines.
  */
 import { countedAs, warningsIn } from "../../work/warning.ts";
 import type { ClosedRecord, Spent, StagedOutcome } from "./journal.ts";

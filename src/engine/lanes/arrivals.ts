@@ -1,10 +1,10 @@
 /**
  * Shards on their way from their run to their lane, and no more of them in a turn of the event loop than it can bear.
  *
- *   packed -> its turn comes -> its lane is planned -> waits in the backlog, the lane is told
+ *   packed -> at its turn its lane is planned -> waits in the backlog, the lane is notified
  *
  * A file for one model packs 512 items a shard and never waits here. One that names another model in each line packs one
- * item a shard; 50 us each, a thousand of them came in one turn, which kept the thread for 230 ms.
+ * item a shard; 50 us each, a thousand of them arrived in one turn, which kept the thread for 230 ms.
  */
 import type { Clock } from "../../clock.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -36,7 +36,7 @@ export class Arrivals {
     this.#turns = new TurnShare(parts.clock, SHARDS_PER_TURN);
   }
 
-  /** Hands the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
+  /** Passes the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
   async add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> {
     let steps = 0;
     for (const shard of shards) {

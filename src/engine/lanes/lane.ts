@@ -30,7 +30,7 @@ import type { LaneTurns } from "./lane_turns.ts";
 /** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
 const READY_ITEMS = 1_024;
 
-/** Assumed of an answer before the first one came. */
+/** Assumed of an answer before the first one arrived. */
 const ITEM_MS_START = 1_000;
 const ITEM_WEIGHT = 1 / 16;
 
@@ -44,7 +44,7 @@ export interface LaneServices {
   readonly turns: LaneTurns;
   /** Milliseconds until its key may be tried again; 0 when it may now. */
   trialMs(lane: LaneKey, nowMs: number): number;
-  /** A request goes out under the key. */
+  /** A request is sent with the key. */
   tried(lane: LaneKey, nowMs: number): void;
   /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
@@ -58,12 +58,12 @@ export interface LaneServices {
   isTooLate(call: ItemCall): boolean;
   /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
   takesAway(call: ItemCall, lane: LaneKey): boolean;
-  /** Whether a shard was handed to another lane, because its model has moved there. */
+  /** Whether a shard was passed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket, lane: LaneKey): boolean;
   /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
   reserveMoney(call: ItemCall): MoneyAnswer;
   returnMoney(call: ItemCall): void;
-  /** Brings a dropped shard's bytes back; on failure it has told the run. */
+  /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
   /** Says whether the lane waits for money that others may give back; `hasSent` since it last said so. */
   setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
@@ -148,7 +148,7 @@ export class Lane {
     return this.#projects.find(project)?.inFlight ?? 0;
   }
 
-  /** A shard of a run came into the backlog for this lane. */
+  /** A shard of a run arrived in the backlog for this lane. */
   arrived(owner: ItemOwner): void {
     this.#projects.of(owner);
     this.pump();
@@ -208,7 +208,7 @@ export class Lane {
     return this.#projects.size;
   }
 
-  /** What was read and not sent; a run may come up several times. */
+  /** What was read and not sent; a run may occur several times. */
   *waiting(): Generator<RunWaiting> {
     yield* this.#services.backlog.loads(this.key);
     yield* this.#projects.loads();
@@ -256,7 +256,7 @@ export class Lane {
     this.#intents.drop(owner);
   }
 
-  /** What this lane has of a run that waits, or that goes on only when a probe succeeds. */
+  /** What this lane has of a run that waits, or that continues only when a probe succeeds. */
   shareOf(owner: ItemOwner): LaneShare {
     const items = this.#projects.find(owner.settings.project);
     const retries = items?.retriesOf(owner) ?? [];
@@ -311,9 +311,9 @@ export class Lane {
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
     const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);
-    if (call.isSecond && money !== "ok") return rejected(items, retry, "the first attempt goes on alone");
+    if (call.isSecond && money !== "ok") return rejected(items, retry, "only the first attempt continues");
     if (money === "exhausted" || money === "unpriced")
-      return rejected(items, retry, "no money is left for another attempt"); // it comes back, and is refused as fresh
+      return rejected(items, retry, "no money is left for another attempt"); // it is taken again, and is refused as fresh
     if (money === "wait") return this.#passOver(call);
     if (!this.#reserveLimits(call)) return false;
     items.removeRetry(retry);
@@ -329,14 +329,14 @@ export class Lane {
     call.owner.items.claim(call.line);
   }
 
-  /** Nothing more of the call's run is tried before others give its money back; the lane goes on with other runs. */
+  /** Nothing more of the call's run is tried before others release its money; the lane continues with other runs. */
   #passOver(call: ItemCall, items?: LaneItems): true {
     items?.unpaid(call);
     this.#moneyless.add(call.owner.id);
     return true;
   }
 
-  /** Whose item goes next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */
+  /** Whose item is next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */
   #next(): LaneItems | undefined {
     const { turns } = this.#services;
     if (!turns.isContended(this)) return this.#projects.next();

@@ -26,7 +26,7 @@ import type { ItemOwner } from "../items/item_owner.ts";
 
 /** Of a burst, so many answers for each failure say that the failures are the items' own. */
 const BESIDE_FACTOR = 4;
-/** While its lane is down, an item that failed so often in a row goes when no item does that was not sent yet. */
+/** While its lane is down, an item that failed so often in a row is sent when no item is that was not sent yet. */
 const PROBES_MAX = 3;
 /** Sums of times differ by less. */
 const LONGER_MS_MIN = 1;
@@ -52,7 +52,7 @@ export class LaneHealth {
   readonly #failing = new Set<ItemCall>();
   /** Answers since the first of them began to fail. */
   #answersBeside = 0;
-  /** Sent while the lane was stopped by its account; over when the call has another permit or none. */
+  /** Sent while the lane was stopped by its account; over when the call has another permit or no permit. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
 
   constructor(key: LaneKey, clock: Clock, limits: LaneLimits) {
@@ -114,7 +114,7 @@ export class LaneHealth {
     return "lane";
   }
 
-  /** Tells the limits how an attempt ended; not of a 429 without a wait that its item explains. */
+  /** Reports to the limits how an attempt ended; not of a 429 without a wait that its item explains. */
   observe(call: ItemCall, signal: Signal, permit: Permit | undefined): void {
     const nowMs = this.#clock.nowMs();
     if (signal.kind === "success" || signal.kind === "other") this.#ownRefusals.answered(call);
@@ -232,13 +232,13 @@ export class LaneHealth {
     return this.#limits.snapshot(nowMs).cooldownMs;
   }
 
-  /** A call is over, or goes to another lane. */
+  /** A call is over, or moves to another lane. */
   ended(call: ItemCall): void {
     this.#failing.delete(call);
     if (this.#failing.size === 0) this.#answersBeside = 0;
   }
 
-  /** A call goes out while the account has stopped the lane. */
+  /** A call is sent while the account has stopped the lane. */
   #probing(call: ItemCall): void {
     this.#probes = this.#probes.filter((probe) => probe.call.permit === probe.permit);
     if (call.permit !== undefined) this.#probes.push({ call, permit: call.permit });
@@ -259,7 +259,7 @@ function budgetOf(result: AttemptResult): number {
   return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
 }
 
-/** A provider that is sent no key can only say that it accepts none. */
+/** A provider that gets no key can only say that it needs one. */
 function messageOf({ provider: { settings } }: ItemCall, { code, message }: AttemptResult): string {
   if (settings.protocol === "function" || settings.hasOwnCodec === true) return message;
   const isKeyless = settings.key === undefined && Object.keys(settings.headers ?? {}).length === 0;

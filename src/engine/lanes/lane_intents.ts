@@ -3,7 +3,7 @@
  *
  *   recorded -> durable -> sent
  *                 \-> the disk is full by now -> waits here for room -> recorded again: a later process counts it from its
- *                 |                                                     last record, so none may be older
+ *                 |                                                     last record, so no record may be older
  *                 |-> late, and the lane is stopped by now -> given up: the item waits for its turn again
  *                 \-> its run has left -> given up
  */

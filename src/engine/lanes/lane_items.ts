@@ -2,15 +2,15 @@
  * What one project has in a lane, in the order in which it is sent.
  *
  *   retry asked -> waits here, before all fresh items; so does a second attempt beside one that hangs
- *   shard waiting -> open (cursor) -> candidate: the fresh item that goes next, by the latest start of its shard
+ *   shard waiting -> open (cursor) -> candidate: the next fresh item, by the latest start of its shard
  *   its run's money is held -> waits here, and all of its run with it, while other runs go on
  *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
  *   failed in an earlier call, and the lane has not answered yet -> waits here until others were tried: what breaks its provider
- *     would otherwise be tried first by every call; then the one with the fewest attempts goes
+ *     would otherwise be tried first by every call; then the one with the fewest attempts is sent
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
  * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
- * whose shards were dropped holds up itself alone.
+ * whose shards were dropped delays only itself.
  */
 import { latestStartMs } from "../../queue/queue.ts";
 import type { TokenLoad } from "../../work/limits.ts";
@@ -54,7 +54,7 @@ export interface LaneItemsParts {
   /** The most urgent of them, of a run with money; see Backlog. */
   peek(project: string): ShardTicket | undefined;
   take(project: string): ShardTicket | undefined;
-  /** Whether the shard was handed to another lane, because its model has moved there. */
+  /** Whether the shard was passed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket): boolean;
   /** Whether the last request proved that the provider answers. */
   isAnswering(): boolean;
@@ -62,7 +62,7 @@ export interface LaneItemsParts {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
-  /** Brings a dropped shard's bytes back; on failure it has told the run. */
+  /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
   /** A shard was loaded, or could not be. */
   loaded(): void;
@@ -72,7 +72,7 @@ export class LaneItems {
   readonly project: string;
   /** Of its calls, from the intent to the end of the attempt. */
   inFlight = 0;
-  /** As the run said that came last. */
+  /** As the last run said. */
   weight = 1;
   readonly #parts: LaneItemsParts;
   readonly #cursors: Cursor[] = [];
@@ -115,7 +115,7 @@ export class LaneItems {
     return this.#retries.length === 0 ? undefined : this.#retries.find(({ call }) => this.#hasMoney(call));
   }
 
-  /** The item that goes next when no retry does; it stays so until `claimed`, `unpaid` or `drop`. */
+  /** The next item when no retry is; it stays so until `claimed`, `unpaid` or `drop`. */
   candidate(): ItemCall | undefined {
     const [late] = this.#late;
     if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
@@ -162,7 +162,7 @@ export class LaneItems {
     this.#returned.push(call);
   }
 
-  /** The candidate goes, or was settled. */
+  /** The candidate is sent, or was settled. */
   claimed(): void {
     this.#candidate = undefined;
   }
@@ -197,7 +197,7 @@ export class LaneItems {
     return dropped;
   }
 
-  /** Calls of a run that wait for another attempt and have none under way. */
+  /** Calls of a run that wait for another attempt without one under way. */
   retriesOf(owner: ItemOwner): readonly ItemCall[] {
     return this.#retries.flatMap(({ call }) => (call.owner === owner && !call.isSecond ? [call] : []));
   }
@@ -222,7 +222,7 @@ export class LaneItems {
     return [...this.#unpaid, ...this.#late, ...this.#tried, ...this.#returned];
   }
 
-  /** What was tried in vain goes first where the provider answers, and last where it may not. */
+  /** What was tried in vain is first where the provider answers, and last where it may not. */
   #nextUntried(): ItemCall | undefined {
     const again = this.#parts.isAnswering() ? this.#next(this.#tried) : undefined;
     const next = again ?? this.#nextFresh();

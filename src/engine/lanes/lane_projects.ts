@@ -1,7 +1,7 @@
 /**
  * The projects of a lane: what each has there, and whose turn it is.
  *
- *   absent --something of it waits--> in turn --nothing waits--> in flight alone --its last place is free--> absent
+ *   absent --something of it waits--> in turn --nothing waits--> only in flight --its last place is free--> absent
  *
  * Turns go by weights (queue/fair_share.ts). Costs are milliseconds of the quota that an item
  * uses most of (LaneLimits.costMs), be it requests or tokens: that is what the lane runs out of; where nothing is
@@ -9,7 +9,7 @@
  * the lane runs out of, a project with its share of them or more waits while another can go, so that many long calls
  * do not hold all of them. Nobody waits for a place that nobody else can use.
  *
- * Where deadlines wait, the turns are among those whose next item goes first (queue/urgency.ts); others go when none of
+ * Where deadlines wait, the turns are among those whose next item is first (queue/urgency.ts); others are served when none of
  * these can, and neither lose nor save up turns meanwhile.
  */
 
@@ -72,7 +72,7 @@ export class LaneProjects {
     return items;
   }
 
-  /** Whose turn it is; undefined when nobody has anything to send, but for a project alone, which is named anyhow. */
+  /** Whose turn it is; undefined when nobody has anything to send, but for a single project, which is named anyhow. */
   next(): LaneItems | undefined {
     let next = this.#nextFirst() ?? this.#share.next(this.#canSend);
     if (next === undefined && this.#placesOfWeight < Number.POSITIVE_INFINITY) {

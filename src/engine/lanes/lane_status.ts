@@ -17,7 +17,7 @@ export interface LimitStatus {
   readonly share: number;
 }
 
-/** How a lane stands. */
+/** The state of a lane. */
 export interface LaneStatus {
   readonly provider: string;
   readonly tier: Tier;
@@ -35,7 +35,7 @@ export interface LaneStatus {
   readonly inFlight: number;
   /** Requests that may be in flight now; at least `inFlight`, since a maximum that falls leaves those that are. */
   readonly inFlightMax: number;
-  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent alone. */
+  /** An item that is larger than a limit on tokens waits for an empty minute, to be sent by itself. */
   readonly oversized?: Oversized;
   /** Items that were read and not sent. */
   readonly waiting: number;

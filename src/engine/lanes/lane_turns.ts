@@ -6,9 +6,9 @@
  *   waits --has nothing to send, or waits for its own limits or money--> free
  *
  * Turns are the projects' (queue/fair_share.ts): they share what is shared by their weights, in however many lanes
- * they wait. Of a project's lanes the one goes that has waited longest. While fewer than two lanes wait, that one serves
+ * they wait. Of a project's lanes the one that has waited longest is served. While fewer than two lanes wait, that one serves
  * its projects as if it shared nothing. Where deadlines wait, the turns are among projects whose next item in a lane that
- * waits goes first (queue/urgency.ts).
+ * waits is first (queue/urgency.ts).
  */
 import { FairShare } from "../../queue/fair_share.ts";
 import type { Urgency } from "../../queue/urgency.ts";

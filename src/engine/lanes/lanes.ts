@@ -127,13 +127,13 @@ export class Lanes {
     if (this.#trials.accepted(lane.key)) for (const other of this.lanesOf(provider)) other.pump();
   }
 
-  /** A lane has a place or money again: it goes on, and whose turn it is by now of those that wait for what it shares. */
+  /** A lane has a place or money again: it continues, and so does the next in turn of those that wait for what it shares. */
   freed(lane: Lane): void {
     this.#kept.changed();
     this.#turnsOf(providerOfLane(lane.key)).changed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
-    this.#lookForHold(lane); // what goes into the free place is not held
+    this.#lookForHold(lane); // what takes the free place is not held
   }
 
   all(): Iterable<Lane> {
@@ -168,7 +168,7 @@ export class Lanes {
         }
       }
       if (ageMs > LIMITS_WINDOW_MS && isHeldKnown) break;
-      if (ageMs > LIMITS_WINDOW_MS) continue; // steps of recovery alone so far, which say nothing of lanes
+      if (ageMs > LIMITS_WINDOW_MS) continue; // only steps of recovery so far, which say nothing of lanes
       for (const { lane, ...load } of step.sent) {
         const loads = sent.get(lane) ?? [];
         loads.push({ ...load, atMs: nowMs - ageMs });

@@ -52,7 +52,7 @@ export class ModelLanes {
     return place.key;
   }
 
-  /** A request for the model was answered; returns the key of the lane that held the model, undefined if none did. */
+  /** A request for the model was answered; returns the key of the lane that held the model, undefined if no lane did. */
   answered(model: string): LaneKey | undefined {
     if (this.#held.size === 0) return undefined;
     const held = this.#held.get(model);

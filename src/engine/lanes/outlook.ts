@@ -2,7 +2,7 @@
  * When new work would be done: what waits in the lanes, put together for queue/feasibility.ts.
  *
  * Counted is what was read and not sent, and of a file the lines that were not read yet, in the lanes in which its run
- * waits, like those that were. Where a provider's limits are shared by its lanes, all of them stand before the work.
+ * waits, like those that were. Where a provider's limits are shared by its lanes, the work waits for all of them.
  * What is in flight, and when an account's stop ends, is not known. What was never measured (how long an answer takes
  * and gets, how many requests a provider bears) is taken for nothing: work is not refused for a guess.
  *
@@ -38,7 +38,7 @@ export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
   readonly outputTokens?: number;
 }
 
-/** What would come of work; times are monotonic. */
+/** The forecast for work; times are monotonic. */
 export type Forecast =
   | { readonly sla: "feasible" | "at_risk"; readonly doneMs: number }
   | { readonly sla: "infeasible"; readonly doneMs: number; readonly earliestDeadlineMs: number };
@@ -86,7 +86,7 @@ export class Outlooks {
   /** What waits in all lanes of a provider. */
   readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
 
-  /** `shared` is given for a lane that shares its limits. */
+  /** `shared` is passed for a lane that shares its limits. */
   of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneOutlook {
     const beside = shared === undefined ? undefined : this.#waitingBeside(shared, nowMs);
     const remembered = this.#remembered.get(lane);
@@ -162,7 +162,7 @@ function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
   });
 }
 
-/** What a lane can do as its limits stand now, at `share` of its rates. */
+/** What a lane can do under its limits of now, at `share` of its rates. */
 export function capacityOf(
   lane: Pick<Lane, "limits" | "itemMs">,
   nowMs: number,

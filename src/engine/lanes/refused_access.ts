@@ -1,5 +1,5 @@
 /**
- * What a refusal stops that is no item's own: a key, an account without money, a model.
+ * What a refusal stops that does not concern an item: a key, an account without money, a model.
  *
  *   key      never accepted: the first refusal stops the provider's lane; accepted before: three in a row
  *   account  the first refusal stops its lane
@@ -97,7 +97,7 @@ export class RefusedAccess {
     onChange(lane); // its items move to their family's lane
   }
 
-  /** A failure that is no item's own. */
+  /** A failure that does not concern an item. */
   refused(call: ItemCall, result: AttemptResult): void {
     if (result.class !== "permanent" || result.scope === "item") return;
     const { clock, models, trials, laneOf, onChange } = this.#options;

@@ -13,7 +13,7 @@ export interface HoldFacts {
   /** Whether a provider has ever answered with success in this process. */
   readonly hasAnswered: (provider: string) => boolean;
   /**
-   * Whether the run stops now. Its next call tries at once, whatever this one would have waited for: only a wait that keeps the lane from
+   * Whether the run stops now. Its next call tries at once, without the wait of this one: only a wait that keeps the lane from
    * sending in later processes, too, gives a next try.
    */
   readonly isStopping: boolean;
@@ -35,7 +35,7 @@ export function diskHold(
   };
 }
 
-/** Looks at every lane; cheap enough for once an attempt while something is held. */
+/** Checks every lane; cheap enough for once an attempt while something is held. */
 export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFacts): RunHolds {
   const nowMs = facts.clock.nowMs();
   const holds: Hold[] = [];

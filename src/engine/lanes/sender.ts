@@ -1,6 +1,6 @@
 /**
  * The sender: between the lanes and the dispatcher. It makes calls, keeps limits and money settled, learns from every
- * attempt, pauses what must pause, and hands outcomes to be recorded.
+ * attempt, pauses what must pause, and passes outcomes on to be recorded.
  *
  *   lane admits -> send -> dispatcher -> attempted (each attempt) -> outcome  -> recorded -> place freed
  *                                                                 -> returned -> waits in its lane
@@ -112,7 +112,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     return shard.count * this.expectedOutputTokensOf(shard.model, limit);
   }
 
-  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 for none. */
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
   expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
     return this.#options.lengths.expect(model, maxOutputTokens);
   }
@@ -138,7 +138,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model).key);
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {
       owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
-      return undefined; // its run was ended while the shard came here, and what it had left is ended with it
+      return undefined; // its run ended while the shard was on its way here, and its rest ended with it
     }
     return call;
   }
@@ -196,7 +196,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       (result) => this.#ended(call, result),
       (error: unknown) => {
         this.#options.claimed.release(call);
-        call.owner.items.claimed.delete(call.line); // in doubt: nobody knows how far it came
+        call.owner.items.claimed.delete(call.line); // in doubt: its state is not known
         call.isOver = true;
         this.#freeAll(call);
         call.owner.fail(faultOf(error));
@@ -301,11 +301,11 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#options.claimed.release(call);
     lane.health.ended(call);
     if (owner.phase === "done") {
-      this.#freeAll(call); // it came after its run had stopped waiting: in doubt, as after a crash
+      this.#freeAll(call); // it arrived after its run had stopped waiting: in doubt, as after a crash
       return;
     }
     if (result.kind === "outcome") {
-      // Behind its outcome: who gets the place is recorded after it, and sent after that, but where two logs are at work.
+      // After its outcome: the item that gets the place is recorded after it, and sent after that, unless two logs are at work.
       const isMixed = this.#options.hasTwoLogs();
       owner.records.outcome(call, result.outcome, () => {
         if (isMixed) this.#freeAll(call);
@@ -319,7 +319,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     owner.changed();
   }
 
-  /** An item that came back without an outcome: kept for later, or ended with its run. */
+  /** An item whose call ended without an outcome: kept for later, or ended with its run. */
   #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
     const { owner, line } = call;
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
@@ -352,7 +352,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   #freeAll(call: ItemCall): void {
     const { second } = call;
     this.#free(call, this.#options.laneOf(call.lane));
-    if (second?.isRequested !== false) return; // it is given back when it is known whether it was admitted
+    if (second?.isRequested !== false) return; // it is released when it is known whether it was admitted
     call.second = undefined;
     this.#free(second, this.#options.laneOf(second.lane));
   }
@@ -384,7 +384,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   }
 }
 
-/** What a fault of ours in the middle of a call means for its run. */
+/** What a fault of perigee in the middle of a call means for its run. */
 function faultOf(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
   return new PerigeeError("internal_error", "a fault of perigee ended the owner; please report it", {

@@ -1,7 +1,7 @@
 /**
  * Work that many do at once in steps, and no more steps in a turn of the event loop than it can bear.
  *
- *   this turn has had fewer than its steps, nobody waits -> goes on at once
+ *   this turn has had fewer than its steps, nobody waits -> continues at once
  *   else                                                 -> waits for a later turn, which all who wait share evenly
  */
 import type { Clock } from "../../clock.ts";
@@ -13,7 +13,7 @@ export class TurnShare {
   /** In this turn. */
   #given = 0;
   #isTurnWatched = false;
-  /** Each is told how many steps it may take. */
+  /** Each is called with the number of steps that it may take. */
   #waiting: ((steps: number) => void)[] = [];
 
   /** `stepsPerTurn`: a whole number from 1. */

@@ -8,7 +8,7 @@
  *              without one)
  *
  * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
- * those without evidence; 1,000 different other prompts are told apart.
+ * those without evidence; 1,000 different other prompts are distinguished.
  */
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
 import {
@@ -38,7 +38,7 @@ const BAND_MAX = Math.log(10);
 const LEARNT_SHARE_MIN = 0.1;
 const PROMPTS_MAX = 1_000;
 
-/** The assumed speed of a provider, if none was measured. */
+/** The assumed speed of a provider without a measured one. */
 export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 50 } as const;
 
 /** The items of one model. */

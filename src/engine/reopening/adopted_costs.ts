@@ -71,7 +71,7 @@ export function adoptedCosts(
   };
 }
 
-/** What a provider's body says; undefined if the line has none, or one that is no answer. */
+/** What a provider's body says; undefined without a body, or with one that is not an answer. */
 function toldBy(
   decode: Provider["decode"],
   { body }: ReadOutput,

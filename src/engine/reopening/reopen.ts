@@ -1,7 +1,7 @@
 /**
- * Lines of a run that ended in an error, opened again: their errors leave the output, and they are answered anew.
+ * Lines of a run that ended in an error, opened again: their errors leave the output, and they are answered again.
  *
- *   finished -> which lines? -> none: as it was            their choice needs the error lines: they say what is retryable
+ *   finished -> which lines? -> no line: as it was         their choice needs the error lines: they say what is retryable
  *   stopped  -> recovered    -> some: restated -> open     (`restate.ts`: safe at any kill)
  *
  * They are answered on the terms of the call that opens them (model, sla), and the sla counts from that call. What they
@@ -194,7 +194,7 @@ async function failedLines(
   const found = new LineSet();
   for await (const settled of lines) {
     const { code, line, ambiguousAttempts } = settled.outcome;
-    if (code === undefined || !isOfInput(body, line)) continue; // a key that is gone cannot be asked again
+    if (code === undefined || !isOfInput(body, line)) continue; // a key that is no longer in the input cannot be requested again
     if (retry === true && isAtMostOnce && ambiguousAttempts > 0) continue; // it may run twice only if the caller names its code
     if (retry !== true ? retry.includes(code) : await isRetried(code, reader, settled)) found.add(line);
   }

@@ -39,10 +39,10 @@ import { restate } from "./restate.ts";
 /** What was found. */
 export interface Repaired {
   readonly body: TaskBody;
-  /** Lines that the new output holds, and those that were answered and are asked for again. */
+  /** Lines that the new output holds, and those that were answered and are requested again. */
   readonly kept: number;
   readonly lost: number;
-  /** Whether the file was as it was written: then it was left alone. */
+  /** Whether the file was as it was written: then it was not changed. */
   readonly isIntact: boolean;
   /** What was done to the file, in words that follow "it"; absent if the file does not show it. */
   readonly change?: string;
@@ -200,7 +200,7 @@ class SoughtLines {
   readonly #places = new Map<number, FoundPlace>();
   /** Lines whose text is in the journal. */
   readonly #held = new Set<number>();
-  /** Bytes of the file that belong to none of the sought lines. */
+  /** Bytes of the file outside the searched lines. */
   strayBytes = 0;
 
   seek({ line, lineBytes, lineCrc32 }: OutcomeRecord): void {

@@ -4,7 +4,7 @@
  *
  *   output as it is -> the new output, whole, beside it (`.perigee-part`) -> steps that state it -> `restating` in the task:
  *     decided -> the old output is moved aside if it holds more than lines -> the new one is renamed to its place
- *     -> `restated` in the task: those steps count, and none before them
+ *     -> `restated` in the task: those steps count, and earlier ones do not
  *
  * A crash before the decision leaves steps that do not count and a file that the next restatement overwrites. A crash after it
  * is completed by the next call (`settleRestatement`). The file at the output's path is whole at every moment: the old
@@ -55,7 +55,7 @@ const NOTHING_MADE: ClosedRecord = {
   unusableAnswers: 0,
 };
 
-/** What becomes of a line that has ended. Lines without a number are gone, and only what they took is kept. */
+/** What becomes of a line that has ended. Lines without a number are removed, and only what they took is kept. */
 export interface Fate {
   readonly line: number | undefined;
   /** Whether its answer or error stays. */
@@ -218,7 +218,7 @@ class RestatementWriter {
   }
 
   /**
-   * Keeps the usage of a line, so that its tries begin anew. Under at_most_once, an earlier try that may have been answered would
+   * Keeps the usage of a line, so that its tries are counted from the start again. Under at_most_once, an earlier try that may have been answered would
    * otherwise prevent that the line is sent, although the caller requested it again: there the run counts it, not the line.
    */
   #forgive(outcome: OutcomeRecord, line = 0): void {
@@ -294,7 +294,7 @@ function renumbered(bytes: Uint8Array, line: number | undefined): Uint8Array {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Reads lines of an output that mostly stand one behind the other. */
+/** Reads lines of an output that mostly follow one another. */
 export class LineReader {
   readonly #file: Pick<DiskFile, "read">;
   #window = new Uint8Array(0);

@@ -46,11 +46,11 @@ export async function askAgain(
     isSameState(body.input, { name: source, ...now });
   if (isFile ? !isSame : body.input !== undefined) return undefined;
   const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
-  await removeWorkFiles(parts, task.id, body); // a crash may have come before it
+  await removeWorkFiles(parts, task.id, body); // a crash may have prevented it
   return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
 }
 
-/** Throws `output_changed` when the output is not what the run left; of one that an earlier version left the size is known alone. */
+/** Throws `output_changed` when the output is not what the run left; of one that an earlier version left only the size is known. */
 export async function checkFinished(parts: EngineParts, task: StoredTask, body: TaskBody): Promise<void> {
   try {
     if (body.outChecksum !== undefined) return await checkOutput(parts.disk, body.out, body.outChecksum);
@@ -62,7 +62,7 @@ export async function checkFinished(parts: EngineParts, task: StoredTask, body: 
   }
 }
 
-/** Whether a stream is what the finished run was given; false when the run was left meanwhile. */
+/** Whether a stream is the one that the finished run read; false when the run was left meanwhile. */
 async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Promise<void>): Promise<boolean> {
   const once = await openOnce(disk, source);
   const bytes = once.bytes[Symbol.asyncIterator]();

@@ -7,7 +7,7 @@
  *     -> the output is cut -> own lines in the copy are adopted at the end of the output -> the copy becomes `<output>.damaged`,
  *        or is removed if all of its lines are the run's own
  *
- * After a kill the tail is unchanged, or the copy is complete and the next call continues with it. If the kill came before the
+ * After a kill the tail is unchanged, or the copy is complete and the next call continues with it. If the kill was before the
  * output was cut, the next call sees that the copy has the same bytes, and does not copy them twice. Without a tail this costs one
  * `stat`. Memory: one step and one line; for tails that requests under way do not explain, see `tail_lines.ts`.
  */

@@ -4,7 +4,7 @@
  *
  *   keys of the output -> lines of the new input, compared by digest -> restated (`restate.ts`)
  *
- * What was begun and not answered is begun anew, and what it may have cost is kept. The sla counts from this call. Memory:
+ * What was begun and not answered is begun again, and what it may have cost is kept. The sla counts from this call. Memory:
  * 24 bytes for each key of the output, and 24 bytes a line.
  */
 import type { Moment } from "../../clock.ts";
@@ -88,7 +88,7 @@ export async function updateRun(
   return next;
 }
 
-/** An update opens lines anew, without the requests that were under way for them. */
+/** An update opens lines again, without the requests that were under way for them. */
 function maySendTwice(inDoubt: number): PerigeeError {
   const requests = inDoubt === 1 ? "1 request was" : `${inDoubt} requests were`;
   return new PerigeeError(
@@ -102,7 +102,7 @@ class NewPlaces {
   readonly #before: LineDigests;
   readonly #now: LineDigests;
   readonly #keys = new KeyLines();
-  /** By old line: the new one, 0 for none. */
+  /** By old line: the new one, or 0. */
   #places = new Uint32Array(1_024);
   readonly #withKey = new LineSet();
   readonly #kept = new LineSet();

@@ -1,5 +1,5 @@
 /**
- * What would come of new work with a window, in one place for those who accept it and those who quote it.
+ * The forecast for new work with a window, in one place for those who accept it and those who quote it.
  */
 import { overAtMs } from "../../work/sla.ts";
 import type { Forecast } from "../lanes/outlook.ts";
@@ -17,7 +17,7 @@ export interface WindowedWork {
 }
 
 /**
- * Behind what waits in its lane, and what its project has accepted that no run has read and whose deadline is not later: that is
+ * After what waits in its lane, and what its project has accepted that no run has read and whose deadline is not later: that is
  * taken for more of the same work, and so are `before` items of its own task. Times are monotonic.
  */
 export function forecastBehind(

@@ -1,9 +1,9 @@
 /**
- * Liveness: whether what is left of a run will ever go on. While a run is open it is looked at on a coarse timer.
+ * Liveness: whether the rest of a run will ever continue. While a run is open a coarse timer checks it.
  *
  *   moving     something is in flight, a lane's timer or a retry's delay is armed, a commit or a shard is under way, a disk
  *              is waited for, or nothing waits (its reader waits for more input)
- *   quiet      items wait and nothing of that is so -> looked at again
+ *   quiet      items wait and nothing of that is so -> checked again
  *   standing   quiet twice in a row, and nothing has changed in between: nothing will ever wake it
  *
  * A run must never stall: the code that makes an item wait knows what wakes it. If a run stalls nevertheless, it fails

@@ -1,8 +1,8 @@
 /**
- * Measuring ahead: a few blocks at a time, in threads, told in their order.
+ * Measuring ahead: a few blocks at a time, in threads, returned in their order.
  *
- * A block that is measured is handed on at once, whether or not another one follows: the source may wait for its
- * answer. Where the source may be slow, `pause` is told when nothing came for a while, so that nothing is held back.
+ * A block that is measured is passed on at once, whether or not another one follows: the source may wait for its
+ * answer. Where the source may be slow, `pause` is called when nothing arrived for a while, so that nothing is held back.
  */
 import type { Clock } from "../../clock.ts";
 import type { Block } from "../../jsonl/block.ts";
@@ -11,12 +11,12 @@ import type { MeasuredBlock } from "../../shard/measured.ts";
 /** Blocks have 256 KiB, but for one long line. Of a line of 8 MiB a thread and its copies take some 60 MiB. */
 const LARGE_BYTES = 1024 * 1024;
 
-/** A source that gives nothing for this long is waited for with nothing in hand. */
+/** A source without data for this long is waited for with nothing held back. */
 const PAUSE_MS = 10;
 
 export interface MeasureAhead {
   readonly measure: (block: Block) => Promise<MeasuredBlock>;
-  /** Blocks that are measured at a time; fewer where they are large: one that is longer than `LARGE_BYTES` is alone. */
+  /** Blocks that are measured at a time; fewer where they are large: one that is longer than `LARGE_BYTES` is measured by itself. */
   readonly concurrency: number;
   /** Given for sources that may be slow. */
   readonly clock?: Clock | undefined;
@@ -64,7 +64,7 @@ export async function* measureAhead(
       }
     }
   } finally {
-    void source.return?.()?.catch(() => undefined); // it may wait for input that never comes
+    void source.return?.()?.catch(() => undefined); // it may wait for input that never arrives
   }
 }
 
@@ -90,7 +90,7 @@ function measuredEvent(measured: MeasuredBlock): Event {
   return { kind: "measured", measured };
 }
 
-/** Its rejection is told to whoever awaits it. */
+/** A caller that awaits it gets its rejection. */
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;

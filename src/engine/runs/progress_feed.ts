@@ -1,19 +1,19 @@
 /**
- * Tells a listener how work stands, as it goes.
+ * Reports the state of work to a listener while it runs.
  *
  *   (progress | paused | resumed)* end
  *
- * A timer looks four times a second, or as seldom as the listener wants to be told; a look tells one event at most.
- * A pause is told at the next look, also when no progress is due; a shorter one is not told. It counts as over once
+ * A timer checks four times a second, or as seldom as the listener wants events; a check sends one event at most.
+ * A pause is reported at the next check, also when no progress is due; a shorter one is not. It counts as over once
  * something was settled again, so that a probe which meets the same stop makes no noise. The timer keeps no process
- * alive, and nothing is told after the end.
+ * alive, and no event is sent after the end.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { Progress, Summary } from "../items/progress.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 
-/** What a listener is told, with where the work stands then. */
+/** An event for a listener, with the state of the work at that time. */
 export type ProgressEvent =
   | { readonly type: "progress"; readonly progress: Progress }
   /** Nothing is sent, for this reason: a provider's account, a full disk. */
@@ -30,9 +30,9 @@ export interface ProgressEnd {
   readonly error?: unknown;
 }
 
-/** Options of whatever can be listened to. */
+/** Options of all calls with a listener. */
 export interface ProgressOptions {
-  /** Told how the work stands, at a bounded rate, and once at its end. What it throws is warned of once and harms nothing. */
+  /** Receives the state of the work, at a bounded rate, and once at its end. What it throws is logged once and harms nothing. */
   readonly onProgress?: (event: ProgressEvent) => void;
   /** Milliseconds from one progress event to the next at least, from 50. Default 250. */
   readonly progressEveryMs?: number;
@@ -41,7 +41,7 @@ export interface ProgressOptions {
 const EVERY_MS = 250;
 const EVERY_MS_MIN = 50;
 
-/** Throws `usage` when the options are none. */
+/** Throws `usage` for invalid options. */
 export function checkProgressOptions({ onProgress, progressEveryMs }: ProgressOptions, where: string): void {
   if (onProgress !== undefined && typeof onProgress !== "function")
     throw new PerigeeError("usage", `${where}: onProgress must be a function, got ${typeof onProgress}`);
@@ -61,7 +61,7 @@ export class ProgressFeed {
   readonly #lookMs: number;
   #timer: Timer | undefined;
   #toldMs: number;
-  /** What was settled when a pause was told; undefined when none is. */
+  /** What was settled when a pause was reported; undefined without a pause. */
   #settledAtPause: number | undefined;
   #hasEnded = false;
   #hasWarned = false;
@@ -87,7 +87,7 @@ export class ProgressFeed {
     this.#arm();
   }
 
-  /** Tells the end, once; no event comes after it. */
+  /** Reports the end, once; no event follows it. */
   end(how: ProgressEnd): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -140,7 +140,7 @@ export class ProgressFeed {
   }
 }
 
-/** Where several runs of one engine stand together; at least one. */
+/** The state of several runs of one engine together; at least one. */
 export function progressOfAll(each: readonly Progress[]): Progress {
   const sum = (of: (progress: Progress) => number): number => each.reduce((total, one) => total + of(one), 0);
   const open = each.filter(({ state }) => state !== "done");

@@ -26,7 +26,7 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
-  /** Whose work it would be: then what waits in this engine stands before it. Default: nothing waits. */
+  /** The project of the work: then it waits for what waits in this engine. Default: nothing waits. */
   readonly project?: string;
   /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
   readonly sizeBytes?: number;
@@ -97,8 +97,8 @@ function quoteOf(
 
 /**
  * As admission sees it (tasks/usage/admission.ts): the earliest window that it would accept, or the time in the shortest one.
- * The longer a window, the more that is accepted and not read goes before: so each guess, in whole minutes as an sla is,
- * asks what the one before would have come to, until it holds.
+ * The longer a window, the more that is accepted and not read is before it: so each guess, in whole minutes as an sla is,
+ * uses the result of the one before, until it holds.
  */
 function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteInput["behindSeconds"]> {
   return (model, items, inputTokens) => {

@@ -58,7 +58,7 @@ export class Run implements AsyncIterable<ResultLine> {
   #held: readonly Hold[] = [];
   /** The hold of a full disk, as it was found last. */
   #full: Hold | undefined;
-  /** How it was asked to leave, perhaps before it was open. */
+  /** How a caller ended it, perhaps before it was open. */
   #leaving: "stopping" | "cancelling" | undefined;
   #isCancelAsked = false;
   #tellCancelled: () => void = () => undefined;
@@ -66,7 +66,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#tellCancelled = resolve;
   });
   #tellLeft: () => void = () => undefined;
-  /** Aborted when it is asked to stop: then it does not wait for room on the disk. */
+  /** Aborted when a caller stops it: then it does not wait for room on the disk. */
   readonly #stopping = new AbortController();
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {
@@ -81,7 +81,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#tell(options, this.#work(opening));
-    this.opened.catch(() => undefined); // whoever waits for them is told; nobody has to
+    this.opened.catch(() => undefined); // a caller that awaits them gets the error; nobody has to
     this.finished.catch(() => undefined);
     if (options.signal !== undefined) this.#follow(options.signal);
   }
@@ -100,7 +100,7 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /**
    * Ends what was not sent as `cancelled`; what is in flight is still answered and kept. Resolves when that is durable,
-   * so that no restart takes it back (a run that was asked to stop before is cancelled at its next call), or when the
+   * so that no restart takes it back (a run that was stopped before is cancelled at its next call), or when the
    * run is over; rejects like `finished`.
    */
   cancel(): Promise<void> {
@@ -133,7 +133,7 @@ export class Run implements AsyncIterable<ResultLine> {
     return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
   }
 
-  /** A look at the run; cheap enough for four times a second. */
+  /** The state of the run; cheap enough for four times a second. */
   progress(): Progress {
     const looked = this.look();
     const state = this.#state;
@@ -189,7 +189,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.finished.then(unfollow, unfollow);
   }
 
-  /** Settles as the work does, after the listener was told how it ended. */
+  /** Settles as the work does, after the listener has received its end. */
   async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
     const feed = ProgressFeed.open(this.#parts.clock, options, () => this.progress());
     try {
@@ -229,7 +229,7 @@ export class Run implements AsyncIterable<ResultLine> {
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
     const { onHeld, waitMs = this.#parts.waitMs } = this.#options;
-    const isNoted = onHeld === undefined; // others are asked in their own process
+    const isNoted = onHeld === undefined; // others ask their caller in their own process
     const holds = (): readonly Hold[] => this.#parts.holdsOf(opened.state).holds;
     const { isResumed, task } = opened;
     const note = isNoted ? new HoldNote(this.#parts, { taskId: task.id, isResumed, holds }) : undefined;
@@ -257,13 +257,13 @@ export class Run implements AsyncIterable<ResultLine> {
       throw error;
     } finally {
       liveness.close();
-      opened.state.phase = "done"; // first: what is dropped must not come back
+      opened.state.phase = "done"; // first: what is dropped must not be read again
       this.#parts.dropRun(opened.state);
       const { log } = opened.state.settings;
-      await watch.recorded(log.recorded()).catch(() => undefined); // told above
+      await watch.recorded(log.recorded()).catch(() => undefined); // reported above
       await this.#parts.recorder.leave(log); // its files are not closed under a write
       watch.close();
-      await note?.close(isFinished ? undefined : this.#held); // of one that is finished it goes with the other work files
+      await note?.close(isFinished ? undefined : this.#held); // that of a finished one is removed with the other work files
       await opened.input.file.close();
       await opened.output.close();
       if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
@@ -274,7 +274,7 @@ export class Run implements AsyncIterable<ResultLine> {
   /** Reads the input and waits until nothing is left of it, held lines are to be read again, or the run is left. */
   async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
     const { state } = opened;
-    // A stand-in for lost lines is never sent: it ends with the sla.
+    // A placeholder for lost lines is never sent: it ends with the sla.
     if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
@@ -303,7 +303,7 @@ export class Run implements AsyncIterable<ResultLine> {
       }
     } catch (error) {
       this.#leave("stopping");
-      await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is told
+      await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is reported
       throw error;
     }
     if (state.phase === "stopping") await watch.drained();

@@ -10,7 +10,7 @@ import type { EngineParts } from "../parts.ts";
 export interface CostOptions {
   /** Hard cap in USD on what providers may charge for this run. */
   readonly maxCostUsd?: number;
-  /** A cap that it shares with other runs of the data folder, by its name; the amount that is given last counts. */
+  /** A cap that it shares with other runs of the data folder, by its name; the last amount counts. */
   readonly cap?: CapTerms;
   /** Caps that others keep, which it takes from besides. */
   readonly caps?: readonly Cap[];

@@ -16,13 +16,13 @@ import type { EngineParts } from "../parts.ts";
 import type { OpenedRun } from "./run_open.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 
-/** Lines staged between two looks at the disk; while they are committed, as many more are staged. */
+/** Lines staged between two checks of the disk; while they are committed, as many more are staged. */
 const STAGED_MAX = 8_192;
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 /**
- * Resolves when it is durable that the rest ends as cancelled, in whatever process, and a stream with what has come of
+ * Resolves when it is durable that the rest ends as cancelled, in any process, and a stream with what has arrived of
  * it. Rejects with `disk_full` when it is not.
  */
 export async function storeCancel(parts: EngineParts, { task, body, input }: OpenRun): Promise<void> {
@@ -93,7 +93,7 @@ export async function endRest(
   await log.settled();
 }
 
-/** How a held item ends whose reason is gone by then. */
+/** How a held item ends whose reason has passed by then. */
 const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended before it was sent" };
 
 /** How the items of a run end that are held now, by their model; ask before the run is dropped from its lanes. */

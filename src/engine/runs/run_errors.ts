@@ -43,7 +43,7 @@ export async function readErrors(
   return groups.read(parts, taskId, body);
 }
 
-/** Groups the lines that it is told of. */
+/** Groups the lines that it receives. */
 export class ErrorGroups {
   readonly #groups = new Map<FailureCode, { count: number; first: SettledLine }>();
 
@@ -72,7 +72,7 @@ export class ErrorGroups {
       });
   }
 
-  /** Of the first line of each. Lines that were put in order stand elsewhere than they were written. */
+  /** Of the first line of each. Lines that were put in order are at another place than they were written. */
   async #messages(parts: AnswerParts, taskId: string, body: TaskBody): Promise<Messages> {
     const written = answersPath(parts, taskId, body);
     const isWritten = !body.isOrdered || (await parts.disk.stat(written)) !== undefined;

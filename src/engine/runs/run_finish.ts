@@ -1,7 +1,7 @@
 /**
  * The end of a run whose every line is settled: its output is checked, put in order if asked to, and its summary stored.
  *
- * Both wait for room on the disk, unless the run is asked to stop meanwhile; the next call then says that all is done.
+ * Both wait for room on the disk, unless a caller stops the run meanwhile; the next call then says that all is done.
  */
 
 import { putInOrder } from "../files/order.ts";
@@ -15,7 +15,7 @@ import type { OpenedRun } from "./run_open.ts";
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 interface Finishing {
-  /** Aborts when the run is asked to stop. */
+  /** Aborts when a caller stops the run. */
   readonly signal: AbortSignal;
   readonly completed: () => Summary;
   readonly stopped: () => Summary;

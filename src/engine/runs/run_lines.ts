@@ -8,14 +8,14 @@ import { type ResultLine, resultOf } from "../../work/item.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 
-/** Where the answers stand now; `change` resolves when there are more. */
+/** The place of the answers so far; `change` resolves when there are more. */
 export interface Answers {
   readonly path: string;
   readonly end: number;
   readonly change?: Promise<void>;
 }
 
-/** Ends when `finished` has settled and all lines were given; a rejection of `finished` is the caller's to throw. */
+/** Ends when `finished` has settled and all lines were yielded; a rejection of `finished` is the caller's to throw. */
 export async function* followLines(
   disk: Disk,
   finished: Promise<unknown>,

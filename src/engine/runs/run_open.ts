@@ -54,7 +54,7 @@ export type OpenedRun =
       readonly release: () => Promise<void>;
     };
 
-/** How a run is asked to end before it is open. */
+/** How a caller ends a run before it is open. */
 export interface RunLeaving {
   /** Resolves when the run is left in any way. */
   readonly left: Promise<void>;
@@ -75,13 +75,13 @@ export function checkRunOptions(options: RunOptions, where: string): void {
   if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
 }
 
-/** Throws `usage` for a weight that is none; `where` names the call. */
+/** Throws `usage` for an invalid weight; `where` names the call. */
 function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
   if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
   throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
 
-/** Throws whatever keeps the run from beginning; nothing was sent then. */
+/** Throws the error that keeps the run from beginning; nothing was sent then. */
 export async function openRun(
   parts: EngineParts,
   source: Source,

@@ -61,12 +61,12 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly waitMs?: number;
   /** Ends what is held in an error with its true reason, where the run would end as `paused`. Default false. */
   readonly finish?: boolean;
-  /** Called, once for each hold, where the run would end as `paused`; with it the run goes on instead, until its sla. */
+  /** Called, once for each hold, where the run would end as `paused`; with it the run continues instead, until its sla. */
   readonly onHeld?: (reason: HoldReason) => void;
-  /** Told once of each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
+  /** Called once for each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
   readonly onWarning?: WarningListener;
   /**
-   * Told once of each provider that is not configured or has no key, when the first line for it is read, and before anything
+   * Called once for each provider that is not configured or has no key, when the first line for it is read, and before anything
    * of the same block is sent: its lines are held, those of others go on. What it throws ends the run.
    */
   readonly onMissing?: MissingListener;
@@ -84,6 +84,6 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    * one as `skip` says; nothing is sent before.
    */
   readonly isStandIn?: boolean;
-  /** Told of every step that is durable, those of earlier calls first, with its number in the journal or 0. */
+  /** Called with every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: StepListener;
 }

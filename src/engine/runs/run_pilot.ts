@@ -1,11 +1,11 @@
 /**
  * A pilot: the first items of a run are answered, then the rest is quoted by what they took, and its caller decides.
  *
- *   first items read -> all ended -> the rest counted -> quoted -> told -> on: recorded, and not asked again
+ *   first items read -> all ended -> the rest counted -> quoted -> reported -> on: recorded, and not asked again
  *                                                                      \-> not on: the run stops; the next call asks again
  *
  * They are items of the run like any others: what is answered stays, and counts as part of the pilot of a later call. A
- * stream is read to its end for the quote. Nothing of the rest is sent before the caller has decided; the sla goes on.
+ * stream is read to its end for the quote. Nothing of the rest is sent before the caller has decided; the sla continues.
  */
 import type { Quote } from "../../price/quote.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
@@ -40,7 +40,7 @@ export class Pilot {
     this.#left = Math.max(0, items - opened.state.settings.totals.settled);
   }
 
-  /** Undefined when the call wants none, or an earlier one was told to go on. `stop` stops the run. */
+  /** Undefined when the call does not want one, or a caller has let an earlier one go on. `stop` stops the run. */
   static of(
     parts: EngineParts,
     opened: OpenRun,
@@ -56,7 +56,7 @@ export class Pilot {
     return this.#left === 0;
   }
 
-  /** The items of a block that belong to it, and lines before the last of them that hold none. */
+  /** The items of a block that belong to it, and lines before the last of them without items. */
   take(measured: MeasuredBlock): MeasuredBlock {
     const kept = Array.from({ length: Math.min(measured.count, this.#left) }, (_, item) => item);
     this.#left -= kept.length;
@@ -66,7 +66,7 @@ export class Pilot {
     return { ...pickItems(measured, kept), rejected };
   }
 
-  /** Resolves when its items have ended and the caller was told, with whether the run goes on. */
+  /** Resolves when its items have ended and the caller has the quote, with whether the run continues. */
   async decided(): Promise<boolean> {
     const { state, body, task, input } = this.#opened;
     await ended(state);

@@ -4,7 +4,7 @@
  *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
  *                                                -> lines that may have been answered settled, under at_most_once
  *
- * It goes no faster than the backlog takes shards and the disk takes lines that end without a request.
+ * It is no faster than the backlog takes shards and the disk takes lines that end without a request.
  */
 import { PerigeeError } from "../../errors.ts";
 import { type Block, lastLineOf } from "../../jsonl/block.ts";
@@ -82,7 +82,7 @@ class RunReader {
       if (!state.isOpen) return;
       if (measured === "pause") {
         await arrivals.add(state, packer.flush());
-        state.changed(); // what came may wait in a lane that is stopped
+        state.changed(); // what arrived may wait in a lane that is stopped
         continue;
       }
       const all = this.#withoutDoubted(seen === undefined ? measured : seen.filter(measured));
@@ -119,7 +119,7 @@ class RunReader {
         await input.spool?.sync();
         await this.#refuse(state, event.refused.line, event.refused.lengthBytes);
       } else if (input.identity === undefined || !state.hasDone(event.block)) {
-        yield event.block; // a stream's blocks all come: keys that were answered before count against later ones
+        yield event.block; // a stream's blocks are all read: keys that were answered before count against later ones
       }
     }
   }

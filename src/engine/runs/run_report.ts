@@ -19,13 +19,13 @@ const PRICES_MAX = 1_000;
 const SHORT_HOLD_MS = 5_000;
 /** The same for limits and overload, whose waits the provider states. */
 const SHORT_LIMIT_MS = 60_000;
-/** A run stands still when requests are in flight and nothing was settled for so long, and for so many mean answers. */
+/** A run is stalled when requests are in flight and nothing was settled for so long, and for so many mean answers. */
 const STILL_MS = 30_000;
 const STILL_ANSWERS = 5;
 /** Twice as long, it is said. */
 const SAID_STILLS = 2;
 
-/** Made when the run begins; its rates need to be asked more than once. */
+/** Made when the run begins; its rates need more than one call. */
 export class RunReport {
   readonly #parts: EngineParts;
   readonly #startedMs: number;
@@ -112,7 +112,7 @@ export class RunReport {
     return times > SAID_STILLS && state.items.retrying.size === 0 ? { noAnswerMs: stillMs } : {};
   }
 
-  /** For how long nothing was settled, and how often that is the time after which a run stands still. */
+  /** For how long nothing was settled, and how often that is the time after which a run is stalled. */
   #stills(state: RunState): { readonly times: number; readonly stillMs: number } {
     const nowMs = this.#parts.clock.nowMs();
     const { settled } = state.settings.totals;
@@ -193,7 +193,7 @@ export class RunReport {
 
   /** The summary of a run that was over before: this call sent nothing. */
   again(summary: Summary): Summary {
-    const { warnings = {} } = summary as Partial<Summary>; // an earlier version stored none
+    const { warnings = {} } = summary as Partial<Summary>; // an earlier version did not store them
     return {
       ...summary,
       warnings,

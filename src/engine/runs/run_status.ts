@@ -1,5 +1,5 @@
 /**
- * How a recorded run stands, read from its journal alone: for looks at a run from outside its process.
+ * The state of a recorded run, read only from its journal: for reading a run from outside its process.
  */
 import type { Disk } from "../../disk.ts";
 import type { Taken } from "../../price/budget.ts";
@@ -22,7 +22,7 @@ export interface RunStatus {
     readonly open: number;
     readonly held: number;
   };
-  /** As the process that works on it said last; `next_try` is null where none does. */
+  /** As the process that works on it said last; `next_try` is null where no process does. */
   readonly held: readonly Hold[];
   /** Without the cost of `unpriced_models`. */
   readonly billed_usd: number;
@@ -124,7 +124,7 @@ class UnsettledLines {
     for (const record of step.closed) this.#close(step, record);
   }
 
-  /** Called behind the step that ended the line. */
+  /** Called after the step that ended the line. */
   settled(line: number): void {
     this.#closed.delete(line);
     this.#intents.delete(line);

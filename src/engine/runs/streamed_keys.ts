@@ -42,7 +42,7 @@ export class StreamedKeys {
 }
 
 function repeated(line: number, keyJson: Uint8Array): RejectedLine {
-  const key = JSON.parse(Buffer.from(keyJson).toString()) as string; // a JSON string literal that a codec of ours wrote
+  const key = JSON.parse(Buffer.from(keyJson).toString()) as string; // a JSON string literal that perigee's codec wrote
   return { line, key, code: "duplicate_key", message: "an earlier line has the same key" };
 }
 

@@ -52,7 +52,7 @@ export class Watch {
   #onEngineFailure: (error: Error) => void = () => undefined;
   #waits: {
     readonly isOver: () => boolean;
-    /** Whether it goes on although the run has failed, because its engine still records. */
+    /** Whether it continues although the run has failed, because its engine still records. */
     readonly outlivesRun: boolean;
     readonly resolve: () => void;
     readonly reject: (error: Error) => void;
@@ -83,7 +83,7 @@ export class Watch {
       if (deadlineMs <= parts.clock.nowMs()) this.#expire();
       else this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
     this.left = this.until(() => !state.isOpen);
-    this.left.catch(() => undefined); // whoever races it is told
+    this.left.catch(() => undefined); // a caller that races it gets the error
     this.#failed = this.#wait(() => false, false);
     this.#failed.catch(() => undefined);
   }

@@ -3,7 +3,7 @@
  *
  *   stored -> marked (not found any more, its name is free) -> files removed -> rows deleted, a minute later
  *
- * The rows wait because they tell the next process what was sent within the last minute, which counts against the
+ * The rows wait because they show the next process what was sent within the last minute, which counts against the
  * limits. They go at the next `forget` or at the next start, which also finish what a crash has left half done.
  */
 import { errorCodeOf } from "../../disk.ts";
@@ -20,14 +20,14 @@ import { partName, submissionIn } from "./submission_body.ts";
 interface ForgottenBody {
   readonly kind: "forgotten";
   readonly sinceWallMs: number;
-  /** The task's own, which tells what is left to be removed. */
+  /** The task's own, which says what is left to be removed. */
   readonly body: string;
 }
 
-/** Looked at by whoever asks for a task: a forgotten one is not found. */
+/** Every read of a task checks it: a forgotten one is not found. */
 export class Forgotten {
   readonly #parts: EngineParts;
-  /** Tasks whose rows alone are left, and since when they are forgotten. */
+  /** Tasks of which only the rows are left, and since when they are forgotten. */
   readonly #rows = new Map<string, number>();
 
   constructor(parts: EngineParts) {

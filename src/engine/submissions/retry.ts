@@ -1,5 +1,5 @@
 /**
- * A run called again by its id alone: its source and terms as its last call left them.
+ * A run called again only by its id: its source and terms as its last call left them.
  */
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";

@@ -9,7 +9,7 @@
  *   over -> begun      some of its items are run again
  *
  * Limits: 39 bytes of columns an item while a task is begun. Tasks whose runs have ended are kept in memory for the 64
- * last looked at; what is asked of another is read from the disk again.
+ * last read; another one is read from the disk again.
  */
 import { randomUUID } from "node:crypto";
 import { errorCodeOf } from "../../disk.ts";
@@ -58,7 +58,7 @@ const SPOOL_CHUNK_CHARS = 1024 * 1024;
 
 /** Options of `engine.submit`. */
 export interface SubmitOptions extends ProgressOptions {
-  /** Aborting rejects `submit` with its reason. A task that is stored by then goes on all the same. */
+  /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
   readonly signal?: AbortSignal;
 }
 
@@ -68,7 +68,7 @@ export class Submissions {
   readonly #parts: EngineParts;
   readonly #run: RunItems;
   readonly #open = new Map<string, Promise<Submission>>();
-  /** Of the open ones, those whose runs have ended; the one looked at last comes last. */
+  /** Of the open ones, those whose runs have ended; the one read last is the last. */
   readonly #over = new Set<string>();
 
   constructor(parts: EngineParts, run: RunItems) {
@@ -80,7 +80,7 @@ export class Submissions {
   async resume({ id, body }: StoredTask): Promise<void> {
     const submission = submissionIn(body);
     if (submission === undefined || submission.isDone) return;
-    await this.#begin(id, submission).catch(() => undefined); // told to whoever asks for it; others go on
+    await this.#begin(id, submission).catch(() => undefined); // a caller that asks for it gets the error; others continue
   }
 
   /** Whether runs of the task have not ended. */
@@ -125,7 +125,7 @@ export class Submissions {
       await this.#store(id, body, signal);
     } catch (error) {
       for (const part of groups.parts.keys())
-        await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is told below
+        await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is reported below
       throw error;
     }
     return { id, begun: this.#begin(id, body) };
@@ -152,11 +152,11 @@ export class Submissions {
     const immediate = submission.parts.filter((part) => part.isImmediate);
     const ends = await unlessAborted(Promise.all(immediate.map((part) => part.waited())), signal);
     const isOver = ends.length === submission.parts.length && ends.every(Boolean);
-    if (isOver) await told; // the end comes before the task
+    if (isOver) await told; // the end is reported before the task is returned
     return taskOf(id, submission);
   }
 
-  /** Resolves when the listener was told how the list ended. */
+  /** Resolves when the listener has received the end of the list. */
   async #tell(options: ProgressOptions, parts: readonly SubmittedPart[]): Promise<void> {
     const feed = ProgressFeed.open(this.#parts.clock, options, () =>
       progressOfAll(parts.map((part) => part.progress())),
@@ -240,7 +240,7 @@ export class Submissions {
 
   /** Marks the task when all of it is answered, and keeps it in memory no longer than others. */
   async #follow(id: string, body: SubmissionBody, parts: readonly SubmittedPart[]): Promise<void> {
-    const ended = await Promise.allSettled(parts.map((part) => part.finished)); // each run tells its own failure
+    const ended = await Promise.allSettled(parts.map((part) => part.finished)); // each run reports its own failure
     const isAnswered = ended.every((one) => one.status === "fulfilled" && one.value.status === "completed");
     if (isAnswered && !body.isDone) await this.#store(id, { ...body, isDone: true }).catch(() => undefined); // begun again, then
     this.#over.add(id);

@@ -45,7 +45,7 @@ export class PartAnswers {
   }
 
   async close(): Promise<void> {
-    await (await this.#file?.catch(() => undefined))?.close(); // a file that did not open was told to its reader
+    await (await this.#file?.catch(() => undefined))?.close(); // its reader got the error of a file that did not open
   }
 }
 
@@ -124,13 +124,13 @@ export class SubmittedPart {
 
   /**
    * Resolves with true when it is finished, with false when accounts have stopped it for longer than a caller should
-   * wait; it goes on then.
+   * wait; it continues then.
    */
   async waited(): Promise<boolean> {
     return Promise.race([this.#run.finished.then(() => true), this.#stopped.then(() => false)]);
   }
 
-  /** The numbers in the list, from 0, of its items as they become final; those that are final come first. */
+  /** The numbers in the list, from 0, of its items as they become final; those that are final are first. */
   async *ended(): AsyncGenerator<number> {
     for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` gives
   }

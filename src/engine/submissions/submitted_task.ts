@@ -24,7 +24,7 @@ export interface SubmittedTask extends Promise<Task>, AsyncIterable<TaskObject> 
 /** The runs of a list, and where each item is in them. */
 export interface Submission {
   readonly parts: readonly SubmittedPart[];
-  /** Where each item stands, by its number. */
+  /** The state of each item, by its number. */
   readonly places: ListPlaces;
 }
 
@@ -48,7 +48,7 @@ export function submittedTask(stored: Promise<StoredList>, answered: Promise<Tas
     finished: {
       get: () => {
         finished ??= endOf(stored);
-        finished.catch(() => undefined); // `answered` tells it, too
+        finished.catch(() => undefined); // `answered` reports it, too
         return finished;
       },
     },
@@ -118,7 +118,7 @@ async function* objectsOf(stored: Promise<StoredList>): AsyncGenerator<TaskObjec
   await assertEnded(id, submission);
 }
 
-/** The values of several generators as they come. */
+/** The values of several generators as they arrive. */
 async function* merged<T>(sources: readonly AsyncGenerator<T>[]): AsyncGenerator<T> {
   const step = async (source: AsyncGenerator<T>) => ({ source, result: await source.next() });
   const waiting = new Map(sources.map((source) => [source, step(source)]));

@@ -117,7 +117,7 @@ function sinceBootMs(): number {
 
 let knownBootId: string | null | undefined;
 
-/** Linux alone tells; elsewhere only the two clocks are compared. Read once. */
+/** Only Linux reports it; elsewhere only the two clocks are compared. Read once. */
 function bootId(): string | undefined {
   if (knownBootId === undefined) {
     try {

@@ -42,7 +42,7 @@ export interface DiskFile {
 export interface Disk {
   /**
    * `read` needs the file to exist; `write` opens for reading and writing, makes it with mode 0600, and makes its name
-   * durable, whoever made it.
+   * durable, also if another process made it.
    */
   open(path: string, mode: "read" | "write"): Promise<DiskFile>;
   /** Undefined when nothing is there. */
@@ -51,7 +51,7 @@ export interface Disk {
   rename(from: string, to: string): Promise<void>;
   /** No error when nothing is there. Not durable: a power cut may bring the file back. */
   remove(path: string): Promise<void>;
-  /** Makes a folder that its owner alone may enter (mode 0700), where it is missing; it survives a power cut. */
+  /** Makes a folder that only its owner may enter (mode 0700), where it is missing; it survives a power cut. */
   makePrivateFolder(path: string): Promise<void>;
   /** Free bytes of the disk that a path is or will be on; undefined if the system does not report them. */
   freeBytes?(path: string): Promise<number | undefined>;

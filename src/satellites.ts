@@ -1,5 +1,5 @@
 /**
- * The door `perigee/satellites`: satellites of one's own, and clusters of them.
+ * The exports of `perigee/satellites`: custom satellites, and clusters of them.
  */
 
 export type {

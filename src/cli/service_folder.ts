@@ -13,7 +13,7 @@ import { openAuditLog } from "../store/audit/audit_log.ts";
 import { FOLDER_IN_USE } from "../store/folder/data_dir.ts";
 import { openSqliteStore } from "../store/sqlite.ts";
 
-/** Works on the store while it is nobody else's. Throws `not_found` where there is none, `data_dir_in_use`. */
+/** Works on the store while it is nobody else's. Throws `not_found` where it does not exist, `data_dir_in_use`. */
 export async function onFolder<T>(dataDir: string, work: (parts: VaultOptions) => Promise<T>): Promise<T> {
   if (!existsSync(join(dataDir, "journal.sqlite")) && !existsSync(join(dataDir, "keys.sqlite")))
     throw new PerigeeError("not_found", `there is no data folder of a service at ${dataDir}`);

@@ -30,7 +30,7 @@ export interface AttemptResult extends AttemptFacts {
   readonly class: AttemptClass;
   /** Absent on success. */
   readonly code?: FailureCode;
-  /** Ours; never a body, a prompt or a key. Empty on success. */
+  /** perigee's own words; never a body, a prompt or a key. Empty on success. */
   readonly message: string;
   readonly scope: FailureScope;
   /** Of the HTTP answer; absent without one. */

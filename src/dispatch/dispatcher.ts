@@ -46,7 +46,7 @@ export interface Call {
   readonly body: Uint8Array;
   /** Counted; used instead when the provider does not report its usage. */
   readonly inputTokens: number;
-  /** Monotonic; Infinity when there is none. */
+  /** Monotonic; Infinity without one. */
   readonly deadlineMs: number;
   /** Made before this call, e.g. before a restart. */
   readonly attempts: number;

@@ -16,7 +16,7 @@
  * job only while it has fewer under way than twice the free slots, so that one that hangs leaves slots to the others. Of 12 slots,
  * a single share has 8.
  *
- * A slot of a destination goes to the next job there is, and back to bottleneck when there is none.
+ * A slot of a destination goes to the next waiting job, or else back to bottleneck.
  *
  * Limits: `placesMax` attempts at once; 32 slots asked for and not yet given, of each destination.
  */

@@ -34,7 +34,7 @@ export function isBlank(bytes: Uint8Array, start = 0, end: number = bytes.length
   return true;
 }
 
-/** Bytes up to and with the last line end; 0 when there is none. What follows is a torn line. */
+/** Bytes up to and with the last line end; 0 without one. What follows is a torn line. */
 export function wholeLinesEnd(bytes: Uint8Array): number {
   return asBuffer(bytes).lastIndexOf(LF) + 1;
 }

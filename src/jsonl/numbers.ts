@@ -18,28 +18,28 @@ const MARKED_LITERAL = new RegExp(`"${ESCAPED_MARK.replaceAll("\\", "\\\\")}([-+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** The stand-in for a JSON number; `digits` is the number as written. `restoreNumbers` turns it back. */
+/** The placeholder for a JSON number; `digits` is the number as written. `restoreNumbers` turns it back. */
 export function markedNumber(digits: string): string {
   return MARK + digits;
 }
 
-/** The digits of a stand-in, or undefined when the value is anything else. */
+/** The digits of a placeholder, or undefined when the value is anything else. */
 export function digitsOf(value: unknown): string | undefined {
   if (typeof value !== "string" || value.charCodeAt(0) !== 0 || !value.startsWith(MARK)) return undefined;
   return value.slice(MARK.length);
 }
 
-/** True for strings of the input; false for everything else, stand-ins of numbers included. */
+/** True for strings of the input; false for everything else, placeholders of numbers included. */
 export function isText(value: unknown): value is string {
   return typeof value === "string" && (value.charCodeAt(0) !== 0 || !value.startsWith(MARK));
 }
 
-/** JSON text with every stand-in turned back into its number. `json` is a result of `JSON.stringify`. */
+/** JSON text with every placeholder turned back into its number. `json` is a result of `JSON.stringify`. */
 export function restoreNumbers(json: string): string {
   return json.includes(ESCAPED_MARK) ? json.replace(MARKED_LITERAL, "$1") : json;
 }
 
-/** Valid JSON text with stand-ins for the numbers that a double would change; the same text when there is none. */
+/** Valid JSON text with placeholders for the numbers that a double would change; the same text without any. */
 export function markNumbers(json: string): string {
   const pieces: string[] = [];
   let copied = 0;

@@ -37,7 +37,7 @@ export type LineRecord =
       /** `openai`: the key was `custom_id`. */
       readonly layout: "interface" | "openai";
       readonly object: JsonObject;
-      /** Some numbers are stand-ins (`numbers.ts`). */
+      /** Some numbers are placeholders (`numbers.ts`). */
       readonly hasExactNumbers: boolean;
       /** Lone surrogates in some text were replaced by U+FFFD. */
       readonly hasReplacedText: boolean;

@@ -84,7 +84,7 @@ interface Open {
   at: string | number;
 }
 
-/** The first one in valid JSON text; undefined when there is none. */
+/** The first one in valid JSON text; undefined without one. */
 export function repeatedMember(json: string): RepeatedMember | undefined {
   const open: Open[] = [];
   let at = 0;

@@ -286,7 +286,7 @@ export class WorkLog {
   }
 
   /**
-   * Writes lines of a task that are answers to its output, which is open; cheap when there are none. Throws `output_unwritable` when
+   * Writes lines of a task that are answers to its output, which is open; cheap without any. Throws `output_unwritable` when
    * it still takes no bytes.
    */
   async releaseOutput(task: number): Promise<void> {

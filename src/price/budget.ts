@@ -138,7 +138,7 @@ export class Budget implements Taken {
   #wantedItems = 0;
   #closes = 0;
 
-  /** Under no cap when there is none. `taken`: by earlier calls of the same run, requests in doubt included. */
+  /** Without `cap` there is no limit. `taken`: by earlier calls of the same run, requests in doubt included. */
   constructor(caps: readonly Cap[] = [], taken: Taken = { billedUsd: 0, ambiguousUsd: 0 }) {
     this.#caps = caps;
     this.#billedUsd = taken.billedUsd;

@@ -23,7 +23,7 @@ export interface PriceOverride {
 
 export type PriceOverrides = Readonly<Record<string, PriceOverride>>;
 
-/** The configured price of a model; undefined when there is none. Throws `invalid_config` when it is no price. */
+/** The configured price of a model; undefined without one. Throws `invalid_config` when it is not a price. */
 export function overriddenPrice(
   overrides: PriceOverrides,
   model: string,

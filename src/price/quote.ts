@@ -101,7 +101,7 @@ export interface QuoteModel {
   readonly items: number;
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
-  /** Items with audio, files or images that no formula counts: `input_tokens` is without these. Absent if there are none. */
+  /** Items with audio, files or images that no formula counts: `input_tokens` is without these. Absent without any. */
   readonly items_uncounted?: number;
   readonly expected_output_tokens: number;
   readonly expected_output_tokens_low: number;
@@ -145,7 +145,7 @@ export interface Quote {
   readonly items: number;
   /** Lines that would fail before anything is sent; not among the items. */
   readonly rejected_lines: number;
-  /** The first of them; absent when there is none. */
+  /** The first of them; absent without any. */
   readonly first_fault?: QuoteFault;
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
@@ -332,7 +332,7 @@ function quoteAll(
   };
 }
 
-/** Of work without a price: by its items; 1 when there are none. */
+/** Of work without a price: by its items; 1 without any. */
 function meanFactor(models: readonly QuoteModel[], index: number): number {
   const items = sum(models.map((model) => model.items));
   const weighted = sum(models.map((model) => model.items * (model.slas[index]?.price_factor ?? 1)));

@@ -14,7 +14,7 @@ import { isObject, type JsonObject } from "../work/json.ts";
 export interface BesideTexts {
   /** Names of members that are left out. */
   readonly dropped: readonly string[];
-  /** The first place that cannot be left out, and why; undefined when there is none. */
+  /** The first place that cannot be left out, and why; undefined without one. */
   readonly refused: string | undefined;
 }
 

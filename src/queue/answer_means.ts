@@ -67,7 +67,7 @@ export interface AnswerEstimate {
   readonly inputSpread: number;
   /** Variance of one output around what is expected of it. */
   readonly variance: number;
-  /** Input tokens that providers count, over ours. */
+  /** Input tokens that providers count, divided by perigee's count. */
   readonly inputRatio: number;
   /** Variance of one input around what is expected of it. */
   readonly inputVariance: number;

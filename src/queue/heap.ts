@@ -24,12 +24,12 @@ export class Heap<T> {
     this.#siftUp(this.#places.length - 1);
   }
 
-  /** The value with the smallest key; undefined when there is none. */
+  /** The value with the smallest key; undefined without one. */
   peek(): { readonly key: number; readonly value: T } | undefined {
     return this.#places[0];
   }
 
-  /** Takes the value with the smallest key; undefined when there is none. */
+  /** Takes the value with the smallest key; undefined without one. */
   pop(): T | undefined {
     const top = this.#places[0];
     const last = this.#places.pop();

@@ -37,7 +37,7 @@ export class Histogram {
     return this.#observations;
   }
 
-  /** 0 when there is none. */
+  /** 0 without one. */
   get mean(): number {
     return this.#total === 0 ? 0 : this.#sum / this.#total;
   }

@@ -94,7 +94,7 @@ const RATIO_WEIGHT = 0.05;
 const RATIO_MIN = 0.5;
 const RATIO_MAX = 3;
 
-/** Learns how a provider's count of input tokens compares with ours: moving mean (weight 0.05) of actual / counted. */
+/** Learns how a provider's count of input tokens compares with perigee's: moving mean (weight 0.05) of actual / counted. */
 export class InputRatios {
   readonly #ratios = new Map<string, number>();
 

@@ -67,7 +67,7 @@ export class Scheduler<T extends LaneTicket> {
     return key;
   }
 
-  /** The lane's most urgent ticket, of no run in `without` that stands apart; undefined when there is none. */
+  /** The lane's most urgent ticket, of no run in `without` that is apart; undefined without one. */
   peek(key: LaneKey, without: ReadonlySet<string> = NONE): T | undefined {
     const queues = this.#lanes.get(key);
     return queues === undefined ? undefined : mostUrgent(queues, without).peek();

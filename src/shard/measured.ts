@@ -11,7 +11,7 @@ import { asBuffer } from "../jsonl/lines.ts";
 export interface MeasuredGroup {
   /** `<provider>:<name>`. */
   readonly model: string;
-  /** Hash of the system instruction's texts; 0 when there is none. */
+  /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;
   /** True when the model's tokenizer is not public and counts carry a factor. */

@@ -103,7 +103,7 @@ export class Packer {
     while (this.#openBytes > this.#bounds.openBytesMax) this.#closeLargest(shards);
   }
 
-  /** The open group of the key, made the last used; makes room and opens it when there is none. */
+  /** The open group of the key, made the last used; makes room and opens it if it does not exist. */
   #openGroup(key: string, group: MeasuredGroup, shards: Shard[]): OpenGroup {
     // Making room may itself open the mixed group that is requested.
     while (!this.#open.has(key) && this.#open.size >= this.#bounds.openGroupsMax) this.#evict(shards);
@@ -122,7 +122,7 @@ export class Packer {
     }
   }
 
-  /** Moves a small group into the mixed group of its model, or makes it that group when there is none yet. */
+  /** Moves a small group into the mixed group of its model, or makes it that group if it does not exist yet. */
   #merge(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
     const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0 });

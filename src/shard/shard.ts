@@ -24,7 +24,7 @@ export interface PreparedBytes {
 export interface ShardGroup {
   /** `<provider>:<name>`. */
   readonly model: string;
-  /** Hash of the shared system instruction; 0 when there is none, or when the items have different ones. */
+  /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */
   readonly prefixTokens: number;

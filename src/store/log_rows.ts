@@ -98,7 +98,7 @@ export interface LoggedTask {
   readonly body: string;
   /** Undefined once it is erased, and in lists. */
   readonly request?: Uint8Array | undefined;
-  /** The answer of item 0, so that a task of one item is read at once. Undefined while there is none, and in lists. */
+  /** The answer of item 0, so that a task of one item is read at once. Undefined without one, and in lists. */
   readonly first?: LoggedAnswer | undefined;
 }
 
@@ -145,7 +145,7 @@ export interface LogStore {
   commitLog(commit: LogCommit): Promise<void>;
   /** In order. Throws `store_damaged` when one is not as it was written, or missing between two others. */
   logEntries(): AsyncIterable<StoredLogEntry>;
-  /** By id or number; undefined when there is none. */
+  /** By id or number; undefined without one. */
   loggedTask(key: string | number): Promise<LoggedTask | undefined>;
   /** Without requests. */
   loggedTasks(query: LoggedTaskQuery): Promise<readonly LoggedTask[]>;

@@ -15,7 +15,7 @@ export interface PackedChanges {
   readonly texts: readonly string[];
   /** 0 of a change without a record. */
   readonly createdWallMs: readonly number[];
-  /** In bytes; `NO_PAYLOAD` where there is none. */
+  /** In bytes; `NO_PAYLOAD` without one. */
   readonly payloadSizes: readonly number[];
   /** All payloads, end to end. */
   readonly payloads: Uint8Array<ArrayBuffer>;

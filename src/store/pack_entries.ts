@@ -24,7 +24,7 @@ export function pack(entries: readonly JournalEntry[], outputs: PackedOutputs | 
   };
 }
 
-/** Copies the outputs end to end; undefined when there are none, or one is no file of the system. */
+/** Copies the outputs end to end; undefined without any, or if one is not a file of the system. */
 export function packOutputs(entries: readonly OwnedOutput[]): PackedOutputs | undefined {
   const taskIds: string[] = [];
   const descriptors: number[] = [];

@@ -33,7 +33,7 @@ export type RecordChange =
   | { readonly kind: "put"; readonly record: StoredRecord }
   /** As `put`, but `conflict` when there is one already, of any project. */
   | { readonly kind: "insert"; readonly record: StoredRecord }
-  /** No error when there is none. */
+  /** No error if it does not exist. */
   | { readonly kind: "delete"; readonly collection: string; readonly id: string }
   /** All records of a parent; no records when `parent` is empty. */
   | { readonly kind: "deleteOf"; readonly collection: string; readonly parent: string };
@@ -43,7 +43,7 @@ export interface RecordQuery {
   readonly collection: string;
   /** Empty finds nothing. */
   readonly parent?: string;
-  /** Begins behind the record of this id; there are none when it is not there, or another project's. */
+  /** Begins after the record of this id; empty if it does not exist, or is another project's. */
   readonly after?: string;
   readonly limit: number;
   /** The newest first. */

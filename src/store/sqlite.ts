@@ -56,7 +56,7 @@ export interface SqliteStore extends Store {
    * should wait. As of the last answered call.
    */
   isSpaceLow(): boolean;
-  /** Tries to set the reserve aside again; true when it stands, and then space is no longer low. */
+  /** Tries to set the reserve aside again; true when it is complete, and then space is no longer low. */
   restoreReserve(): Promise<boolean>;
   /** What the operator should know of how the folder was opened, such as that it was migrated. */
   readonly notes: readonly string[];

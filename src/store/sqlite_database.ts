@@ -35,7 +35,7 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => SqliteDatabase;
 }
 
-/** The SQLite of this process. Throws `store_failed` when there is none for this platform. */
+/** The SQLite of this process. Throws `store_failed` when it does not exist for this platform. */
 export async function loadSqlite(): Promise<OpenDatabase> {
   const { DatabaseSync } = builtInSqlite() ?? (await packagedSqlite());
   return (path) => new DatabaseSync(path);

@@ -58,7 +58,7 @@ export interface Store extends RecordStore, LogStore {
    * in the journal, and are never added later.
    */
   append(entries: readonly JournalEntry[]): Promise<void>;
-  /** Takes in answers that have come, for a caller whose turn of the event loop is long. Cheap when there are none. */
+  /** Takes in answers that have arrived, for a caller whose turn of the event loop is long. Cheap without any. */
   poll?(): void;
   /** Entries of a task in order, read in pages of bounded size. */
   journal(taskId: string): AsyncIterable<StoredEntry>;
@@ -67,7 +67,7 @@ export interface Store extends RecordStore, LogStore {
    * restart. A reader that has enough stops.
    */
   latestEntries(): AsyncIterable<StoredEntry>;
-  /** Removes a task and its journal. No error when there is none. */
+  /** Removes a task and its journal. No error if it does not exist. */
   deleteTask(id: string): Promise<void>;
   /**
    * When it resolves, no file of the store holds what was deleted before. For now and then: nothing else is done meanwhile,

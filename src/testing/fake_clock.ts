@@ -94,12 +94,12 @@ export class FakeClock implements Clock {
     return this.#timers.filter((timer) => !timer.isCancelled).length;
   }
 
-  /** Moves the wall clock alone, either way, as a time server or a user does. */
+  /** Moves only the wall clock, either way, as a time server or a user does. */
   jumpWall(ms: number): void {
     this.#wallStartMs += ms;
   }
 
-  /** The machine is booted anew within this instant; which of its processes die with it is the test's own matter. */
+  /** The machine is booted again within this instant; the test itself ends the processes that die with it. */
   reboot(): void {
     this.#boots += 1;
     this.#bootedAtMs = this.#nowMs;

@@ -25,7 +25,7 @@ export type DiskOperation = "open" | "read" | "write" | "sync" | "truncate" | "r
 
 /** How a `MemoryDisk` takes time; by default it takes none. */
 export interface MemoryDiskOptions {
-  /** Stamps changes, and times operations when `latencyMs` is given. Without it time stands still. */
+  /** Stamps changes, and times operations when `latencyMs` is set. Without it time does not advance. */
   readonly clock?: Clock;
   /** Virtual time that each write and sync takes; default 0, only promises. */
   readonly latencyMs?: number;

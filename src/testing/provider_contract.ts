@@ -1,5 +1,5 @@
 /**
- * What every `Provider` must do: a pure, total codec. Whatever a server sends, `decode` says what it is and never
+ * What every `Provider` must do: a pure, total codec. For all that a server sends, `decode` says what it is and never
  * throws; what `encode` makes is JSON; limits are never negative; nothing that a codec is given is changed.
  */
 import assert from "node:assert/strict";
@@ -27,7 +27,7 @@ export function providerContract(provider: Provider, model: string = "any-model"
     "names that a server gives are short and printable, or left out": namesAreShort,
     "only a status of success is decoded as success": successNeedsStatus,
     "waits that a provider asks for are finite and not negative": waitsAreFinite,
-    "limits are undefined or not negative, whatever the headers": limitsAreSane,
+    "limits are undefined or not negative, for any headers": limitsAreSane,
     "messages do not carry the provider's body": messagesAreOurs,
   };
   return Object.entries(cases).map(([name, run]) => ({ name, run: async () => run(provider, model) }));

@@ -37,7 +37,7 @@ export function storeContract(
     "an entry may be empty": keepsEmptyEntries,
     "each task has its own journal": keepsJournalsApart,
     "calls that overlap take effect in the order of the calls": keepsOrderOfCalls,
-    "a large journal is read whole, whatever the size of its entries": readsLargeJournals,
+    "a large journal is read whole, for any size of its entries": readsLargeJournals,
     "the latest entries come from all tasks, the last appended first": readsLatest,
     "stored bytes do not change with the caller's, nor the caller's with each other": copies,
     "deleting a task removes it with its journal, and again is no error": deletes,

@@ -26,7 +26,7 @@ const SYSTEM_UNITS_MAX = 1 << 18;
 
 /** The part of a request that is counted. */
 export interface CountedRequest {
-  /** Texts of the system instruction; empty when there is none. */
+  /** Texts of the system instruction; empty without one. */
   readonly system: readonly string[];
   readonly turns: readonly { readonly texts: readonly string[] }[];
 }
@@ -35,7 +35,7 @@ export interface CountedRequest {
 export interface ChatTokens {
   /** All input tokens, protocol overhead included. */
   readonly inputTokens: number;
-  /** Those of the system instruction's message; 0 when there is none. */
+  /** Those of the system instruction's message; 0 without one. */
   readonly prefixTokens: number;
 }
 

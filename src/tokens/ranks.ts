@@ -35,7 +35,7 @@ export interface EncodingTables {
   /** The two tokens that merge into a token; the token itself for single bytes. */
   readonly lefts: Int32Array;
   readonly rights: Int32Array;
-  /** The longest token that begins a token and is shorter; -1 when there is none. */
+  /** The longest token that begins a token and is shorter; -1 without one. */
   readonly prefixes: Int32Array;
   readonly lengthsBytes: Uint8Array;
   /** Page of a code point's class, by `codePoint >> 8`. */

@@ -111,7 +111,7 @@ export class Splitter {
 
   /**
    * The word of o200k_base that begins at `start`, without what may be before and after it: its end when the first
-   * alternative matches it, minus its end when only the second does (capitals alone), 0 when there is none.
+   * alternative matches it, minus its end when only the second does (only capitals), 0 without one.
    */
   #endOfWord(start: number): number {
     let end = start;

@@ -25,7 +25,7 @@ export interface Usage {
   /** All output tokens, reasoning included. */
   readonly outputTokens: number;
   readonly reasoningTokens: number;
-  /** True when the provider did not say, or said nonsense, and the counts are ours. */
+  /** True when the provider did not say, or said nonsense, and perigee counted. */
   readonly isEstimated: boolean;
   /** What the provider itself says it charged, in USD (OpenRouter); the best source where present. */
   readonly chargedUsd?: number;

@@ -47,7 +47,7 @@ export interface GenerationConfig {
 
 /** One request, ready to be counted and encoded. */
 export interface ModelRequest {
-  /** Texts of the system instruction, in order; empty when there is none. */
+  /** Texts of the system instruction, in order; empty without one. */
   readonly system: readonly string[];
   readonly turns: readonly Turn[];
   readonly config: GenerationConfig;

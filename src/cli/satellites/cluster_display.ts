@@ -96,7 +96,7 @@ function mostUrgent(members: readonly MemberView[], number: number): readonly Me
   return members.filter((member) => chosen.has(member));
 }
 
-/** `3 completed, 1 failed`, what there is none of left out. */
+/** `3 completed, 1 failed`, counts of 0 left out. */
 export function tally(members: readonly MemberView[]): string {
   const parts = URGENCY.map((status) => {
     const found = members.filter((member) => member.status === status).length;

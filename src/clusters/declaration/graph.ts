@@ -19,7 +19,7 @@ export interface Graph {
   readonly needs: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Adds issues for names that are no member and for a circle; the graph is of use only when there are none. */
+/** Adds issues for names that are not members and for a circle; the graph is usable only without issues. */
 export function graphOf(declaration: Declaration, issues: Issues): Graph {
   const { members } = declaration;
   const places = new Map(members.map(({ identifier, index }) => [identifier, index]));

@@ -19,7 +19,7 @@ const ISSUES_MAX = 100;
 
 /** At most 100 errors and 100 warnings: what follows is not kept. */
 export class Issues {
-  /** Where a path stands in the text; undefined when there is none. */
+  /** The place of a path in the text; undefined without one. */
   readonly #placeOf: ((path: Path, isKey: boolean) => TextPosition) | undefined;
   readonly #errors: ClusterIssue[] = [];
   readonly #warnings: ClusterIssue[] = [];

@@ -117,7 +117,7 @@ export function* referencesOf(value: Json, path: Path = []): Generator<FoundRefe
   }
 }
 
-/** The value; null where the path ends at a null. Or why there is none. */
+/** The value; null where the path ends at a null. Or why it does not exist. */
 export type Found =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly message: string };

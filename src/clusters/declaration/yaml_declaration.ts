@@ -85,7 +85,7 @@ function compose(
     schema: "core",
     merge: false,
     resolveKnownTags: false,
-    uniqueKeys: false, // its check is quadratic; ours is in Conversion
+    uniqueKeys: false, // its check is quadratic; Conversion checks instead
     stringKeys: true,
     strict: true,
     prettyErrors: false,

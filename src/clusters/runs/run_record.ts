@@ -103,7 +103,7 @@ export function clusterToRecord(cluster: StoredCluster): StoredRecord {
 
 /** What `clusterToRecord` made. */
 export function recordToCluster({ id, project, createdWallMs, body, payload }: StoredRecord): StoredCluster {
-  const stored = JSON.parse(body) as Omit<StoredCluster, "name" | "error">; // ours, under a checksum
+  const stored = JSON.parse(body) as Omit<StoredCluster, "name" | "error">; // perigee's own, under a checksum
   const texts = decode<Pick<StoredCluster, "name" | "error">>(payload) ?? { name: null, error: null };
   return { ...stored, ...texts, id, project, createdWallMs };
 }
@@ -143,7 +143,7 @@ export function memberToRecord(
 
 /** The identifier, and its state. */
 export function recordToMember({ id, body, payload }: StoredRecord): readonly [string, MemberState] {
-  const state = JSON.parse(body) as Omit<MemberState, "error">; // ours, under a checksum
+  const state = JSON.parse(body) as Omit<MemberState, "error">; // perigee's own, under a checksum
   const { error } = decode<Pick<MemberState, "error">>(payload) ?? { error: null };
   return [id.slice(id.indexOf(".") + 1), { ...state, error }];
 }
@@ -163,5 +163,5 @@ function encode(value: unknown): Uint8Array {
 }
 
 function decode<T>(payload: Uint8Array | undefined): T | undefined {
-  return payload === undefined ? undefined : (JSON.parse(new TextDecoder().decode(payload)) as T); // ours, under a checksum
+  return payload === undefined ? undefined : (JSON.parse(new TextDecoder().decode(payload)) as T); // perigee's own, under a checksum
 }

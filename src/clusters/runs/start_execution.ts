@@ -51,7 +51,7 @@ export async function startExecution(
   }
 }
 
-/** Undefined when there is none of that id. */
+/** Undefined when that id does not exist. */
 export function startedExecution(
   { executions, caller }: Starting,
   id: string,

@@ -109,7 +109,7 @@ function reasonOf(cause: unknown): string {
 
 /**
  * Checks options given in code or read from a file. The schemas cost 80 ms and 14 MB to load, so nothing is loaded
- * when there is nothing to check. `otherNames` may stand beside the options and are read elsewhere.
+ * when there is nothing to check. `otherNames` may be beside the options and are read elsewhere.
  */
 export async function checkOptions(
   value: unknown,

@@ -17,7 +17,7 @@ export function arrayCopyPath(spoolPath: string, state: Omit<FileStat, "isSeekab
 }
 
 /**
- * Opens the copy at `path`, which is made first where there is none: beside its place, then renamed, so that it is
+ * Opens the copy at `path`, which is made first if it does not exist: beside its place, then renamed, so that it is
  * whole or absent. Throws `invalid_array`.
  */
 export async function openArrayCopy(

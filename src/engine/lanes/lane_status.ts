@@ -25,7 +25,7 @@ export interface LaneStatus {
   /** `paused`: its account has stopped it, `pauseReason` says why (`quota`, `authentication`). */
   readonly state: LimitsSnapshot["state"];
   readonly pauseReason?: string;
-  /** Until a cool-down is over; 0 when there is none. */
+  /** Until a cool-down is over; 0 without one. */
   readonly cooldownMs: number;
   /** Each absent where there is no such limit. */
   readonly requests?: LimitStatus;

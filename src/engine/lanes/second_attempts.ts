@@ -88,7 +88,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
   }
 }
 
-/** The other request of the same item that is under way; undefined if there is none. */
+/** The other request of the same item that is under way; undefined without one. */
 export function besideOf(call: ItemCall): ItemCall | undefined {
   const other = call.isSecond ? call.item : call.item.second;
   return other?.permit === undefined || other.isRequested ? undefined : other;

@@ -56,7 +56,7 @@ export class OrbitVerifier {
   /** Ids with the wall time in seconds until which they are remembered, the oldest first. */
   readonly #seen = new Map<string, number>();
 
-  /** The secrets, of those given, that signed it; a fault when there is none. */
+  /** The secrets, of those given, that signed it; a fault if none of them did. */
   verify(
     headers: Readonly<Record<string, string | readonly string[] | undefined>>,
     body: Uint8Array,

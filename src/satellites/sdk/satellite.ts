@@ -58,8 +58,8 @@ export interface SatelliteCall<Input = JsonObject, Config = JsonObject>
   /** Shown in the execution's view while it runs: `done` of `total`, at most a few times a second. */
   progress(done: number, total?: number): void;
   /**
-   * Runs another satellite as an execution of its own, and gives its output; for satellites of the project's own namespace
-   * alone. An attempt that is repeated finds the execution of the same `name` again. Throws `SatelliteError` of the other's code
+   * Runs another satellite as a separate execution, and returns its output; only for satellites of the project's own
+   * namespace. An attempt that is repeated finds the execution of the same `name` again. Throws `SatelliteError` of the other's code
    * when that failed. What is passed on names no secrets.
    */
   execute(name: string, other: OtherExecution): Promise<JsonObject>;

@@ -17,6 +17,6 @@ export interface Secrets {
   list(project: string): Promise<readonly SecretView[]>;
   /** Throws `not_found`. */
   remove(project: string, name: string): Promise<void>;
-  /** For the runner alone, right before an attempt; undefined when there is none. */
+  /** Only for the runner, right before an attempt; undefined without one. */
   reveal(project: string, name: string): Promise<string | undefined>;
 }

@@ -21,7 +21,7 @@ export interface Download {
   readonly isComplete: boolean;
   /** Undefined when it must be read to be known; then there are no ranges. */
   readonly bytes: number | undefined;
-  /** In its quotes; undefined when there is none. */
+  /** In its quotes; undefined without one. */
   readonly etag: string | undefined;
   read(range?: { readonly start: number; readonly end: number }): AsyncIterable<Uint8Array>;
 }

@@ -44,7 +44,7 @@ export interface LogOptions {
   readonly write: (lines: string) => void;
 }
 
-/** Options of fastify that make its log ours. */
+/** Options of fastify that replace its log. */
 export interface LogSettings {
   readonly logger: object;
   /** Without fastify's own lines, which hold addresses. */

@@ -64,7 +64,7 @@ const quoteAnswer = z
           .int()
           .min(1)
           .optional()
-          .describe("Items with audio, files or images that no formula counts; absent if there are none."),
+          .describe("Items with audio, files or images that no formula counts; absent without any."),
         expected_output_basis: z
           .array(z.enum(["learnt of the system prompt", "learnt of the model", "default"]))
           .describe(

@@ -3,7 +3,7 @@
  *
  *   engine -> attempted, settled -> sums -> read by metrics on request, and by the feed
  *
- * Counters alone: nothing here is computed while nobody asks, and there is no timer. The last minutes are kept in rings
+ * Only counters: nothing here is computed before a call asks for it, and there is no timer. The last minutes are kept in rings
  * of one second a place, so that a page that is opened has a past to show.
  *
  * Limits: 10,000 projects have sums of their own, 300 seconds are kept.

@@ -15,7 +15,7 @@ export const pageFields: {
   readonly last_id: z.ZodNullable<z.ZodString>;
 } = { has_more: z.boolean(), last_id: z.string().nullable() };
 
-/** The same of these items; `last_id` is null where there are none. */
+/** The same of these items; `last_id` is null without any. */
 export function pageOf(
   items: readonly { readonly id: string }[],
   hasMore: boolean,

@@ -63,7 +63,7 @@ export class WebhookEndpoints {
     return [...(await this.#of(project)).values()];
   }
 
-  /** Undefined when there is none in the project. */
+  /** Undefined when the project does not have it. */
   async find(project: string, id: string): Promise<Endpoint | undefined> {
     return (await this.#of(project)).get(id);
   }

@@ -86,7 +86,7 @@ export class KeyTable {
   /** SQLite's number of what `changed` gave last. */
   #seenVersion: number | undefined;
 
-  /** Makes the table where there is none. Throws `data_dir_newer`. */
+  /** Makes the table if it does not exist. Throws `data_dir_newer`. */
   constructor(database: SqliteDatabase) {
     this.#database = database;
     this.#statements = this.#waiting(() => {

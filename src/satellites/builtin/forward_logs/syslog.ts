@@ -3,7 +3,7 @@
  *
  *   <length> SP <PRI>1 SP TIMESTAMP SP HOSTNAME SP APP-NAME SP PROCID SP MSGID SP STRUCTURED-DATA [SP MSG]
  *
- * Attributes are structured data under the user's own enterprise number, and JSON behind the message where there is none: an id without
+ * Attributes are structured data under the user's own enterprise number, and JSON after the message without one: an id without
  * a number would be IANA's.
  *
  * Limits: names of structured data 32 characters; messages are cut by bytes, since receivers take 8 KiB (rsyslog's default).

@@ -3,7 +3,7 @@
  *
  *   connected -> (TLS) -> written -> our end is closed -> theirs is closed: taken
  *
- * Syslog acknowledges nothing. The nearest sign is a receiver that closes its end in order after ours: it has read all that was
+ * Syslog acknowledges nothing. The nearest sign is a receiver that closes its end in order after this one: it has read all that was
  * written. A connection that breaks before, or stays open until the deadline, may have taken it or not.
  */
 import { isIP, type Socket } from "node:net";
@@ -99,7 +99,7 @@ function exchange(socket: Socket, frames: readonly Buffer[]): Promise<void> {
         new SatelliteError("ambiguous", "connection_lost", "the connection ended before all of it was taken"),
       );
     socket.once("error", lost);
-    // An end before ours has not seen all of it.
+    // An end before this one has not seen all of it.
     socket.once("end", () => {
       isTaken = isWritten;
     });

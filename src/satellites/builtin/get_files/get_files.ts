@@ -15,7 +15,7 @@ const outputSchema = z.strictObject({
     .array(z.record(z.string(), z.json()))
     .nullable()
     .describe(
-      "References, or what the store's list says; above 900 KiB with `file_id` and `name` alone (or `path` and `bytes`), and null where there is no room for those.",
+      "References, or what the store's list says; above 900 KiB only with `file_id` and `name` (or `path` and `bytes`), and null where these are too many, too.",
     ),
   count: z.number().int().describe("Files in all."),
   bytes: z.number().int().describe("Of all of them."),

@@ -120,7 +120,7 @@ class ParserProcess {
     if (!started)
       throw new SatelliteError("refused", "parser_failed", "the process that parses did not start");
     const answer = new Promise<ParseResult>((resolve) =>
-      // Sent by parser_process.ts, which is ours.
+      // Sent by parser_process.ts, which is perigee's.
       this.#child.once("message", (result) => resolve(result as ParseResult)),
     );
     let end: ParseResult = tooComplex("it needed more memory than it may take");

@@ -1,5 +1,5 @@
 /**
- * Alerts for PagerDuty: Events API v2, whose four severities are ours.
+ * Alerts for PagerDuty: Events API v2, whose four severities are perigee's.
  *
  * Sources, 2026-11-21: developer.pagerduty.com/docs/events-api-v2/trigger-events (fields, `dedup_key` of 255 characters, `summary` of
  * 1,024), developer.pagerduty.com/docs/events-api-v2/overview (202 once it is queued, 400 for an invalid event, 429; events

@@ -103,8 +103,9 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
     onFault,
     onFinished: tell,
   });
+  const ended = await posted.follow();
   await lots.open();
-  const ended = await posted.open(backlog);
+  await posted.open(backlog);
   work.open();
   posted.tellEnded(ended).catch((error: unknown) => onFault(error, "posted"));
   return new TaskDesk(

@@ -5,6 +5,7 @@ import { EndedTasks } from "../../src/log/ended_tasks.ts";
 import { WORK_KINDS } from "../../src/log/work_kinds.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
+import { NO_PROJECT_USAGE } from "../../src/tasks/usage/project_usage.ts";
 import { UsageMark } from "../../src/tasks/usage/usage_mark.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 import { outcomeOf, text } from "../../src/testing/work_log_calls.ts";
@@ -65,7 +66,7 @@ describe("the mark of what is in the sums", () => {
       fc.asyncProperty(steps, async (all) => {
         const store = createMemoryStore();
         const [log, noted] = [{ ended: new EndedTasks() }, new Set<number>()];
-        const mark = await UsageMark.open(log, store);
+        const mark = await UsageMark.open(log, store, "cap");
         const entries: [number, number][] = [];
         for (const [index, step] of all.entries()) {
           for (let task = 0; task < step.tasks; task += 1) entries.push([entries.length + 1, index + 1]);
@@ -73,15 +74,18 @@ describe("the mark of what is in the sums", () => {
           const tasks = new Set(
             step.noted.filter((task) => task > 0 && task <= entries.length && !noted.has(task)),
           );
-          const next = mark.next(tasks);
+          const used = { ...NO_PROJECT_USAGE, billedUsd: tasks.size };
+          const next = mark.next({ tasks, days: new Map([["p", new Map([["2026-01-01", used]])]]) });
           await store.change([next.change]);
           next.taken();
           for (const task of tasks) noted.add(task);
         }
         const after = { ended: new EndedTasks() };
         for (const [task, sequence] of entries) after.ended.add(task, sequence);
-        const unnoted = (await UsageMark.open(after, store)).unnoted();
-        expect(unnoted).toEqual(entries.map(([task]) => task).filter((task) => !noted.has(task)));
+        const next = await UsageMark.open(after, store, "cap");
+        expect(next.unnoted()).toEqual(entries.map(([task]) => task).filter((task) => !noted.has(task)));
+        expect(next.takenUsd).toBe(noted.size);
+        expect((await UsageMark.open(after, store, "another")).takenUsd).toBe(0);
       }),
     );
   });

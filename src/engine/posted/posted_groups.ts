@@ -89,15 +89,26 @@ export class PostedGroups {
     this.#options = options;
   }
 
+  /** What earlier processes spent on posted tasks counts in the engine's cap; before anything is sent. */
+  async countSpent(usd: number): Promise<void> {
+    for (const cap of await this.#joined()) cap.count(usd);
+  }
+
   /** How posts of a project are measured, and what bounds them. */
   async terms(project: string): Promise<PostBounds> {
     const { parts, capsOf } = this.#options;
-    this.#engineCaps ??= Promise.all(
-      parts.caps.termsOf(undefined).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, POSTED))),
-    ).then((shared) => shared.map((capOf) => capOf()));
-    const caps = [...(await this.#engineCaps), ...(await capsOf(project))];
+    const caps = [...(await this.#joined()), ...(await capsOf(project))];
     const cap = capOptions(parts, {}, new Budget(caps));
     return { caps, options: { wantBodies: true, cap } };
+  }
+
+  /** The caps that all work of the engine takes from. */
+  #joined(): Promise<readonly Cap[]> {
+    const { caps, room } = this.#options.parts;
+    this.#engineCaps ??= Promise.all(
+      caps.termsOf(undefined).map((terms) => room.waitFor(() => caps.join(terms, POSTED))),
+    ).then((shared) => shared.map((capOf) => capOf()));
+    return this.#engineCaps;
   }
 
   /** The owner of a group, not in any lane yet. */

@@ -10,6 +10,7 @@
 
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
+import { madeOf } from "../../engine/posted/tried_items.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type { EndedStatus } from "../../log/records.ts";
@@ -21,7 +22,7 @@ import type { Page, TaskView } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
-import { NO_PROJECT_USAGE, type ProjectUsage } from "../usage/project_usage.ts";
+import { NO_PROJECT_USAGE, type ProjectUsage, takenUsd } from "../usage/project_usage.ts";
 import type { Spending } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
 import type { Accepted } from "./intake.ts";
@@ -91,12 +92,36 @@ export class PostedTasks {
   }
 
   /**
-   * Holds room for what an earlier process has left open, and money in projects with a cap. Resolves with the tasks that it had not
-   * come to tell and note any more, for `tellEnded`.
+   * Counts in caps what earlier processes spent, before anything is sent. Resolves with the tasks that the last one had not come to
+   * tell and note any more, for `tellEnded`.
    */
-  async open(backlog: TaskBacklog): Promise<readonly number[]> {
+  async follow(): Promise<readonly number[]> {
+    const { log, spending, parts, work } = this.#options;
+    const [cap] = parts.caps.termsOf(undefined);
+    const { unnoted, takenUsd: notedUsd } = await spending.follow(log, cap?.name);
+    const open: { readonly number: number; readonly project: string }[] = [];
+    for (const { number, kind, project: name } of log.openTasks()) {
+      const project = log.text(name) ?? "";
+      if (kind === WORK_KINDS.posted && (cap !== undefined || spending.isCapped(project)))
+        open.push({ number, project });
+    }
+    let spentUsd = notedUsd;
+    const count = async (project: string, usd: number): Promise<void> => {
+      spentUsd += usd;
+      if (usd > 0) (await spending.capOf(project))?.count(usd);
+    };
+    for (const number of unnoted) {
+      const ended = await this.#read(number);
+      if (ended !== undefined) await count(ended.task.project, takenUsd(ended.usage));
+    }
+    for (const { number, project } of open) await count(project, await this.#openUsd(number));
+    if (spentUsd > 0) await work.groups.countSpent(spentUsd);
+    return unnoted;
+  }
+
+  /** Holds room for what an earlier process has left open, and money in projects with a cap. */
+  async open(backlog: TaskBacklog): Promise<void> {
     const { log, admission, spending } = this.#options;
-    const ended = await spending.follow(log);
     const capped = new Set<number>();
     for (const { number, kind, left, project: name } of log.openTasks()) {
       if (kind !== WORK_KINDS.posted) continue;
@@ -124,7 +149,6 @@ export class PostedTasks {
         after = rows.at(-1)?.number ?? after;
         if (rows.length < LIST_PAGE) break;
       }
-    return ended;
   }
 
   /** Some at a time. */
@@ -327,6 +351,17 @@ export class PostedTasks {
         : { project: ended.task.project, wallMs: parts.clock.wallMs(), usage: ended.usage };
     spending.noteTask(number, used);
     open?.admitted?.hold.release();
+  }
+
+  /** What an open task took that was not noted: by its ended items, and by the attempts of the others. */
+  async #openUsd(number: number): Promise<number> {
+    const { log } = this.#options;
+    const sums = await log.sumsOf(number);
+    const ended = sums === undefined || takenUsd(sums) === 0 ? undefined : await this.#read(number);
+    let usd = ended === undefined ? 0 : takenUsd(ended.usage);
+    for (const [item, tried] of log.triedItems(number))
+      if (log.isOpen(number, item)) usd += takenUsd(madeOf(tried).spent);
+    return usd;
   }
 
   /** What a task used since what was noted of it before; undefined when it was removed. */

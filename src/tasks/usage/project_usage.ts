@@ -1,6 +1,7 @@
 /**
  * What projects use: items, tokens and money.
  */
+import type { Taken } from "../../price/budget.ts";
 import { type Money, NO_MONEY } from "../../price/money.ts";
 
 /** Tokens and money of settled items. */
@@ -34,7 +35,7 @@ export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage 
   };
 }
 
-/** What providers took or may have taken: what a month's cap counts. */
-export function takenUsd({ billedUsd, ambiguousUsd }: ProjectUsage): number {
+/** What providers took or may have taken: what caps count. */
+export function takenUsd({ billedUsd, ambiguousUsd }: Taken): number {
   return billedUsd + ambiguousUsd;
 }

@@ -71,8 +71,14 @@ export interface Spending {
   ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
-  /** Posted tasks of this log are noted from now on. Resolves with those that were final before and are not in the sums. */
-  follow(log: WorkLog): Promise<readonly number[]>;
+  /**
+   * Posted tasks of this log are noted from now on. Resolves with those that were final before and are not in the sums, and what
+   * those in them took that were noted under this cap of the engine, in USD.
+   */
+  follow(
+    log: WorkLog,
+    cap?: string,
+  ): Promise<{ readonly unnoted: readonly number[]; readonly takenUsd: number }>;
   /**
    * As `note`, of a task of the log that is followed, which is final in it: counts at once, and is durable a moment later, or noted
    * again by the next process. `used`: undefined when nothing is to be counted.
@@ -137,9 +143,9 @@ class RecordedSpending implements Spending {
     return this.#caps.of(project);
   }
 
-  async follow(log: WorkLog): Promise<readonly number[]> {
-    this.#mark = await UsageMark.open(log, this.#options.store);
-    return this.#mark.unnoted();
+  async follow(log: WorkLog, cap?: string): ReturnType<Spending["follow"]> {
+    this.#mark = await UsageMark.open(log, this.#options.store, cap);
+    return { unnoted: this.#mark.unnoted(), takenUsd: this.#mark.takenUsd };
   }
 
   noteTask(task: number, used: TaskUsage | undefined): void {
@@ -272,15 +278,15 @@ class RecordedSpending implements Spending {
 
   /** And all posted tasks that are not written. */
   async #add(notes: readonly WaitingNote[]): Promise<void> {
-    const { tasks, days: projects } = this.#unwritten.take();
+    const batch = this.#unwritten.take();
     try {
       const sums = new DaySums((project, month) => this.#month(project, month));
-      for (const [project, days] of projects)
+      for (const [project, days] of batch.days)
         for (const [day, usage] of days) await sums.add(project, day, usage);
       for (const { note } of notes) await sums.add(note.project, dayOf(note.wallMs), note.usage);
       const nowWallMs = this.#options.clock.wallMs();
       const changes = [...notes.map(({ note }) => markerOf(note, nowWallMs)), ...sums.changes(nowWallMs)];
-      const mark = tasks.size === 0 ? undefined : this.#mark?.next(tasks);
+      const mark = batch.tasks.size === 0 ? undefined : this.#mark?.next(batch);
       if (mark !== undefined) changes.push(mark.change);
       if (changes.length === 0) return;
       await this.#options.store.change(changes);

@@ -6,6 +6,8 @@
  */
 import type { WorkLog } from "../../log/work_log.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
+import { takenUsd } from "./project_usage.ts";
+import type { UnwrittenBatch } from "./unwritten_usage.ts";
 
 /** A mark that is about to be stored. */
 export interface NextMark {
@@ -22,6 +24,8 @@ interface StoredMark {
   readonly upTo: number;
   /** Tasks that were final in later entries, with these. */
   readonly beyond: readonly (readonly [task: number, sequence: number])[];
+  /** What the tasks took that were noted under a cap of the engine, in USD, by the cap's name. */
+  readonly takenUsd?: Readonly<Record<string, number>>;
 }
 
 const NOTHING: StoredMark = { upTo: 0, beyond: [] };
@@ -31,19 +35,28 @@ export class UsageMark {
   readonly #log: EndedLog;
   #upTo: number;
   #beyond: ReadonlyMap<number, number>;
+  readonly #cap: string | undefined;
+  #takenUsd: Readonly<Record<string, number>>;
 
-  private constructor(log: EndedLog, { upTo, beyond }: StoredMark) {
+  private constructor(log: EndedLog, { upTo, beyond, takenUsd = {} }: StoredMark, cap: string | undefined) {
     this.#log = log;
+    this.#cap = cap;
+    this.#takenUsd = takenUsd;
     this.#upTo = upTo;
     this.#beyond = new Map(beyond);
   }
 
-  /** Reads what the last process has stored. */
-  static async open(log: EndedLog, store: RecordStore): Promise<UsageMark> {
+  /** Reads what the last process has stored. `cap`: the name of the engine's. */
+  static async open(log: EndedLog, store: RecordStore, cap?: string): Promise<UsageMark> {
     const record = await store.record(MARK.project, MARK.collection, MARK.id);
     const stored = record === undefined ? NOTHING : (JSON.parse(record.body) as StoredMark); // written below
     log.ended.forget(stored.upTo);
-    return new UsageMark(log, stored);
+    return new UsageMark(log, stored, cap);
+  }
+
+  /** What all tasks took that were ever noted under the cap, removed ones too, in USD. */
+  get takenUsd(): number {
+    return this.#cap === undefined ? 0 : (this.#takenUsd[this.#cap] ?? 0);
   }
 
   /** Final tasks that are not in the sums. */
@@ -53,8 +66,8 @@ export class UsageMark {
     return tasks;
   }
 
-  /** The mark with these tasks. */
-  next(tasks: ReadonlySet<number>): NextMark {
+  /** The mark with these tasks, and what they took. */
+  next({ tasks, days }: UnwrittenBatch): NextMark {
     const { ended } = this.#log;
     let last = this.#upTo;
     let firstOpen = Number.POSITIVE_INFINITY; // the first entry with a task that is not noted
@@ -72,12 +85,16 @@ export class UsageMark {
         const isNoted = tasks.has(task) || this.#beyond.get(task) === sequence;
         if (isNoted && sequence > upTo) beyond.set(task, sequence);
       }
-    const body = JSON.stringify({ upTo, beyond: [...beyond] } satisfies StoredMark);
+    const used = [...days.values()].flatMap((each) => [...each.values()]);
+    const usd = used.reduce((sum, usage) => sum + takenUsd(usage), this.takenUsd);
+    const takenBy = this.#cap === undefined ? this.#takenUsd : { ...this.#takenUsd, [this.#cap]: usd };
+    const body = JSON.stringify({ upTo, beyond: [...beyond], takenUsd: takenBy } satisfies StoredMark);
     return {
       change: { kind: "put", record: { ...MARK, body } },
       taken: () => {
         this.#upTo = upTo;
         this.#beyond = beyond;
+        this.#takenUsd = takenBy;
         this.#log.ended.forget(upTo);
       },
     };

@@ -6,8 +6,9 @@
  * Each happens once, although the journal may record it again: sums of attempts when a run stops or is restated
  * (reopening/restate.ts), and requests that waited for room on the disk.
  */
+import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";
-import type { ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
+import type { AttemptFailure, ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
 
 /** One thing that happened to an item. */
 export interface TraceEvent {
@@ -26,6 +27,10 @@ export interface TraceEvent {
     | "reopened";
   /** Of `admitted`, `ended` and `in doubt`: the number of the request, from 1. */
   readonly attempt?: number;
+  /** Of `ended`, when the request failed and is not the last: the code of its error. Absent where a version before this one recorded it. */
+  readonly code?: FailureCode;
+  /** The HTTP status that it was refused with. */
+  readonly http_status?: number;
   /** Why, and with what figures. */
   readonly detail: string;
 }
@@ -133,8 +138,13 @@ export class ItemLife {
     const { open } = this;
     const isNew = closed.attempts > (this.#before?.attempts ?? 0);
     if (isNew) {
-      const detail = endText(closed, this.#before);
-      this.events.push({ at, event: "ended", attempt: closed.attempts, detail });
+      const { code, httpStatus = 0 } = closed.failure ?? {};
+      this.events.push({
+        ...{ at, event: "ended", attempt: closed.attempts },
+        ...(code === undefined ? {} : { code }),
+        ...(httpStatus === 0 ? {} : { http_status: httpStatus }),
+        detail: endText(closed, this.#before),
+      });
     } else if (open !== undefined) {
       const detail = "it was not sent: its run or its lane was stopped first";
       this.events.push({ at, event: "ended", attempt: open.attempt, detail });
@@ -159,12 +169,22 @@ function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string
   const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
   const money = billedUsd > 0 ? `${usdText(billedUsd)} billed` : "nothing billed";
   const isUnusable = closed.unusableAnswers > (before?.unusableAnswers ?? 0);
+  const how = failureText(closed.failure);
   const failure = isUnusable ? "its answer could not be used" : "it failed";
-  const why = isDoubtful ? "it failed without an answer, and may have been billed" : `${failure}, ${money}`;
+  const why = isDoubtful
+    ? `it failed without an answer${how}, and may have been billed`
+    : `${failure}${how}, ${money}`;
   const blame = isCounted
     ? "; it counts as one of the item's attempts"
     : "; it does not count against the item (an outage, a limit, an account or a restart)";
   return `${why}${blame}`;
+}
+
+/** ` (rate_limited, HTTP 429)`; empty where it is not known. */
+function failureText(failure: AttemptFailure | undefined): string {
+  if (failure === undefined) return "";
+  const { code, httpStatus } = failure;
+  return httpStatus === 0 ? ` (${code})` : ` (${code}, HTTP ${httpStatus})`;
 }
 
 function outcomeText(outcome: OutcomeRecord): string {

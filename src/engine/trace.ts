@@ -204,11 +204,12 @@ function factsText(bytes: Uint8Array): string {
   }
   if (!isObject(line)) return "";
   const { model, finish_reason, latency_ms, provider_request_id, error } = line as JsonObject;
-  const message = isObject(error) ? error["message"] : undefined;
+  const { message, provider_status } = isObject(error) ? (error as JsonObject) : {};
   const facts: readonly (readonly [string, unknown])[] = [
     ["model", model],
     ["finish reason", finish_reason],
     ["error", message],
+    ["HTTP status", provider_status],
     ["latency of the last request", latency_ms === undefined ? undefined : `${String(latency_ms)} ms`],
     ["provider's request id", provider_request_id],
   ];

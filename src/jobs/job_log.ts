@@ -207,8 +207,9 @@ export class JobLog<F extends JobFacts> {
       return;
     }
     const attempt = this.#log.triedItems(task).get(ITEM)?.intents.at(-1)?.attempt ?? attempts;
-    const counts = { attempts, ambiguousAttempts, uncounted: 0, uncountedAmbiguous: 0 };
-    void this.#log.endAttempt({ task, item: ITEM, attempt, ...counts, nextMs: nextWallMs, ...UNPAID });
+    const counts = { attempts, ambiguousAttempts, uncounted: 0, uncountedAmbiguous: 0, unusableAnswers: 0 };
+    const ended = { ...counts, code: 0, httpStatus: 0, nextMs: nextWallMs, ...UNPAID }; // the last error is in the job's row
+    void this.#log.endAttempt({ task, item: ITEM, attempt, ...ended });
   }
 
   #end(

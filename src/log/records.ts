@@ -13,9 +13,11 @@ import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { checkVersion } from "../store/folder/known_version.ts";
 
-const VERSION = 1;
+/** In version 1 an attempt that ended did not say how it failed, nor which answers could not be used. */
+const VERSION = 2;
 const HEADER_BYTES = 1 + 4 * 8 + 4 + 16;
 const BOOT_ID_AT = 37;
+const U8_MAX = 0xff;
 const U16_MAX = 0xffff;
 const NO_NUMBERS: readonly number[] = [];
 
@@ -53,7 +55,10 @@ const FIELDS = {
     offset: "f64",
     lengthBytes: "u32",
   },
-  /** An attempt ended without an outcome. The rest counts all attempts of the item so far; the next may begin at `nextMs`. */
+  /**
+   * An attempt ended without an outcome, with this code and HTTP status; 0 where there is none. The rest counts all attempts of the item so
+   * far; the next may begin at `nextMs`.
+   */
   attemptEnded: {
     task: "f64",
     item: "u32",
@@ -74,6 +79,9 @@ const FIELDS = {
     usd: "f64",
     billedUsd: "f64",
     ambiguousUsd: "f64",
+    unusableAnswers: "u8",
+    code: "u16",
+    httpStatus: "u16",
   },
   /** An item ended. Money and tokens are those of all its attempts; bytes and CRC-32 those of its text. */
   outcome: {
@@ -179,6 +187,18 @@ const LAYOUT_OF = Object.fromEntries(LAYOUTS.map((layout) => [layout.is, layout]
   Record<RecordKind, RecordLayout>
 >; // from the same names
 
+/** Fields that version 1 did not have, the last of their record: 0 when it is read. */
+const ADDED_FIELDS = 3;
+const ADDED_TO: RecordKind = "attemptEnded";
+const LAYOUTS_1 = LAYOUTS.map((layout) =>
+  layout.is === ADDED_TO ? withoutLast(layout, ADDED_FIELDS) : layout,
+);
+
+function withoutLast(layout: RecordLayout, fields: number): RecordLayout {
+  const types = layout.types.slice(0, -fields);
+  return { ...layout, types, bytes: types.reduce((sum, type) => sum + SIZES[type], 1) };
+}
+
 /** What a record of this kind takes in an entry. */
 export function recordBytes(is: RecordKind): number {
   return LAYOUT_OF[is].bytes;
@@ -280,7 +300,7 @@ export function readHeader(bytes: Uint8Array): EntryHeader {
   const entry = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (entry.byteLength < HEADER_BYTES) throw noEntry("an entry is shorter than its header");
   checkVersion("an entry of the work log has version", entry.readUInt8(0), {
-    oldest: VERSION,
+    oldest: 1,
     newest: VERSION,
   });
   const hex = entry.toString("hex", BOOT_ID_AT, HEADER_BYTES);
@@ -297,8 +317,9 @@ export function readHeader(bytes: Uint8Array): EntryHeader {
 /** The records of an entry, in order. Throws `store_damaged` for a kind that is not known, or half a record. */
 export function eachRecord(bytes: Uint8Array, visit: (record: LogRecord) => void): void {
   const view = viewOf(bytes);
+  const layouts = view.getUint8(0) === 1 ? LAYOUTS_1 : LAYOUTS;
   for (let at = HEADER_BYTES; at < bytes.byteLength; ) {
-    const layout = LAYOUTS[view.getUint8(at) - 1];
+    const layout = layouts[view.getUint8(at) - 1];
     if (layout === undefined) throw noEntry(`an entry has a record of the unknown kind ${view.getUint8(at)}`);
     if (at + layout.bytes > bytes.byteLength) throw noEntry("an entry ends within a record");
     visit(readRecord(view, at + 1, layout));
@@ -329,11 +350,12 @@ function readRecord(view: DataView, start: number, { is, names, types }: RecordL
     record[names[index] as string] = read(view, at, type);
     at += SIZES[type];
   }
+  for (let index = types.length; index < names.length; index += 1) record[names[index] as string] = 0;
   return record as unknown as LogRecord; // by the names and types of its layout
 }
 
 function write(view: DataView, at: number, type: FieldType, value: unknown): void {
-  if (type === "u8") view.setUint8(at, value as number);
+  if (type === "u8") view.setUint8(at, Math.min(value as number, U8_MAX));
   else if (type === "u16")
     view.setUint16(at, Math.min(value as number, U16_MAX), true); // a count, which stops there
   else if (type === "u32") view.setUint32(at, value as number, true);

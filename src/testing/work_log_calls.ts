@@ -67,7 +67,8 @@ export function endedOf(
   parts: Partial<FieldsOf<"attemptEnded">> = {},
 ): FieldsOf<"attemptEnded"> {
   const counts = { attempts: attempt, ambiguousAttempts: 0, uncounted: 0, uncountedAmbiguous: 0, nextMs: 0 };
-  return { task, item, attempt, ...counts, ...SPENT, ...parts };
+  const failure = { unusableAnswers: 0, code: 0, httpStatus: 0 };
+  return { task, item, attempt, ...counts, ...failure, ...SPENT, ...parts };
 }
 
 export function outcomeOf(task: number, item: number, parts: Partial<OutcomeFields> = {}): OutcomeFields {

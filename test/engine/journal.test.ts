@@ -47,6 +47,10 @@ const closed = fc.record({
   uncounted: uint16,
   uncountedAmbiguous: uint16,
   unusableAnswers: fc.integer({ min: 0, max: 255 }),
+  failure: fc.option(
+    fc.record({ code: fc.constantFrom("rate_limited", "timeout", "provider_error"), httpStatus: uint16 }),
+    { nil: undefined },
+  ),
   ...spent,
 });
 const outcome = fc.record({
@@ -170,14 +174,14 @@ describe("a step of the journal", () => {
     const bytes = Buffer.from(
       writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
     );
-    const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(200)];
+    const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(204)];
     const old = Buffer.concat([
       bytes.subarray(0, 96),
       intent.subarray(0, 28),
       closed.subarray(0, 48),
       outcome.subarray(0, 48),
       outcome.subarray(64, 72), // the number of its price stood there
-      bytes.subarray(276),
+      bytes.subarray(280),
     ]);
     old[0] = 2;
     for (const [at, length] of [28, 48, 56].entries()) old.writeUInt32LE(length, 32 + 4 * at);
@@ -215,9 +219,9 @@ describe("a step of the journal", () => {
     const rows = Buffer.from(bytes.subarray(96));
     const old = Buffer.concat([
       bytes.subarray(0, 96),
-      ...[0, 68].map((at) => rows.subarray(at, at + 64)),
-      ...[136, 212].map((at) => rows.subarray(at, at + 72)),
-      rows.subarray(288),
+      ...[0, 72].map((at) => rows.subarray(at, at + 64)),
+      ...[144, 220].map((at) => rows.subarray(at, at + 72)),
+      rows.subarray(296),
     ]);
     old[0] = 3;
     old.writeUInt32LE(128, 36);
@@ -228,6 +232,34 @@ describe("a step of the journal", () => {
       closed: [2, 4].map((line) => ({ ...closedRow, ...before, line })),
       outcomes: [3, 5].map((line) => ({ ...outcomeRow, ...before, line, lineBytes: 77, lineCrc32: 1_234 })),
     });
+  });
+
+  it("of version 4 is read: how attempts failed is not said", () => {
+    const writer = new StepWriter();
+    const counts = {
+      attempts: 3,
+      ambiguousAttempts: 1,
+      uncounted: 1,
+      uncountedAmbiguous: 1,
+      unusableAnswers: 2,
+    };
+    const failure = { code: "rate_limited", httpStatus: 429 } as const;
+    const spent = { ...NOTHING_SPENT, cacheWriteTokens: 3, ambiguousUsd: 1 };
+    for (const line of [2, 4]) writer.closed({ line, ...counts, ...spent, failure });
+    writer.outcome({ line: 3, status: "failed", code: "timeout", ...counts, ...spent }, 77, 1_234);
+    const bytes = writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 });
+    expect(readStep(bytes).closed.map((record) => record.failure)).toEqual([failure, failure]);
+    const rows = bytes.subarray(96);
+    const old = Buffer.concat([
+      bytes.subarray(0, 96),
+      ...[0, 72].map((at) => rows.subarray(at, at + 68)),
+      rows.subarray(144),
+    ]);
+    old[0] = 4;
+    old.writeUInt32LE(136, 36);
+    const step = readStep(old);
+    expect(step.closed).toEqual([2, 4].map((line) => ({ line, ...counts, ...spent })));
+    expect(step.outcomes).toMatchObject([{ line: 3, code: "timeout", lineBytes: 77, lineCrc32: 1_234 }]);
   });
 
   it("refuses a step of another version", () => {

@@ -55,6 +55,40 @@ describe("engine.trace", () => {
     );
   });
 
+  it("tells the code and the HTTP status of each request that failed", async () => {
+    const replies = [
+      status(429, "slow_down"),
+      status(503),
+      { ok: false, failure: "not_sent", message: "refused" },
+    ] as const;
+    const world = new World({ answer: (line, attempt) => replies[attempt - 1] ?? ok(line) });
+    world.input(1);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k1"));
+    const ended = events.filter(({ event }) => event === "ended");
+    expect(ended.map(({ code, http_status }) => [code, http_status])).toEqual([
+      ["rate_limited", 429],
+      ["overloaded", 503],
+      ["connection_failed", undefined],
+    ]);
+    expect(ended[0]?.detail).toBe(
+      "it failed (rate_limited, HTTP 429), nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
+    );
+    expect(ended[2]?.detail).toContain("it failed (connection_failed), nothing billed; ");
+    await world.settle(engine.close());
+  });
+
+  it("tells the HTTP status of a request that ended its item", async () => {
+    const world = new World({ answer: () => status(422, "bad") });
+    world.input(1);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k1"));
+    expect(events.at(-1)?.detail).toContain("; HTTP status: 422");
+    await world.settle(engine.close());
+  });
+
   it("says that an item waits for its turn, is under way, or is held, and by what", async () => {
     const world = new World({ config: { maxInFlight: 1 } });
     world.input(2);
@@ -164,7 +198,7 @@ describe("engine.trace", () => {
     const times = timesOf(trace).map(Number);
     expect(times).toEqual([...times].sort((left, right) => left - right));
     expect(trace.events[2]?.detail).toBe(
-      "it failed, nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
+      "it failed (overloaded, HTTP 503), nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
     );
     const ends = trace.events.filter(({ event }) => event === "committed").map(({ detail }) => detail);
     expect(ends.map((detail) => detail.slice(0, detail.indexOf(" after")))).toEqual([

@@ -262,3 +262,19 @@ describe("work that cannot be done in time", () => {
     );
   });
 });
+
+describe("an answer without text", () => {
+  it("is asked for twice in all, also when the process ends in between", async () => {
+    const world = new TaskWorld({ answer: () => openaiAnswer("", { inputTokens: 10, outputTokens: 20 }) });
+    let tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 1, 60)));
+    await world.clock.advance(300);
+    expect(world.sent).toHaveLength(1);
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    await world.clock.advance(60_000);
+    expect(world.sent).toHaveLength(2);
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 10 }));
+    expect(objects[0]?.error).toMatchObject({ code: "empty_output", attempts: 2 });
+  });
+});

@@ -39,6 +39,7 @@ import {
 } from "./journal_rows.ts";
 
 export {
+  type AttemptFailure,
   type ClosedRecord,
   type IntentRecord,
   isOf,
@@ -50,8 +51,8 @@ export {
   spentOf,
 } from "./journal_rows.ts";
 
-/** Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 3 were shorter (journal_rows.ts). */
-const VERSION = 4;
+/** Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 4 were shorter (journal_rows.ts). */
+const VERSION = 5;
 const HEADER_BYTES = 96;
 const HEADER_BYTES_1 = 64;
 const VOIDS_AT = 24;

@@ -2,12 +2,13 @@
  * The rows of a step in the journal, one size each: a request about to be sent, attempts that ended, a line that is settled.
  *
  *   intent    36 bytes   line 0, offset 4, length 12, attempt 16, ambiguous 18, tokens 20 and 24, most USD 28
- *   closed    68 bytes   line 0, attempts 4 and 6, estimated 8, unusable 9, refusals 10, price 12, spent 16, written to cache 64
+ *   closed    72 bytes   line 0, attempts 4 and 6, estimated 8, unusable 9, refusals 10, price 12, spent 16, written to cache 64,
+ *                        failure 68, HTTP status 70
  *   outcome   76 bytes   line 0, status 4, code 5, estimated 6, attempts 8 and 10, bytes 12, spent 16, price 64, CRC 68,
  *                        written to cache 72
  *   spent     48 bytes   tokens 0 to 15, list USD 16, charged USD 24, billed USD 32, USD in doubt 40
  *
- * Up to version 3 rows did not say how many tokens were written to a cache. Up to version 2 rows had neither what was billed nor what is in doubt, and an outcome its price at 48 and its CRC at 52.
+ * Up to version 4 closed rows did not say how the last attempt failed. Up to version 3 rows did not say how many tokens were written to a cache. Up to version 2 rows had neither what was billed nor what is in doubt, and an outcome its price at 48 and its CRC at 52.
  * Numbers are little-endian.
  */
 import { crc32 } from "node:zlib";
@@ -15,9 +16,10 @@ import type { FailureCode } from "../../errors.ts";
 import { codeOfNumber, numberOfCode } from "../../work/failure_numbers.ts";
 
 const INTENT_BYTES = 36;
-const CLOSED_BYTES = 68;
+const CLOSED_BYTES = 72;
 const OUTCOME_BYTES = 76;
-/** The same in version 3, and up to version 2. */
+/** The same in version 4, in version 3, and up to version 2. */
+const CLOSED_BYTES_4 = 68;
 const ROW_BYTES_3 = { closed: 64, outcome: 72 } as const;
 const ROW_BYTES_2 = { intent: 28, closed: 48, outcome: 56 } as const;
 
@@ -48,6 +50,15 @@ export interface ClosedRecord extends Spent {
   readonly uncountedAmbiguous: number;
   /** Answers that could not be used, up to 255: each item is allowed some. 0 where an earlier version wrote the row. */
   readonly unusableAnswers: number;
+  /** How the last of them failed; absent in sums, of an attempt that never left, and where an earlier version wrote the row. */
+  readonly failure?: AttemptFailure | undefined;
+}
+
+/** How an attempt failed. */
+export interface AttemptFailure {
+  readonly code: FailureCode;
+  /** 0 when no answer came. */
+  readonly httpStatus: number;
 }
 
 /** What was used and charged for an item. */
@@ -159,6 +170,8 @@ export class RowsWriter {
     view.setUint16(at + 14, record.uncountedAmbiguous, true);
     writeSpent(view, at + 16, record);
     view.setUint32(at + 64, record.cacheWriteTokens, true);
+    view.setUint8(at + 68, numberOfCode(record.failure?.code));
+    view.setUint16(at + 70, record.failure?.httpStatus ?? 0, true);
   }
 
   outcome(record: StagedOutcome, lineBytes: number, lineCrc32: number): void {
@@ -197,7 +210,8 @@ export function readRows(
   if (version >= 4)
     return {
       intents: rows(intents, INTENT_BYTES, readIntent),
-      closed: rows(closed, CLOSED_BYTES, readClosed),
+      closed:
+        version === 4 ? rows(closed, CLOSED_BYTES_4, readClosed4) : rows(closed, CLOSED_BYTES, readClosed),
       outcomes: rows(outcomes, OUTCOME_BYTES, readOutcome),
     };
   if (version === 3)
@@ -241,6 +255,12 @@ function intentAt(section: Buffer, at: number, mostUsd: number): IntentRecord {
 }
 
 function readClosed(section: Buffer, at: number): ClosedRecord {
+  const code = codeOfNumber(section.readUInt8(at + 68));
+  const failure = code === undefined ? undefined : { code, httpStatus: section.readUInt16LE(at + 70) };
+  return { ...readClosed4(section, at), failure };
+}
+
+function readClosed4(section: Buffer, at: number): ClosedRecord {
   const money = { billedUsd: section.readDoubleLE(at + 48), ambiguousUsd: section.readDoubleLE(at + 56) };
   return closedAt(section, at, money, section.readUInt32LE(at + 64));
 }

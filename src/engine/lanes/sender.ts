@@ -39,6 +39,7 @@ import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_mo
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
+import type { AttemptFailure } from "../journal/journal.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -282,14 +283,15 @@ export class Sender implements AdmitAttempt<ItemCall> {
   #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
     call.failed = madeAfter(call.failed ?? madeOf(call), result, isOwn);
     if (call.owner.phase === "done") return;
-    this.#recordClosed(call, call.failed);
+    const { code, status: httpStatus = 0 } = result;
+    this.#recordClosed(call, call.failed, code === undefined ? undefined : { code, httpStatus });
     if (other !== undefined) stateAnew(other);
   }
 
-  #recordClosed(call: ItemCall, made: Made): AttemptsMade {
+  #recordClosed(call: ItemCall, made: Made, failure?: AttemptFailure): AttemptsMade {
     const { spent } = call;
     const counts = madeOf(made);
-    call.owner.records.closed({ ...spent, ...counts, line: call.line });
+    call.owner.records.closed({ ...spent, ...counts, line: call.line, failure });
     return { ...counts, isInDoubt: false, spent };
   }
 

@@ -53,7 +53,7 @@ export class PostedRecords implements ItemRecords {
       line,
       underWay.filter((attempt) => !ended.includes(attempt)),
     );
-    const { isEstimated, priceNumber, line: _line, ...taken } = record;
+    const { isEstimated, priceNumber, line: _line, failure, ...taken } = record;
     for (const attempt of ended.length === 0 ? [counted] : ended)
       this.#terms.log.write((log) =>
         log.endAttempt({
@@ -64,6 +64,8 @@ export class PostedRecords implements ItemRecords {
           nextMs: 0,
           isEstimated: isEstimated ? 1 : 0,
           price: this.#priceOf(priceNumber),
+          code: numberOfCode(failure?.code),
+          httpStatus: failure?.httpStatus ?? 0,
         }),
       );
   }

@@ -19,7 +19,7 @@ export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
     ambiguousAttempts: (ended?.ambiguousAttempts ?? 0) + intents.length,
     uncounted: (ended?.uncounted ?? 0) + intents.length,
     uncountedAmbiguous: (ended?.uncountedAmbiguous ?? 0) + intents.length,
-    unusableAnswers: 0, // the work log does not keep them
+    unusableAnswers: ended?.unusableAnswers ?? 0,
     isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > 0,
     spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
   };
@@ -27,14 +27,16 @@ export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
 
 /** Ends the attempts of an item that were under way when the process ended, as in doubt. */
 export function endDoubts(log: WorkLog, tried: TriedItem): Promise<void> {
-  const { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous, spent } = madeOf(tried);
+  const { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous, unusableAnswers, spent } =
+    madeOf(tried);
   const { isEstimated, priceNumber: _price, ...taken } = spent;
-  const counts = { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous };
+  const counts = { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous, unusableAnswers };
   const price = tried.ended?.price ?? 0;
   const ends = tried.intents.map(({ task, item, attempt }) =>
     log.endAttempt({
       ...{ task, item, attempt, price, nextMs: 0 },
       ...counts,
+      ...{ code: 0, httpStatus: 0 }, // nobody knows how it ended
       isEstimated: isEstimated ? 1 : 0,
       ...taken,
     }),

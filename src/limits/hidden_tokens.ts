@@ -37,6 +37,8 @@ const MISFIT_KEPT = 0.15;
 const EXACT = 0.5;
 /** For the fixed minute, which the two moments cannot check. */
 const MISFIT_FIXED = 0.15;
+/** A minute, and what answers take that an earlier process had in flight: they count, and are not seen here. */
+const BLIND_MS = 90_000;
 const SINCE_MS_MIN = 20_000;
 const LOWER = 0.98;
 const LOWEST = 0.5;
@@ -70,6 +72,8 @@ export class HiddenTokens {
   #isFull = true;
   #raisedAtMs = 0;
   #raises = 0;
+  /** Refusals until then are no evidence. */
+  #blindUntilMs = Number.NEGATIVE_INFINITY;
   #refused: Moment | undefined;
   #probe: Moment | undefined;
   /** Units for which a probe has tried whether a sliding minute accepts it. */
@@ -142,8 +146,13 @@ export class HiddenTokens {
    */
   taken(sentShare: number, isStop: boolean): boolean {
     const [refused, probe, since, before] = [this.#refused, this.#probe, this.#since, this.#found];
+    if (refused === undefined || probe === undefined) return false;
+    if (before !== undefined && refused.atMs < this.#blindUntilMs) {
+      this.#since = probe;
+      return true;
+    }
     this.#found = undefined;
-    if (refused === undefined || probe === undefined || since === undefined || !this.isLate) return false;
+    if (since === undefined || !this.isLate) return false;
     const isLong = probe.atMs - refused.atMs >= HOLD_MS_MIN;
     const camePart = (probe.total.outputTokens - refused.total.outputTokens) / refused.used.outputTokens;
     if (before === undefined && !(isLong && sentShare <= SENT_SHARE && camePart >= CAME_SHARE)) return false;
@@ -167,6 +176,7 @@ export class HiddenTokens {
   /** Continues with what an earlier process found. */
   restore(nowMs: number, limits: Pick<FlowLimits, Unit>): void {
     this.#raisedAtMs = nowMs;
+    this.#blindUntilMs = nowMs + BLIND_MS;
     for (const unit of UNITS) {
       const limit = limits[unit];
       if (limit > 0) this.#found = { kind: "sliding", unit, limit, misfit: 0 };

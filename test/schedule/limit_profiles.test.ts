@@ -183,7 +183,7 @@ describe("hidden limits", () => {
 
   it.each([
     ["a rate", { limit: 600 }, 20, 0.9],
-    ["tokens", { ...LATE, counted: "both", limit: 200_000, outputTokens: 1_000 } as const, 10, 0.7],
+    ["tokens", { ...LATE, counted: "both", limit: 200_000, outputTokens: 1_000 } as const, 10, 0.8],
     ["places", { counted: "concurrency", limit: 20 } as const, 20, 0.9],
   ])("%s is known after a restart: there is no burst", (_, profile, most, least) => {
     const figures = figuresOf({

@@ -18,6 +18,10 @@
  * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
  * requests a second, evenly, and half as many in flight: what was sent before has to leave its places first.
  *
+ * Where answers take long, half the load shows nothing for as long as requests from before are answered, so there is no trial. A 429
+ * comes at once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a
+ * limit where 5 % are refused, 9 where 25 % are (a row of probability e^-9, if 10 % more than the moving share are refused).
+ *
  * Requests are numbered in the order of their sending, and a 429 arrives no later than an answer: what was sent before a request
  * whose end is known, and was not refused, counts as accepted.
  *
@@ -42,6 +46,10 @@ const ROW_FIRST = 8;
 const ROW = 14;
 /** Logarithm of the probability of a row by chance, below which it is none. */
 const ROW_CHANCE = -9;
+/** Assumed before anything is known. */
+const SHARE_START = 0.15;
+/** The share may be as much more than is seen. */
+const SHARE_DOUBT = 0.1;
 const WEIGHT = 1 / 128;
 const REFUSALS_KEPT = 64;
 
@@ -49,6 +57,8 @@ const REFUSALS_KEPT = 64;
 export interface Situation {
   readonly isFree: boolean;
   readonly inFlight: number;
+  /** Whether answers take so long that no load can be compared with another one in time. */
+  readonly isLate: boolean;
 }
 
 interface Sample {
@@ -62,7 +72,7 @@ export class ChanceRefusals {
   /** Refused by chance, 0 to 1; 0 while nothing is. */
   #share = 0;
   /** The moving share of all that was refused. */
-  #mean = 0;
+  #mean = SHARE_START;
   #sent = 0;
   /** The newest request of which the end is known. */
   #known = 0;
@@ -106,9 +116,10 @@ export class ChanceRefusals {
   }
 
   /** Whether chance may explain a refusal. `isFree`: no limit was found yet. If not, a limit is looked for. */
-  explains(nowMs: number, index: number, { isFree, inFlight }: Situation): boolean {
+  explains(nowMs: number, index: number, { isFree, inFlight, isLate }: Situation): boolean {
     this.#know(index);
     this.#mean += (1 - this.#mean) * WEIGHT;
+    if (isLate) return isFree && this.#explainsLate(nowMs, index);
     if (index < this.#from) return isFree || this.#state !== "watch" || this.#share > 0;
     this.#note(index);
     if (this.#state === "full") return this.#triedFull(nowMs, inFlight);
@@ -118,6 +129,13 @@ export class ChanceRefusals {
     if (!isFree || this.#limits >= LIMITS) return this.#found(nowMs);
     this.#begin(nowMs, "full");
     return true;
+  }
+
+  #explainsLate(nowMs: number, index: number): boolean {
+    if (this.#state !== "watch") this.#begin(nowMs, "watch");
+    if (index < this.#from) return true;
+    this.#note(index);
+    return this.row < rowMin(this.#mean);
   }
 
   #note(index: number): void {
@@ -158,12 +176,18 @@ export class ChanceRefusals {
     return evidence(this.#sample, Math.max(HALF_SHARE_MIN, 2 * full - 1), full);
   }
 
+  /** So many of the last requests, of those whose end is known, were refused in a row. */
+  get row(): number {
+    let row = 0;
+    while (row < this.#refused.length && this.#refused.at(-1 - row) === this.#known - row) row += 1;
+    return row;
+  }
+
   /** Whether the last requests were all refused. */
   get #isRow(): boolean {
     const isFirst = this.#share === 0 && this.#refused.length === this.#sample.all;
-    const least = this.#share === 0 ? 0 : Math.ceil(ROW_CHANCE / Math.log(Math.min(0.8, this.#share + 0.1)));
-    const row = isFirst ? ROW_FIRST : Math.max(ROW, least);
-    return this.#refused.length >= row && (this.#refused.at(-row) ?? 0) > this.#known - row;
+    const least = this.#share === 0 ? ROW : Math.max(ROW, rowMin(this.#share));
+    return this.row >= (isFirst ? ROW_FIRST : least);
   }
 
   #triedFull(nowMs: number, inFlight: number): boolean {
@@ -206,6 +230,11 @@ export class ChanceRefusals {
     this.#from = this.#sent + 1;
     this.#refused = [];
   }
+}
+
+/** The shortest row of refusals that chance does not explain where it refuses `share`. */
+function rowMin(share: number): number {
+  return Math.ceil(ROW_CHANCE / Math.log(Math.min(0.8, share + SHARE_DOUBT)));
 }
 
 /** Logarithm of how much more likely `sample` is if `other` were refused, not `share`. */

@@ -24,7 +24,7 @@
  *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
  *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
- *   half the load is refused as often as all of it     they come by chance, and nothing is limited (chance_refusals.ts)
+ *   few in a row, or as many at half the load          they come by chance, and nothing is limited (chance_refusals.ts)
  */
 import { ChanceRefusals } from "./chance_refusals.ts";
 import { HiddenDoubt } from "./hidden_doubt.ts";
@@ -161,16 +161,13 @@ export class HiddenLimit {
   /** The provider refused the request with a 429 that states no wait. */
   refused(nowMs: number, mark: HiddenMark): void {
     if (!mark.isHidden) return;
-    const lane = { isFree: this.#mode === "free", inFlight: this.#inFlight };
-    // Where answers take long, nothing tells refusals of tokens, which are counted late, from those by chance.
-    const mayBeChance = this.#heldAtMs === undefined && !this.#tokens.isLate;
-    if (mayBeChance && this.#chance.explains(nowMs, mark.index, lane)) this.uncount(mark);
-    if (!mark.isHidden) return;
+    if (this.#heldAtMs === undefined && this.#isChance(nowMs, mark)) {
+      this.uncount(mark);
+      return;
+    }
     this.doubt.refused(nowMs, mark, () => this.#keep());
-    mark.isHidden = false;
-    this.#inFlight -= 1;
-    this.#taken -= 1;
-    this.#minute.add(mark.atMs, -1);
+    const isProbe = mark === this.#probe;
+    this.uncount(mark);
     this.#refusalMs = Math.min(REFUSAL_MS_MAX, Math.max(this.#refusalMs * 0.95, nowMs - mark.atMs));
     this.#refusedAtMs = nowMs;
     this.#minuteRefused = this.#minute.count(nowMs);
@@ -180,7 +177,15 @@ export class HiddenLimit {
       this.#cap = this.#capProven;
       this.#raises += 1;
     } else if (this.#heldAtMs === undefined) this.#hold(nowMs);
-    else if (mark === this.#probe) this.#probeRefused(nowMs);
+    else if (isProbe) this.#probeRefused(nowMs);
+  }
+
+  /** Whether chance may explain a refusal. If not, the first one of its row shows what a limit on tokens had counted by then. */
+  #isChance(nowMs: number, { index }: HiddenMark): boolean {
+    const lane = { isFree: this.#mode === "free", inFlight: this.#inFlight, isLate: this.#tokens.isLate };
+    const isChance = this.#chance.explains(nowMs, index, lane);
+    if (this.#chance.row <= 1) this.#tokens.refused(nowMs);
+    return isChance;
   }
 
   /** Stops counting a request whose refusal says nothing new: it states its wait, or refuses only growth. */
@@ -264,11 +269,8 @@ export class HiddenLimit {
     const [undoTokens, undoRate] = [this.#tokens.keep(), this.#rate.keep()];
     return () => {
       [this.#mode, this.#heldAtMs, this.#cap, this.#capProven] = [mode, heldAtMs, cap, capProven];
-      [this.#raises, this.#contradictions, this.#capOpen] = [
-        raises,
-        contradictions,
-        Number.POSITIVE_INFINITY,
-      ];
+      [this.#raises, this.#contradictions] = [raises, contradictions];
+      this.#capOpen = Number.POSITIVE_INFINITY;
       if (heldAtMs === undefined) this.#probe = undefined;
       undoTokens();
       undoRate();
@@ -278,7 +280,6 @@ export class HiddenLimit {
   #hold(nowMs: number): void {
     this.#heldAtMs = nowMs;
     this.#heldInFlight = this.#inFlight;
-    this.#tokens.refused(nowMs);
     this.#rate.held(this.#minuteRefused);
     const isForeseen = this.#mode === "tokens" && this.#tokens.isForeseen;
     const isTrying = this.#mode === "rate" && this.#rate.isTrying;
@@ -319,7 +320,8 @@ export class HiddenLimit {
     const isLong = this.#tokens.isLate || this.#heldLevel > HELD_LEVEL_MAX;
     this.#heldLevel = Math.min(isLong ? HELD_LEVEL_LATE : HELD_LEVEL_MAX, this.#heldLevel + 1);
     this.#probeAtMs = nowMs + HELD_MS_START * 2 ** this.#heldLevel;
-    if (this.#mode === "free" && this.#inFlight < (this.#placesSeen ?? 0)) this.#mode = "rate";
+    const placesMin = this.#mode === "free" ? (this.#placesSeen ?? 0) : PLACES_KEPT * this.#heldInFlight;
+    if (this.#mode !== "tokens" && this.#inFlight < placesMin) this.#mode = "rate";
     if (this.#mode === "rate") return;
     this.#placesSeen = this.#inFlight;
     this.#probeBelow = Math.floor(this.#inFlight * 0.8);
@@ -347,12 +349,9 @@ export class HiddenLimit {
       this.#sinceMs = this.#raisedAtMs = atMs;
       this.#rate.doubted(this.#minuteHeld);
       this.#mode = "places";
-      this.#cap = this.#capProven = Math.max(
-        1,
-        this.#probeBelow === Number.POSITIVE_INFINITY
-          ? (this.#placesSeen ?? this.#inFlight)
-          : this.#probeInFlight,
-      );
+      const wasRefused = this.#probeBelow !== Number.POSITIVE_INFINITY;
+      const seen = wasRefused ? this.#probeInFlight : (this.#placesSeen ?? this.#inFlight);
+      this.#cap = this.#capProven = Math.max(1, seen);
     }
     this.#taken = 1;
   }

@@ -18,12 +18,23 @@ interface Job {
   readonly share: number;
   readonly inFlight: number;
   readonly latencyMs: number;
+  /** What a 429 takes; as long as an answer. */
+  readonly refusalMs?: number;
   readonly seed: number;
 }
 
 const JOBS = [...FIXED_S.keys()].flatMap((share) =>
   [8, 64].flatMap((inFlight) =>
     [50, 2_000].flatMap((latencyMs) => [1, 2].map((seed): Job => ({ share, inFlight, latencyMs, seed }))),
+  ),
+);
+
+/** Where answers take long: 429s that come at once, and as late as an answer. */
+const LATE_JOBS = [5_000, 10_000, 30_000].flatMap((latencyMs) =>
+  [50, latencyMs].flatMap((refusalMs) =>
+    [0.01, 0.1, 0.25].flatMap((share) =>
+      [1, 2].map((seed) => ({ share, inFlight: 64, latencyMs, refusalMs, seed })),
+    ),
   ),
 );
 
@@ -38,6 +49,15 @@ describe("429s that come by chance", () => {
     },
   );
 
+  it.each(LATE_JOBS)(
+    "$share of all, answers of $latencyMs ms, 429s of $refusalMs ms, seed $seed: less than twice as long",
+    async (job) => {
+      const { seconds, answered } = await run(job);
+      expect(answered).toBe(ITEMS);
+      expect(seconds).toBeLessThan((2 * ITEMS * job.latencyMs) / job.inFlight / 1_000);
+    },
+  );
+
   it("all of them: a few probes a minute, and no storm", async () => {
     const { requests, answered } = await run({ share: 1, inFlight: 64, latencyMs: 50, seed: 1 }, 10 * 60_000);
     expect(answered).toBe(0);
@@ -46,7 +66,7 @@ describe("429s that come by chance", () => {
 });
 
 async function run(
-  { share, inFlight, latencyMs, seed }: Job,
+  { share, inFlight, latencyMs, refusalMs = latencyMs, seed }: Job,
   limitMs = 1_500_000,
 ): Promise<{ readonly seconds: number; readonly requests: number; readonly answered: number }> {
   const random = createRandom(seed);
@@ -56,7 +76,7 @@ async function run(
     latencyMs,
     answer: (line) => {
       requests += 1;
-      if (random() < share) return status(429, "rate_limit_exceeded");
+      if (random() < share) return { afterMs: refusalMs, result: status(429, "rate_limit_exceeded") };
       answered += 1;
       lastMs = world.clock.nowMs();
       return ok(line);

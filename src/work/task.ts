@@ -4,6 +4,7 @@
  *   task:   submitted -> completed (every object final), or failed (no object could be made)
  *   object: submitted -> completed | failed | expired | cancelled
  */
+import type { FailureCode } from "../errors.ts";
 import type { ItemFacts, ItemUsage } from "./item.ts";
 import type { Failure, Output } from "./outcome.ts";
 
@@ -23,6 +24,16 @@ export interface ObjectHold {
   readonly next_try: string | null;
   readonly provider?: string;
   readonly model?: string;
+  /** Of the last failure, as in the error of an item that it ends. */
+  readonly code?: FailureCode;
+  readonly provider_status?: number;
+}
+
+/** Why the last request of an item failed that will be requested again. */
+export interface LastError {
+  readonly code: FailureCode;
+  /** The HTTP status, where it is known. */
+  readonly provider_status?: number;
 }
 
 /** What an object has in every state, with what is known of its answer once it is final. */
@@ -40,6 +51,8 @@ export type TaskObject = ObjectFacts &
         readonly phase?: ObjectPhase;
         /** While something holds it. */
         readonly held?: ObjectHold;
+        /** While it is retrying. */
+        readonly last_error?: LastError;
         readonly output?: never;
         readonly error: null;
       }

@@ -119,7 +119,7 @@ describe("the progress line", () => {
 
   it("counts the items that are tried again, unless it says what holds them", () => {
     expect(progressLine({ ...PROGRESS, retrying: 12 })).toMatch(/ 12% {2}12 to try again {2}ETA /);
-    const retry = { message: "openai answered 503", nextTryInMs: 12_000 };
+    const retry = { code: "overloaded", message: "openai answered 503", nextTryInMs: 12_000 } as const;
     expect(progressLine({ ...PROGRESS, retrying: 1, retry })).toMatch(
       / 12% {2}1 to try again: openai answered 503; next try in 0:12 {2}ETA /,
     );

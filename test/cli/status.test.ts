@@ -91,6 +91,7 @@ describe("the errors of a run", () => {
       ambiguous_requests: 0,
       requests_under_way: 0,
       retrying: 0,
+      retrying_errors: [],
       errors: [
         { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
         {
@@ -181,6 +182,7 @@ describe("perigee status", () => {
       JSON.parse((await desk.perigee(["status", "out.jsonl", "--json"])).stdout) as RunStatus;
     const hold = {
       reason: "outage",
+      code: "connection_failed",
       items: 2,
       provider: "local",
       address,
@@ -202,13 +204,14 @@ describe("perigee status", () => {
     expect(await desk.perigee([...RUN, "--wait", "0"], { env })).toMatchObject({ code: 3 });
     const stopped = await looked();
     expect(stopped).toMatchObject({ counts: { answered: 1, held: 2 }, held: [{ ...hold, next_try: null }] });
+    expect(stopped.retrying_errors).toEqual([{ code: "connection_failed", items: 2 }]);
     const { stdout } = await desk.perigee(["status", "out.jsonl"]);
     expect(stdout).toContain(
       `held       2\n           2 lines: outage: local at ${address} is not available: `,
     );
     expect(stdout).toContain("billed     unknown (no price is known for local:m)\n");
     expect((await desk.perigee(["errors", "out.jsonl"])).stdout).toBe(
-      "no line ended in an error\n2 lines are held and have no error; to see by what: perigee status out.jsonl\n",
+      "no line ended in an error\n2 lines have failed and will be tried again: 2 connection_failed\n2 lines are held and have no error; to see by what: perigee status out.jsonl\n",
     );
     await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
     expect(await desk.perigee(RUN, { env })).toMatchObject({ code: 0 });

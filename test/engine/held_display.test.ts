@@ -100,7 +100,8 @@ describe("items that are tried again while others are answered", () => {
     expect(run.progress().retrying).toBe(1);
     await world.clock.advance(20_000); // all others are answered
     expect(run.progress()).toMatchObject({ retrying: 1, held: [], settled: 19, inFlight: 0 });
-    const { message, nextTryInMs = 0 } = run.progress().retry ?? {};
+    const { code, message, nextTryInMs = 0 } = run.progress().retry ?? {};
+    expect(code).toBe("overloaded");
     expect(message).toContain("503");
     expect(world.clock.nowMs() + nextTryInMs).toBeGreaterThan(61_000); // it failed in the second second
     expect(world.clock.nowMs() + nextTryInMs).toBeLessThan(64_000);
@@ -111,6 +112,7 @@ describe("items that are tried again while others are answered", () => {
     if (task === undefined) throw new Error("the run is not recorded");
     const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
     expect(found).toMatchObject({ retrying: 1, counts: { open: 1, held: 0 } });
+    expect(found.retrying_errors).toEqual([{ code: "overloaded", provider_status: 503, items: 1 }]);
     await store.close();
     const again = (await world.engine()).run(INPUT, { out: OUTPUT });
     expect(await world.settle(again.finished)).toMatchObject({ counts: { completed: 20 } });
@@ -196,8 +198,8 @@ describe("what a run that has stopped says of holds", () => {
     const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 240_000 });
     const { held } = await world.settle(run.finished);
     expect(held).toMatchObject([
-      { reason: "rate_limited", next_try: expect.any(String) },
-      { reason: "outage", next_try: null },
+      { reason: "rate_limited", next_try: expect.any(String), code: "rate_limited", provider_status: 429 },
+      { reason: "outage", next_try: null, code: "overloaded", provider_status: 503 },
     ]);
   });
 });

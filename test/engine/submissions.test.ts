@@ -239,6 +239,8 @@ describe("a submitted list", () => {
     for (let round = 0; round < 200 && !phases.has("running"); round += 1) {
       await world.clock.advance(50);
       const [object] = (await world.settle(engine.task(task_id))).objects;
+      if (object?.phase === "retrying") expect(object.last_error).toEqual({ code: "overloaded" });
+      else expect(object).not.toHaveProperty("last_error");
       phases.add(
         world.sent.length === 2 ? (object?.phase ?? "") : `${object?.phase} after ${world.sent.length}`,
       );

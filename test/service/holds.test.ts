@@ -67,9 +67,11 @@ it("holds of an outage are in tasks, objects, /readyz, /metrics and the log, and
   ];
   const { task_id: id } = (await (await call("/v0/infer/", items)).json()) as { task_id: string };
   const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT/);
-  const hold = { reason: "outage", since: time, next_try: time, provider: "down" };
-  const looked = async (): Promise<{ held?: object; objects: { held?: object; object_id: string }[] }> =>
-    (await (await call(`/v0/infer/task/${id}`)).json()) as never;
+  const hold = { reason: "outage", since: time, next_try: time, provider: "down", code: "connection_failed" };
+  const looked = async (): Promise<{
+    held?: object;
+    objects: { held?: object; last_error?: object; object_id: string }[];
+  }> => (await (await call(`/v0/infer/task/${id}`)).json()) as never;
   await vi.waitFor(
     async () =>
       expect(await looked()).toMatchObject({ held: [{ ...hold, items: 2 }], counts: { submitted: 2 } }),
@@ -77,6 +79,7 @@ it("holds of an outage are in tasks, objects, /readyz, /metrics and the log, and
   );
   const { objects } = await looked();
   expect(objects.map(({ held }) => held)).toEqual([hold, undefined, hold]);
+  expect(objects.map((object) => object.last_error)).toContainEqual({ code: "connection_failed" });
   const object = await (await call(`/v0/infer/object/${objects[0]?.object_id}`)).json();
   expect(object).toMatchObject({ status: "submitted", held: hold });
   const ready = await call("/readyz");

@@ -278,3 +278,24 @@ describe("an answer without text", () => {
     expect(objects[0]?.error).toMatchObject({ code: "empty_output", attempts: 2 });
   });
 });
+
+describe("an item that is tried again", () => {
+  it("says how its last request failed until the next one is sent, also after a restart", async () => {
+    const world = new TaskWorld({
+      answer: (_line, attempt) => (attempt === 1 ? status(429, "slow", { "retry-after": "600" }) : "hang"),
+    });
+    let tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 1, 60)));
+    const look = async () => (await world.settle(tasks.objects(PROJECT, id, { limit: 1 }))).items[0];
+    await world.clock.advance(5_000);
+    const last_error = { code: "rate_limited", provider_status: 429 };
+    expect(await look()).toMatchObject({ status: "submitted", phase: "retrying", last_error });
+    world.kill();
+    tasks = await world.settle(world.tasks());
+    expect(await look()).toMatchObject({ status: "submitted", phase: "retrying", last_error });
+    for (let round = 0; round < 100 && world.sent.length < 2; round += 1) await world.clock.advance(10_000);
+    const running = await look();
+    expect(running).toMatchObject({ status: "submitted", phase: "running" });
+    expect(running).not.toHaveProperty("last_error");
+  });
+});

@@ -6,7 +6,7 @@ import { systemClock } from "../../clock.ts";
 import { systemDisk } from "../../disk.ts";
 import { isRunOf } from "../../engine/files/stored_tasks.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
-import { type RunStatus, readStatus } from "../../engine/runs/run_status.ts";
+import { type RetriedError, type RunStatus, readStatus } from "../../engine/runs/run_status.ts";
 import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { type ReadableStore, readStoreCopy } from "../../store/folder/store_copy.ts";
@@ -44,11 +44,29 @@ export function status(out: string, options: Record<string, unknown>): Promise<n
 export function errors(out: string, options: Record<string, unknown>): Promise<number> {
   return show(out, options, (found) => {
     const groups = found.errors.map((group) => ({ ...group, what_to_do: adviceOf(group.code) }));
+    const ended = groups.map(errorText).join("") || "no line ended in an error\n";
     return {
-      json: { errors: groups },
-      text: `${groups.map(errorText).join("") || "no line ended in an error\n"}${heldText(found, out, options)}`,
+      json: { errors: groups, retrying: found.retrying_errors },
+      text: `${ended}${retryingLine(found)}${heldText(found, out, options)}`,
     };
   });
+}
+
+/** Lines that are tried again have not ended either. */
+function retryingLine({ retrying, retrying_errors }: RunStatus): string {
+  if (retrying === 0) return "";
+  const lines = retrying === 1 ? "1 line has" : `${count(retrying)} lines have`;
+  return `${lines} failed and will be tried again${retriedText(retrying_errors)}\n`;
+}
+
+/** `: 2 overloaded (HTTP 503), 1 timeout`; empty where it is not known. */
+function retriedText(errors: readonly RetriedError[]): string {
+  if (errors.length === 0) return "";
+  const texts = errors.map(({ code, provider_status: status, items }) => {
+    const answer = status === undefined ? "" : ` (HTTP ${status})`;
+    return `${count(items)} ${code}${answer}`;
+  });
+  return `: ${firstOf(texts)}`;
 }
 
 /** Held lines have not ended, so they have no error. */
@@ -150,9 +168,11 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
 }
 
 /** What is held says itself when it is tried again. */
-function openText({ counts, retrying }: RunStatus): string {
+function openText({ counts, retrying, retrying_errors }: RunStatus): string {
   const again =
-    counts.held === 0 && retrying > 0 ? ` (${count(retrying)} failed and will be tried again)` : "";
+    counts.held === 0 && retrying > 0
+      ? ` (${count(retrying)} failed and will be tried again${retriedText(retrying_errors)})`
+      : "";
   return `${count(counts.open)}${again}`;
 }
 

@@ -56,6 +56,10 @@ export interface Hold {
   readonly model?: string;
   /** The last failure as text, with the provider's code if it has one. */
   readonly message: string;
+  /** Its code, as in the error of an item that it ends. Absent where nothing was sent. */
+  readonly code?: FailureCode;
+  /** Its HTTP status; absent when no answer came. */
+  readonly provider_status?: number;
   /** Of `authentication`: whether the key was ever accepted. */
   readonly was_accepted?: boolean;
   /** Of `cap_reached`, USD: the least cap that allows the next request. */

@@ -11,7 +11,7 @@ import type { FailureSeries, Refusals } from "../../queue/blame.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
-import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 
@@ -36,6 +36,8 @@ export class ItemCall implements Call {
   readonly expectedOutputTokens: number;
   /** The same, as limits take it. */
   readonly load: TokenLoad;
+  /** How the last of those failed that have ended; undefined where it is not known. */
+  lastFailure: AttemptFailure | undefined;
   /** Attempts up to the last failed one of this call; undefined before the first. */
   failed: Made | undefined;
   /** Of the lane that has it. */
@@ -100,6 +102,7 @@ export class ItemCall implements Call {
     this.unusableAnswers = made?.unusableAnswers ?? 0;
     this.isTried = made !== undefined && made.attempts > 0 && !made.isInDoubt;
     this.spent = made?.spent ?? NOTHING_SPENT;
+    this.lastFailure = made?.failure;
   }
 
   /** Whether it is a second attempt beside another. */

@@ -4,6 +4,7 @@
  *   waiting (in a shard) -> claimed (a lane has it: intent, request, retries) -> done (its outcome is durable)
  *   waiting -> held (until the caller changes something) -> read again
  */
+import type { FailureCode } from "../../errors.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { HeldLines, HoldReason } from "./holds.ts";
@@ -20,6 +21,7 @@ interface HeldCount extends HeldLines {
 
 /** An item whose last request failed. */
 interface Retrying {
+  readonly code: FailureCode;
   readonly message: string;
   /** `retryAtMs`: monotonic; set once the wait has begun. */
   readonly call: { readonly retryAtMs?: number };

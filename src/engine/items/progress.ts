@@ -2,6 +2,7 @@
  * Progress and summary of a run: what a caller sees while it works and when it is over.
  */
 
+import type { FailureCode } from "../../errors.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { Hold } from "./holds.ts";
@@ -37,7 +38,7 @@ export interface Progress {
   /** Items whose last request failed and that wait for the next one; held ones included. */
   readonly retrying: number;
   /** Of the one of them that is due first: why its last request failed, and when the next one is due; absent without one. */
-  readonly retry?: { readonly message: string; readonly nextTryInMs: number };
+  readonly retry?: { readonly code: FailureCode; readonly message: string; readonly nextTryInMs: number };
   /** For how long no request was answered although some are in flight and no request waits to be repeated; absent below 60 s, and below ten usual answers. */
   readonly noAnswerMs?: number;
   /** Over about the last ten seconds. */

@@ -3,6 +3,8 @@
  *
  * 26 bytes an item. Fed with the journal's steps in order, first by replay, then live.
  */
+import type { FailureCode } from "../../errors.ts";
+import { codeOfNumber, numberOfCode } from "../../work/failure_numbers.ts";
 import { RESTATES, type SettledStatus, type Step } from "./journal.ts";
 import { RELEASES_HELD } from "./task_log.ts";
 
@@ -25,6 +27,8 @@ export interface IndexedAnswer {
   readonly lineCrc32: number;
   /** An attempt failed, and the next has not begun. */
   readonly isRetrying: boolean;
+  /** How that attempt failed; undefined where it is not known. */
+  readonly lastCode: FailureCode | undefined;
   /** As the provider counted, 0 when it did not answer. */
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -40,6 +44,7 @@ export interface PlacedLine {
 /** Lines count from 1 to `count`. */
 export class AnswerIndex {
   readonly #status: Uint8Array;
+  /** 0, or one more than the number of the code with which the last attempt failed. */
   readonly #retrying: Uint8Array;
   readonly #starts: Float64Array;
   readonly #lengths: Uint32Array;
@@ -68,7 +73,8 @@ export class AnswerIndex {
       start: this.#starts[line] ?? 0,
       lengthBytes: this.#lengths[line] ?? 0,
       lineCrc32: this.#checksums[line] ?? 0,
-      isRetrying: this.#retrying[line] === 1,
+      isRetrying: (this.#retrying[line] ?? 0) > 0,
+      lastCode: codeOfNumber((this.#retrying[line] ?? 0) - 1),
       inputTokens: this.#inputTokens[line] ?? 0,
       outputTokens: this.#outputTokens[line] ?? 0,
     };
@@ -110,7 +116,8 @@ export class AnswerIndex {
       this.#place(released, step.outStart);
       this.#held = [];
     }
-    for (const { line, attempts } of step.closed) this.#retrying[line] = attempts > 0 ? 1 : 0;
+    for (const { line, attempts, failure } of step.closed)
+      this.#retrying[line] = attempts > 0 ? 1 + numberOfCode(failure?.code) : 0;
     for (const { line } of step.intents) this.#retrying[line] = 0; // of one line in one step: the later attempt's
     for (const outcome of step.outcomes) {
       this.#retrying[outcome.line] = 0;

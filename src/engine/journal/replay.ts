@@ -9,6 +9,7 @@ import { LineSet } from "../../work/line_set.ts";
 import { combineCrc32 } from "./checksum.ts";
 import { addGone } from "./item_cost.ts";
 import {
+  type AttemptFailure,
   type ClosedRecord,
   endsIntent,
   type IntentRecord,
@@ -29,6 +30,8 @@ export interface AttemptsMade extends Made {
   readonly isInDoubt: boolean;
   /** The last attempt, when it is in doubt. */
   readonly intent?: IntentRecord;
+  /** How the last of those failed that have ended; absent where it is not known. */
+  readonly failure?: AttemptFailure | undefined;
   readonly spent: Spent;
 }
 
@@ -251,7 +254,7 @@ export class Replay {
 }
 
 function madeOf(record: ClosedRecord): AttemptsMade {
-  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers } = record;
-  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers };
+  const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers, failure } = record;
+  const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers, failure };
   return { ...made, isInDoubt: false, spent: record };
 }

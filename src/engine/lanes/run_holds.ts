@@ -75,7 +75,7 @@ function laneHold(
 ): Hold {
   const { trouble } = lane.health;
   if (trouble === undefined) throw new Error("the lane is not in trouble");
-  const { reason, message, model, address } = trouble;
+  const { reason, message, code, providerStatus, model, address } = trouble;
   const provider = providerOfLane(lane.key);
   return {
     reason,
@@ -86,6 +86,8 @@ function laneHold(
     ...(address === "" ? {} : { address }),
     ...(model === undefined ? {} : { model }),
     message,
+    code,
+    ...(providerStatus === undefined ? {} : { provider_status: providerStatus }),
     ...(reason === "authentication" ? { was_accepted: hasAnswered(provider) } : {}),
   };
 }

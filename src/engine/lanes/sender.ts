@@ -39,7 +39,6 @@ import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_mo
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
-import type { AttemptFailure } from "../journal/journal.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -267,8 +266,9 @@ export class Sender implements AdmitAttempt<ItemCall> {
     }
     const other = besideOf(ended);
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
+    const { code = "provider_error", message } = result;
     if (result.class !== "permanent" && other === undefined)
-      call.owner.items.retrying.set(call.line, { call, message: result.message });
+      call.owner.items.retrying.set(call.line, { call, code, message });
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
     if (isOwn && suspectsOf(result) === "item") lane.health.healed(nowMs - result.latencyMs);
@@ -284,15 +284,16 @@ export class Sender implements AdmitAttempt<ItemCall> {
     call.failed = madeAfter(call.failed ?? madeOf(call), result, isOwn);
     if (call.owner.phase === "done") return;
     const { code, status: httpStatus = 0 } = result;
-    this.#recordClosed(call, call.failed, code === undefined ? undefined : { code, httpStatus });
+    if (code !== undefined) call.lastFailure = { code, httpStatus };
+    this.#recordClosed(call, call.failed);
     if (other !== undefined) stateAnew(other);
   }
 
-  #recordClosed(call: ItemCall, made: Made, failure?: AttemptFailure): AttemptsMade {
-    const { spent } = call;
+  #recordClosed(call: ItemCall, made: Made): AttemptsMade {
+    const { spent, lastFailure: failure } = call;
     const counts = madeOf(made);
     call.owner.records.closed({ ...spent, ...counts, line: call.line, failure });
-    return { ...counts, isInDoubt: false, spent };
+    return { ...counts, isInDoubt: false, spent, failure };
   }
 
   #ended(call: ItemCall, result: DispatchResult): void {

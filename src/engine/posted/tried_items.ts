@@ -3,7 +3,8 @@
  */
 import type { TriedItem } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
-import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { codeOfNumber } from "../../work/failure_numbers.ts";
+import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 
 /**
@@ -20,6 +21,7 @@ export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
     uncounted: (ended?.uncounted ?? 0) + intents.length,
     uncountedAmbiguous: (ended?.uncountedAmbiguous ?? 0) + intents.length,
     unusableAnswers: ended?.unusableAnswers ?? 0,
+    failure: failureOf(ended),
     isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > 0,
     spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
   };
@@ -42,6 +44,11 @@ export function endDoubts(log: WorkLog, tried: TriedItem): Promise<void> {
     }),
   );
   return ends.at(-1) ?? Promise.resolve();
+}
+
+function failureOf(ended: TriedItem["ended"]): AttemptFailure | undefined {
+  const code = codeOfNumber(ended?.code ?? 0);
+  return code === undefined ? undefined : { code, httpStatus: ended?.httpStatus ?? 0 };
 }
 
 function spentOf(ended: NonNullable<TriedItem["ended"]>): Spent {

@@ -237,9 +237,9 @@ function opening(): Progress {
 
 function retryOf({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
   let retry: Progress["retry"];
-  for (const { message, call } of items.retrying.values()) {
+  for (const { code, message, call } of items.retrying.values()) {
     const nextTryInMs = Math.max(0, (call.retryAtMs ?? nowMs) - nowMs);
-    if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { message, nextTryInMs };
+    if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { code, message, nextTryInMs };
   }
   return retry === undefined ? {} : { retry };
 }

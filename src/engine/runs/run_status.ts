@@ -2,6 +2,7 @@
  * The state of a recorded run, read only from its journal: for reading a run from outside its process.
  */
 import type { Disk } from "../../disk.ts";
+import type { FailureCode } from "../../errors.ts";
 import type { Taken } from "../../price/budget.ts";
 import { roundedUsd } from "../../price/cost.ts";
 import type { Store, StoredTask } from "../../store/store.ts";
@@ -36,9 +37,19 @@ export interface RunStatus {
   readonly requests_under_way: number;
   /** Items whose last request failed and that are requested again; held ones included. */
   readonly retrying: number;
+  /** How their last requests failed, the most frequent first; without those that an earlier version recorded. */
+  readonly retrying_errors: readonly RetriedError[];
   readonly errors: readonly ErrorGroup[];
   /** Present when lines have ended and their output does not exist. */
   readonly output_missing?: true;
+}
+
+/** Items whose last requests failed alike. */
+export interface RetriedError {
+  readonly code: FailureCode;
+  /** The HTTP status; absent when no answer came. */
+  readonly provider_status?: number;
+  readonly items: number;
 }
 
 const UNPRICED_MAX = 100;
@@ -95,6 +106,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     ambiguous_requests: ambiguousRequests + open.ambiguousAttempts,
     requests_under_way: unsettled.underWay,
     retrying: isOver ? 0 : unsettled.retrying,
+    retrying_errors: isOver ? [] : unsettled.retryingErrors(),
     errors: await groups.read(parts, task.id, body),
     ...(isMissing ? { output_missing: true } : {}),
   };
@@ -107,7 +119,7 @@ const NOTHING: TakenByLines = { billedUsd: 0, ambiguousUsd: 0, ambiguousAttempts
 
 /** Lines that were begun and have not ended, with what they took so far. */
 class UnsettledLines {
-  readonly #closed = new Map<number, TakenByLines>();
+  readonly #closed = new Map<number, TakenByLines & Pick<ClosedRecord, "failure">>();
   /** Requests whose end is not recorded: under way, or in doubt after a crash. */
   readonly #intents = new Map<number, IntentRecord>();
   /** By lines that are no longer in the input. */
@@ -141,6 +153,18 @@ class UnsettledLines {
 
   get retrying(): number {
     return this.count - this.#intents.size;
+  }
+
+  retryingErrors(): RetriedError[] {
+    const errors = new Map<string, RetriedError>();
+    for (const [line, { failure }] of this.#closed) {
+      if (failure === undefined || this.#intents.has(line)) continue;
+      const { code, httpStatus } = failure;
+      const key = `${code} ${httpStatus}`;
+      const status = httpStatus === 0 ? {} : { provider_status: httpStatus };
+      errors.set(key, { code, ...status, items: (errors.get(key)?.items ?? 0) + 1 });
+    }
+    return [...errors.values()].sort((left, right) => right.items - left.items);
   }
 
   taken(): TakenByLines {

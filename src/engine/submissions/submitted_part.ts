@@ -158,6 +158,7 @@ export class SubmittedPart {
         object_id: objectId,
         status: "submitted",
         phase: this.#phaseOf(line, answer),
+        ...(answer.lastCode === undefined ? {} : { last_error: { code: answer.lastCode } }),
         usage: { input_tokens: counted, price_factor },
         error: null,
       };

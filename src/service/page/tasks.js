@@ -115,9 +115,11 @@ function update(view, task, nowMs) {
 }
 
 /** Why items wait, how many, since when. */
-function heldText({ reason, provider, items, since }) {
+function heldText({ reason, provider, items, since, code, provider_status: status }) {
   const who = provider === undefined ? "" : ` of ${provider}`;
-  return `${compact(items)} held: ${reason.replaceAll("_", " ")}${who} since ${clockTime(Date.parse(since), Date.now())}`;
+  const words = reason.replaceAll("_", " ");
+  const last = [code === reason ? undefined : code, status && `HTTP ${status}`].filter(Boolean).join(", ");
+  return `${compact(items)} held: ${words}${who}${last && ` (${last})`} since ${clockTime(Date.parse(since), Date.now())}`;
 }
 
 function updateProgress(view, { counts, total_items: total }) {

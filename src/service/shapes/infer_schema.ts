@@ -205,7 +205,12 @@ const holdFields = {
   next_try: z.iso.datetime().nullable().describe("Null: waits for a change by the operator."),
   provider: z.string().optional(),
   model: z.string().optional(),
+  code: z.string().optional().describe("Of the last failure, as in an error."),
+  provider_status: z.number().int().optional().describe("The HTTP status of the last failure."),
 };
+const lastError = z
+  .object({ code: z.string(), provider_status: z.number().int().optional() })
+  .meta({ id: "LastError" });
 const objectHold = z.object(holdFields).meta({ id: "ObjectHold" });
 const taskHold = z
   .object({ ...holdFields, items: z.number().int().min(0).describe("Items that wait for it.") })
@@ -216,6 +221,7 @@ const itemObject = z
     status: z.enum(["submitted", "completed", "failed", "expired", "cancelled"]),
     phase: z.enum(["queued", "running", "retrying"]).optional(),
     held: objectHold.optional().describe("While something holds it that is not its own fault."),
+    last_error: lastError.optional().describe("While it is retrying: how its last request failed."),
     usage: z.object({
       input_tokens: tokens,
       price_factor: z.number(),

@@ -273,8 +273,10 @@ function unsettled(
   if (lot.statusOf(line, isCancelled) === "cancelled")
     return { object_id, status: "cancelled", usage, error: cancelledUnsent() };
   const isRunning = lot.run?.isClaimed(line) === true;
-  const phase = lot.index.get(line).isRetrying ? "retrying" : isRunning ? "running" : "queued";
-  return { object_id, status: "submitted", phase, usage, error: null };
+  const { isRetrying, lastCode } = lot.index.get(line);
+  const phase = isRetrying ? "retrying" : isRunning ? "running" : "queued";
+  const last = lastCode === undefined ? {} : { last_error: { code: lastCode } };
+  return { object_id, status: "submitted", phase, ...last, usage, error: null };
 }
 
 function settled(task: TaskRecord, { lot, line }: Place, row: ObjectRow, text: OutputLine): TaskObject {

@@ -17,7 +17,7 @@ import type { WorkLog } from "../../log/work_log.ts";
 import type { OutputLine } from "../../work/item.ts";
 import { lineLayout } from "../../work/line_layout.ts";
 import { objectId } from "../../work/object_id.ts";
-import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { LastError, ObjectPhase, TaskObject } from "../../work/task.ts";
 import type { PostedRecord } from "./posted_record.ts";
 
 const TIME_CHARS = 13;
@@ -95,17 +95,18 @@ export class PostedItemReader {
     return {
       object_id: objectId(task.id, item + 1),
       status: "submitted",
-      phase: this.#phaseOf(task.number, item),
+      ...this.#phaseOf(task.number, item),
       usage: { input_tokens: inputTokens, price_factor: priceFactor },
       error: null,
     };
   }
 
-  #phaseOf(task: number, item: number): ObjectPhase {
-    const tried = this.#log.triedItems(task).get(item);
-    if (tried?.ended !== undefined) return "retrying";
+  #phaseOf(task: number, item: number): { readonly phase: ObjectPhase; readonly last_error?: LastError } {
+    const { ended, intents = [] } = this.#log.triedItems(task).get(item) ?? {};
+    if (ended !== undefined && intents.length === 0) return { phase: "retrying", ...lastErrorOf(ended) };
     const home = this.#work.homeOf(task);
-    return home?.owner.items.claimed.has(home.task.firstLine + item) === true ? "running" : "queued";
+    const isClaimed = home?.owner.items.claimed.has(home.task.firstLine + item) === true;
+    return { phase: isClaimed ? "running" : "queued" };
   }
 
   /** It ended with the rest of its task, without a further request; `taken`: by those before. */
@@ -147,6 +148,13 @@ function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8
   const endedWallMs = Number(all.slice(0, TIME_CHARS));
   const line = all.slice(TIME_CHARS);
   return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true };
+}
+
+function lastErrorOf(ended: FieldsOf<"attemptEnded">): { readonly last_error?: LastError } {
+  const { failure } = madeOf({ ended, intents: [] });
+  if (failure === undefined) return {};
+  const { code, httpStatus } = failure;
+  return { last_error: { code, ...(httpStatus === 0 ? {} : { provider_status: httpStatus }) } };
 }
 
 function restStatusOf({ isCancelled, rest }: PostedRecord, item: number): "cancelled" | "expired" {

@@ -19,12 +19,15 @@ export function concerns(
 }
 
 /** As a caller of the service may see it: addresses and words of providers are the operator's. */
-export function objectHold({ reason, since, next_try, provider, model }: Hold): ObjectHold {
+export function objectHold(hold: Hold): ObjectHold {
+  const { reason, since, next_try, provider, model, code, provider_status } = hold;
   return {
     reason,
     since,
     next_try,
     ...(provider === undefined ? {} : { provider }),
     ...(model === undefined ? {} : { model }),
+    ...(code === undefined ? {} : { code }),
+    ...(provider_status === undefined ? {} : { provider_status }),
   };
 }

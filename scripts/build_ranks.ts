@@ -2,8 +2,8 @@
  * Writes the tables of the encodings to `dist/files/ranks/<encoding>.bin` (format: `src/tokens/ranks.ts`).
  *
  * Ranks and classes of characters both come from the dev dependency tiktoken, the reference, so that they agree with it
- * whatever Unicode version Node has. The result depends on nothing else; a file that was written from the same source
- * and the same tiktoken is left alone.
+ * for any Unicode version of Node. The result depends on nothing else; a file that was written from the same source
+ * and the same tiktoken is not changed.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";

@@ -6,8 +6,8 @@
  * its modules once: a `PerigeeError` of the command is that of `main.js`. What is imported when it is needed stays where it is.
  * A thread shares nothing with the others.
  *
- * `dist/library.js` has the modules that `dist/index.js` loads, but for those of `main.js`. Their files stay, and hand on what
- * `library.js` has: whatever imports one of them, such as the service, gets the same module.
+ * `dist/library.js` has the modules that `dist/index.js` loads, but for those of `main.js`. Their files stay, and export what
+ * `library.js` has: every importer of one of them, such as the service, gets the same module.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
@@ -63,7 +63,7 @@ async function bundle(entry: string, others: ReadonlySet<string>, outfile: strin
   });
 }
 
-/** One file of `modules`, and in the place of each one that hands on its names. */
+/** One file of `modules`, and in the place of each a file that exports its names. */
 async function bundleLibrary(modules: readonly string[]): Promise<void> {
   const names = await exportsOf(modules);
   const contents = modules

@@ -44,7 +44,7 @@ function install(version: string): string {
   return node;
 }
 
-/** Throws when one fails, or when there is none. */
+/** Throws when one fails, or when no test ran. */
 function runTests(node: string, paths: readonly string[], env: NodeJS.ProcessEnv): void {
   const vitest = join(import.meta.dirname, "../node_modules/vitest/vitest.mjs");
   execFileSync(node, [vitest, "run", ...paths], { stdio: "inherit", env: { ...process.env, ...env } });

@@ -157,7 +157,7 @@ class Coverage {
   }
 }
 
-/** Answers as a provider, and posts when it is told to. */
+/** Answers as a provider, and posts on request. */
 async function otherProcess(): Promise<void> {
   const usage = { prompt_tokens: 9, completion_tokens: 3, total_tokens: 12 };
   const choices = [

@@ -18,7 +18,7 @@ import { parseArgs } from "node:util";
 import { ALL_DRAWN_FROM, type Feature, PairTable } from "../test/simulation/features.ts";
 import type { SimulationResult } from "../test/simulation/simulate.ts";
 
-/** What a child is told to do, as JSON in its first argument. */
+/** The work of a child process, as JSON in its first argument. */
 interface Share {
   readonly from: number;
   readonly count: number;

@@ -1,4 +1,4 @@
-/** For bounds of work on hostile input: the time that this process computed, whatever else the machine does. */
+/** For bounds of work on hostile input: the time that this process computed, without the other work of the machine. */
 
 /** User time in milliseconds since `since`, a `process.cpuUsage()`. */
 export function userMsSince(since: NodeJS.CpuUsage): number {

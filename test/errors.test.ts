@@ -11,7 +11,7 @@ it("gives undefined for what is not found, and rejects as before with anything e
   await expect(ifFound(Promise.reject(new Error("not_found")))).rejects.toThrow("not_found");
 });
 
-it("knows the code of its own errors alone", () => {
+it("knows only the codes of its own errors", () => {
   expect(hasCode(new PerigeeError("closed", "closing"), "closed")).toBe(true);
   expect(hasCode(new PerigeeError("closed", "closing"), "conflict")).toBe(false);
   expect(hasCode(Object.assign(new Error("x"), { code: "closed" }), "closed")).toBe(false);

@@ -32,19 +32,19 @@ describe("the name that was meant", () => {
 });
 
 describe("a provider that is not configured", () => {
-  it("is told with its line and the one that was meant", () => {
+  it("is named with its line and the one that was meant", () => {
     expect(unknownProviderMessage("opnai", PROVIDERS, 12)).toBe(
       'provider "opnai" is not configured (line 12); did you mean "openai"?',
     );
   });
 
-  it("is told with the variable that makes it known when no name is near", () => {
+  it("is named with the variable that makes it known when no name is near", () => {
     expect(unknownProviderMessage("my-box", PROVIDERS, 1)).toBe(
       'provider "my-box" is not configured (line 1); set PERIGEE_PROVIDER_MY_BOX_BASE_URL, or providers.my-box.baseUrl in the configuration',
     );
   });
 
-  it("is told without a variable when it could not be the name of one, and cut when it is long", () => {
+  it("is named without a variable when it could not be the name of one, and cut when it is long", () => {
     expect(unknownProviderMessage(`My Box ${"x".repeat(90)}`, PROVIDERS)).toBe(
       `provider "My Box ${"x".repeat(33)}..." is not configured; expected "<provider>:<name>" with the name of a configured provider`,
     );

@@ -11,7 +11,7 @@ import { describe, expect, it } from "vitest";
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const source = join(root, "src");
 
-/** A room is a folder of src or a file in it; a room imports from lower floors and from itself alone. */
+/** A room is a folder of src or a file in it; a room imports only from lower floors and from itself. */
 const FLOORS: Readonly<Record<string, number>> = {
   "built_files.ts": 1,
   "clock.ts": 1,
@@ -106,7 +106,7 @@ const DOORS: Readonly<Record<string, string>> = {
   fastify: "service/http/fastify.ts",
   "fastify-type-provider-zod": "service/http/fastify.ts",
   "ipaddr.js": "egress/address.ts",
-  // Imported by fastify alone: its newest version needs a package for Node 22.
+  // Imported only by fastify: its newest version needs a package for Node 22.
   "light-my-request": "",
   "openapi-types": "service/http/fastify.ts",
   "stream-json": "jsonl/array.ts",
@@ -239,7 +239,7 @@ describe("the house", () => {
     expect(long).toEqual([]);
   });
 
-  it("takes time and chance from clock.ts alone", () => {
+  it("takes time and chance only from clock.ts", () => {
     const door =
       /\b(Date\.now|performance\.now|setTimeout|setInterval|setImmediate|Math\.random|new Date\(\))/;
     const wrong = files.filter((file) => file.path !== "clock.ts" && door.test(withoutComments(file.text)));

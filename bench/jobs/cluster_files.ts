@@ -3,7 +3,7 @@
  *
  *   npm run bench -- cluster_files [FILES] [BYTES]      default 10,000 of 20,000 bytes
  *
- * Target: memory that does not grow with the number of files, whatever they add up to.
+ * Target: memory that does not grow with the number of files, for any sum of their sizes.
  */
 import assert from "node:assert";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

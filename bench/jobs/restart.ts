@@ -1,5 +1,5 @@
 /**
- * How long a service needs to be ready again after SIGKILL with many open objects, none of which can be answered.
+ * How long a service needs to be ready again after SIGKILL with many open objects, which cannot be answered.
  *
  *   npm run bench -- restart [tasks=1000] [items of each=1000]
  *

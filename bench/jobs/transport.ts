@@ -4,7 +4,7 @@
  *   npm run bench -- transport [--origin http://127.0.0.1:PORT] [--inflight 2048] [--seconds 5] [--only NAME]
  *
  * Without `--origin` a child process answers after 50 ms; it is slower than the transport and shares the machine, so
- * give a faster server of your own for figures of throughput. CPU is this process alone, all its threads.
+ * name a faster server of your own for figures of throughput. CPU is only this process, all its threads.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

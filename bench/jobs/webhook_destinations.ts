@@ -124,7 +124,7 @@ async function open(store: Awaited<ReturnType<typeof openSqliteStore>>): Promise
     },
     secrets: { reveal: async () => undefined },
     http: createGuardedHttp(createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.1"]) })),
-    files: {} as Files, // webhooks with a file of the project alone read it
+    files: {} as Files, // only webhooks with a file of the project read it
     tasks: {} as Tasks,
   });
 }

@@ -1,7 +1,7 @@
 /**
  * Admission: limits and money of one request, from its reservation to its answer.
  *
- * Bounds: limits 1 us, money 0.5 us. Beside them bottleneck, which limits requests alone, and a subtraction.
+ * Bounds: limits 1 us, money 0.5 us. Beside them bottleneck, which limits only requests, and a subtraction.
  */
 import Bottleneck from "bottleneck";
 import { LaneLimits, type RampOptions } from "../../src/limits/limits.ts";

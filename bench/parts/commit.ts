@@ -1,5 +1,5 @@
 /**
- * Committing: an entry of 16 KB and a record of 500 bytes until they are synced, on the store's thread; beside them the disk alone,
+ * Committing: an entry of 16 KB and a record of 500 bytes until they are synced, on the store's thread; beside them only the disk,
  * write and fdatasync. `npm run build` first.
  */
 import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";

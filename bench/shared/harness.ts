@@ -8,7 +8,7 @@ import { appendFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { Bench } from "tinybench";
 
-/** One figure, and the one that stands beside it. */
+/** One figure, and the one beside it. */
 export interface Row {
   readonly name: string;
   /** Of the rounds. */
@@ -84,7 +84,7 @@ export function machine(): string {
   return `${processors.length} x ${model}, ${gib} GiB, Node ${process.versions.node}, ${process.platform} ${process.arch}`;
 }
 
-/** The rows as lines of one table; a ratio above 1 means that ours is the larger figure. */
+/** The rows as lines of one table; a ratio above 1 means that perigee's is the larger figure. */
 export function table(rows: readonly Row[]): string {
   const cells = rows.map(({ name, median, unit, beside }) => [
     name,

@@ -16,7 +16,7 @@ export interface LoadRequest {
   readonly body: string | undefined;
 }
 
-/** Told of each answer; another request is sent while it returns true. */
+/** Called with each answer; another request is sent while it returns true. */
 export type OnAnswer = (status: number, startMs: number, endMs: number) => boolean;
 
 /** Resolves when `onAnswer` has had enough; rejects when the connection breaks. */

@@ -41,7 +41,7 @@ export async function runRival(
   return { elapsedMs, usage };
 }
 
-/** One answer for each key, or this figure is none. */
+/** One answer for each key, or this figure is not valid. */
 export function checkOutput(path: string, lines: number): void {
   const keys = new Set<string>();
   const written = readFileSync(path, "utf8").trimEnd().split("\n");

@@ -111,7 +111,7 @@ describe("perigee cluster run", () => {
   it.each([
     ["a missing file", ["cluster", "run", "none.yaml"], 74],
     ["a missing argument", ["cluster", "run"], 2],
-    ["an input that is no object", ["cluster", "run", "c.yaml", "--input", "{7}"], 2],
+    ["an input that is not an object", ["cluster", "run", "c.yaml", "--input", "{7}"], 2],
     ["an unknown option", ["cluster", "run", "c.yaml", "--inputs", "{}"], 2],
   ])("says what is wrong with %s", async (_name, words, expected) => {
     declare(ask("a", "x"));

@@ -79,7 +79,7 @@ describe("perigee run", () => {
     expect(desk.read("out.jsonl")).toBe(before);
   });
 
-  it("--fields keeps the members that it names, and none of them for none", async () => {
+  it("--fields keeps the members that it names, and drops all of them for none", async () => {
     await desk.perigee([...RUN, "--fields", "usage,finish_reason"], { env });
     const good: unknown = JSON.parse(lineOf("good"));
     expect(good).toEqual({

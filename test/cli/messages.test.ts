@@ -223,7 +223,7 @@ describe("the command says", () => {
     expect((await said([...words, "0.073"]))[0]).toBe(0);
   });
 
-  it("that a known provider at another base URL has no key, until there is one or none is wanted", async () => {
+  it("that a known provider at another base URL has no key, until it is set or not needed", async () => {
     answer = () => fine;
     const base = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"] ?? "";
     desk.write("one.jsonl", [question("a", "hi", "groq:m")]);

@@ -22,7 +22,7 @@ async function said(
 }
 
 describe("a mistake on the command line", () => {
-  it("is told with what was expected, ends with 2, and leaves nothing behind", async () => {
+  it("is reported with what was expected, ends with 2, and leaves nothing behind", async () => {
     const run = ["run", "in.jsonl", "--out", "out.jsonl"];
     expect(
       await Promise.all([
@@ -81,7 +81,7 @@ describe("a mistake on the command line", () => {
       expect((await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl", "--wait", none])).code).toBe(0);
   });
 
-  it("is an input that is not there, or a folder: 74, and nothing left behind", async () => {
+  it("is a missing input, or a folder: 74, and nothing left behind", async () => {
     expect(await said(["run", "inn.jsonl", "--out", "out.jsonl"])).toEqual([
       74,
       "perigee: input_unreadable: inn.jsonl: no such file",
@@ -121,7 +121,7 @@ describe("a mistake on the command line", () => {
 });
 
 describe("a misspelt environment variable", () => {
-  it("of perigee is told by every command, before anything is made", async () => {
+  it("of perigee is reported by every command, before anything is made", async () => {
     const run = ["run", "in.jsonl", "--out", "out.jsonl"];
     expect(await said(run, { PERIGEE_MAX_INFLIHGT: "8" })).toEqual([
       2,
@@ -138,7 +138,7 @@ describe("a misspelt environment variable", () => {
     expect(readdirSync(desk.dir)).toEqual(["in.jsonl"]);
   });
 
-  it("that would make a provider known is told in the line that needs it", async () => {
+  it("that would make a provider known is named in the line that needs it", async () => {
     desk.write("in.jsonl", [question("a", "hi", "mybox:llama"), question("b", "hi", "opnai:gpt-4o")]);
     const { code } = await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl"]);
     expect(code).toBe(3);
@@ -174,7 +174,7 @@ describe("a quote of a file with faults", () => {
 describe("a file of another format", () => {
   const line = '{"key":"1","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"..."}]}]}}';
 
-  it("is told with what it is and what to do: 74, by run and quote alike, and nothing left behind", async () => {
+  it("is reported with what it is and what to do: 74, by run and quote alike, and nothing left behind", async () => {
     const files: [string, Uint8Array, string][] = [
       [
         "in.csv",

@@ -23,7 +23,7 @@ const restOf = (items: number): ReturnType<typeof quote> => ({
   items,
 });
 
-/** Asks on a terminal, which types `typed` and may end; returns the answer and what stood on the terminal. */
+/** Asks on a terminal, which types `typed` and may end; returns the answer and the text on the terminal. */
 async function asked(typed: string, options: { isTTY?: boolean; isSure?: boolean } = {}) {
   const { isTTY = true, isSure = false } = options;
   const input = Object.assign(new PassThrough(), { isTTY });

@@ -10,7 +10,7 @@ beforeEach(() => {
 afterEach(() => desk.remove());
 
 describe("perigee run", () => {
-  it("answers every key once, says so on stderr alone, and ends with 0", async () => {
+  it("answers every key once, says so only on stderr, and ends with 0", async () => {
     const keys = Array.from({ length: 500 }, (_, index) => `k${index}`);
     desk.write(
       "in.jsonl",

@@ -1,4 +1,4 @@
-/** `perigee satellites` and `perigee orbit`, as processes: from a file of one's own to an execution by another project. */
+/** `perigee satellites` and `perigee orbit`, as processes: from the user's own file to an execution by another project. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -77,7 +77,7 @@ async function newKey(...words: string[]): Promise<string> {
 }
 
 describe("perigee satellites", () => {
-  it("takes a file of one's own to where another project runs it, in the folder and through the service", async () => {
+  it("takes the user's own file to where another project runs it, in the folder and through the service", async () => {
     const operator = await newKey("--project", "ops", "--admin");
     const stranger = await newKey("--project", "other");
     const port = await freePort();

@@ -141,7 +141,7 @@ describe("references, when a declaration is checked,", () => {
     ]);
   });
 
-  it("must fit where they stand", async () => {
+  it("must fit their places", async () => {
     const text = cluster(
       parse("a", "input: { text: x }"),
       parse("b", 'input: { text: "${{ a.output.files }}" }'),
@@ -234,7 +234,7 @@ describe("references, when a declaration is checked,", () => {
 describe("fault 103: satellites of others", () => {
   it.each([
     ["of another project", "satellite/two/foreign"],
-    ["that is none", "satellite/perigee/nothing"],
+    ["that does not exist", "satellite/perigee/nothing"],
     ["by a path", "satellite/one/../two/foreign"],
     ["in capitals", "satellite/TWO/foreign"],
     ["in letters that only look alike", "satellite/perigee/p\u0430rse"],
@@ -249,7 +249,7 @@ describe("fault 103: satellites of others", () => {
     ]);
   });
 
-  it("are told alike whether they are there or not", async () => {
+  it("have the same message whether they exist or not", async () => {
     const [foreign] = await issuesOf(cluster("uses: satellite/two/foreign\nidentifier: a"));
     const [none] = await issuesOf(cluster("uses: satellite/two/absent\nidentifier: a"));
     expect(foreign?.message.replace("foreign", "absent")).toBe(none?.message);

@@ -1,4 +1,4 @@
-/** Reading declarations: YAML, JSON and objects, whatever is in them. */
+/** Reading declarations: YAML, JSON and objects, with any contents. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { checkDeclaration } from "../../src/clusters/declaration/check.ts";
@@ -53,7 +53,7 @@ describe("reading a declaration", () => {
     ]);
   });
 
-  it("refuses objects of a program's that are no JSON, or too much of it", () => {
+  it("refuses objects of a program that are not JSON, or too much of it", () => {
     const circle: Record<string, unknown> = {};
     circle["self"] = circle;
     let deep: unknown = 1;

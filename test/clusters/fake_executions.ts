@@ -1,9 +1,9 @@
 /**
  * Executions without satellites: durable as the real ones, on the store of the test, and ended as the test says.
  *
- *   submitted (a record, inserted) -> its time passes -> its end (the record, replaced) -> listeners told
+ *   submitted (a record, inserted) -> its time passes -> its end (the record, replaced) -> listeners called
  *
- * What the process had pending goes on in the next one, as an attempt anew.
+ * What the process had pending continues in the next one, as a new attempt.
  */
 import type { Clock } from "../../src/clock.ts";
 import { PerigeeError } from "../../src/errors.ts";

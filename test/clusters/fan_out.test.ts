@@ -218,7 +218,7 @@ describe("each", () => {
     expect(memberOf(view, "a").error?.message).toBe("each has at most 100000 elements, got 100001");
   });
 
-  it("after a crash looks up and runs those alone that had not ended at the last checkpoint", async () => {
+  it("after a crash looks up and runs only those that had not ended at the last checkpoint", async () => {
     const files = Array.from({ length: 1_000 }, (_, index) => `file-${index}`);
     const world = new ClusterWorld(({ member }) =>
       member?.identifier === "list"
@@ -255,7 +255,7 @@ describe("each", () => {
     expect(lookups.size).toBeLessThan(1_000 - before + 50 + 64 + 2);
   });
 
-  it("runs 10,000 elements in flat memory, whatever their outputs add up to", async () => {
+  it("runs 10,000 elements in constant memory, for any sum of their outputs", async () => {
     const collect = garbageCollector();
     const files = Array.from({ length: 10_000 }, (_, index) => `file-${index}`);
     const executions = new ForgetfulExecutions((identifier) =>

@@ -85,7 +85,7 @@ describe("clusters over the runtime", () => {
       },
     ]);
     expect([view.status, view.error]).toEqual(["completed", null]);
-    // `b` and `c` wait for `a` alone, so either may be first.
+    // `b` and `c` wait only for `a`, so either may be first.
     const seenWith = (name: string) => world.seen.slice(1).filter(({ config }) => name in config);
     expect([seenWith("key").length, seenWith("item").length]).toEqual([1, 1]);
     expect(seenWith("key")[0]).toMatchObject({

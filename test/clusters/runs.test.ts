@@ -86,7 +86,7 @@ describe("a run of a cluster", () => {
     });
   });
 
-  it("fault 99: sees own members alone, and evaluates nothing", async () => {
+  it("fault 99: sees only own members, and evaluates nothing", async () => {
     for (const path of [
       "__proto__",
       "constructor",
@@ -112,7 +112,7 @@ describe("a run of a cluster", () => {
     }
   });
 
-  it("names secrets of its declaration alone, and none that an output or the input names", async () => {
+  it("uses only secrets that its declaration names, not those that an output or the input names", async () => {
     const named = { token: "secret://stolen", deep: { more: "see secret://stolen" } };
     const world = new ClusterWorld(() => ({ output: named }));
     await ran(
@@ -282,7 +282,7 @@ describe("the end of a run", () => {
     expect(again).toEqual(view);
   });
 
-  it("is told to listeners, with progress before it", async () => {
+  it("is reported to listeners, with progress before it", async () => {
     const world = new ClusterWorld(() => ({ afterMs: 300 }));
     const { clusters } = await world.open();
     const seen: string[] = [];
@@ -304,7 +304,7 @@ describe("the end of a run", () => {
 });
 
 describe("clusters", () => {
-  it("refuse what is no declaration with all issues, and make nothing", async () => {
+  it("refuse an invalid declaration with all issues, and make nothing", async () => {
     const world = new ClusterWorld();
     const { clusters } = await world.open();
     await expect(clusters.submit(ONE, { declaration: "cluster: 7" })).rejects.toMatchObject({

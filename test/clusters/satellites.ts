@@ -1,5 +1,5 @@
 /**
- * Satellites and a resolver for tests of clusters: what a vendor, a project of one's own and another's have.
+ * Satellites and a resolver for tests of clusters: those of a vendor, of the caller's project and of another one.
  */
 import { PerigeeError } from "../../src/errors.ts";
 import type { ResolvedSatellite, SatelliteResolver } from "../../src/satellites/sdk/catalogue.ts";

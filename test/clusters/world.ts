@@ -46,7 +46,7 @@ export class ClusterWorld {
     return this.#openOn(life.clock);
   }
 
-  /** The process dies now, in the middle of whatever it does. */
+  /** The process dies now, in the middle of its work. */
   kill(): void {
     this.#life?.kill();
     this.store.crash();

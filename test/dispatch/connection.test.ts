@@ -69,7 +69,7 @@ describe("a call", () => {
     expect(watch(5 * STALL_MS, 7 * STALL_MS)).toMatchObject({ failure: "timeout" });
   });
 
-  it("stalls when its answer stands still within headers or body, not before the body has begun", () => {
+  it("stalls when its answer stops within headers or body, not before the body has begun", () => {
     for (const at of ["heading", "blanks", "body"] as const) {
       const { connection, start, answer, watch } = setUp();
       start();

@@ -222,7 +222,7 @@ describe("the dispatcher", () => {
     expect(stage.admitted.at(-1)).toMatchObject({ attempts: 40, uncounted: 40, uncountedAmbiguous: 40 });
   });
 
-  it("under at-most-once delivery ends an ambiguous attempt whoever is to blame for it", async () => {
+  it("under at-most-once delivery ends after an ambiguous attempt, for any cause", async () => {
     const stage = new Stage([SERVER_ERROR, SUCCESS], { ambiguousMax: 0 });
     stage.isOwn = () => false;
     expect(await stage.run()).toMatchObject({
@@ -283,8 +283,8 @@ describe("the dispatcher", () => {
   it("lets faults of admission's own bookkeeping through", async () => {
     const stage = new Stage([SUCCESS]);
     stage.told.push = () => {
-      throw new TypeError("a fault of ours");
+      throw new TypeError("a fault of perigee");
     };
-    await expect(stage.run()).rejects.toThrow("a fault of ours");
+    await expect(stage.run()).rejects.toThrow("a fault of perigee");
   });
 });

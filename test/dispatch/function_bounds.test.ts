@@ -1,4 +1,4 @@
-/** How large the answer of a provider function may be: bytes of its JSON, whatever characters it has. */
+/** How large the answer of a provider function may be: bytes of its JSON, with any characters. */
 import { expect, it } from "vitest";
 import { FunctionTransport } from "../../src/dispatch/function_transport.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";

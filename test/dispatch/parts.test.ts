@@ -5,7 +5,7 @@ import { Places } from "../../src/dispatch/places.ts";
 import { HeaderReader } from "../../src/dispatch/response_headers.ts";
 
 describe("a body collector", () => {
-  it("gives back what was added, whatever length was announced", () => {
+  it("returns what was added, for any announced length", () => {
     const chunks = fc.array(fc.uint8Array({ maxLength: 400 }), { maxLength: 30 });
     const announced = fc.option(fc.nat(500_000), { nil: undefined });
     const body = new BodyCollector(100_000);

@@ -147,7 +147,7 @@ describe("the environment", () => {
     expect(proxyOf(origin)?.origin).toBe(isThrough ? "http://proxy.test:3128" : undefined);
   });
 
-  it("is refused where a variable is no address", () => {
+  it("is refused where a variable is not an address", () => {
     expect(() => proxiesFrom({ https_proxy: "socks5://x" })).toThrow(
       "https_proxy must be http://host:port of a proxy",
     );

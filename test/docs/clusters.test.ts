@@ -194,7 +194,7 @@ describe("the clusters of the documentation", () => {
     expect(JSON.parse(alert)).toMatchObject({ title: "Questions have failed", severity: "critical" });
   });
 
-  it("custom.yaml: a satellite of one's own uses a configured one, and another configured one tells of it", async () => {
+  it("custom.yaml: a custom satellite uses a configured one, and another configured one sends its output", async () => {
     const [service, receiver] = [await openService(), await openReceiver()];
     const path = "/v1/satellites/acme";
     await service.call("PUT", "/v1/secrets/team-token", { value: "hidden-token" });

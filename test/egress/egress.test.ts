@@ -245,7 +245,7 @@ describe("a header that would split the request", () => {
 });
 
 describe("an allow-list", () => {
-  it("is read from text, and refuses what is no network", () => {
+  it("is read from text, and refuses an invalid network", () => {
     const list = parseAllowList(" 10.0.0.0/8, fd00::/8 192.0.2.7");
     expect(["10.9.9.9", "fd12::1", "192.0.2.7"].map((address) => list.has(address))).toEqual([
       true,
@@ -271,7 +271,7 @@ describe("an allow-list", () => {
 });
 
 describe("global addresses", () => {
-  it("are told from special ones at the edges of the ranges", () => {
+  it("are distinguished from special ones at the edges of the ranges", () => {
     const global = [
       "1.1.1.1",
       "9.255.255.255",

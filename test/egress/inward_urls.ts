@@ -1,6 +1,6 @@
-/** Destinations that lead inwards, in every spelling: for whoever lets users say where to. */
+/** Destinations that lead inwards, in every spelling: for code that lets users name addresses. */
 
-/** `PORT` stands for the port on which the sinks listen, and which is allowed. */
+/** `PORT` means the port on which the sinks listen, and which is allowed. */
 export const CORPUS: readonly string[] = [
   // Loopback, this host, and every way to write an IPv4 address.
   "http://127.0.0.1:PORT/",

@@ -166,7 +166,7 @@ describe("runs of one engine", () => {
     ["before", 0],
     ["after", 5_000],
   ])(
-    "a run is told of a stop that another run's requests met, when it came %s the stop",
+    "a run learns of a stop that another run's requests met, when it came %s the stop",
     async (_, afterMs) => {
       const world = new World({ config: { maxInFlight: 1 }, answer: () => status(402) });
       world.input(30, "alpha:m1", "/first.jsonl");
@@ -230,7 +230,7 @@ describe("runs of one engine", () => {
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 2, failed: 0 } });
   });
 
-  it("a run is told when a probe of another run ended the stop", async () => {
+  it("a run learns when a probe of another run ended the stop", async () => {
     const world = new World({
       config: { maxInFlight: 1, waitMs: 900_000 },
       answer: (line) =>
@@ -252,7 +252,7 @@ describe("runs of one engine", () => {
     expect(world.clock.nowMs()).toBeGreaterThan(SOON_AFTER_MS);
   });
 
-  it("a probe that takes long does not begin the wait anew", async () => {
+  it("a probe that takes long does not begin the wait again", async () => {
     const world = new World({ answer: () => ({ afterMs: 30_000, result: status(402) }) });
     world.input(1);
     const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);

@@ -1,5 +1,5 @@
 /**
- * Items that are never answered, among others that are: they end after their attempts, wherever they stand in the input, and
+ * Items that are never answered, among others that are: they end after their attempts, at any place in the input, and
  * keep nobody else from being answered.
  */
 import { describe, expect, it } from "vitest";

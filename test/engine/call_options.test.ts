@@ -49,7 +49,7 @@ describe("an option of a call", () => {
     expect(world.sent).toEqual([]);
   });
 
-  it("of another kind is refused, a cap that is no number among them", async () => {
+  it("of another kind is refused, a cap that is not a number among them", async () => {
     expect(
       await Promise.all([
         fault(run({ maxCostUsd: "4" })),

@@ -1,5 +1,5 @@
 /**
- * A cost cap against a provider with a book of its own: whatever is sent, what it bills and what is in doubt stay under
+ * A cost cap against a provider with its own book: for all requests, what it bills and what is in doubt stay under
  * the cap at every moment, through kills too, and the cap is used.
  */
 import { describe, expect, it } from "vitest";

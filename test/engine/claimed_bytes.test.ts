@@ -1,4 +1,4 @@
-/** Memory of requests under way is bounded whatever their size. */
+/** Memory of requests under way is bounded for any size. */
 import { expect, it } from "vitest";
 import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 

@@ -42,7 +42,7 @@ describe("a configuration file", () => {
     expect(await saidOf('{"limits":{"a":{"concurrency":1},"b":{"concurrency":1}}}')).toContain("concurrency");
   });
 
-  it("that is no object is refused, an empty list too", async () => {
+  it("that is not an object is refused, an empty list too", async () => {
     for (const [text, kind] of [
       ["[]", "array"],
       ["[{}]", "array"],

@@ -1,5 +1,5 @@
 /**
- * Deadlines of several projects in one lane: none is missed that earliest-deadline-first would meet, whoever else has work with
+ * Deadlines of several projects in one lane: all are met that earliest-deadline-first would meet, also if others have work with
  * hours to spare, or more work than can be done.
  */
 import { describe, expect, it } from "vitest";
@@ -9,7 +9,7 @@ import { itemLine, World } from "./world.ts";
 describe("deadlines that earliest-deadline-first can meet", () => {
   const near = { slas: [2, 15], endlessShare: 0.4 } as const;
   for (let seed = 1; seed <= 24; seed += 1)
-    it(`are all met, whoever shares the lane: seed ${seed}`, { timeout: 120_000 }, async () => {
+    it(`are all met, with any others in the lane: seed ${seed}`, { timeout: 120_000 }, async () => {
       expect(sum(await missed(drawMix(seed, near)))).toBe(0);
     });
 

@@ -157,7 +157,7 @@ describe("a run that leaves while a request is under way", () => {
     await world.settle(engine.close());
   });
 
-  it("leaves the requests of other runs alone", async () => {
+  it("does not affect the requests of other runs", async () => {
     const world = slow();
     world.input(1, "beta:m1", "/other.jsonl");
     const engine = await world.engine();
@@ -295,7 +295,7 @@ describe("a stream that is continued", () => {
 });
 
 describe("thoughts of an answer that never came", () => {
-  it("stand in the line's error", async () => {
+  it("are in the line's error", async () => {
     const world = new World();
     world.input(1);
     const message = { content: "", reasoning_content: "so much to think about" };
@@ -310,7 +310,7 @@ describe("thoughts of an answer that never came", () => {
   });
 });
 
-it("Holds are told apart by their providers up to a bound, beyond which they count together", async () => {
+it("Holds are separate for each provider up to a bound, beyond which they count together", async () => {
   const world = new World();
   world.input(150, (line) => `nobody${line}:m1`);
   const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);

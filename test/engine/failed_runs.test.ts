@@ -5,11 +5,11 @@ import { itemLine, ok, World } from "./world.ts";
 const A = "/a.jsonl";
 const B = "/b.jsonl";
 
-/** Two runs side by side; line 5 of the first meets a fault of ours while answers of lines 2 to 4 wait for their commit. */
+/** Two runs side by side; line 5 of the first meets a fault of perigee while answers of lines 2 to 4 wait for their commit. */
 function twoRuns(): World {
   const world = new World({ commitMs: 7, config: { maxInFlight: 4 } });
   world.answer = (line) => {
-    if (line === 5) throw new Error("a fault of ours");
+    if (line === 5) throw new Error("a fault of perigee");
     return { afterMs: line === 1 ? 10 : 16, result: ok(line) };
   };
   world.input(10, "alpha:m1", A);

@@ -126,7 +126,7 @@ describe("a run that fails while requests are in flight", () => {
     await world.settle(engine.close());
   });
 
-  it("keeps their answers when one call meets a fault of ours, and gives its place to other runs", async () => {
+  it("keeps their answers when one call meets a fault of perigee, and gives its place to other runs", async () => {
     const world = new World({ config: { maxInFlight: 2 }, latencyMs: 400 });
     world.input(2);
     const send = world.wire.send.bind(world.wire);

@@ -45,7 +45,7 @@ describe.each(Object.keys(KINDS))("a provider that is up and down by turns (%s)"
     [400, 1_500],
     [400, 400],
     [2_000, 5_000],
-  ])("ends none of %i items (%i ms each)", async (count, phaseMs) => {
+  ])("ends no item of %i (%i ms each)", async (count, phaseMs) => {
     const world = flapping(kind, { phaseMs });
     expect(await runAll(world, count)).toMatchObject({ status: "completed", counts: { completed: count } });
   });
@@ -69,7 +69,7 @@ describe("random resets of a share of all requests", () => {
   });
 });
 
-describe("items that alone kill their connection", () => {
+describe("items that always break their connection", () => {
   it.each([
     ["one", 40, [7]],
     ["two", 40, [7, 8]],

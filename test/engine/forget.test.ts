@@ -21,7 +21,7 @@ async function stored(world: World): Promise<readonly StoredTask[]> {
 }
 
 describe("a run that is forgotten", () => {
-  it("has no file in the data folder, and begins anew when it is called again", async () => {
+  it("has no file in the data folder, and starts from the beginning when it is called again", async () => {
     const world = new World();
     world.input(3);
     const engine = await world.engine();

@@ -41,7 +41,7 @@ describe("the answer of a provider function", () => {
     });
   });
 
-  it("writes half of a surrogate pair as what stands for no character", async () => {
+  it("writes half of a surrogate pair as the replacement character", async () => {
     const line = await lineOf({ text: "cut \ud83d", reasoning: "\ude00" });
     expect(line).toMatchObject({ output: { text: "cut \uFFFD" }, reasoning: "\uFFFD" });
   });

@@ -366,7 +366,7 @@ describe("a provider that is a function", () => {
     ["a text", "yes", "returned string"],
     ["a list", ["yes"], "returned a list"],
     ["an object without text", { content: "yes" }, "returned an object with content"],
-    ["a text that is no string", { text: 7 }, "returned text that is not a string (number)"],
+    ["a text that is not a string", { text: 7 }, "returned text that is not a string (number)"],
     ["a number that JSON cannot hold", { text: "a", usage: 1n }, "JSON cannot hold: Do not know how to"],
     ["a circle", { text: "a", toolCalls: [circle()] }, "JSON cannot hold: Converting circular structure"],
     [
@@ -381,7 +381,7 @@ describe("a provider that is a function", () => {
     expect(line).toMatchObject({ error: { message: expect.stringContaining(words) } });
   });
 
-  it("counts an answer of more than 32 MiB as too large, and leaves the others alone", async () => {
+  it("counts an answer of more than 32 MiB as too large, and does not affect the others", async () => {
     const { line, summary } = await endOfFirst(() => ({ text: "x".repeat(33 * 1024 * 1024) }));
     expect(line).toMatchObject({ output: null, error: { code: "response_too_large" } });
     expect(summary.counts.completed).toBe(39);

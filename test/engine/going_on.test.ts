@@ -53,7 +53,7 @@ describe("a stopped run that is called again", () => {
     ]);
   });
 
-  it("goes back to the models of its lines when none is named any more", async () => {
+  it("returns to the models of its lines when the call does not name one any more", async () => {
     const world = narrow();
     await stopped(world, { model: "beta:m2" });
     expect(await finish(world)).toMatchObject({ status: "completed", counts: { completed: 5 } });

@@ -1,5 +1,5 @@
 /**
- * Graceful ends of a run whose output has no room while its data folder has: each end, whatever is under way. What was not
+ * Graceful ends of a run whose output has no room while its data folder has: each end, in any state of its requests. What was not
  * sent is not in doubt, what was answered is kept, and the same call continues without a request too many.
  */
 import { describe, expect, it } from "vitest";

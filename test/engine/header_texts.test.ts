@@ -16,7 +16,7 @@ describe("a key", () => {
     expect(keyOf({}, "\tsk-test ")).toBe("sk-test");
   });
 
-  it("that is blank is none, so that the next place counts", () => {
+  it("that is blank does not count, so that the next place does", () => {
     expect(keyOf({ PERIGEE_PROVIDER_OPENAI_KEY: "", OPENAI_API_KEY: "sk-test" })).toBe("sk-test");
     expect(keyOf({ OPENAI_API_KEY: " \n" })).toBeUndefined();
     expect(resolveConfig({}, { OPENAI_API_KEY: "\n" }).keysMissing.has("openai")).toBe(true);

@@ -1,4 +1,4 @@
-/** 429s that say nothing, where nobody told a limit. */
+/** 429s that say nothing, where no limit is known. */
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";

@@ -83,7 +83,7 @@ const header = fc.record({
 });
 
 describe("a step of the journal", () => {
-  it("reads back as it was written, whatever it holds", () => {
+  it("reads back as it was written, with any contents", () => {
     const lists = [fc.array(intent), fc.array(closed), fc.array(outcome), fc.array(price), warned] as const;
     fc.assert(
       fc.property(
@@ -180,7 +180,7 @@ describe("a step of the journal", () => {
       intent.subarray(0, 28),
       closed.subarray(0, 48),
       outcome.subarray(0, 48),
-      outcome.subarray(64, 72), // the number of its price stood there
+      outcome.subarray(64, 72), // the number of its price was there
       bytes.subarray(280),
     ]);
     old[0] = 2;
@@ -297,7 +297,7 @@ describe("a line set", () => {
   });
 });
 
-describe("a journal that a repair of an earlier version has stated anew", () => {
+describe("a journal that a repair of an earlier version has stated again", () => {
   it("counts from there", async () => {
     const none = { ...NOTHING_SPENT, status: "completed" as const, code: undefined };
     const step = (line: number, voids: number, outStart: number): Uint8Array => {

@@ -40,7 +40,7 @@ async function nextOf(
 }
 
 describe("kept limits", () => {
-  it("are those that responses told", async () => {
+  it("are those of the responses", async () => {
     const limits = limitsOf();
     limits.learn(0, { requestsPerMinute: 50, tokensPerMinute: 9_000 });
     const { requests, tokens } = (await nextOf(limits)).snapshot(0);

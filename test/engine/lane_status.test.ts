@@ -1,5 +1,5 @@
 /**
- * How the lanes of an engine stand, and what they say of work to come.
+ * The state of an engine's lanes, and their forecast for new work.
  */
 import { describe, expect, it } from "vitest";
 import type { NewWork } from "../../src/engine/lanes/outlook.ts";

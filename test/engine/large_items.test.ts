@@ -24,7 +24,7 @@ function worldWith(limits: Readonly<Record<string, number>>): World {
 
 describe("an item larger than a limit on tokens", () => {
   it.each([["inputTokensPerMinute"], ["tokensPerMinute"]])(
-    "waits for an empty minute of %s, is sent alone, and progress and lanes say so meanwhile",
+    "waits for an empty minute of %s, is sent by itself, and progress and lanes say so meanwhile",
     async (name) => {
       const world = worldWith({ [name]: LIMIT });
       const engine = await world.engine();

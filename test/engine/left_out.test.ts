@@ -29,7 +29,7 @@ function linesOf(world: World): OutputLine[] {
 }
 
 describe("a sampling setting that the model does not take", () => {
-  it("is left out, named in each line, counted in the summary and told once", async () => {
+  it("is left out, named in each line, counted in the summary and reported once", async () => {
     const world = reasoning(3);
     const told: RunWarning[] = [];
     const summary = await finish(world, { out: OUTPUT, onWarning: (one: RunWarning) => told.push(one) });
@@ -79,7 +79,7 @@ describe("a sampling setting that the model does not take", () => {
     expect(updated).toMatchObject({ items: 3, warnings: { "dropped:temperature": 3 } });
   });
 
-  it("is no warning where it is the default, or where the model takes it", async () => {
+  it("is not warned of where it is the default, or where the model takes it", async () => {
     for (const world of [reasoning(1, { temperature: 1 }), reasoning(1, SAMPLING, "openai:gpt-4o")]) {
       const summary = await finish(world);
       expect(summary.warnings).toEqual({});
@@ -171,7 +171,7 @@ describe("a provider that lines are for and that is not there", () => {
   const line = (number: number, model: string): string =>
     `${JSON.stringify({ key: `k${number}`, request: { model, contents: [{ parts: [{ text: `[[${number}]]` }] }] } })}\n`;
 
-  it("is told once, with its first line, before anything is sent, and the others are answered", async () => {
+  it("is reported once, with its first line, before anything is sent, and the others are answered", async () => {
     const world = new World();
     world.disk.put(
       INPUT,

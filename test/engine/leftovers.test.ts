@@ -18,7 +18,7 @@ function inputs(world: World): Record<string, () => string | Iterable<Uint8Array
 
 describe.each(["file", "array", "stream"])("a finished run of a %s", (kind) => {
   it.each([false, true])(
-    "leaves its output alone, and is recognised without the rest: ordered %s",
+    "does not change its output, and is recognised without the rest: ordered %s",
     async (ordered) => {
       const world = new World();
       const source = inputs(world)[kind] as () => string | Iterable<Uint8Array>;

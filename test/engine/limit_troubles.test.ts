@@ -68,7 +68,7 @@ describe("a limit of requests", () => {
   });
 });
 
-/** The disk of the store is full for a while, and what was refused meanwhile asks to be left alone for 20 s. */
+/** The disk of the store is full for a while, and what was refused meanwhile asks for a wait of 20 s. */
 function refusedWhileFull(): World {
   const world = new World({ config: { maxInFlight: 3, delivery: "at_most_once" } });
   world.input(9);
@@ -105,7 +105,7 @@ describe("a Retry-After that comes while intents wait for room on the disk", () 
     expect(events[2]?.detail).toBe("it was not sent: its run or its lane was stopped first");
   });
 
-  it("leaves none of them in doubt when the process is killed before they are sent", async () => {
+  it("leaves no item in doubt when the process is killed before they are sent", async () => {
     const world = refusedWhileFull();
     const process = mortal(world.clock);
     void (await world.engine(process.clock)).run(INPUT, { out: OUTPUT }).finished;

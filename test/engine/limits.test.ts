@@ -154,7 +154,7 @@ describe("the sla", () => {
     expect(world.output().filter(({ error }) => error?.code === "expired")).toHaveLength(expired);
   });
 
-  it("leaves a request that hangs alone all the time there is, and books it as ambiguous", async () => {
+  it("leaves a single request that hangs all the time there is, and books it as ambiguous", async () => {
     const world = new World({ answer: () => "hang" });
     world.input(1);
     const run = (await world.engine()).run(INPUT, { ...OPTIONS, sla: 2 });
@@ -204,7 +204,7 @@ describe("the sla", () => {
 
 describe("a cost cap", () => {
   // asked for in stanfordnlp/dspy#397 and aiXplain#1100: a cap on cost that holds
-  it("is never overshot, and at least 97 % used, whatever the answers take", async () => {
+  it("is never overshot, and at least 97 % used, for any duration of answers", async () => {
     for (let seed = 1; seed <= 12; seed += 1) {
       const random = createRandom(seed);
       let billedUsd = 0;
@@ -409,7 +409,7 @@ describe("account stops", () => {
   });
 
   it.each([401, 403, 404])(
-    "fault 47: a %i for one item alone, while others are answered, ends that item",
+    "fault 47: a %i for only one item, while others are answered, ends that item",
     async (code) => {
       const answer = (line: number) => (line === 3 ? status(code) : ok(line));
       const world = new World({ config: { maxInFlight: 4 }, answer });
@@ -441,7 +441,7 @@ describe("account stops", () => {
       expect((atMs[probe] as number) - (atMs[probe - 1] as number)).toBeGreaterThanOrEqual(60_000);
   });
 
-  it("fault 66: a model that is gone holds its own items alone, and is not asked again", async () => {
+  it("fault 66: a model that does not exist any more holds only its own items, and is not asked again", async () => {
     const world = new World({
       answer: (line, _, model) => (model === "gone" ? status(404, "model_not_found") : ok(line)),
       config: { maxInFlight: 1 },

@@ -41,7 +41,7 @@ describe("the format raw", () => {
 });
 
 describe("the field body", () => {
-  it("stands at the end of a line with the provider's own bytes, and is there only if it is named", async () => {
+  it("is at the end of a line with the provider's own bytes, and only if it is named", async () => {
     const fields = ["usage", "body"] as const;
     const world = answering(2);
     await finish(world, { ...OPTIONS, fields });
@@ -171,7 +171,7 @@ describe("fields", () => {
     expect(failure).toEqual(["key", "output", "error", "usage"]);
   });
 
-  it("may be none", async () => {
+  it("may be empty", async () => {
     const world = new World();
     world.input(1);
     await finish(world, { ...OPTIONS, fields: [] });

@@ -24,7 +24,7 @@ const metadata = (world: World): unknown[] =>
   world.output().map((line) => [line.key, (line as { readonly metadata?: unknown }).metadata]);
 
 describe("the metadata of an item", () => {
-  it("stands in its line, of every layout, and is not sent", async () => {
+  it("is in its line, of every layout, and is not sent", async () => {
     const body = { model: "alpha:m1", messages: [{ role: "user", content: "[[3]]" }] };
     const world = worldOf(
       { key: "a", request: request(1), metadata: { tag: "one", nested: [1, { deep: null }] } },
@@ -50,7 +50,7 @@ describe("the metadata of an item", () => {
     expect(world.disk.text(OUTPUT)).toContain('"metadata":{"id":12345678901234567890,"ö":"\ud83d\ude00"}');
   });
 
-  it("stands in the line of an item that failed or was not sent", async () => {
+  it("is in the line of an item that failed or was not sent", async () => {
     const world = worldOf(
       { key: "a", request: request(1), metadata: { tag: "one" } },
       { key: "b", request: request(2), metadata: { tag: "two" } },

@@ -82,7 +82,7 @@ describe("the money of a run", () => {
     world.input(60);
     let bookUsd = 0;
     world.answer = (line, attempt) => {
-      bookUsd += ANSWER_USD; // billed when it comes in, whoever reads the answer
+      bookUsd += ANSWER_USD; // billed when it arrives, also if nobody reads the answer
       return (line + attempt) % 11 === 0 ? LOST : ok(line);
     };
     for (let life = 0; life < 5; life += 1) {
@@ -97,7 +97,7 @@ describe("the money of a run", () => {
     expect(cost.billed_usd).toBeCloseTo(counts.completed * ANSWER_USD, 9);
     expect(bookUsd).toBeGreaterThan(cost.billed_usd);
     expect(bookUsd).toBeLessThanOrEqual(cost.billed_usd + cost.ambiguous_usd);
-    const eachUsd = cost.ambiguous_usd / usage.ambiguous_attempts; // none is forgotten, none counted twice
+    const eachUsd = cost.ambiguous_usd / usage.ambiguous_attempts; // each is counted once
     expect(eachUsd).toBeGreaterThan(16 * 5e-3);
     expect(eachUsd).toBeLessThan(0.16);
   });
@@ -144,7 +144,7 @@ describe("an answer without text", () => {
 describe("money in doubt of lines that have not ended", () => {
   const config = { maxInFlight: 4, prices: PRICES };
 
-  it("stands beside the requests that it is of when the run is paused, and when it is continued", async () => {
+  it("is counted with its requests when the run is paused, and when it is continued", async () => {
     const world = new World({ config, answer: () => LOST });
     world.input(3);
     const run = async (waitMs: number) => {

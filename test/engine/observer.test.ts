@@ -28,7 +28,7 @@ async function run(world: World) {
 }
 
 describe("the observer of an engine", () => {
-  it("is told of every attempt and of every item once it is durable", async () => {
+  it("receives every attempt and every item once it is durable", async () => {
     const observer = new Recording();
     const world = new World({
       observer,
@@ -66,7 +66,7 @@ describe("the observer of an engine", () => {
     expect(new Set(observer.commitsMs)).toEqual(new Set([3]));
   });
 
-  it("is told of an item once, by the process that settled it", async () => {
+  it("receives an item once, from the process that settled it", async () => {
     const observer = new Recording();
     const world = new World({ observer, config: { maxInFlight: 2 } });
     world.input(20);

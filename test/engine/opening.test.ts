@@ -1,5 +1,5 @@
 /**
- * Opening that fails, at whatever step: no file stays open, and the data folder is as it was.
+ * Opening that fails, at any step: no file stays open, and the data folder is as it was.
  */
 import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ function stream(text: string): Uint8Array[] {
 describe("an opening that is refused leaves nothing open and nothing behind", () => {
   it.each([
     ["has two lines of one key", array(1, 2, 1), "duplicate_key"],
-    ["is no array", JSON.stringify(JSON.parse(itemLine(1)), null, 2), "invalid_array"],
+    ["is not an array", JSON.stringify(JSON.parse(itemLine(1)), null, 2), "invalid_array"],
     ["ends too early", array(1, 2).slice(0, -5), "invalid_array"],
     ["is compressed", gzipSync(array(1, 2)), "unsupported_encoding"],
   ])("when a .json file %s", async (_, content, code) => {

@@ -1,5 +1,5 @@
 /**
- * Outages of every kind and length, with one item alone, a trickle and a crowd: every item is answered, and none ends for a
+ * Outages of every kind and length, with a single item, a trickle and a crowd: every item is answered, and none ends for a
  * reason that is not its own.
  */
 import { describe, expect, it } from "vitest";
@@ -86,7 +86,7 @@ describe.each(Object.keys(KINDS))("an outage (%s)", (kind) => {
     expect(attemptsAfter(world, FROM_MS + lengthMs)).toBeLessThanOrEqual(3);
   });
 
-  it.each(LENGTHS_MS)("of %i ms does not end an item that is alone", async (lengthMs) => {
+  it.each(LENGTHS_MS)("of %i ms does not end a single item", async (lengthMs) => {
     const world = worldOut(kind, lengthMs);
     world.input(1);
     await world.clock.advance(FROM_MS);

@@ -151,7 +151,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     expect(world.disk.text(`${OUTPUT}.damaged`)).toContain("mine\n");
   });
 
-  it("that was refused and put back is left alone", async () => {
+  it("that was refused and put back is not changed", async () => {
     const world = await done(options);
     const text = textOf(world);
     world.disk.put(OUTPUT, `mine\n${text}`);
@@ -322,7 +322,7 @@ describe("a run at work", () => {
     expect(world.sent).toHaveLength(COUNT);
   });
 
-  it("keeps what a damaged answer has cost when its output is written again before it is answered anew", async () => {
+  it("keeps what a damaged answer has cost when its output is written again before it is answered again", async () => {
     const prices = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } }; // 0.035 USD an answer
     const world = new World({ config: { maxInFlight: 1, prices }, latencyMs: 100 });
     world.input(COUNT);
@@ -366,7 +366,7 @@ describe("a run at work", () => {
     expect(before).toBeGreaterThan(2);
   });
 
-  it("ends with the input that it began with, whatever is appended to it meanwhile", async () => {
+  it("ends with the input that it began with, although lines are appended to it meanwhile", async () => {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 100 });
     world.input(COUNT);
     const input = world.disk.text(INPUT) ?? "";

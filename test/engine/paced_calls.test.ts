@@ -50,9 +50,9 @@ describe("paced calls", () => {
   it("that throw leave the others to the next turn", () => {
     const { turns, made, calls } = setUp();
     const fail = (): never => {
-      throw new Error("a fault of ours");
+      throw new Error("a fault of perigee");
     };
-    expect(() => calls.run([fail, () => void made.push(1)])).toThrow("a fault of ours");
+    expect(() => calls.run([fail, () => void made.push(1)])).toThrow("a fault of perigee");
     turns.shift()?.();
     expect(made).toEqual([1]);
   });

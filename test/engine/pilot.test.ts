@@ -65,7 +65,7 @@ describe("a pilot", () => {
     expect(world.sent).toHaveLength(300);
   });
 
-  it("is not asked about twice when it was told to go on, through kills", async () => {
+  it("is not asked about twice when its caller let it go on, through kills", async () => {
     const world = new World({ latencyMs: 500 });
     world.input(3_000);
     const first = piloted();

@@ -34,7 +34,7 @@ describe.each(Object.keys(KINDS))("a line that always breaks its provider (%s)",
     },
   );
 
-  it("does not end a call while its rate limit alone keeps others from being sent", async () => {
+  it("does not end a call while only its rate limit keeps others from being sent", async () => {
     const limits = { alpha: { requestsPerMinute: 3 } };
     const world = worldWith([1], kind, { maxInFlight: 1, limits });
     world.input(8);

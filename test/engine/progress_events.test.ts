@@ -30,14 +30,14 @@ async function started(options: WorldOptions = {}) {
 const typesOf = (events: readonly ProgressEvent[]): string[] => events.map(({ type }) => type);
 
 describe("a listener of a run", () => {
-  it("is told of progress four times a second, and of the end as the last", async () => {
+  it("receives progress four times a second, and the end as the last", async () => {
     const { world, engine } = await started();
     const { events, atMs, onProgress } = listener(world);
     const run = engine.run(INPUT, { out: OUTPUT, onProgress });
     let isOver = false;
     const summary = run.finished.then((value) => {
       isOver = true;
-      expect(events.at(-1)?.type).toBe("end"); // before whoever waits for the run
+      expect(events.at(-1)?.type).toBe("end"); // before the run's promise settles
       return value;
     });
     await world.settle(summary);
@@ -53,7 +53,7 @@ describe("a listener of a run", () => {
     expect(world.clock.pendingTimers).toBe(0);
   });
 
-  it("is told as seldom as it asks for", async () => {
+  it("receives events as seldom as it asks for", async () => {
     const { world, engine } = await started();
     const { atMs, onProgress } = listener(world);
     await world.settle(engine.run(INPUT, { out: OUTPUT, onProgress, progressEveryMs: 1_000 }).finished);
@@ -61,7 +61,7 @@ describe("a listener of a run", () => {
     expect(atMs).toHaveLength(3);
   });
 
-  it("is refused when it is none, or wants to be told too often", async () => {
+  it("is refused when it is not a function, or wants events too often", async () => {
     const { world, engine } = await started();
     const options = [{ onProgress: 5 }, { progressEveryMs: 49 }, { progressEveryMs: Number.NaN }];
     for (const wrong of options)
@@ -122,7 +122,7 @@ describe("a listener of a run", () => {
     ]);
   });
 
-  it("that throws or rejects harms nobody, is told all the same, and is warned of once", async () => {
+  it("that throws or rejects harms nothing, still receives events, and is warned of once", async () => {
     const warnings: string[] = [];
     const onWarning = (warning: Error): void => void warnings.push(warning.message);
     process.on("warning", onWarning);
@@ -156,7 +156,7 @@ describe("a listener of a submitted list", () => {
     ...(line > 2 ? { sla: line > 4 ? 60 : 1_440 } : {}),
   }));
 
-  it("is told of the whole list until its last item is answered, also after submit has resolved", async () => {
+  it("receives the progress of the whole list until its last item is answered, also after submit has resolved", async () => {
     const { world, engine } = await started();
     world.answer = (line) => ({ afterMs: line * 400, result: ok(line) });
     const { events, onProgress } = listener(world);

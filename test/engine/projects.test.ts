@@ -46,19 +46,19 @@ async function delays(given: Omit<Given, "large">): Promise<{ alone: number; bes
 }
 
 describe("ten items of a project beside another's thousands", () => {
-  it("take at most twice their time alone where requests a minute are the limit", async () => {
+  it("take at most twice their time without others where requests a minute are the limit", async () => {
     const world = { config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 };
     const { alone, beside } = await delays({ world });
     expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
   });
 
-  it("take at most twice their time alone where tokens a minute are the limit", async () => {
+  it("take at most twice their time without others where tokens a minute are the limit", async () => {
     const world = { config: { limits: { "alpha:m1": { tokensPerMinute: 3_000 } } }, latencyMs: 500 };
     const { alone, beside } = await delays({ world });
     expect(beside).toBeLessThanOrEqual(alone * 2 + 2_000);
   });
 
-  it("take at most twice their time alone where places are the limit", async () => {
+  it("take at most twice their time without others where places are the limit", async () => {
     const world: WorldOptions = {
       config: { maxInFlight: 4 },
       answer: (line) => ({ afterMs: 1_000 + (line % 7) * 100, result: ok(line) }),
@@ -103,7 +103,7 @@ describe("ten items of a project beside another's thousands in many lanes of one
   const models = (line: number): string => `alpha:m${line % 12}`;
   const small = ["alpha:m0", "alpha:other"];
 
-  it("take at most twice their time alone where the provider's requests a minute are the limit", async () => {
+  it("take at most twice their time without others where the provider's requests a minute are the limit", async () => {
     const world = { config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 };
     for (const model of small) {
       const { alone, beside } = await delays({ world, models, model });
@@ -111,7 +111,7 @@ describe("ten items of a project beside another's thousands in many lanes of one
     }
   });
 
-  it("take at most twice their time alone where places in flight are the limit", async () => {
+  it("take at most twice their time without others where places in flight are the limit", async () => {
     const answer = (line: number) => ({ afterMs: 1_000 + (line % 7) * 100, result: ok(line) });
     for (const config of [{ maxInFlight: 4 }, { limits: { alpha: { concurrency: 4 } } }]) {
       for (const model of small) {

@@ -98,7 +98,7 @@ describe("the module of a provider", () => {
     });
   });
 
-  it("keeps to the time-out that stands beside it", async () => {
+  it("keeps to the time-out that is set beside it", async () => {
     put(
       "mine.mjs",
       "let calls = 0; export default () => (calls++ === 0 ? new Promise(() => {}) : { text: 'late' });",

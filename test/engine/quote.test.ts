@@ -104,7 +104,7 @@ describe("a quote", () => {
       });
   });
 
-  it("knows what earlier processes have learnt, by system prompt, and keeps none of its texts", async () => {
+  it("knows what earlier processes have learnt, by system prompt, and does not keep its texts", async () => {
     const long = (line: number): boolean => line % 5 === 0;
     const world = new World({
       answer: (line) => openaiAnswer("x", { inputTokens: 20, outputTokens: long(line) ? 400 : 10 }),
@@ -171,7 +171,7 @@ describe("a quote", () => {
     expect(world.sent).toEqual([]);
   });
 
-  it("is given up by whoever waits for it, even while its source gives nothing", async () => {
+  it("is given up by its caller, even while its source yields nothing", async () => {
     const world = new World({ answer: (line) => ok(line) });
     const engine = await world.engine();
     const waiting = new AbortController();

@@ -63,7 +63,7 @@ describe("a ramp", () => {
     expect(perMinute[1]).toBeGreaterThan(54);
   });
 
-  it("leaves a lane below its threshold alone, and one whose ramp is off", async () => {
+  it("does not limit a lane below its threshold, or one whose ramp is off", async () => {
     for (const ramp of [{ inputTokensPerMinute: 6_100_000 }, false] as const) {
       const world = new World({
         config: {
@@ -83,7 +83,7 @@ describe("the configuration of ramps", () => {
   const ramps = (options: Parameters<typeof resolveConfig>[0], env = {}) => resolveConfig(options, env).ramps;
   const rule = { inputTokensPerMinute: 1_000_000, growth: 0.5, minutes: 15 };
 
-  it("asks for OpenAI's own rule at OpenAI alone, and waits for a refusal elsewhere", () => {
+  it("applies OpenAI's own rule only at OpenAI, and waits for a refusal elsewhere", () => {
     expect(ramps({})["openai"]).toEqual({ ...rule, isAsked: true });
     expect(ramps({}, { OPENAI_BASE_URL: "http://127.0.0.1:9/v1" })["openai"]).toEqual({
       ...rule,
@@ -100,7 +100,7 @@ describe("the configuration of ramps", () => {
     expect(ramps({ providers: given })).not.toHaveProperty("openai");
   });
 
-  it("refuses what is no ramp", async () => {
+  it("refuses an invalid ramp", async () => {
     for (const ramp of [true, { growth: 0 }, { minutes: 0.5 }, { inputTokensPerMinute: 0 }, { tokens: 1 }])
       await expect(checkOptions({ providers: { openai: { ramp } } }, "options")).rejects.toMatchObject({
         code: "invalid_config",

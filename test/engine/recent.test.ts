@@ -33,7 +33,7 @@ describe("recent steps", () => {
     expect(await agesAt(100_000, [50_000, 60_000, 5_000, 70_000])).toEqual([50_000, 40_000, 95_000, 30_000]);
   });
 
-  it("are no younger than now", async () => {
+  it("are never younger than now", async () => {
     expect(await agesAt(100, [50, 200])).toEqual([50, 0]);
   });
 });

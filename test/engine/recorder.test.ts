@@ -38,7 +38,7 @@ async function setUp(roomWaitMs: number) {
   };
   let failure: PerigeeError | undefined;
   const recorder = new Recorder({
-    store: store as Store, // the recorder appends alone
+    store: store as Store, // the recorder only appends
     clock,
     space: { isSpaceLow: () => true, restoreReserve: async () => false },
     lanes: () => [],

@@ -166,7 +166,7 @@ describe("recovery", () => {
     expect(voided).toBeGreaterThan(0);
   });
 
-  it("is told the same by every step, from the first on, when it is followed", async () => {
+  it("is reported the same by every step, from the first on, when it is followed", async () => {
     const world = await killed();
     const steps: [number, Step][] = [];
     const onStep = (sequence: number, step: Step): void => void steps.push([sequence, step]);
@@ -202,7 +202,7 @@ describe("an item that was in flight at every one of eight kills", () => {
 });
 
 describe("a full disk", () => {
-  it("fault 36: the output's alone: lines wait in the journal, nothing new is sent, and all goes on by itself", async () => {
+  it("fault 36: only the output's: lines wait in the journal, nothing new is sent, and all continues by itself", async () => {
     const world = new World({ config: { maxInFlight: 4 } });
     world.input(40);
     const run = (await world.engine()).run(INPUT, OPTIONS);
@@ -282,7 +282,7 @@ describe("a full disk", () => {
     }
   });
 
-  it("fault 36: a power cut while they are written at last loses none of them", async () => {
+  it("fault 36: a power cut while they are written at last loses no line", async () => {
     for (let operations = 1; operations <= 12; operations += 1) {
       const world = new World({ config: { maxInFlight: 4 } });
       world.input(8);
@@ -463,7 +463,7 @@ describe("a failed sync", () => {
 });
 
 describe("an output that cannot be written", () => {
-  it("is told as output_unwritable, before anything is sent", async () => {
+  it("is reported as output_unwritable, before anything is sent", async () => {
     const world = new World();
     world.input(3);
     const engine = await world.engine();

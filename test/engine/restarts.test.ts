@@ -1,4 +1,4 @@
-/** What the limits know of the processes before, whatever the clocks of the machine did in between. */
+/** What the limits know of the processes before, after any jumps of the machine's clocks in between. */
 import { describe, expect, it } from "vitest";
 import { killedAfter, mostInAMinute } from "./runs.ts";
 import { OUTPUT, ok, status, World } from "./world.ts";
@@ -32,7 +32,7 @@ describe("the limits of the last minute", () => {
     ["stays", 0],
     ["jumps an hour forwards", HOUR_MS],
     ["jumps an hour back", -HOUR_MS],
-  ])("hold when the machine is booted anew again and again, and its wall clock %s", async (_, jumpMs) => {
+  ])("hold when the machine is booted again and again, and its wall clock %s", async (_, jumpMs) => {
     const world = limited();
     for (let round = 0; round < 70; round += 1) {
       await killedAfter(world, 1_000);
@@ -68,7 +68,7 @@ describe("a cool-down", () => {
     return world;
   };
 
-  it("is kept over restarts: nothing is sent before the time that the provider told", async () => {
+  it("is kept over restarts: nothing is sent before the time that the provider named", async () => {
     const world = refusing(300_000);
     await killedAfter(world, 1_000);
     const before = world.sent.length;
@@ -96,7 +96,7 @@ describe("a cool-down", () => {
     expect(world.sent).toHaveLength(before);
   });
 
-  it("of one model leaves the others of its provider alone", async () => {
+  it("of one model does not affect the others of its provider", async () => {
     const world: World = new World({
       answer: (line, _, model) =>
         model === "m1" ? status(429, "rate_limit_exceeded", { "retry-after": "300" }) : ok(line),
@@ -112,7 +112,7 @@ describe("a cool-down", () => {
     await world.settle(run.finished);
   });
 
-  it("lasts at most 15 minutes from the restart, whatever the machine's clocks say", async () => {
+  it("lasts at most 15 minutes from the restart, for any time of the machine's clocks", async () => {
     const world = refusing(900_000);
     await killedAfter(world, 600_000);
     const before = world.sent.length;

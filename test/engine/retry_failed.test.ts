@@ -11,7 +11,7 @@ const OPTIONS = { out: OUTPUT };
 const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
 const AGAIN = { ...OPTIONS, retryFailed: true as const };
 
-/** Line 2 is filtered by its provider, line 4 is no JSON, line 5 is not answered in time: of 6. */
+/** Line 2 is filtered by its provider, line 4 is not JSON, line 5 is not answered in time: of 6. */
 async function failed(options: object = {}): Promise<World> {
   const world = new World({ config: { prices: PRICES } });
   const lines = [1, 2, 3, 4, 5, 6].map((line) => (line === 4 ? "broken\n" : itemLine(line)));

@@ -191,7 +191,7 @@ describe("a run", () => {
 });
 
 describe("what a run refuses before it sends anything", () => {
-  // asked for in sgl-project/sglang#1415: a key that is there twice is told, and nothing hangs
+  // asked for in sgl-project/sglang#1415: a duplicate key is reported, and nothing hangs
   it("fault 7: two lines of one key, naming both", async () => {
     const world = new World();
     world.disk.put(INPUT, itemLine(1) + itemLine(2) + itemLine(3, "alpha:m1", "k1"));
@@ -223,7 +223,7 @@ describe("what a run refuses before it sends anything", () => {
     expect(await refusal(new World())).toMatchObject({ code: "input_unreadable" });
   });
 
-  it("fault 19: an sla that is no whole number of minutes from 1 to 43,200", async () => {
+  it("fault 19: an sla that is not a whole number of minutes from 1 to 43,200", async () => {
     const engine = await new World().engine();
     for (const sla of [0, -1, 1.5, 1e9, Number.NaN])
       expect(() => engine.run(INPUT, { sla }), String(sla)).toThrow(/sla/);
@@ -365,7 +365,7 @@ describe("inputs of other kinds", () => {
 });
 
 describe("a crash", () => {
-  /** Three items, one at a time; the process dies over the second one, `afterMs` after its request was handed over. */
+  /** Three items, one at a time; the process dies over the second one, `afterMs` after its request was sent. */
   async function diedOverTheSecond(afterMs: number): Promise<World> {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 50 });
     world.input(3);

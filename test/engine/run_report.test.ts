@@ -101,7 +101,7 @@ describe("the summary of a run", () => {
 });
 
 describe("a record of the journal", () => {
-  /** Every outcome with the price that its number stands for. */
+  /** Every outcome with the price of its number. */
   function reckoned(steps: readonly Step[]): [OutcomeRecord, UsedPrice | undefined][] {
     const prices = steps.flatMap((step) => step.prices);
     return steps.flatMap((step) => step.outcomes).map((one) => [one, prices[one.priceNumber - 1]]);

@@ -73,7 +73,7 @@ describe("a run that skips lines", () => {
 });
 
 describe("a weight", () => {
-  it("that is no number above 0 is refused with the call", async () => {
+  it("that is not a number above 0 is refused with the call", async () => {
     const engine = await new World().engine();
     for (const weight of [0, -1, Number.NaN, Number.POSITIVE_INFINITY])
       expect(() => engine.run(INPUT, { weight })).toThrow("weight must be a number above 0");

@@ -18,7 +18,7 @@ function keysAndCodes(world: World): string[] {
 }
 
 describe("an array that comes as a stream", () => {
-  it("is answered element by element, whether it stands on one line or on many", async () => {
+  it("is answered element by element, whether it is on one line or on many", async () => {
     for (const text of [
       array(1, 2, 3),
       `${array(1, 2, 3).replaceAll("\n", "")}\n`,
@@ -70,7 +70,7 @@ describe("an array that comes as a stream", () => {
     ]);
   });
 
-  it("fails where it is no array any more, keeps what was answered, and goes on when it is mended", async () => {
+  it("fails where it is not an array any more, keeps what was answered, and continues when it is mended", async () => {
     const world = new World();
     const text = array(1, 2, 3, 4);
     const broken = `${text.slice(0, text.indexOf("k3"))}\n${itemLine(5)}`;
@@ -110,7 +110,7 @@ describe("lines of which the first begins with [", () => {
     [`[${item(7)}]`, "invalid_line"],
     ["[broken", "invalid_json"],
     ["[]", "invalid_line"],
-  ])("fail alone: %s", async (first, code) => {
+  ])("fail by themselves: %s", async (first, code) => {
     const world = new World();
     const end = await endOf(world, bytes(`${first}\n${itemLine(2)}${itemLine(3)}`));
     expect(end).toMatchObject({ items: 3, counts: { completed: 2, failed: 1 } });

@@ -9,7 +9,7 @@ const SPOOL = /\.input\.jsonl$/;
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-/** A source that gives what it is told to, when it is told to, and waits for ever otherwise. */
+/** A source that yields what the test passes, when the test says so, and waits for ever otherwise. */
 function tap() {
   const waiting: Uint8Array[] = [];
   let isEnded = false;

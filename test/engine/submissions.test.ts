@@ -86,7 +86,7 @@ describe("a submitted list", () => {
     ["no question", { model: "alpha:m1" }],
     ["two questions", { model: "alpha:m1", input: "a", messages: [] }],
     ["two conversations", { model: "alpha:m1", contents: [], messages: [] }],
-    ["a prompt that is no text", { model: "alpha:m1", input: 5 }],
+    ["a prompt that is not a text", { model: "alpha:m1", input: 5 }],
     ["no model", { input: "a" }],
   ])("refuses an item with %s", async (_, wrong) => {
     const world = new World();
@@ -160,7 +160,7 @@ describe("a submitted list", () => {
     expect(world.sent).toHaveLength(2);
   });
 
-  it("that is empty or holds what is no item is refused, and nothing is stored of it", async () => {
+  it("that is empty or holds an invalid item is refused, and nothing is stored of it", async () => {
     const world = new World();
     const engine = await world.engine();
     for (const items of [[], [{ model: "alpha:m1" }], [item(1, 0)], [null]])
@@ -248,7 +248,7 @@ describe("a submitted list", () => {
     expect([...phases]).toEqual(["retrying after 1", "running"]);
   });
 
-  it("is given up by whoever waits for it, and goes on", async () => {
+  it("is given up by its caller, and continues", async () => {
     const world = new World({ latencyMs: 1_000 });
     const engine = await world.engine();
     const waiting = new AbortController();

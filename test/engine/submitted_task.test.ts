@@ -46,7 +46,7 @@ describe("what submit returns", () => {
     expect([...objects].sort(byId)).toEqual([...task.objects].sort(byId));
   });
 
-  it("gives all objects of a long list, none of them as submitted", async () => {
+  it("yields all objects of a long list, all of them final", async () => {
     const world = new World({ commitMs: 3 });
     const engine = await world.engine();
     const submitted = engine.submit(Array.from({ length: 2_000 }, (_, index) => item(index + 1, 60)));

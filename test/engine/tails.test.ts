@@ -97,7 +97,7 @@ describe("lines that another program appended to an unfinished output", () => {
     ["CRLF line ends", "mine\r\nmine too\r\n"],
     ["UTF-16, as PowerShell appends it", Buffer.from("mine\r\n", "utf16le")],
     ["no line end", "mine"],
-  ])("are kept beside it, and the operator is told where: %s", async (_what, mine) => {
+  ])("are kept beside it, and a message says where: %s", async (_what, mine) => {
     for (const begin of [killed, stopped]) {
       const world = await begin();
       append(world, mine);
@@ -328,7 +328,7 @@ describe("an output that was moved away, repaired and put back", () => {
     expect(again.usage).toMatchObject({ attempts: usage.attempts, output_tokens: usage.output_tokens });
   });
 
-  it("keeps the lines of others that were in it, and answers changed lines anew", async () => {
+  it("keeps the lines of others that were in it, and answers changed lines again", async () => {
     for (const ordered of [false, true]) {
       const options = { out: OUTPUT, ordered };
       const world = await done(COUNT, options);
@@ -351,7 +351,7 @@ describe("an output that was moved away, repaired and put back", () => {
     await world.settle(world.disk.remove(OUTPUT));
     await repaired(world);
     world.answer = () => "hang";
-    await killedAfter(world, 20); // all are under way again, and none is answered
+    await killedAfter(world, 20); // all are under way again, and not one is answered
     world.disk.put(OUTPUT, before);
     const sent = world.sent.length;
     expect(await finish(world)).toMatchObject({ counts: { completed: COUNT } });
@@ -401,7 +401,7 @@ describe("an output that was moved away, repaired and put back", () => {
 });
 
 describe("an older output that is put back", () => {
-  it("does not take back a retry: its errors are answered anew", async () => {
+  it("does not take back a retry: its errors are answered again", async () => {
     const world = new World({ config: { maxInFlight: 2 } });
     world.input(3);
     world.answer = (line) => (line === 3 ? refusal() : okAgain(line));

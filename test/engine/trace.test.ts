@@ -20,7 +20,7 @@ function timesOf({ events }: ItemTrace): (number | null)[] {
 }
 
 describe("engine.trace", () => {
-  it("tells each request of an item with its time, why it ended, what was billed, and where its line stands", async () => {
+  it("shows each request of an item with its time, why it ended, what was billed, and the place of its line", async () => {
     const world = new World({ config: { prices: PRICES, maxInFlight: 1 }, latencyMs: 1_000 });
     world.input(2);
     world.answer = (line, attempt) => (line === 2 && attempt === 1 ? status(500, "broken") : ok(line));

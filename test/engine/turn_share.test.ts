@@ -13,7 +13,7 @@ async function takeAll(turns: TurnShare, steps: number, onStep: () => void): Pro
 }
 
 describe("steps of a turn", () => {
-  it("are no more than it bears, however many there are", async () => {
+  it("never exceed what it bears, however many there are", async () => {
     const seen: number[] = [];
     let steps = 0;
     const soon = (callback: () => void): void => {
@@ -27,7 +27,7 @@ describe("steps of a turn", () => {
     expect(turns).toEqual([8, 8, 4]);
   });
 
-  it("are shared evenly by all who wait for them, whoever came first", async () => {
+  it("are shared evenly by all who wait for them, in any order of arrival", async () => {
     const turns = new TurnShare(systemClock, 8);
     const order: string[] = [];
     const first = takeAll(turns, 40, () => order.push("first"));

@@ -201,7 +201,7 @@ describe("failures after which work may have been done", () => {
   it.each([
     ["a 400", jsonAnswer(400, { error: { message: "no" } })],
     ["a 503 that must not be repeated", jsonAnswer(503, {}, { "x-should-retry": "false" })],
-  ])("are none that were refused: %s", async (_what, result) => {
+  ])("do not include refused ones: %s", async (_what, result) => {
     const { cost, counts: ended } = await runOf("openai", () => result, 5);
     expect(ended.failed).toBe(LINES);
     expect(cost).toMatchObject({ billed_usd: 0, ambiguous_usd: 0, is_estimated: false });

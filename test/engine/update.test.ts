@@ -25,7 +25,7 @@ async function answered(numbers: readonly number[], options: object = OPTIONS): 
 }
 
 describe("update", () => {
-  it("asks for new and changed lines alone, in whatever order the input is now", async () => {
+  it("requests only new and changed lines, in any order of the input", async () => {
     const world = await answered([1, 2, 3, 4]);
     world.disk.put(INPUT, lines(5, 4, 102, 1, 3, 6));
     const summary = await finish(world, UPDATE);
@@ -54,7 +54,7 @@ describe("update", () => {
     expect(await finish(world, OPTIONS)).toMatchObject({ requests_sent: 0, items: 6 });
   });
 
-  it("keeps answers of every script byte for byte, where they stand and where they move to", async () => {
+  it("keeps answers of every script byte for byte, where they are and where they move to", async () => {
     const text = (line: number): string => `${line}: Grüße, 概要, 🙂`;
     const world = new World({
       answer: (line) => openaiAnswer(text(line), { inputTokens: 9, outputTokens: 5 }),
@@ -89,7 +89,7 @@ describe("update", () => {
     expect(await finish(world, UPDATE)).toMatchObject({ requests_sent: 0, items: 2 });
   });
 
-  it("keeps errors of lines that are as they were under their new numbers, and reads broken lines anew", async () => {
+  it("keeps errors of lines that are as they were under their new numbers, and reads broken lines again", async () => {
     const world = new World();
     world.answer = (line) => (line === 2 ? status(400, "bad") : ok(line));
     world.disk.put(INPUT, `${lines(1, 2)}broken\n`);
@@ -216,7 +216,7 @@ describe("money of lines that are gone", () => {
     const retried = await finish(world, { ...OPTIONS, retryFailed: ["invalid_request"] });
     expect(retried.cost.billed_usd).toBeCloseTo(6 * eachUsd, 12); // what was refused cost nothing
     world.disk.put(OUTPUT, "");
-    await endOf(world, INPUT, OPTIONS); // told that it changed
+    await endOf(world, INPUT, OPTIONS); // reported as changed
     const repaired = await finish(world, OPTIONS);
     expect(repaired).toMatchObject({ items: 3, counts: { completed: 3 }, requests_sent: 3 });
     expect(repaired.cost.billed_usd).toBeCloseTo(9 * eachUsd, 12);

@@ -3,7 +3,7 @@
  *
  * Each draws 1 or 2 models, 1 to 6 system prompts whose answers differ in length by up to 50 times, lengths that are fixed,
  * log-normal (sigma 0.2 to 1) or grow with the input, output limits or none, caches or none, a tokenizer that is off
- * by -10 to +30 %, speeds of providers, and a limit of requests, tokens or places, told by the configuration or by headers.
+ * by -10 to +30 %, speeds of providers, and a limit of requests, tokens or places, in the configuration or in headers.
  */
 import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";

@@ -119,7 +119,7 @@ describe("fault 96: a webhook that leads inwards", () => {
   });
 });
 
-/** So that no linter takes these for templates of ours. */
+/** So that no linter takes these for templates of JavaScript. */
 const DOLLAR = "$";
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 

@@ -82,7 +82,7 @@ async function run(killAfterMs?: number): Promise<{ readonly code: number | null
   return { code: await ended, stdout };
 }
 
-it("fault 104: a cluster that is killed again and again does everything, and repeats what was under way alone", async () => {
+it("fault 104: a cluster that is killed again and again does everything, and repeats only what was under way", async () => {
   const random = createRandom(Date.now());
   for (let kill = 0; kill < kills; kill += 1) await run(Math.floor(random() * 150));
   const { code, stdout } = await run();

@@ -158,7 +158,7 @@ describe("answers of every kind", () => {
     ["gzip", gzipSync],
     ["deflate", deflateSync],
     ["br", brotliCompressSync],
-  ])("an answer in %s is decoded although none was asked for", async (encoding, compress) => {
+  ])("an answer in %s is decoded although no encoding was requested", async (encoding, compress) => {
     const server = await serve((socket) =>
       socket.write(whole(compress('{"a":1}'), `content-encoding: ${encoding}\r\n`)),
     );
@@ -260,7 +260,7 @@ describe("the use of a transport", () => {
     expect(new Set(results.map(verdict))).toEqual(new Set(["not_sent"]));
   });
 
-  it("a header that HTTP does not allow is not sent, and its value is not told", async () => {
+  it("a header that HTTP does not allow is not sent, and its value is not shown", async () => {
     const result = await open({ connectionsMax: 1 }).send(
       {
         origin: "http://127.0.0.1:1",

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { listen, open, pause, post, serve, textOf, verdict, whole } from "./dispatch_server.ts";
 
-// Made for this test alone: expired on the second of January 2020.
+// Made only for this test: expired on the second of January 2020.
 const EXPIRED_KEY = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgX7nF2kM98Ds/Z+hh
 FQ77C9NTNRLzU0D6Cnit4IefhYahRANCAAQOkMGM70qrcILzwCvBdpkCiSKqkjii
@@ -65,7 +65,7 @@ describe("a long answer", () => {
     const timers = createRequire(import.meta.url)("undici/lib/util/timers.js") as { tick(ms: number): void };
     const passAnHour = () => {
       timers.tick(0); // arms what was set since the last tick
-      timers.tick(3_600_000); // for undici alone, not for the transport's clock
+      timers.tick(3_600_000); // only for undici, not for the transport's clock
     };
     const server = await serve(async (socket) => {
       await pause(20);
@@ -147,7 +147,7 @@ describe("connections that break", () => {
     expect(server.sockets.size).toBe(0);
   });
 
-  it("an answer that came while this process stood still is not timed out", async () => {
+  it("an answer that arrived while this process was blocked is not timed out", async () => {
     const server = await serve((socket, { number }) => {
       socket.write(whole("in time"));
       const untilMs = performance.now() + (number === 2 ? 200 : 0);
@@ -238,7 +238,7 @@ describe("connections that break", () => {
       "a body shorter than announced before a promised close",
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 100\r\n\r\n{}",
     ],
-    ["something that is no HTTP", "220 smtp.test ESMTP\r\n"],
+    ["something that is not HTTP", "220 smtp.test ESMTP\r\n"],
     ["headers of 64 KiB", `HTTP/1.1 200 OK\r\nx: ${"y".repeat(65_536)}\r\n\r\n`],
   ])("fault 56: %s is lost, never an answer", async (_name, bytes) => {
     const server = await serve((socket) => socket.end(bytes));
@@ -257,7 +257,7 @@ describe("connections that break", () => {
     }
   });
 
-  it("fault 67: each send is one request on the wire, whatever becomes of it", async () => {
+  it("fault 67: each send is one request on the wire, with any result", async () => {
     const server = await serve((socket, { number }) => {
       if (number % 3 === 0) socket.write(whole("ok"));
       else if (number % 3 === 1) socket.resetAndDestroy();

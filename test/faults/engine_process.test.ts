@@ -136,7 +136,7 @@ describe("the command", () => {
     expect(runs.asked).toHaveLength(9);
   });
 
-  it("fault 34: refuses a data folder that another one holds, and leaves that one alone", async () => {
+  it("fault 34: refuses a data folder that another one holds, and does not affect that one", async () => {
     runs.treat = () => ({ afterMs: 6_000 });
     runs.write(linesUpTo(3));
     const first = runs.start();

@@ -115,7 +115,7 @@ async function submitUntilDead(url: string, acknowledged: Submitted[], isDead: (
   }
 }
 
-/** Posts tasks of which each is told to the webhook once it has ended. */
+/** Posts tasks; the webhook is notified of each once it has ended. */
 async function postUntilDead(url: string, taskIds: string[], isDead: () => boolean): Promise<void> {
   while (!isDead()) {
     try {

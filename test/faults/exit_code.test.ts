@@ -1,5 +1,5 @@
 /**
- * The exit code of a command is one of the README's, whatever happens to it.
+ * The exit code of a command is one of the README's, for every end.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";

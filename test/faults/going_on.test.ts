@@ -87,7 +87,7 @@ describe("a provider that is not configured at a restart", () => {
 });
 
 describe("killed five times", () => {
-  it("--retry-failed has one line a key, and asks for failed lines alone", async () => {
+  it("--retry-failed has one line a key, and requests only failed lines", async () => {
     const items = 200;
     const refused = (line: number): boolean => line % 2 === 0;
     runs.write(linesUpTo(items));
@@ -106,7 +106,7 @@ describe("killed five times", () => {
     expect(since.length).toBeLessThanOrEqual(items / 2 + kills * IN_FLIGHT);
   }, 120_000);
 
-  it("--update has one line a key, and asks for new and changed lines alone", async () => {
+  it("--update has one line a key, and requests only new and changed lines", async () => {
     runs.write(linesUpTo(150));
     runs.treat = () => ({ afterMs: 2 });
     expect((await end(runs.start())).code).toBe(0);

@@ -146,7 +146,7 @@ describe("fault 92: the wire", () => {
     expect(tasks.held.size).toBe(0);
   });
 
-  it("refuses two hosts in one request (RFC 9112, 3.2), wherever they stand and whatever they say", async () => {
+  it("refuses two hosts in one request (RFC 9112, 3.2), at any place and with any names", async () => {
     const { raw, tasks } = await openWorld();
     const head = `${AUTH}content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
     const post = (headers: string): Promise<string> =>
@@ -348,7 +348,7 @@ describe("fault 93: methods and types", () => {
     );
   });
 
-  it("answers 400 to bytes that are no UTF-8", async () => {
+  it("answers 400 to bytes that are not UTF-8", async () => {
     const { raw } = await openWorld();
     const bytes = '[{"model":"echo:a","input":"\xff"}]';
     const text = await raw(
@@ -373,7 +373,7 @@ describe("fault 94: fields that a request must not set", () => {
 });
 
 describe("fault 95: what error texts hold", () => {
-  it("tells nothing of a fault of ours, and hands it to the log with the request's id", async () => {
+  it("shows nothing of a fault of perigee, and passes it to the log with the request's id", async () => {
     const { call, tasks, faults } = await openWorld();
     for (const failure of [
       new Error("canary in /var/data with prompt"),
@@ -391,7 +391,7 @@ describe("fault 95: what error texts hold", () => {
     }
   });
 
-  it("has none of the headers of what it stands for", async () => {
+  it("has no headers of the answer that it replaces", async () => {
     const { call } = await openWorld({
       register: ({ app }) => {
         app.get("/v0/late", (_request, reply) => {
@@ -407,7 +407,7 @@ describe("fault 95: what error texts hold", () => {
       expect([name, headers.get(name)]).toEqual([name, null]);
   });
 
-  it("names a field that is none only when it looks like one", async () => {
+  it("names an unknown field only when it looks like one", async () => {
     const { call } = await openWorld();
     const answers = [];
     for (const name of ["status", "my canary ".repeat(10_000)]) {
@@ -438,7 +438,7 @@ describe("fault 95: what error texts hold", () => {
   });
 });
 
-it("verifies each request's key anew, so that a revocation holds at once", async () => {
+it("verifies each request's key again, so that a revocation holds at once", async () => {
   let isRevoked = false;
   const verifier: KeyVerifier = {
     verify: (authorization, area) => (isRevoked ? undefined : fakeVerifier.verify(authorization, area)),

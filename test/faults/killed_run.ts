@@ -35,7 +35,7 @@ export class KilledRuns {
   asked: number[] = [];
   /** By the request's number from 1, and its line. */
   treat: (request: number, line: number) => Treatment = () => ({ afterMs: 20 });
-  /** Told of each request before it is answered. */
+  /** Called for each request before it is answered. */
   onAsked: () => void = () => undefined;
   readonly #server: Server;
   readonly #children: ChildProcess[] = [];

@@ -50,7 +50,7 @@ describe("fault 98: a mail that would be more than one", () => {
     }
   });
 
-  it("98: one text is one recipient, whatever it looks like", async () => {
+  it("98: one text is one recipient, in any form", async () => {
     for (const to of [
       "a@example.org, b@example.org",
       "a@example.org;b@example.org",
@@ -95,7 +95,7 @@ describe("fault 98: a mail that would be more than one", () => {
     ]);
   });
 
-  it("98: own headers cannot take the place of those that others rely on, and are no objects", async () => {
+  it("98: own headers cannot replace those that others rely on, and must not be objects", async () => {
     for (const name of ["Bcc", "to", "From", "Sender", "Content-Type", "Received", "X-SMTPAPI", "Message-ID"])
       expect([name, (await refused({ headers: { [name]: "x" } })).length]).toEqual([name, 1]);
     expect(await refused({ headers: { "X-One": { prepared: true, value: "a\r\nBcc: b@c.de" } } })).toEqual([
@@ -104,7 +104,7 @@ describe("fault 98: a mail that would be more than one", () => {
     expect(await refused({ headers: [["Bcc", "x@example.org"]] })).toEqual(["headers"]);
   });
 
-  it("98: whatever passes, the server sees one message with the given recipients and one header of each", async () => {
+  it("98: for every accepted mail the server sees one message with the given recipients and one header of each", async () => {
     const server = await openMailServer({ disabledCommands: ["STARTTLS"] });
     const one = sendEmail({ ports: [server.port] });
     const word = fc.string({ unit: "binary", maxLength: 40 });

@@ -63,7 +63,7 @@ it("fault 100: a move that is killed between any two steps loses nothing, and th
 });
 
 it.each([1, 2, 3, 4, 5, 6])(
-  "fault 100: killed at step %i of the first attempt alone, it ends whole",
+  "fault 100: killed at step %i of only the first attempt, it ends whole",
   async (step) => {
     expect(await killed(step)).toBe("SIGKILL");
     expect(isSomewhere()).toBe(true);

@@ -108,7 +108,7 @@ async function outage(kind: string, count: number): Promise<object> {
   };
 }
 
-it("an outage of 45 s, of whatever kind, ends no item: neither one alone, nor of 40, nor of 500", async () => {
+it("an outage of 45 s, of any kind, ends no item: neither a single one, nor of 40, nor of 500", async () => {
   const cases = Object.keys(KINDS).flatMap((kind) => [1, 40, 500].map((count) => [kind, count] as const));
   const found = await Promise.all(cases.map(([kind, count]) => outage(kind, count)));
   const ended = (all: readonly object[]) =>

@@ -121,7 +121,7 @@ export function unpackFolder(packed: string, folder: string): Recording {
 }
 
 /**
- * `NODE_OPTIONS` of a process whose wall clock goes on a second after the recording, so that no deadline has passed. It is told of another
+ * `NODE_OPTIONS` of a process whose wall clock goes on a second after the recording, so that no deadline has passed. It is set to another
  * boot: the machine of the recording would count the time since then by its own.
  */
 export function clockAfter({ recordedAtMs }: Recording): string {

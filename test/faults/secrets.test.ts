@@ -153,7 +153,7 @@ async function openEcho(): Promise<Receiver> {
 }
 
 describe("fault 102: secrets of satellites", () => {
-  it("102: are used, and stand nowhere else", async () => {
+  it("102: are used, and are nowhere else", async () => {
     const mail = await openMailServer({
       onAuth: ({ username, password }, _session, done) => {
         if (username === "good") done(null, { user: username });
@@ -303,7 +303,7 @@ async function usePrompts(): Promise<void> {
   expect(await execute(satellite, { file_id: fileId }, { model })).toMatchObject({ status: "completed" });
 }
 
-/** Where a canary stands: the first words of each place. */
+/** Where a canary is: the first words of each place. */
 function findings(): string[] {
   const places: [string, string][] = [
     ["stdout", service.stdout()],

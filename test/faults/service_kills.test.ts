@@ -1,6 +1,6 @@
 /**
  * `perigee serve` killed again and again while tasks are submitted, run and looked at: no acknowledged task is lost, no
- * answer comes twice, nothing that was told is taken back. `PERIGEE_TEST_KILLS` sets how often (default 4).
+ * answer comes twice, nothing that was reported is taken back. `PERIGEE_TEST_KILLS` sets how often (default 4).
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -115,7 +115,7 @@ async function objectsOf(url: string, id: string): Promise<TaskBody["objects"]> 
   }
 }
 
-/** A number once it stands still: a task whose post was cut off by a kill may have been stored, and is answered too. */
+/** A number once it does not change any more: a task whose post was cut off by a kill may have been stored, and is answered too. */
 async function settledCount(count: () => number): Promise<number> {
   for (let before = -1; before !== count(); ) {
     before = count();

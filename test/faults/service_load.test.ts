@@ -57,7 +57,7 @@ describe("fault 79: offered load far above capacity", () => {
     expect(own.filter((id) => !accepted.has(id))).toEqual([]);
   }, 40_000);
 
-  it("leaves other projects alone, and still counts after a restart", async () => {
+  it("does not affect other projects, and still counts after a restart", async () => {
     const service = await openLoaded({ backlog: { projectItems: 100 }, latencyMs: 300, places: 1 });
     expect((await submit(service.callerOf("full"), slowItems("a", 100))).status).toBe(200);
     await sleep(500); // sealed and at work
@@ -88,7 +88,7 @@ describe("fault 80: a project with a large backlog beside one with ten items", (
     return found;
   }
 
-  it("makes the ten wait at most twice as long as alone", async () => {
+  it("makes the ten wait at most twice as long as without the others", async () => {
     const service = await openLoaded({ latencyMs: 50, places: 4 });
     await waits(service, "warm");
     const alone = Math.max(...(await waits(service, "alone")));

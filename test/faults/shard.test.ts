@@ -83,7 +83,7 @@ describe("fault 18: none or very many lines", () => {
 });
 
 describe("fault 33: a worker thread that dies", () => {
-  // asked for in ray-project/ray#59194: one bad line fails alone
+  // asked for in ray-project/ray#59194: only the bad line fails
   it.each(["exit", "out_of_memory", "throw_late"] as const)(
     "fault 33: the line that makes a thread %s is found and rejected, all others are measured",
     async (death) => {

@@ -277,7 +277,7 @@ describe("a disk that misbehaves under a whole process", () => {
   });
 });
 
-/** Writes twenty entries and dies without closing, so that they stand in the write-ahead log. */
+/** Writes twenty entries and dies without closing, so that they are in the write-ahead log. */
 async function leaveLog(dataDir: string): Promise<string> {
   const child = start(
     dataDir,

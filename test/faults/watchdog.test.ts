@@ -1,5 +1,5 @@
 /**
- * Fault 84: the main thread of `perigee serve` stands still. It is made to by a signal, in a process of its own.
+ * Fault 84: the main thread of `perigee serve` is blocked, by a signal, in a separate process.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -60,7 +60,7 @@ async function start(onSignal: string): Promise<{ readonly child: ChildProcess; 
   return { child, url: await urlOf(child) };
 }
 
-describe("fault 84: an event loop that stands still", () => {
+describe("fault 84: an event loop that is blocked", () => {
   it("ends the process with 70, and the next one goes on without doing anything twice", async () => {
     const { child, url } = await start("for(;;);");
     let stderr = "";

@@ -61,7 +61,7 @@ describe("the order of jobs", () => {
     expect(names().endsWith("slow2")).toBe(true);
   });
 
-  it("leaves slots of a destination to its other shares, and gives them to whoever comes", async () => {
+  it("leaves slots of a destination to its other shares, and gives them to jobs that arrive", async () => {
     const { queue, started, names, settle } = open(100);
     for (let index = 0; index < 12; index += 1) queue.push(one(`hang${index}`, "a", 0, "host", 6, "hang"));
     await settle();
@@ -123,7 +123,7 @@ describe("the order of jobs", () => {
     expect(names()).toBe("a");
   });
 
-  it("runs each once, never more than the bounds, whatever the order of events", async () => {
+  it("runs each once, never more than the bounds, in any order of events", async () => {
     for (let seed = 1; seed <= 30; seed += 1) {
       const random = createRandom(seed);
       const { queue, started, settle, destinations } = open(6);

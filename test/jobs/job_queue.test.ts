@@ -117,7 +117,7 @@ describe("a job that can begin at once", () => {
     expect(world.ends).toMatchObject([{ status: "completed", attempts: 1 }]);
   });
 
-  it("is accepted before its intent when repeating it does harm, so that its acceptance alone puts nothing in doubt", async () => {
+  it("is accepted before its intent when repeating it does harm, so that its acceptance by itself puts nothing in doubt", async () => {
     const world = new JobWorld();
     world.retries = { attemptsMax: 8, isRepeatable: false };
     const queue = await world.open();
@@ -167,7 +167,7 @@ describe("a job that can begin at once", () => {
 });
 
 describe("a job with waits of its own", () => {
-  it("keeps to them whatever the failures are, and ends with the last", async () => {
+  it("keeps to them after any failures, and ends with the last", async () => {
     const world = new JobWorld();
     world.retries = { attemptsMax: 4, isRepeatable: true, delaysMs: [5_000, 60_000, 600_000] };
     const failures = ["not_sent", "ambiguous", "refused", "refused"] as const;

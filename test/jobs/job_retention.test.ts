@@ -44,7 +44,7 @@ const DELIVERY = { ...OLD, kind: WORK_KINDS.delivery };
 const YOUNG = { createdWallMs: OLDEST_WALL_MS + 1, endedWallMs: OLDEST_WALL_MS + 2 };
 
 describe("the retention of jobs", () => {
-  it("removes all that ended long ago, whatever stays between them, and nothing else", async () => {
+  it("removes all that ended long ago, also between others that stay, and nothing else", async () => {
     const kind = fc.constantFrom<Accepted>(OLD, PENDING, ENDED_LATE, DELIVERY);
     const runs = fc.array(fc.tuple(kind, fc.constantFrom(1, PAGE - 1, PAGE, PAGE + 1)), { maxLength: 5 });
     await fc.assert(

@@ -22,7 +22,7 @@ async function read(
 }
 
 describe("arrayLines", () => {
-  it("yields one line of JSON per element, whatever the spacing and the chunks", async () => {
+  it("yields one line of JSON per element, for any spacing and chunks", async () => {
     const content =
       '\ufeff [ {"a" : [1, 2,\n{}], "b":"x\\n\\"é中😀\\u2028\\ud83d\\ude00"} ,\r\n null,true , false, "s", -1.50e3 , [] ] \n';
     for (const chunkBytes of [1, 3, 1000])
@@ -47,7 +47,7 @@ describe("arrayLines", () => {
     ]);
   });
 
-  it("fault 5: refuses an element above the bound alone", async () => {
+  it("fault 5: refuses only an element above the bound", async () => {
     const content = JSON.stringify(["a", { text: "x".repeat(200_000) }, { t: "\n".repeat(60_000) }, "b"]);
     expect(await read(content, 50_000, { elementCharsMax: 100_000 })).toEqual([
       '"a"',
@@ -57,7 +57,7 @@ describe("arrayLines", () => {
     ]);
   });
 
-  it("fault 6: refuses an element of more than 64 levels alone, and a bomb as a whole", async () => {
+  it("fault 6: refuses only an element of more than 64 levels, but a bomb as a whole", async () => {
     const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
     expect(await read(`[${nested(64)},${nested(65)},1]`)).toEqual([nested(64), "2!too_deep", "1"]);
     await expect(read("[".repeat(1_000_000), 65_536)).rejects.toMatchObject({ code: "invalid_array" });

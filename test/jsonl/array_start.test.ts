@@ -39,7 +39,7 @@ const LINES = [
   "[]\n[]\n",
 ];
 
-describe("an array and lines that begin with [ are told apart", () => {
+describe("an array and lines that begin with [ are distinguished", () => {
   it.each(ARRAYS)("an array: %j", (text) => {
     for (const chunkBytes of [1, 3, 1_000]) expect(decide(text, chunkBytes)).toBe("array");
   });
@@ -48,7 +48,7 @@ describe("an array and lines that begin with [ are told apart", () => {
     for (const chunkBytes of [1, 3, 1_000]) expect(decide(text, chunkBytes)).toBe("lines");
   });
 
-  it("in whatever pieces they come, and however they are written", () => {
+  it("in any pieces, and however they are written", () => {
     const value = fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.integer(), fc.array(fc.string())));
     fc.assert(
       fc.property(

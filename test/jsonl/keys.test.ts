@@ -5,7 +5,7 @@ function scan(text: string, wantKeys = false): KeyColumns {
   return scanKeys({ bytes: new Uint8Array(Buffer.from(text)), firstLine: 10 }, { wantKeys });
 }
 
-/** `line:key` of every hash, the key told by comparing with the hashes of `candidates`. */
+/** `line:key` of every hash, the key found by comparing with the hashes of `candidates`. */
 function found(text: string, candidates: readonly string[]): string[] {
   const columns = scan(text);
   return Array.from({ length: columns.count }, (_, index) => {
@@ -42,7 +42,7 @@ describe("scanKeys", () => {
     ]);
   });
 
-  it("fault 7: two lines with one key have one hash, in whatever way the key is written", () => {
+  it("fault 7: two lines with one key have one hash, in any spelling of the key", () => {
     const { hashes } = scan('{"key":"same"}\n{"key":"other"}\n{"x":1,"key":"s\\u0061me"}\n');
     expect([hashes[0], hashes[1]]).toEqual([hashes[4], hashes[5]]);
     expect([hashes[0], hashes[1]]).not.toEqual([hashes[2], hashes[3]]);
@@ -65,7 +65,7 @@ describe("scanKeys", () => {
     expect(scan(`{"key":"${"k".repeat(512)}"}`).count).toBe(1);
   });
 
-  it("with wantKeys yields the keys themselves, and none of a line that is broken further on", () => {
+  it("with wantKeys yields the keys themselves, but not of a line that is broken further on", () => {
     const text = '{"key":"a"}\n{"key":"broken" oops}\n{"key":"c","key":"c"}\n{"key":"\\u00e9"}\n';
     expect(scan(text).count).toBe(4);
     const { count, lines, keys, keyEnds, hashes } = scan(text, true);

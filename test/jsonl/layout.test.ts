@@ -17,7 +17,7 @@ function item(
   return parsed;
 }
 
-/** `code` alone for a line without a readable key, `key: code` otherwise. */
+/** Only `code` for a line without a readable key, `key: code` otherwise. */
 function fault(line: string | Uint8Array | object, options: LayoutOptions = OPTIONS): string {
   const parsed = parse(line, options);
   if (parsed.kind !== "rejected") return parsed.kind;
@@ -37,8 +37,8 @@ function config(generation_config: unknown): string {
   return fault(line({ generation_config }));
 }
 
-describe("lines that are no record", () => {
-  it("fault 1: what is not JSON, not an object, or two objects fails alone, with its code", () => {
+describe("lines that are not records", () => {
+  it("fault 1: what is not JSON, not an object, or two objects fails by itself, with its code", () => {
     const good = JSON.stringify(line());
     for (const text of [
       "{",
@@ -66,7 +66,7 @@ describe("lines that are no record", () => {
       );
   });
 
-  it("fault 3: blank lines are blank, with whatever line end", () => {
+  it("fault 3: blank lines are blank, with any line end", () => {
     for (const text of ["", " ", "\t \r\n", "\r"]) expect(parse(text)).toEqual({ kind: "blank" });
     expect(item(`${JSON.stringify(line())}\r\n`).key).toBe("a");
   });
@@ -84,7 +84,7 @@ describe("lines that are no record", () => {
     expect(item(line({ contents: [{ parts: [{ text: `"\\${"[{".repeat(100)}` }] }] })).kind).toBe("item");
   });
 
-  it("fault 8: a member that stands twice is duplicate_member, also when one is escaped, at any level", () => {
+  it("fault 8: a member that occurs twice is duplicate_member, also when one is escaped, at any level", () => {
     const request = JSON.stringify(line().request);
     expect(fault(`{"key":"a","key":"b","request":${request}}`)).toBe("duplicate_member");
     expect(fault(`{"key":"a","\\u006bey":"b","request":${request}}`)).toBe("duplicate_member");
@@ -153,7 +153,7 @@ describe("keys", () => {
     expect(item(line({}, "é".normalize("NFC"))).key).not.toBe(item(line({}, "é".normalize("NFD"))).key);
   });
 
-  it("readKey finds the key of every line that has a readable one, whatever is wrong later", () => {
+  it("readKey finds the key of every line that has a readable one, also if the line is wrong later", () => {
     expect(readKey(Buffer.from('{"request":5,"key":"a"}'))).toEqual({ ok: true, key: "a" });
     expect(readKey(Buffer.from('{"custom_id":"b"}'))).toEqual({ ok: true, key: "b" });
     for (const text of ["", '{"key":"a"', '{"key":5}', '{"key":"a","custom_id":"b"}'])
@@ -307,7 +307,7 @@ describe("the interface's layout", () => {
     );
   });
 
-  it("takes a system instruction with one part that is no list, as Google's samples write it", () => {
+  it("takes a system instruction with one part that is not a list, as Google's samples write it", () => {
     expect(item(line({ system_instruction: { parts: { text: "s" } } })).request.system).toEqual(["s"]);
   });
 
@@ -381,7 +381,7 @@ describe("the interface's layout", () => {
     expect(fault(line({ system: [{ type: "image" }] }))).toBe("a: invalid_contents");
   });
 
-  it("takes one model for all lines when told so", () => {
+  it("takes one model for all lines when it is set", () => {
     const parsed = item(line({ model: 5 }), { ...OPTIONS, modelOverride: "echo:any:thing" });
     expect(parsed).toMatchObject({ provider: "echo", model: "any:thing" });
     expect(fault(line(), { ...OPTIONS, modelOverride: "mars:x" })).toBe("a: provider_missing");

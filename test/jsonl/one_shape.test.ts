@@ -111,7 +111,7 @@ describe("an item", () => {
       "invalid_config: input and messages are the same field, give one",
     ],
     [
-      "with a prompt that is no text",
+      "with a prompt that is not a text",
       { key: "a", model: MODEL, input: 5 },
       "invalid_contents: input must be a string, got 5",
     ],

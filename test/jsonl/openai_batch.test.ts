@@ -187,7 +187,7 @@ describe("OpenAI's batch layout", () => {
 });
 
 describe("members of extra_body", () => {
-  it("count as members of the body, whatever they are", () => {
+  it("count as members of the body, with any names", () => {
     const more = { temperature: 0.5, max_tokens: 9, guided_json: { a: 1 }, toString: "x" };
     const { request } = item({ user: "u", extra_body: { ...more, user: null } });
     expect(request).toEqual(item({ user: "u", ...more }).request);

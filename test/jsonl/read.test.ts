@@ -33,11 +33,11 @@ describe("readBlocks", () => {
     expect(shown(await eventsOf("\ufeffa\n\ufeffb\n"))).toEqual(["1@3:a", "2@5:\ufeffb"]);
   });
 
-  it("leaves a byte order mark alone when it resumes in the middle", async () => {
+  it("keeps a byte order mark when it resumes in the middle", async () => {
     expect(shown(await eventsOf("a\n\ufeffb\n", { fromOffset: 2, fromLine: 2 }))).toEqual(["2@2:\ufeffb"]);
   });
 
-  it("splits at LF alone: a lone CR, U+2028 and U+0085 stay inside the line", async () => {
+  it("splits only at LF: a lone CR, U+2028 and U+0085 stay inside the line", async () => {
     expect(shown(await eventsOf("a\rb\u2028c\u0085d\n"))).toEqual(["1@0:a\rb\u2028c\u0085d"]);
   });
 

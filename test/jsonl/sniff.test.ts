@@ -61,7 +61,7 @@ describe("sniff", () => {
     expect(sniff(Uint8Array.from({ length: 500 }, (_, index) => (index * 37) % 256))?.kind).toBe("binary");
   });
 
-  it("leaves lines that are no JSON to their own faults", () => {
+  it("leaves lines that are not JSON to their own faults", () => {
     for (const text of [
       "no json\n",
       "Hello, world\nsecond line\n",

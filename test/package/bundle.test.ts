@@ -99,7 +99,7 @@ const ANSWERS = {
   billedUsd: 0.0105,
 };
 
-/** With the files beside the bundle, and of packages the SQLite of Node 20 alone. */
+/** With the files beside the bundle, and of packages only the SQLite of Node 20. */
 function cleanFolder(name: string): string {
   const place = join(folder, name);
   mkdirSync(join(place, "node_modules/@photostructure"), { recursive: true });

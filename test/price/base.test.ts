@@ -39,7 +39,7 @@ describe("the price list", () => {
     expect(rates(priceOf("openrouter:openai/gpt-6-sol"))).toEqual([2, 0.2, 10]);
   });
 
-  it("knows the write price of the cache, and takes the input price where there is none", () => {
+  it("knows the write price of the cache, and takes the input price without one", () => {
     expect(priceOf("anthropic:claude-haiku-4-5")?.cacheWriteUsdPerMillion).toBe(1.25);
     expect(priceOf("openai:gpt-4o-mini")?.cacheWriteUsdPerMillion).toBe(0.15);
   });
@@ -100,7 +100,7 @@ describe("the price list", () => {
     expect(priceOf("openai:gpt-4o-mini")?.tiers).toEqual([]);
   });
 
-  it("prices servers of one's own at zero, known", () => {
+  it("prices a user's own servers at zero, known", () => {
     for (const provider of ["echo", "vllm", "llamacpp", "ollama", "sglang"])
       expect(priceOf(`${provider}:anything`)).toMatchObject({
         source: "local",
@@ -215,7 +215,7 @@ describe("overrides", () => {
     expect(priceOf("anthropic:claude-haiku-4-5", NOON, overrides)?.source).toBe("genai-prices 0.1.8");
   });
 
-  it("price one's own servers too", () => {
+  it("price a user's own servers too", () => {
     const own = { "vllm:*": { inputUsdPerMillion: 0.01, outputUsdPerMillion: 0.02 } };
     expect(priceOf("vllm:llama", NOON, own)).toMatchObject({ source: "config", outputUsdPerMillion: 0.02 });
   });
@@ -225,7 +225,7 @@ describe("overrides", () => {
     expect(basePrice({ provider: "constructor", name: "name" }, NOON, {})).toBeUndefined();
   });
 
-  it("are refused when they are no prices", () => {
+  it("are refused when they are not prices", () => {
     for (const usd of [Number.NaN, -1, Number.POSITIVE_INFINITY, "3" as unknown as number])
       expect(
         () => new PriceBook({ "openai:gpt-6": { inputUsdPerMillion: usd, outputUsdPerMillion: 1 } }),

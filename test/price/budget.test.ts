@@ -120,7 +120,7 @@ describe("the cost cap", () => {
     expect([budget.isCapped, budget.billedUsd, budget.committedUsd]).toEqual([false, 3, 3]);
   });
 
-  it("refuses caps and amounts that are none", () => {
+  it("refuses invalid caps and amounts", () => {
     for (const capUsd of [Number.NaN, -1, Number.POSITIVE_INFINITY, 1e10])
       expect(() => new Cap(capUsd)).toThrow(/the cost cap must be USD from 0/);
     expect(() => capped(1, billed(Number.NaN))).toThrow(/finite and not negative/);

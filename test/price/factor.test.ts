@@ -7,7 +7,7 @@ const VOLUMES = { "10 k": 1e4, "1 M": 1e6, "100 M": 1e8, "10 G": 1e10 };
 const GPT = "openai:gpt-6-sol";
 
 describe("the price factor", () => {
-  it("is 1 without an sla, whatever the volume", () => {
+  it("is 1 without an sla, for any volume", () => {
     for (const tokens of [0, 1e6, 1e12]) expect(priceFactor(GPT, undefined, tokens)).toBe(1);
   });
 
@@ -21,7 +21,7 @@ describe("the price factor", () => {
     expect(priceFactor(GPT, 1, 1e10)).toBeGreaterThan(0.99);
   });
 
-  it("gives a model without a cheap lane the discount for volume alone", () => {
+  it("gives a model without a cheap lane only the discount for volume", () => {
     for (const model of ["deepseek:deepseek-v4-flash", "together:some-model"]) {
       expect(priceFactor(model, 1_440, 0)).toBe(1);
       expect(priceFactor(model, 43_200, 1e12)).toBe(0.8);

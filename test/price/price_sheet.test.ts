@@ -31,7 +31,7 @@ describe("a price sheet", () => {
     });
   });
 
-  it("may stand in the configuration as its prices", async () => {
+  it("may be in the configuration as its prices", async () => {
     const options = await checkOptions({ prices: SHEET }, "perigee.json");
     expect(resolveConfig(options, {}).prices).toEqual(overridesOf(SHEET));
     expect(resolveConfig({ prices: SHEET }, {}).prices).toEqual(overridesOf(SHEET));
@@ -60,7 +60,7 @@ describe("a price sheet", () => {
     expect(() => readPriceSheet(sheet, "sheet.json")).toThrow(message);
   });
 
-  it("is told as a line for a model that has no price", () => {
+  it("is shown as a line for a model that has no price", () => {
     expect(howToPrice("a:b")).toBe(
       'add "a:b": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet',
     );

@@ -149,7 +149,7 @@ describe("a quote", () => {
     expect(quote(input([short, long])).list_usd).toBe(14);
   });
 
-  it("is never NaN, and plain JSON, whatever the totals are", () => {
+  it("is never NaN, and plain JSON, for any totals", () => {
     const nonsense = totals("openai:gpt-6-sol", {
       items: Number.NaN,
       inputTokens: -5,

@@ -1,4 +1,4 @@
-/** Laws of two attempts at once: in whatever order their ends, the patience and the admission come. */
+/** Laws of two attempts at once: in any order of their ends, the patience and the admission. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { AttemptResult } from "../../src/dispatch/attempt.ts";

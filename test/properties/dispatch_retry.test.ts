@@ -95,7 +95,7 @@ describe("the law of retries", () => {
     );
   });
 
-  it("the bounds of attempts and of the ambiguous budget hold whatever the world answers", async () => {
+  it("the bounds of attempts and of the ambiguous budget hold for any answers", async () => {
     const steps: fc.Arbitrary<Step> = fc.oneof(
       fc.constantFrom<Step>(LOST, NOT_SENT, HANG, SUCCESS),
       fc.record({ retryAfterMs: fc.integer({ min: -5, max: 100_000 }) }).map((more) => refused(more)),
@@ -156,7 +156,7 @@ describe("the law of retries", () => {
     );
   });
 
-  it("usage sums in any order, and never to something that is no number", () => {
+  it("usage sums in any order, and never to something that is not a number", () => {
     const count = fc.nat(1_000_000);
     const usages = fc.record(
       {

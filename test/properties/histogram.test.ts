@@ -1,4 +1,4 @@
-/** Laws of counts by size: whatever is halved or kept, means and quantiles stay those of the values. */
+/** Laws of counts by size: also after halving and keeping, means and quantiles stay those of the values. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Histogram } from "../../src/queue/histogram.ts";

@@ -124,7 +124,7 @@ describe("the reader", () => {
 });
 
 describe("a line", () => {
-  it("never throws, whatever the bytes", () => {
+  it("never throws, for any bytes", () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 60 }).map((array) => Buffer.from(array)),
       lineBytes,

@@ -19,7 +19,7 @@ const before = fc.oneof(
 const step = fc.record({ passing, before, amount: fc.integer({ min: 1, max: 9 }), isBack: fc.boolean() });
 
 describe("the count of a minute", () => {
-  it("is that of its half seconds, the present one included, in whatever order it is told", () => {
+  it("is that of its half seconds, the present one included, in any order of the calls", () => {
     fc.assert(
       fc.property(
         fc.array(step, { maxLength: 60 }),

@@ -138,7 +138,7 @@ describe("decode", () => {
   });
 });
 
-it("limits are whole or absent, whatever the headers say", () => {
+it("limits are whole or absent, for any headers", () => {
   fc.assert(
     fc.property(anyProvider, headers, (provider, given) => {
       for (const value of Object.values(provider.limits(given) ?? {})) {

@@ -1,4 +1,4 @@
-/** Laws of room on disks: as long as anybody lacks it nothing new is sent, and whoever waits is waited for as long as was said. */
+/** Laws of space on disks: as long as any write lacks it nothing new is sent, and a waiting write gets the time that was promised. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Lack, Room } from "../../src/engine/journal/room.ts";

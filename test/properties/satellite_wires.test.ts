@@ -13,7 +13,7 @@ const BOUNDS = { messageBytesMax: 100_000, wallMs: 0 };
 const START = { entries: 0, offset: 0 };
 
 describe("a value in a JSON template", () => {
-  it("is one text there, whatever it holds, and nothing else changes", () => {
+  it("is one text there, with any contents, and nothing else changes", () => {
     fc.assert(
       fc.property(text, text, (value, before) => {
         const plain = before.replace(/[{}]/g, "");
@@ -104,7 +104,7 @@ describe("batches", () => {
 });
 
 describe("a line of a log", () => {
-  it("is an entry whatever it holds", () => {
+  it("is an entry with any contents", () => {
     fc.assert(
       fc.property(fc.oneof(text, fc.json()), (line) => {
         const { message, attributes } = entryOfLine(line, BOUNDS);

@@ -28,7 +28,7 @@ const limits = fc.oneof(
 );
 
 describe("WindowBucket", () => {
-  it("never lets more than the limit through any 60 s and its guard, whatever is asked when", () => {
+  it("never lets more than the limit through any 60 s and its guard, for any requests at any times", () => {
     const step = fc.record({
       gapMs: fc.oneof(
         fc.constant(0),

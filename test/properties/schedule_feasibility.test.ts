@@ -38,7 +38,7 @@ const lane: fc.Arbitrary<LaneOutlook> = fc.record({
 });
 
 describe("a forecast", () => {
-  it("is never sooner than the need by limits alone", () => {
+  it("is never sooner than the limits by themselves allow", () => {
     fc.assert(
       fc.property(lane, work, (where, what) => {
         const aloneMs = where.nowMs + (what.items > 0 ? where.closedMs + needMs(what, where.capacity) : 0);

@@ -1,6 +1,6 @@
 /**
  * Laws of a lane against a provider made of numbers, in virtual time: 429 storms, outages, caps, places in flight.
- * One loop stands for an engine under endless backlog: it reserves until refused, then sleeps to the next event.
+ * One loop models an engine under endless backlog: it reserves until refused, then sleeps to the next event.
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -219,7 +219,7 @@ describe("LaneLimits", () => {
     );
   });
 
-  it("sends no more than the limit in any minute, whatever the provider answers", () => {
+  it("sends no more than the limit in any minute, for any answers of the provider", () => {
     const kinds = fc.array(
       fc.constantFrom<Signal["kind"]>("success", "rate_limited", "overloaded", "failed", "not_sent", "other"),
       { minLength: 1, maxLength: 8 },

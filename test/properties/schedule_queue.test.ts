@@ -122,7 +122,7 @@ describe("ShardQueue", () => {
     );
   });
 
-  it("serves runs of equal urgency by arrival, whoever's they are", () => {
+  it("serves runs of equal urgency by arrival, of any owner", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom("a", "b", "c"), { maxLength: 60 }), (runs) => {
         const queue = new ShardQueue<TestTicket>();

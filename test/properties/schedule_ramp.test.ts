@@ -1,4 +1,4 @@
-/** Laws of the ramp: how fast a lane's use may grow, how soon it reaches its limit, and whom it leaves alone. */
+/** Laws of the ramp: how fast a lane's use may grow, how soon it reaches its limit, and which lanes it does not limit. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { LaneLimits } from "../../src/limits/limits.ts";
@@ -82,7 +82,7 @@ const phase = fc.oneof(
 );
 
 describe("a ramp", () => {
-  it("lets use grow by at most half in any 15 minutes above the threshold, whatever is asked when", () => {
+  it("lets use grow by at most half in any 15 minutes above the threshold, for any requests at any times", () => {
     const demand = fc.array(phase, { minLength: 3, maxLength: 8 });
     const limit = fc.constantFrom(undefined, 9_000, 30_000);
     fc.assert(
@@ -118,7 +118,7 @@ describe("a ramp", () => {
       const inputTokensPerMinute = Math.floor(RAMP.inputTokensPerMinute * 1.5 ** steps * 0.96);
       const limits = laneWith({ inputTokensPerMinute });
       const ledger = new Ledger();
-      const allowedMs = steps * (SPAN_MS + MINUTE_MS + BLUR_MS); // a level has stood for a minute before it counts
+      const allowedMs = steps * (SPAN_MS + MINUTE_MS + BLUR_MS); // a level has lasted for a minute before it counts
       push(limits, ledger, 0, allowedMs + 10 * MINUTE_MS, 50);
       const after = ledger.between(allowedMs, allowedMs + 10 * MINUTE_MS);
       expect(after, `${steps} steps`).toBeGreaterThanOrEqual(0.97 * 10 * inputTokensPerMinute);

@@ -23,7 +23,7 @@ const bounds = fc.record({
 const blockSizes = fc.array(fc.integer({ min: 1, max: 20 }), { minLength: 1, maxLength: 10 });
 
 describe("packing", () => {
-  it("loses no item, doubles none and changes none, whatever the bounds", () => {
+  it("loses, doubles and changes no item, for any bounds", () => {
     fc.assert(
       fc.property(fc.array(item, { maxLength: 150 }), bounds, blockSizes, (plain, some, sizes) => {
         const items: PlainItem[] = plain.map((each, index) => ({ ...each, line: index + 1 }));

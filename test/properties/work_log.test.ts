@@ -246,7 +246,7 @@ describe("the work log", () => {
             while (count <= made.length && !fits(count)) count += 1;
             expect(
               count,
-              `${found} is none of the states after ${least} to ${made.length} calls`,
+              `${found} is not one of the states after ${least} to ${made.length} calls`,
             ).toBeLessThanOrEqual(made.length);
             applied = made.slice(0, count);
             state.crash();

@@ -1,4 +1,4 @@
-/** The law of recorded moments: never thought older than they are, whatever a machine's clocks and boots do. */
+/** The law of recorded moments: never thought older than they are, for any clocks and boots of a machine. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Moment } from "../../src/clock.ts";
@@ -52,7 +52,7 @@ describe("leastMsBetween", () => {
     );
   });
 
-  it("is exact within a boot that the machine tells, whatever its wall clock does", () => {
+  it("is exact within a boot that the machine reports, for any jumps of its wall clock", () => {
     const awake = event.filter(({ kind }) => kind === "pass" || kind === "jump");
     fc.assert(
       fc.property(fc.array(awake, { minLength: 2, maxLength: 12 }), (events) => {

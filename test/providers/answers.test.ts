@@ -9,7 +9,7 @@ const codecs = [openai, anthropic, gemini];
 const chat = (choice: unknown, more: object = {}): ReturnType<typeof answer> =>
   answer(200, { choices: [choice], ...more });
 
-describe("an answer that is no answer", () => {
+describe("an answer that is not valid", () => {
   it("fault 56: half a body is never parsed as a success", () => {
     const whole = JSON.stringify({ choices: [{ finish_reason: "stop", message: { content: "18" } }] });
     for (let length = 0; length < whole.length; length++) {
@@ -258,7 +258,7 @@ describe("usage", () => {
     });
   });
 
-  it("a charge in USD is believed from OpenRouter alone", () => {
+  it("a charge in USD is believed only from OpenRouter", () => {
     const body = {
       choices: [{ message: { content: "18" } }],
       usage: { prompt_tokens: 1, completion_tokens: 1, cost: 3 },
@@ -301,7 +301,7 @@ describe("an answer without text whose thoughts were paid for", () => {
   });
 });
 
-it("of several choices the one at index 0 is the answer, wherever it stands", () => {
+it("of several choices the one at index 0 is the answer, at any position", () => {
   const choice = (index: number | undefined, content: string): object => ({
     ...(index === undefined ? {} : { index }),
     finish_reason: "stop",

@@ -107,7 +107,7 @@ describe("a conversation", () => {
     });
   });
 
-  it("without a user's message, or with tools, is refused by whoever would have to translate it", () => {
+  it("without a user's message, or with tools, is refused by protocols that would have to translate it", () => {
     for (const codec of [anthropic, gemini, openai]) {
       expect(codec.encode(request({ turns: [] }), "m")).toMatchObject({
         ok: false,
@@ -287,7 +287,7 @@ describe("an output schema", () => {
     expect(droppedBy(deepseek, config({ responseSchema }), "m")).toEqual(["response_schema"]);
   });
 
-  it("that is no object is refused", () => {
+  it("that is not an object is refused", () => {
     for (const codec of [openai, anthropic]) {
       expect(codec.encode(config({ responseJsonSchema: "x" }), "m")).toMatchObject({
         ok: false,
@@ -324,7 +324,7 @@ describe("settings at Anthropic", () => {
     }
   });
 
-  it("are no sampling settings for later or unknown models, and for none from version 2026-10-21 on", () => {
+  it("do not include sampling settings for later or unknown models, and for any model from version 2026-10-21 on", () => {
     const names = ["temperature", "top_p", "top_k"];
     for (const model of [
       "claude-opus-4-7",

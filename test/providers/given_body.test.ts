@@ -14,7 +14,7 @@ describe("an item in OpenAI's layout", () => {
     tools: [],
   };
 
-  it("is sent as given to whoever speaks OpenAI's protocol, with the model's name alone replaced", () => {
+  it("is sent unchanged to servers of OpenAI's protocol, with only the model's name replaced", () => {
     const item = request({ openaiBody: given, unknownFields: ["logit_bias", "tools"] });
     for (const name of ["openai", "mistral", "vllm"]) {
       expect(bodyOf(provider(name), item, "other")).toEqual({ ...given, model: "other" });
@@ -151,7 +151,7 @@ describe("a member of a message that is not known", () => {
     );
   });
 
-  it("is none that OpenAI documents", () => {
+  it("is not documented by OpenAI", () => {
     const tool = { id: "c1", type: "function", function: { name: "f", arguments: "{}" } };
     const messages = [
       { role: "developer", content: "Be brief", name: "dev" },

@@ -4,7 +4,7 @@ import { fixture, provider } from "./answers.ts";
 
 const learnt = (path: string): unknown => provider(path.split("/")[0] ?? "").limits(fixture(path).headers);
 
-describe("limits told by headers", () => {
+describe("limits in headers", () => {
   it("are OpenAI's two buckets, with resets as Go durations", () => {
     expect(learnt("openai/success")).toEqual({
       requestsPerMinute: 5000,
@@ -44,14 +44,14 @@ describe("limits told by headers", () => {
     });
   });
 
-  it("are none at Gemini and echo, and where no header tells any", () => {
+  it("do not exist at Gemini and echo, and without such headers", () => {
     expect(learnt("gemini/success")).toBeUndefined();
     expect(provider("echo").limits({})).toBeUndefined();
     expect(provider("openai").limits({ "content-type": "application/json" })).toBeUndefined();
     expect(provider("anthropic").limits({ date: "Fri, 20 Nov 2026 11:00:00 GMT" })).toBeUndefined();
   });
 
-  it("fault 64: lower limits are told as they are, and nonsense is ignored with all that hangs on it", () => {
+  it("fault 64: lower limits are returned as they are, and nonsense is ignored with all that depends on it", () => {
     const openai = provider("openai");
     expect(openai.limits({ "x-ratelimit-limit-requests": "3", "x-ratelimit-limit-tokens": "100" })).toEqual({
       requestsPerMinute: 3,

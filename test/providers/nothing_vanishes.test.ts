@@ -46,7 +46,7 @@ function own(name: string, model: string, request: object): object {
 const VALUES: readonly unknown[] = [1, 0, "x", "", true, false, [], {}, [1], { a: 1 }];
 const VALUES_OR_NULL = [...VALUES, null];
 
-/** Lines that hold a member which no layout has, one for each place where a member can stand. */
+/** Lines that hold a member which no layout has, one for each place of a member. */
 function linesWith(name: string, model: string, member: object): Readonly<Record<string, object>> {
   const part = { type: "text", text: "Hi" };
   const format = {
@@ -271,7 +271,7 @@ describe("a system message", () => {
     });
   });
 
-  it("inside the conversation is refused by protocols that would move it, whatever the policy", () => {
+  it("inside the conversation is refused by protocols that would move it, under any policy", () => {
     const inside = { messages: [...messages, { role: "system", content: "Now in French." }] };
     for (const [name, model] of OTHERS)
       for (const policy of [{}, { unsupportedConfig: "drop" }])

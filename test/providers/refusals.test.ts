@@ -121,7 +121,7 @@ describe("the faults decided by a refusal", () => {
     });
   });
 
-  it("fault 49: a wait that is nonsense is no wait, and a long one is cut to 15 minutes", () => {
+  it("fault 49: a wait that is nonsense is ignored, and a long one is cut to 15 minutes", () => {
     const waits = ["-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "0", "NaN", "1, 2", "0.001"];
     for (const wait of waits) {
       const decoded = openai.decode(answer(429, { error: { type: "rl" } }, { "retry-after": wait }));
@@ -161,7 +161,7 @@ describe("the faults decided by a refusal", () => {
     expect(short(openai.decode(answer(200, failed)))).toBe("ambiguous provider_error item");
   });
 
-  it("fault 66: a model that is gone fails for that model alone", () => {
+  it("fault 66: a model that does not exist any more fails only for that model", () => {
     for (const path of ["openai/model_not_found", "anthropic/not_found", "ollama/not_found"]) {
       expect(decodeFixture(path)).toMatchObject({
         class: "permanent",

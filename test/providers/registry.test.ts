@@ -71,7 +71,7 @@ describe("a provider's head", () => {
     }
   });
 
-  it("carries the key where the protocol wants it, and none when there is none", () => {
+  it("carries the key where the protocol wants it, and sends no key without one", () => {
     expect(provider("openai", { key: "k" }).head("m").headers).toMatchObject({ authorization: "Bearer k" });
     expect(provider("anthropic", { key: "k" }).head("m").headers).toMatchObject({
       "x-api-key": "k",
@@ -81,7 +81,7 @@ describe("a provider's head", () => {
     expect(provider("vllm").head("m").headers).not.toHaveProperty("authorization");
   });
 
-  it("takes more headers, whatever their case, over its own", () => {
+  it("takes more headers, in any case, over its own", () => {
     const codec = provider("openai", { headers: { "User-Agent": "mine", "api-key": "k" } });
     expect(codec.head("m").headers).toMatchObject({ "user-agent": "mine", "api-key": "k" });
   });
@@ -117,7 +117,7 @@ describe("settings", () => {
     });
   });
 
-  it("with a base URL that is none, or that holds a password, are refused without showing it", () => {
+  it("with an invalid base URL, or one that holds a password, are refused without showing it", () => {
     for (const baseUrl of ["", "localhost:8000", "ftp://host/v1", "https://me:secret@host/v1"]) {
       const create = (): unknown => createProvider({ name: "x", protocol: "openai", baseUrl });
       expect(create).toThrow(PerigeeError);

@@ -1,4 +1,4 @@
-/** What is taken as a wait, by whoever is asked to wait. */
+/** What counts as a wait, for providers, executions and webhooks. */
 import { describe, expect, it } from "vitest";
 import { protoDurationMs, retryAfterMs } from "../../src/providers/retry_after.ts";
 

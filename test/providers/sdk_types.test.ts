@@ -9,7 +9,7 @@ import type { ChatBody } from "../../src/providers/codecs/openai_body.ts";
 
 it("a chat completion's body is what the OpenAI SDK takes", () => {
   expectTypeOf<ChatBody>().toExtend<ChatCompletionCreateParamsNonStreaming>();
-  // What the SDK does not know is the family's alone.
+  // What the SDK does not know is only the family's.
   expectTypeOf<Exclude<keyof ChatBody, keyof ChatCompletionCreateParamsNonStreaming>>().toEqualTypeOf<
     "top_k" | "random_seed"
   >();

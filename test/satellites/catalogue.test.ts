@@ -104,7 +104,7 @@ describe("a vendor satellite", () => {
 });
 
 describe("a custom satellite", () => {
-  it("is for its own project alone, at once, and has its secret shown once", async () => {
+  it("is only for its own project, at once, and has its secret shown once", async () => {
     const catalogue = await opened();
     const { view, secret } = await catalogue.register("acme", custom);
     expect(secret).toMatch(/^whsec_/);
@@ -119,7 +119,7 @@ describe("a custom satellite", () => {
       await expect(catalogue[act](at("acme", "shout"))).rejects.toMatchObject({ code: "conflict" });
   });
 
-  it("may be one that whoever embeds perigee trusts, in this process", async () => {
+  it("may be one that the embedding program trusts, in this process", async () => {
     const catalogue = await opened({ trusted: [{ project: "acme", satellites: [shout] }] });
     const { satellite, kind } = await catalogue.resolve(acme, at("acme", "shout"));
     expect(kind).toBe("custom");
@@ -256,7 +256,7 @@ describe("a configured satellite", () => {
     expect(resolved.satellite.name).toBe("send-email");
   });
 
-  it("is for its own project alone, and needs the beta flag when what it stands on does", async () => {
+  it("is only for its own project, and needs the beta flag when its base does", async () => {
     const catalogue = await opened();
     await catalogue.configure(beta, "mailer", { base: at("perigee", "send-email"), config: { server: "a" } });
     await expect(catalogue.resolve(caller("other", true), mailer)).rejects.toMatchObject({
@@ -271,7 +271,7 @@ describe("a configured satellite", () => {
     });
   });
 
-  it("stands on others, whose settings win over its own, and is not found when one of them is gone", async () => {
+  it("is based on others, whose settings win over its own, and is not found when one of them was removed", async () => {
     const catalogue = await opened();
     await catalogue.configure(beta, "mailer", { base: at("perigee", "send-email"), config: { server: "a" } });
     await catalogue.configure(beta, "secure", { base: mailer, config: { port: 465 } });
@@ -285,7 +285,7 @@ describe("a configured satellite", () => {
     await expect(catalogue.resolve(beta, at("acme", "secure"))).rejects.toMatchObject({ code: "not_found" });
   });
 
-  it("stands on no circle, and on eight others at most", async () => {
+  it("is never based on a circle, and on eight others at most", async () => {
     const catalogue = await opened();
     const base = at("perigee", "send-email");
     await catalogue.configure(beta, "c0", { base, config: {} });
@@ -312,7 +312,7 @@ describe("a configured satellite", () => {
   });
 });
 
-it("neither the secret of a host nor a fixed setting stands in the store as it is", async () => {
+it("neither the secret of a host nor a fixed setting is in the store as plain text", async () => {
   const { store, catalogue } = await open();
   const { secret = "" } = await catalogue.register("acme", custom);
   const config = { server: "canary.acme.com" };

@@ -27,7 +27,7 @@ describe("defineSatellite", () => {
     expect(satellites[0]?.name).toBe("shout");
   });
 
-  it("needs a name, an input and run alone", async () => {
+  it("needs only a name, an input and run", async () => {
     const least = defineSatellite({
       name: "least",
       input: z.object({}),

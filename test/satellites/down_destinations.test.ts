@@ -41,7 +41,7 @@ describe("executions to a host that is down", () => {
     for (let n = 0; n < COUNT; n += 1) await submit("away", n);
     await world.clock.advance(600_000);
     const early = tried.filter(({ atMs }) => atMs > 5_000);
-    expect(early.length).toBeLessThan(15); // 200 executions alone would make some 1,500
+    expect(early.length).toBeLessThan(15); // 200 executions by themselves would make some 1,500
     await world.clock.advance(HOUR - 600_000);
     expect(tried.length).toBeLessThan(8 + 40);
     expect(new Set(tried.map(({ n }) => n)).size).toBeGreaterThan(15); // they take turns
@@ -49,7 +49,7 @@ describe("executions to a host that is down", () => {
     expect(world.finished.filter(({ status }) => status === "completed")).toHaveLength(COUNT);
   });
 
-  it("leave others alone, and an execution that fails by itself keeps nobody waiting for long", async () => {
+  it("do not affect others, and an execution that fails by itself keeps nobody waiting for long", async () => {
     const { world, tried, submit } = await down(0, (n) => n === 0);
     for (let n = 0; n < 20; n += 1) await submit("away", n);
     await submit("beside", 1);

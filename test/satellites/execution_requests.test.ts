@@ -22,10 +22,10 @@ async function refusal(work: Promise<unknown>): Promise<{ code: string; details:
 
 describe("a submission", () => {
   it.each<[string, Partial<ExecutionRequest>, string[]]>([
-    ["an sla that is none", { sla: "soon" }, ["sla"]],
+    ["an invalid sla", { sla: "soon" }, ["sla"]],
     ["no time at all", { sla: "0h" }, ["sla"]],
     ["more than 30 days", { sla: "31d" }, ["sla"]],
-    ["an input that is none and an sla that is none", { input: [] as never, sla: "" }, ["sla", "input"]],
+    ["an invalid input and an invalid sla", { input: [] as never, sla: "" }, ["sla", "input"]],
     ["a config that is not JSON", { config: { at: new Date() as never } }, ["config"]],
     ["what the schemas refuse", { input: { text: 1 }, config: { url: "x" } }, ["input.text", "config.url"]],
     ["a place in a list", { input: { list: ["a", 1] } }, ["input.list[1]"]],
@@ -39,7 +39,7 @@ describe("a submission", () => {
     expect((details["issues"] as { path: string }[]).map(({ path }) => path)).toEqual(paths);
   });
 
-  it("is refused above 1 MiB, for satellites that are none, and once it is closed", async () => {
+  it("is refused above 1 MiB, for satellites that do not exist, and once it is closed", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("hang", { run: hang }));
     const executions = await world.open();
@@ -104,7 +104,7 @@ describe("a submission", () => {
 });
 
 describe("executions are found", () => {
-  it("by their own project alone", async () => {
+  it("only by their own project", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("hang", { run: hang }));
     const executions = await world.open();

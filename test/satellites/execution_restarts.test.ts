@@ -155,7 +155,7 @@ describe("after a crash", () => {
     expect(attempts).toBe(4);
   });
 
-  it("those whose sla is over expire, whatever they were doing", async () => {
+  it("those whose sla is over expire, in any state", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("hang", { run: hang }));
     let id = "";
@@ -279,7 +279,7 @@ describe("on a full disk", () => {
     expect(world.faults).toEqual([]);
   });
 
-  it("a store that has failed is told once, and every call says so", async () => {
+  it("a store that has failed is reported once, and every call says so", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("quick", { run: async () => ({}) }));
     const executions = await world.open();

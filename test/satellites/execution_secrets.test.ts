@@ -1,5 +1,5 @@
 /**
- * Secrets in executions: filled in for the attempt alone, and taken out of everything that it gives (fault 102).
+ * Secrets in executions: filled in only for the attempt, and taken out of everything that it returns (fault 102).
  */
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
@@ -36,7 +36,7 @@ describe("secrets of executions", () => {
     });
   });
 
-  it("are filled in at the given paths alone, when there are some", async () => {
+  it("are filled in only at the named paths, if any", async () => {
     const world = new ExecutionWorld();
     const calls: SatelliteArguments<unknown, unknown>[] = [];
     world.add(seeing(calls));
@@ -132,7 +132,7 @@ describe("secrets of executions", () => {
     expect(calls).toEqual([]);
   });
 
-  it("make an input that is none end as invalid_input, without telling the value", async () => {
+  it("make an invalid input end as invalid_input, without showing the value", async () => {
     const world = new ExecutionWorld();
     world.add(seeing([]));
     world.secrets.set("one/hook", CANARY);
@@ -145,7 +145,7 @@ describe("secrets of executions", () => {
     expect(error?.message).not.toContain(CANARY);
   });
 
-  it("stand in no output, error, log line or record (fault 102)", async () => {
+  it("are in no output, error, log line or record (fault 102)", async () => {
     const world = new ExecutionWorld();
     const written = JSON.stringify(CANARY).slice(1, -1);
     world.add(
@@ -222,7 +222,7 @@ describe("a satellite is looked up again before every attempt", () => {
     });
   });
 
-  it("and tried again, uncounted, when that cannot be told now", async () => {
+  it("and tried again, uncounted, when that is not known now", async () => {
     const world = new ExecutionWorld();
     // It waits for a slot of its destination: one that can begin at once runs with what its submission has looked up.
     const run: Satellite["run"] = async ({ attempt }) => ({ attempt });

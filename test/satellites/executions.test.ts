@@ -56,7 +56,7 @@ describe("executions", () => {
     expect(calls[0]?.config).toEqual({ mode: "fixed", rest: true });
   });
 
-  it("repeat what may be repeated, wait as long as they are told to, and count the retries", async () => {
+  it("repeat what may be repeated, wait as long as they are asked to, and count the retries", async () => {
     const world = new ExecutionWorld();
     const atMs: number[] = [];
     world.add(
@@ -313,7 +313,7 @@ describe("executions", () => {
     const executions = await world.open();
     for (let count = 0; count < 2_100; count += 1) await executions.submit(CALLER, requestOf("wait"));
     await world.clock.advance(1_000);
-    expect(begun).toBe(2_048 + 4); // a project alone has two thirds of the places
+    expect(begun).toBe(2_048 + 4); // a single project has two thirds of the places
     expect(executions.counts()).toEqual({ queued: 48, running: 2_052 });
     finish();
     await world.clock.advance(1_000);

@@ -53,7 +53,7 @@ describe("a value against a schema of zod's, as JSON Schema", () => {
   });
 });
 
-describe("a schema of a stranger", () => {
+describe("an untrusted schema", () => {
   it("with a pattern that takes for ever costs nothing: patterns are checked where the satellite runs", () => {
     const schema = { type: "object", properties: { a: { type: "string", pattern: "^(a+)+$" } } };
     expect(places({ a: `${"a".repeat(50)}!` }, schema)).toEqual([]);
@@ -70,7 +70,7 @@ describe("a schema of a stranger", () => {
     ]);
   });
 
-  it("sees own members alone", () => {
+  it("sees only own members", () => {
     const schema: JsonObject = { type: "object", required: ["toString", "__proto__"] };
     expect(places({}, schema)).toEqual(["toString: is required", "__proto__: is required"]);
     expect(places(JSON.parse('{"__proto__": 1, "toString": 2}') as Json, schema)).toEqual([]);
@@ -99,7 +99,7 @@ it("a schema of JSON Schema is a Standard Schema that leaves values as they are"
   });
 });
 
-it("the same value has the same canonical text, whatever the order of its members", () => {
+it("the same value has the same canonical text, in any order of its members", () => {
   expect(canonical({ b: [1, { d: null, c: "x" }], a: true })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
   expect(canonical({ a: true, b: [1, { c: "x", d: null }] })).toBe('{"a":true,"b":[1,{"c":"x","d":null}]}');
 });
@@ -134,7 +134,7 @@ describe("a schema of choices", () => {
   });
 });
 
-describe("a schema and a value of strangers, each as large as it may be", () => {
+describe("an untrusted schema and value, each as large as it may be", () => {
   const members = Object.fromEntries(Array.from({ length: 70_000 }, (_, index) => [`k${index}`, 1]));
   const nothings = Array.from({ length: 9_000 }, () => ({}));
   const required = Array.from({ length: 6_000 }, (_, index) => `r${index}`);

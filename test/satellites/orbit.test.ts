@@ -228,7 +228,7 @@ it("answers no request that is unsigned, signed otherwise, old, changed, or repe
   expect((await fetch(`${url}/healthz`)).status).toBe(200);
 });
 
-it("answers a secret that is for another satellite as if there were none of that name", async () => {
+it("answers a secret that is for another satellite as if no satellite had that name", async () => {
   const other = newOrbitSecret();
   const quiet = defineSatellite({ name: "quiet", input: z.object({}), run: async () => ({}) });
   const { url } = await host([shout, quiet], { secrets: [{ secret: other, satellite: "quiet" }] });

@@ -30,7 +30,7 @@ export interface Hosted {
   readonly secret: string;
   /** What the operator of the host reads. */
   readonly lines: string[];
-  /** The satellite as an engine knows it that was told its description. */
+  /** The satellite as an engine knows it from its description. */
   remote(
     satellite: AnySatellite,
     options?: { verifiedHash?: string; onChanged?: () => void; secret?: string },

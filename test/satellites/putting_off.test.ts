@@ -113,7 +113,7 @@ describe("a wait that a host asks for", () => {
     expect(tried).toHaveLength(3);
   });
 
-  it("of a satellite's own code is bounded in the same way, and one that cannot be is none", async () => {
+  it("of a satellite's own code is bounded in the same way, and an impossible one is ignored", async () => {
     const waits = [1e18, Number.POSITIVE_INFINITY, Number.NaN, -5, 0];
     const between: number[] = [];
     for (const retryAfterMs of waits) {

@@ -42,7 +42,7 @@ describe("references to secrets", () => {
     expect(places.filter((place) => isExpanded(marked, `/input/${place}`))).toEqual(places.slice(0, 3));
   });
 
-  it("are plain text where a config says that a field is no secret", () => {
+  it("are plain text where a config says that a field is not a secret", () => {
     const config = z.strictObject({ instruction: z.string().meta({ "x-secret": false }), key: z.string() });
     const one = satelliteOf(anything, config as never);
     expect(isExpanded(one, "/config/instruction")).toBe(false);

@@ -32,7 +32,7 @@ describe("references to secrets", () => {
     expect(secretNames("secret://")).toEqual([""]);
   });
 
-  it("lead through own members alone", () => {
+  it("lead only through own members", () => {
     const root = JSON.parse('{"input":{"__proto__":{"text":"secret://one"}}}') as { input: object };
     expect(secretPointers(root as never)).toEqual(["/input/__proto__/text"]);
     fillSecrets(
@@ -46,7 +46,7 @@ describe("references to secrets", () => {
 });
 
 describe("a copy of JSON", () => {
-  it("has own members alone, and shares nothing", () => {
+  it("has only own members, and shares nothing", () => {
     const given = { list: [1, "two", null], gone: undefined, nested: Object.create(null) as object };
     const copied = copyJson(given);
     expect(copied).toEqual({ ok: true, value: { list: [1, "two", null], nested: {} } });

@@ -64,7 +64,7 @@ describe("secrets", () => {
     await expect(secrets.remove("third", "token")).rejects.toMatchObject({ code: "not_found" });
   });
 
-  it("refuse names and values that are none, and tell nothing of the value", async () => {
+  it("refuse invalid names and values, and show nothing of the value", async () => {
     const secrets = await open();
     for (const name of ["", "A", "a/b", "../a", "a".repeat(64), "-a", "a\n"])
       await expect(secrets.set("acme", name, "value")).rejects.toMatchObject({ code: "invalid_request" });
@@ -110,7 +110,7 @@ describe("secrets", () => {
     expect(await put(place, sealed)).toBe("value");
   });
 
-  it("look different each time, and fill the payload column alone", async () => {
+  it("look different each time, and fill only the payload column", async () => {
     const secrets = await open();
     await secrets.set("acme", "a", "canary-value");
     const before = await recordOf("acme", "a");
@@ -120,7 +120,7 @@ describe("secrets", () => {
     expect(JSON.stringify([after.id, after.body, after.parent])).not.toContain("canary");
   });
 
-  it("stand nowhere in the files of the data folder, whatever was replaced and removed", async () => {
+  it("are nowhere in the files of the data folder, also after replacing and removing", async () => {
     const sqlite = await openSqliteStore({ dataDir, reserveBytes: 0 });
     store = sqlite;
     const secrets = await open({});
@@ -151,7 +151,7 @@ describe("the key of secrets", () => {
     expect(readdirSync(dataDir)).toEqual(["key"]);
   });
 
-  it("is made in the data folder when none is given, for its owner alone", async () => {
+  it("is made in the data folder when it is not set, readable only by its owner", async () => {
     await (await open({})).set("acme", "a", "value");
     const path = join(dataDir, "secrets.key");
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -168,7 +168,7 @@ describe("the key of secrets", () => {
     ["no base64", { PERIGEE_SECRETS_KEY: "!".repeat(44) }],
     ["a file that is not there", { PERIGEE_SECRETS_KEY_FILE: "/nowhere/key" }],
     ["given twice", { PERIGEE_SECRETS_KEY: KEY, PERIGEE_SECRETS_KEY_FILE: "/nowhere/key" }],
-  ])("is refused when it is %s, without being told", async (_what, env) => {
+  ])("is refused when it is %s, without being shown", async (_what, env) => {
     await expect(open(env as unknown as Record<string, string>)).rejects.toSatisfy(
       (error: Error & { code: string }) =>
         error.code === "invalid_config" && !/canary|!!|AQEB/.test(error.message),
@@ -195,7 +195,7 @@ describe("changing the key", () => {
   const BOTH = { PERIGEE_SECRETS_KEY: OTHER_KEY, PERIGEE_SECRETS_OLD_KEY: KEY };
   const rotate = (env: Record<string, string>) => rotateSecretsKey({ store, dataDir, clock, env });
 
-  it("seals every secret anew, and the old key opens nothing more", async () => {
+  it("seals every secret again, and the old key opens nothing more", async () => {
     const secrets = await open();
     for (let index = 0; index < 250; index += 1)
       await secrets.set(projectOf(index), `s${index}`, `value ${index}`);
@@ -211,7 +211,7 @@ describe("changing the key", () => {
     expect(await rotate({ PERIGEE_SECRETS_KEY: OTHER_KEY })).toMatchObject({ resealed: 0 });
   });
 
-  it("seals what signs webhooks and calls to hosts anew as well", async () => {
+  it("seals again what signs webhooks and calls to hosts", async () => {
     await (await open()).set("acme", "a", "value");
     const [old, next] = [KEY, OTHER_KEY].map((text, index) =>
       createVault(makeSecretKey(Buffer.from(text, index === 0 ? "base64" : "hex"))),

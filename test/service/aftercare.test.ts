@@ -94,7 +94,7 @@ it("a month's cap of the configuration refuses what it leaves no money for", asy
   expect([status, json["error"]]).toMatchObject([402, { code: "budget_exceeded", cap_usd: 0.001 }]);
 });
 
-it("days and networks that are none are refused at the start", async () => {
+it("invalid days and networks are refused at the start", async () => {
   await expect(open({ retentionDays: 0 })).rejects.toMatchObject({ code: "invalid_config" });
   await expect(open({ egressAllow: ["127.0.0.1/99"] })).rejects.toMatchObject({ code: "invalid_config" });
 });

@@ -245,7 +245,7 @@ describe("fault 86: the authorization matrix", () => {
     expect(bodies.size).toBe(1);
   });
 
-  it("takes the key alone at satellites, clusters and secrets, and behind Bearer everywhere else", async () => {
+  it("takes only the key at satellites, clusters and secrets, and after Bearer everywhere else", async () => {
     const { paths } = JSON.parse((await whole.call("GET", "/openapi.json", { key: "" })).text) as {
       paths: Record<string, Record<string, { security?: Record<string, unknown>[] }>>;
     };
@@ -337,7 +337,7 @@ describe("fault 86: the authorization matrix", () => {
     expect(text).toContain("satellite/own/shout");
     expect(await ask("POST", "/v1/satellites/own/shout", SHOUTED)).toBe(200);
     await whole.call("PUT", "/v1/satellites/own/mine", { key: keys["full"], body: configured });
-    expect(await ask("POST", "/v1/satellites/own/mine", EXECUTION)).toBe(403); // it stands on one of perigee
+    expect(await ask("POST", "/v1/satellites/own/mine", EXECUTION)).toBe(403); // it is based on one of perigee
     expect(await ask("GET", `/v1/clusters/${own.cluster_id}`)).toBe(200); // what its project has made, it may read
   });
 
@@ -362,7 +362,7 @@ describe("fault 86: the authorization matrix", () => {
     }
   });
 
-  it("lists to a project its own things alone", async () => {
+  it("lists to a project only its own things", async () => {
     for (const { path, names, method } of operations) {
       if (method !== "GET" || names.length > 0) continue;
       const { text } = await whole.call("GET", path, { key: keys["other"] });

@@ -133,7 +133,7 @@ async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): P
 const isEnded = (view: Awaited<ReturnType<Batches["batch"]>>): boolean => view.batch.end !== undefined;
 
 describe("a batch", () => {
-  it("has its files when its task is told as final", async () => {
+  it("has its files when its task is reported as final", async () => {
     const { world, batches, files, id, inputFileId } = await begun();
     await expect(files.remove("p", inputFileId)).rejects.toMatchObject({ code: "conflict" });
     world.tasks.end(id);

@@ -50,7 +50,7 @@ describe("names in Content-Disposition", () => {
       `attachment; filename="x__Set-Cookie: a"; filename*=UTF-8''x%0D%0ASet-Cookie%3A%20a`,
     ],
     ["half \ud800", `attachment; filename="half _"; filename*=UTF-8''half%20%EF%BF%BD`],
-  ])("%s stands in it safely", (name, header) => {
+  ])("%s is in it safely", (name, header) => {
     expect(dispositionOf(name)).toBe(header);
   });
 });

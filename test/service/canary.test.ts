@@ -141,7 +141,7 @@ async function sendAll(): Promise<void> {
   await send("GET", `/v0/operator/events?after=${CANARY}`);
 }
 
-/** Files of the folder that are no payload, by their path. */
+/** Files of the folder without payload, by their path. */
 function otherFiles(): [path: string, text: string][] {
   const state = join(dir, "state");
   return textsBelow(state).filter(

@@ -35,7 +35,7 @@ const decide = (world: CatalogueWorld, action: string, path = "acme/shout") =>
   world.call("operator", "POST", `${PATH}/${path}/${action}/`);
 
 describe("interface 2.11, vendor satellites", () => {
-  it("are run by private-beta users alone", async () => {
+  it("are run only by private-beta users", async () => {
     const world = await openCatalogueWorld();
     const body = { input: {}, config: { url: "a" } };
     expect((await world.run("beta", `${PATH}/perigee/post/`, body)).json).toMatchObject({
@@ -50,7 +50,7 @@ describe("interface 2.11, vendor satellites", () => {
     }
   });
 
-  it("end for a key that has lost its flag, or is no key any more, while an execution waits for its next attempt", async () => {
+  it("end for a key that has lost its flag, or was revoked, while an execution waits for its next attempt", async () => {
     const world = await openCatalogueWorld();
     const scopes: ReadonlySet<Scope> = new Set(["satellites:run", "satellites:read"]);
     const flagged: Caller = { keyId: "key_beta", project: "acme", scopes, isBeta: true };
@@ -69,7 +69,7 @@ describe("interface 2.11, vendor satellites", () => {
     }
   });
 
-  it("are members of clusters of private-beta users alone, looked at again when the member runs", async () => {
+  it("are members of clusters only of private-beta users, checked again when the member runs", async () => {
     const world = await openCatalogueWorld();
     const declaration = clusterOf("satellite/perigee/wait");
     const refused = await world.call("plain", "POST", "/v1/clusters/", { declaration });
@@ -129,7 +129,7 @@ describe("interface 2.11, community satellites", () => {
 });
 
 describe("interface 2.11, custom satellites", () => {
-  it("are run without approval, by clusters and callers of their own namespace alone", async () => {
+  it("are run without approval, only by clusters and callers of their own namespace", async () => {
     const world = await openCatalogueWorld();
     await registered(world, "custom");
     const path = `${PATH}/acme/shout/`;
@@ -165,7 +165,7 @@ describe("interface 2.11, configured satellites", () => {
   const config = { url: "https://canary.acme.com/in", token: "secret://token" };
   const path = `${PATH}/acme/poster/`;
 
-  it("are made by a call, run by the same namespace alone, and never show what is fixed", async () => {
+  it("are made by a call, run only by the same namespace, and never show what is fixed", async () => {
     const world = await openCatalogueWorld();
     const made = await world.call("beta", "PUT", path, {
       kind: "configured",
@@ -260,7 +260,7 @@ describe("the catalogue over HTTP", () => {
     expect(await world.call("other", "GET", `${PATH}/acme/`)).toEqual(unknown);
   });
 
-  it("lets a key that reads read, its project write, and the operator alone decide and see all", async () => {
+  it("lets a key that reads read, its project write, and only the operator decide and see all", async () => {
     const world = await openCatalogueWorld();
     await registered(world, "community");
     for (const action of ["verify", "approve", "disable", "enable"]) {

@@ -26,7 +26,7 @@ async function clientOf({ port }: World): Promise<Client> {
   return client;
 }
 
-/** A service with a route that answers when it is told to. */
+/** A service with a route that answers when the test says so. */
 async function openSlow(): Promise<{
   readonly world: World;
   answer: () => void;

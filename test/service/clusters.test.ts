@@ -258,7 +258,7 @@ describe("GET /v1/clusters/{id}/", () => {
     expect(new Set(bodies)).toEqual(new Set(["404 nothing with this id is in your project"]));
   });
 
-  it("needs the scope, and the key alone in its header", async () => {
+  it("needs the scope, and only the key in its header", async () => {
     const { call } = await openService();
     expect((await call("GET", "/v1/clusters", { key: "key-reader" })).status).toBe(200);
     expect((await call("POST", "/v1/clusters", { key: "key-reader", body: {} })).status).toBe(403);

@@ -245,7 +245,7 @@ describe("every operation", () => {
     return task_id;
   }
 
-  it("refuses a missing key, a missing scope, too many calls, unknown ids and queries that are none", async () => {
+  it("refuses a missing key, a missing scope, too many calls, unknown ids and invalid queries", async () => {
     for (const [path, method, operation] of operations()) {
       const isForm = operation.requestBody?.content["multipart/form-data"] !== undefined;
       const body = operation.requestBody === undefined ? {} : { body: isForm ? formOf([line]) : [item] };
@@ -296,7 +296,7 @@ describe("every operation", () => {
     await callCatalogue({ check, whole, seen });
   });
 
-  it("refuses bodies that are none", async () => {
+  it("refuses invalid bodies", async () => {
     for (const [path, method, operation] of operations()) {
       if (operation.requestBody === undefined) continue;
       const isForm = operation.requestBody.content["multipart/form-data"] !== undefined;
@@ -383,7 +383,7 @@ describe("every operation", () => {
     expect(found.map(({ status }) => status)).toEqual([410, 410, 410, 410]);
   });
 
-  it("refuses forms that are none, and bodies that are too large before they come", async () => {
+  it("refuses invalid forms, and bodies that are too large before they arrive", async () => {
     const path = "/v0/files/{file_name}";
     const put = (
       body: unknown,

@@ -19,9 +19,9 @@ export interface Conformance {
   readonly seen: Set<string>;
 }
 
-/** A range behind the end of whatever the tests download. */
+/** A range after the end of all that the tests download. */
 export const refusedRange: WholeCall = { headers: { range: "bytes=99999999-" } };
-/** Whatever its tag is, the caller has it. */
+/** For any tag, the caller has it. */
 export const known: WholeCall = { headers: { "if-none-match": "*" } };
 
 /** Enough of them to be at work for a while. */

@@ -2,7 +2,7 @@
  * The routes of executions on a server of their own: real executions on a store in memory, with two satellites.
  *
  *   satellite/perigee/echo   vendor: answers {response} with its prompt, or waits for `release` when that is "wait"
- *   satellite/one/own        of the project `one` alone
+ *   satellite/one/own        only of the project `one`
  */
 import type { AddressInfo } from "node:net";
 import { afterAll } from "vitest";
@@ -42,7 +42,7 @@ export interface Answer {
 }
 
 export interface CallOptions {
-  /** The whole Authorization header; absent: the key `beta` alone. */
+  /** The whole Authorization header; absent: only the key `beta`. */
   readonly authorization?: string | undefined;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;

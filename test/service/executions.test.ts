@@ -30,9 +30,9 @@ describe("a request", () => {
   });
 
   it.each([
-    ["a field that is none", { ...body, status: "completed" }, "body"],
-    ["an input that is no object", { ...body, input: [] }, "input"],
-    ["a config that is no object", { ...body, config: "x" }, "config"],
+    ["an unknown field", { ...body, status: "completed" }, "body"],
+    ["an input that is not an object", { ...body, input: [] }, "input"],
+    ["a config that is not an object", { ...body, config: "x" }, "config"],
     ["no object", [], "body"],
     ["nothing", "null", "body"],
   ])("is refused with %s", async (_what, wrong, param) => {
@@ -58,7 +58,7 @@ describe("a request", () => {
     expect(done.json).toMatchObject({ status: "failed", error: { code: "secret_missing" } });
   });
 
-  it("answers 404 for a satellite that is none, of others, or no name, alike", async () => {
+  it("answers 404 alike for a satellite that does not exist, is another's, or has an invalid name", async () => {
     for (const path of ["perigee/none", "two/own", "one/none", "ONE/own", "one/o%2fn", "one/own%00"]) {
       const { status, json } = await service.call("POST", `/v1/satellites/${path}/`, { body });
       expect([path, status, json.error.message]).toEqual([
@@ -83,7 +83,7 @@ describe("a request", () => {
 });
 
 describe("an execution", () => {
-  it("is found under its own satellite and by its own project alone", async () => {
+  it("is found only under its own satellite and by its own project", async () => {
     const id = await made();
     const unknown = "00000000-0000-4000-8000-000000000000";
     expect((await service.call("GET", `${VENDOR}/${id.toUpperCase()}`)).status).toBe(200);
@@ -156,7 +156,7 @@ describe("the list of executions", () => {
     },
   );
 
-  it("answers 404 when `after` is none of the project's, or of another satellite", async () => {
+  it("answers 404 when `after` is not the project's, or of another satellite", async () => {
     const vendor = await made();
     for (const [query, authorization] of [
       [`after=${vendor}`, "other"],
@@ -167,7 +167,7 @@ describe("the list of executions", () => {
   });
 });
 
-it("runs and cancels stand in the audit log, repeats and refusals do not", async () => {
+it("runs and cancels are in the audit log, repeats and refusals are not", async () => {
   noted.length = 0;
   const headers = { "idempotency-key": "audited" };
   const { json } = await service.call("POST", VENDOR, { body, headers });

@@ -1,5 +1,5 @@
 /**
- * Tasks in memory: inline items alone, answered at once without an sla, and by `finish` with one.
+ * Tasks in memory: only inline items, answered at once without an sla, and by `finish` with one.
  */
 
 import { randomUUID } from "node:crypto";

@@ -88,7 +88,7 @@ it("a file that a task works on cannot be removed, and its answers stay without 
   expect((await get(`/v0/files/output/${id}.jsonl`)).body).toContain("HANG");
 });
 
-it("a file of user_data is no input of a task, and the refusal says why", async () => {
+it("a file of user_data cannot be the input of a task, and the refusal says why", async () => {
   const body = new FormData();
   body.append("file", new Blob([batchLines(["one"])]));
   const url = service.baseURL.replace("/v1", "/v0/files/in.jsonl?purpose=user_data");

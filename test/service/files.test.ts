@@ -137,7 +137,7 @@ describe("PUT /v0/files/{file_name}", () => {
   const field = (name: string): Part => ({ name, text: "x" });
   it.each([
     ["no file", form()],
-    ["another field alone", form(field("data"))],
+    ["only another field", form(field("data"))],
     ["another field before the file", form(field("data"), file(LINES))],
     ["another field behind the file", form(file(LINES), field("data"))],
     ["a file under another name", form({ ...file(LINES), name: "upload" })],

@@ -1,4 +1,4 @@
-/** Versions of HTTP other than 1.0 and 1.1, which Node's parser takes: none of the servers answers them as requests. */
+/** Versions of HTTP other than 1.0 and 1.1, which Node's parser takes: no server answers them as requests. */
 import { connect } from "node:net";
 import { expect, it } from "vitest";
 import { openMetricsPort } from "../../src/service/operate/metrics_routes.ts";

@@ -120,7 +120,7 @@ describe("a repeated request", () => {
 });
 
 describe("fault 88: fifty equal requests at once", () => {
-  it("make one task; the others are told to ask again, and then get it", async () => {
+  it("make one task; the others are asked to repeat, and then get it", async () => {
     const answers = await Promise.allSettled(
       Array.from({ length: 50 }, () => idempotency.once(request(), work)),
     );

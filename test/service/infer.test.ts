@@ -78,9 +78,9 @@ describe("POST /v0/infer/", () => {
     ["a missing model", [{ input: "x" }], "0.model"],
     ["a model without provider", [{ model: "gpt", input: "x" }], "0.model"],
     ["a missing input", [item, { model: "echo:test" }], "1.input"],
-    ["an input that is no text", [{ model: "echo:test", input: 7 }], "0.input"],
+    ["an input that is not a text", [{ model: "echo:test", input: 7 }], "0.input"],
     ["a file item with a model", [{ file_id: ID, model: "echo:test" }], "0.model"],
-    ["an item that is none", [7], "0"],
+    ["an invalid item", [7], "0"],
     ["null", [null], "0"],
     ["an empty list", [], "body"],
     ["an object instead of a list", { items: [item] }, "body"],
@@ -108,7 +108,7 @@ describe("POST /v0/infer/", () => {
     expect(json.error.message).toBe(message);
   });
 
-  it("answers 400 to a body that is no JSON, without a word of it", async () => {
+  it("answers 400 to a body that is not JSON, without a word of it", async () => {
     const { call } = await openWorld();
     for (const body of ['[{"input":"secret-canary"', "[}", "\u0000", "nul"]) {
       const { status, text, json } = await call("POST", "/v0/infer/", { body });
@@ -207,7 +207,7 @@ describe("a task", () => {
     ]);
   });
 
-  it("is listed, newest first, to its project alone", async () => {
+  it("is listed, newest first, only to its project", async () => {
     const { call } = await openWorld();
     const ids = [];
     for (let n = 0; n < 3; n += 1)
@@ -233,7 +233,7 @@ describe("a task", () => {
     expect((await call("GET", path)).status).toBe(404);
   });
 
-  it("refuses a page of 0 or 1,001, and a parameter that is none", async () => {
+  it("refuses a page of 0 or 1,001, and an unknown parameter", async () => {
     const { call } = await openWorld();
     const { json: made } = await call("POST", "/v0/infer/", { body: [item] });
     for (const [query, param] of [

@@ -1,4 +1,4 @@
-/** Bodies of POST /v0/infer/ that are no list: refused alike, whether they are read whole or as they come. */
+/** Bodies of POST /v0/infer/ that are not lists: refused alike, whether they are read whole or as they arrive. */
 import { describe, expect, it } from "vitest";
 import { openWorld, type World } from "./world.ts";
 
@@ -39,14 +39,14 @@ function refusal(status: number, message: string, param: string | null): readonl
   return Object.keys(WAYS).map(() => error);
 }
 
-describe("a body that is no list", () => {
+describe("a body that is not a list", () => {
   it.each(['{"a":1}', "3", '"x"', "null", "", " \n"])("is 422: %j", async (text) => {
     const found = await refusals(await openWorld(), Buffer.from(text));
     expect(found).toEqual(refusal(422, "the body must be a JSON array of items", "body"));
   });
 
   it.each(["nul", '{"a":1', '[{"a":', "[,]", "[]]", '{"a":1}[]', "\u0000"])(
-    "is 400 when it is no JSON: %j",
+    "is 400 when it is not JSON: %j",
     async (text) => {
       const found = await refusals(await openWorld(), Buffer.from(text));
       expect(found).toEqual(refusal(400, "the body is not JSON", null));

@@ -1,5 +1,5 @@
 /**
- * The satellites of the interface, from its document alone: each row of the catalogue (2.10) and of the kinds (2.11) and the
+ * The satellites of the interface, only from its document: each row of the catalogue (2.10) and of the kinds (2.11) and the
  * declaration of a cluster (2.9), over the whole service and HTTP, against receivers on this machine.
  */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -222,10 +222,10 @@ cluster:
   });
 
   it.each([
-    ["an sla that is none", declaration.replace("24h", "1 day")],
+    ["an invalid sla", declaration.replace("24h", "1 day")],
     ["no identifier", declaration.replace("identifier: deepseek", "")],
     ["an identifier that is unknown", declaration.replace("deepseek.output", "other.output")],
-    ["a satellite that is none", declaration.replace("own/shout", "own/none")],
+    ["a satellite that does not exist", declaration.replace("own/shout", "own/none")],
     ["a satellite of another namespace", declaration.replace("own/shout", "other/shout")],
     ["input that is not as the satellite's schema says", declaration.replace("prompt:", "promt:")],
   ])("with %s is refused, with the place", async (_what, text) => {
@@ -286,6 +286,6 @@ describe("2.11 who may use", () => {
     expect((await ended(`${path("tell")}${json.execution_id}/`)).json.status).toBe("completed");
     expect(received[0]?.headers.authorization).toBe("hidden-token");
     expect(await mayRun("tell", "other", { input: {} })).toBe(404);
-    expect(await mayRun("tell", "plain", { input: {} })).toBe(403); // it stands on a vendor satellite
+    expect(await mayRun("tell", "plain", { input: {} })).toBe(403); // it is based on a vendor satellite
   });
 });

@@ -172,7 +172,7 @@ describe("2.5 input lines", () => {
     expect(await answered(text)).toMatchObject([{ key: "a" }, { key: "b" }]);
   });
 
-  it("fail alone when they are faulty", async () => {
+  it("fail by themselves when they are faulty", async () => {
     const text = `${JSON.stringify(line("a", "1"))}\nno json\n${JSON.stringify(line("c", "3"))}\n`;
     expect(await answered(text)).toMatchObject([
       { key: "a", output: { text: "1" } },
@@ -181,7 +181,7 @@ describe("2.5 input lines", () => {
     ]);
   });
 
-  it("make a task that failed when none of them can be read", async () => {
+  it("make a task that failed when no line can be read", async () => {
     const file = await upload(call, "in.jsonl", "no json\nnor this\n");
     const { body } = await submit(call, [{ file_id: file.body.file_id, sla: 60 }]);
     const task = await vi.waitFor(
@@ -216,7 +216,7 @@ describe("2.5 input lines", () => {
     }
   });
 
-  it("may be none: the task is completed at once and its output has no line", async () => {
+  it("may be 0: the task is completed at once and its output has no line", async () => {
     const file = await upload(call, "empty.jsonl", "");
     const task = await submit(call, [{ file_id: file.body.file_id, sla: 60 }], JSONL);
     expect(task).toMatchObject({ status: 200, body: { total_items: 0 } });
@@ -329,7 +329,7 @@ describe("4.5 downloads", () => {
     expect(await stranger("GET", url)).toMatchObject({ status: 404, body: { error: {} } });
   });
 
-  it("say X-Incomplete while the task runs, and have whole lines alone", async () => {
+  it("say X-Incomplete while the task runs, and have only whole lines", async () => {
     const file = await upload(call, "in.jsonl", lines(line("a", "now"), line("b", "later", "held:model")));
     const { body } = await submit(call, [{ file_id: file.body.file_id, sla: 60 }], JSONL);
     await vi.waitFor(() => expect(held.waiting()).toBe(1), { timeout: 20_000, interval: 20 });
@@ -383,7 +383,7 @@ describe("4.4 what an upload is refused for", () => {
     expect(await put(whole.slice(0, 4).join("\r\n"))).toMatchObject({ status: 400, body: { error: {} } });
   });
 
-  it("a body that is no form", async () => {
+  it("a body that is not a form", async () => {
     expect(await put("{}", "application/json")).toMatchObject({ status: 415, body: { error: {} } });
   });
 

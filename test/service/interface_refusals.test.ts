@@ -174,7 +174,7 @@ describe("ids of others", () => {
     expectEnvelope(await submit(call, [{ file_id: task_id, sla: 60 }]), 404);
   });
 
-  it("what is no id is unknown", async () => {
+  it("an invalid id is unknown", async () => {
     expectEnvelope(await call("GET", "/v0/infer/task/nothing"), 404);
     expectEnvelope(await call("GET", "/v0/infer/object/nothing/"), 404);
   });
@@ -195,7 +195,7 @@ describe("400 and 422: bodies", () => {
     ["an element without anything", [{}]],
     ["no input", [{ model: "echo:small" }]],
     ["no model", [{ input: "hello" }]],
-    ["an sla alone", [{ sla: 60 }]],
+    ["only an sla", [{ sla: 60 }]],
     ["a model that is a number", [{ ...NOW, model: 5 }]],
     ["a model without a provider", [{ ...NOW, model: "small" }]],
     ["an input that is an array", [{ ...NOW, input: ["hello"] }]],

@@ -1,5 +1,5 @@
 /**
- * The satellite half of the interface, from its document alone: the fields of sections 2.7 and 2.8, the transitions of 3.2,
+ * The satellite half of the interface, only from its document: the fields of sections 2.7 and 2.8, the transitions of 3.2,
  * the endpoints 4.6 and 4.7, and the key of section 5.
  */
 import { describe, expect, it } from "vitest";
@@ -85,7 +85,7 @@ describe("4.7 GET /v1/satellites/{project_name}/{satellite_name}/{execution_id}/
   });
 });
 
-describe("5 the key stands alone in Authorization", () => {
+describe("5 the key is the only text in Authorization", () => {
   it.each(["Bearer beta", "bearer beta", "Basic beta", "", "unknown", "beta beta"])(
     "refuses %j alike on both endpoints",
     async (authorization) => {

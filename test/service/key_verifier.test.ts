@@ -40,7 +40,7 @@ describe("the key verifier", () => {
     expect(verifier.isBetaKey?.(stored.id)).toBe(false);
   });
 
-  it("takes Bearer alone on v0 and the bare key alone on v1", () => {
+  it("takes only Bearer on v0 and only the bare key on v1", () => {
     const { key } = keys.create(wanted);
     const taken = (header: string) =>
       [verifier.verify(header, "v0"), verifier.verify(header, "v1")].map(Boolean);

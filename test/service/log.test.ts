@@ -88,7 +88,7 @@ describe("the log", () => {
     expect(text()).not.toContain(CANARY);
   });
 
-  it("leaves out whatever others log that is not allowed", async () => {
+  it("leaves out what others log that is not allowed", async () => {
     const { app, lines, text } = await world(() => undefined);
     app.log.warn({ status: 1, prompt: CANARY, req: { url: CANARY }, err: new Error(CANARY) }, CANARY);
     app.log.info(`a message with ${CANARY}`);
@@ -99,7 +99,7 @@ describe("the log", () => {
     expect(text()).not.toContain(CANARY);
   });
 
-  it("has faults alone at the level error", async () => {
+  it("has only faults at the level error", async () => {
     const { app, lines } = await world((routes) => routes.get("/", async () => ({})), "error");
     await app.inject({ url: "/" });
     expect(await lines()).toEqual([]);

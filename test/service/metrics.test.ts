@@ -160,7 +160,7 @@ describe("metrics", () => {
     expect(text.match(/^perigee_lane_waiting\{/gm)).toHaveLength(200);
   });
 
-  it("are given on the service's port to this machine alone, and not through a proxy on it", async () => {
+  it("are served on the service's port only to this machine, and not through a proxy on it", async () => {
     const { metrics } = world();
     const app = fastify();
     registerMetricsRoute(app, metrics);

@@ -117,7 +117,7 @@ describe("a service", () => {
     expect(said).toEqual(["read canary-51"]);
   });
 
-  it("has its metrics on a port of their own alone when one is named", async () => {
+  it("has its metrics only on a separate port when one is named", async () => {
     const metricsPort = await freePort();
     const { call } = await open({ metricsPort });
     const found = await fetch(`http://127.0.0.1:${metricsPort}/metrics`);

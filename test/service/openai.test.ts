@@ -140,7 +140,7 @@ describe("the openai SDK", () => {
     });
   });
 
-  it("has no file of answers and none of errors where there are none", async () => {
+  it("has no file of answers without answers, and no file of errors without errors", async () => {
     const { client } = service;
     const good = await create((await upload(batchLines(["one"]))).id);
     expect(await ended(client, good.id)).toMatchObject({ error_file_id: null, status: "completed" });
@@ -349,30 +349,33 @@ describe("an upload of OpenAI's form", () => {
   });
 });
 
-describe("a file that is no batch", () => {
+describe("a file that is not a batch", () => {
   it.each([
     ["purpose first", ["purpose", "file"]],
     ["file first", ["file", "purpose"]],
-  ])("is kept as user_data with any bytes and its type, with %s, and is no input", async (_what, names) => {
-    const { client } = service;
-    const bytes = Buffer.from([0x25, 0x50, 0x44, 0x46, 0, 0xff, 10, 10]);
-    const body = new FormData();
-    for (const name of names)
-      if (name === "file") body.append("file", new Blob([bytes], { type: "application/pdf" }), "x.pdf");
-      else body.append(name, "user_data");
-    const headers = { authorization: "Bearer alpha" };
-    const response = await fetch(`${service.baseURL}/files`, { method: "POST", body, headers });
-    const made = (await response.json()) as { id: string };
-    expect(made).toMatchObject({ filename: "x.pdf", purpose: "user_data", bytes: 8 });
-    const content = await client.files.content(made.id);
-    expect(content.headers.get("content-type")).toBe("application/pdf");
-    expect(Buffer.from(await content.arrayBuffer())).toEqual(bytes);
-    expect((await client.files.list({ purpose: "user_data" })).data).toHaveLength(1);
-    await expect(create(made.id)).rejects.toMatchObject({
-      status: 400,
-      message: expect.stringContaining("purpose batch"),
-    });
-  });
+  ])(
+    "is kept as user_data with any bytes and its type, with %s, and cannot be an input",
+    async (_what, names) => {
+      const { client } = service;
+      const bytes = Buffer.from([0x25, 0x50, 0x44, 0x46, 0, 0xff, 10, 10]);
+      const body = new FormData();
+      for (const name of names)
+        if (name === "file") body.append("file", new Blob([bytes], { type: "application/pdf" }), "x.pdf");
+        else body.append(name, "user_data");
+      const headers = { authorization: "Bearer alpha" };
+      const response = await fetch(`${service.baseURL}/files`, { method: "POST", body, headers });
+      const made = (await response.json()) as { id: string };
+      expect(made).toMatchObject({ filename: "x.pdf", purpose: "user_data", bytes: 8 });
+      const content = await client.files.content(made.id);
+      expect(content.headers.get("content-type")).toBe("application/pdf");
+      expect(Buffer.from(await content.arrayBuffer())).toEqual(bytes);
+      expect((await client.files.list({ purpose: "user_data" })).data).toHaveLength(1);
+      await expect(create(made.id)).rejects.toMatchObject({
+        status: 400,
+        message: expect.stringContaining("purpose batch"),
+      });
+    },
+  );
 });
 
 describe("a batch over restarts", () => {

@@ -16,7 +16,7 @@ it("leaves what a client of OpenAI's interface did in the audit log, under our i
     const endFileId = output_file_id ?? error_file_id ?? "";
     await (await client.files.content(endFileId)).text();
     await client.files.delete(endFileId);
-    await new Promise((resolve) => setTimeout(resolve, 20)); // the log is told after the answer
+    await new Promise((resolve) => setTimeout(resolve, 20)); // the log is written after the answer
     const uuidOf = (id: string) => id.slice(5).replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
     const who = { project: "alpha", keyId: "alpha" };
     expect(world.noted).toEqual([

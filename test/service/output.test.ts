@@ -90,7 +90,7 @@ describe("output_url", () => {
     expect(response.headers["etag"]).toBeUndefined();
   });
 
-  it("gives errors alone, whose size nobody knows before", async () => {
+  it("returns only errors, whose size nobody knows before", async () => {
     const { get, views } = world({ bytes: undefined });
     const response = await get(`${PATH}?view=errors`, { range: "bytes=0-3" });
     expect(response.statusCode).toBe(200);

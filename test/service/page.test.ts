@@ -147,7 +147,7 @@ describe.skipIf(!isThere)("the operator page", () => {
     await world.call("POST", `/v0/infer/task/${id}/cancel`);
   });
 
-  it("is used by keyboard alone", async () => {
+  it("can be used with only a keyboard", async () => {
     const { page } = await openPage(browser, world.url);
     await page.keyboard.type(KEY); // the field has the focus
     await page.keyboard.press("Enter");
@@ -180,7 +180,7 @@ describe.skipIf(!isThere)("the operator page", () => {
     await rowOf(page, ids.at(-1) ?? "").waitFor();
   });
 
-  it("says when it has lost contact, comes back by itself, and asks anew when its key is revoked", async () => {
+  it("says when it has lost contact, comes back by itself, and asks again when its key is revoked", async () => {
     const { page } = await openPage(browser, world.url);
     const contact = () => page.locator("#contact").textContent();
     await enterKey(page);

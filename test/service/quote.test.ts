@@ -39,7 +39,7 @@ describe("POST /v0/quote", () => {
     expect(asked).toMatchObject([{ project: "one", slas: [30, 60, 1_440], modelsMax: 1_000 }]);
   });
 
-  it("counts the volume as the task would: none of a small one, else the bytes of lines and files", async () => {
+  it("counts the volume as the task would: 0 for a small one, else the bytes of lines and files", async () => {
     const volumeOf = async (items: readonly object[]) =>
       ((await quoted(items)).asked as { sizeBytes: number }[])[0]?.sizeBytes;
     expect(await volumeOf([inline(30), inline(30)])).toBe(0);

@@ -50,14 +50,14 @@ function feedOn(executions: readonly ExecutionView[], clusters: readonly Cluster
       list: async () => ({ items: clusters.map((one) => ({ ...one, members: [] })), hasMore: false }),
       cluster: async (_project, id) => {
         read.push(id);
-        return clusters.find((one) => one.id === id) as ClusterView; // tests ask for those alone
+        return clusters.find((one) => one.id === id) as ClusterView; // tests ask only for those
       },
     },
   });
   return { feed, read };
 }
 
-describe("what the page is told of satellites", () => {
+describe("what the page shows of satellites", () => {
   it("has states, times and codes, and no texts", async () => {
     const { feed } = feedOn([execution("e1")], [cluster("c1", "pending")]);
     const snapshot = await feed.snapshot("red");

@@ -93,7 +93,7 @@ it("a key that runs satellites sees the names and writes nothing", async () => {
   expect(bearer.status).toBe(401);
 });
 
-it("refuses names and values that are none, and repeats nothing of the value", async () => {
+it("refuses invalid names and values, and repeats nothing of the value", async () => {
   const refused = [
     await call("PUT", "/v1/secrets/UPPER", "writer", { value: CANARY }),
     await call("PUT", "/v1/secrets/a%2Fb", "writer", { value: CANARY }),

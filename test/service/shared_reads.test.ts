@@ -33,7 +33,7 @@ it("reads a task once for the first who asks, and once more for all who came mea
   expect((await late).version).toBe("v3");
 });
 
-it("never shares between projects, and hands a refusal to those who waited for it alone", async () => {
+it("never shares between projects, and passes a refusal only to those who waited for it", async () => {
   const { begun, shared } = reads();
   const own = shared.task("one", "a");
   const foreign = shared.task("two", "a");

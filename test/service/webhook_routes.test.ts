@@ -113,7 +113,7 @@ it("refuses what is not documented, and addresses that lead inwards, naming the 
   }
 });
 
-it("a real receiver is told of a task, and can check the signature with the standard's own package", async () => {
+it("a real receiver is notified of a task, and can check the signature with the standard's own package", async () => {
   const seen: { headers: Record<string, string>; body: string }[] = [];
   const server = createServer(async (request, response) => {
     let body = "";

@@ -25,7 +25,7 @@ async function deliveries(id: string, project = "one") {
 }
 
 describe("a task's end", () => {
-  it("is told to the endpoints of its project, signed, without texts", async () => {
+  it("is sent to the endpoints of its project, signed, without texts", async () => {
     const { secrets } = await endpoint();
     await endpoint("https://b.net/hook", ALL, "two");
     await world.finish(TASK);
@@ -65,7 +65,7 @@ describe("a task's end", () => {
     expect(signature).toBe(expected);
   });
 
-  it("is told once, and once more when failed items of the task were run again", async () => {
+  it("is sent once, and once more when failed items of the task were run again", async () => {
     await endpoint();
     for (const retries of [0, 0, 1, 1]) await world.finish(TASK, { retries });
     await world.clock.advance(0);
@@ -73,7 +73,7 @@ describe("a task's end", () => {
     expect(world.seen.map((one) => one.id)).toEqual([id, `${id}_1`]);
   });
 
-  it("is told by its kind to those who want it", async () => {
+  it("is sent by its kind to those who want it", async () => {
     await endpoint("https://failed.net/", ["task.failed"]);
     await endpoint("https://cancelled.net/", ["task.cancelled"]);
     await world.finish("1-1", { status: "failed" }, "failed");
@@ -87,7 +87,7 @@ describe("a task's end", () => {
     ]);
   });
 
-  it("is delivered once though it is told again, also after a restart", async () => {
+  it("is delivered once though it is reported again, also after a restart", async () => {
     const { id } = await endpoint();
     await Promise.all([world.finish(TASK), world.finish(TASK)]);
     await world.clock.advance(0);
@@ -115,7 +115,7 @@ describe("a task's end", () => {
     expect(world.seen).toHaveLength(1);
   });
 
-  it("of a task that was removed meanwhile is told to nobody", async () => {
+  it("of a task that was removed meanwhile is sent to nobody", async () => {
     await endpoint();
     await world.tell({ kind: "completed", project: "one", taskId: "removed" });
     await world.clock.advance(0);
@@ -153,7 +153,7 @@ describe("a delivery that fails", () => {
     expect(world.seen).toHaveLength(2);
   });
 
-  it("is repeated after a day at the latest, and on its schedule when what the receiver asks for is no wait", async () => {
+  it("is repeated after a day at the latest, and on its schedule when the receiver does not ask for a valid wait", async () => {
     const { id } = await endpoint();
     for (const [retryAfter, leastMs] of [
       ["9".repeat(18), DAY_MS],
@@ -189,7 +189,7 @@ describe("a delivery that fails", () => {
     expect(world.seen).toHaveLength(3);
   });
 
-  it("that a closing process cut off is made again by the next one, and was no attempt", async () => {
+  it("that a closing process cut off is made again by the next one, and does not count as an attempt", async () => {
     const { id } = await endpoint();
     world.receiver = () => new Promise(() => undefined);
     await world.finish(TASK);
@@ -283,7 +283,7 @@ describe("an endpoint", () => {
     expect(await deliveries(id)).toMatchObject([{ status: "failed", lastStatus: 410 }]);
   });
 
-  it("that fails for five days is disabled, what waits ends, and enabling it begins anew", async () => {
+  it("that fails for five days is disabled, what waits ends, and enabling it starts again", async () => {
     const { id } = await endpoint();
     world.receiver = () => answer(500);
     for (let day = 0; day < 6; day += 1) {
@@ -427,7 +427,7 @@ describe("an endpoint", () => {
 });
 
 describe("deliveries", () => {
-  it("are listed newest first, in pages, of their own endpoint alone", async () => {
+  it("are listed newest first, in pages, only of their own endpoint", async () => {
     const { id } = await endpoint();
     const other = await endpoint("https://b.net/");
     for (const task of ["1-1", "1-2", "1-3"]) await world.finish(task);

@@ -6,7 +6,7 @@ import { blockOf, lineOf, SETTINGS } from "./blocks.ts";
 const WANTED: MeasureOptions = { wantBodies: true };
 
 describe("BlockMeasurer", () => {
-  it("measures each line: where it stands, its tokens, its limit, its key and its body", () => {
+  it("measures each line: its place, its tokens, its limit, its key and its body", () => {
     const first = lineOf("k1", "Hello world", { model: "openai:gpt-4o" });
     const second = JSON.stringify({
       key: 'k"2',
@@ -50,7 +50,7 @@ describe("BlockMeasurer", () => {
     expect([none?.prefixHash, none?.prefixTokens]).toEqual([0, 0]);
   });
 
-  it("rejects a bad line alone, with its number and with its key where that can be read", () => {
+  it("rejects only a bad line, with its number and with its key where that can be read", () => {
     const bad = lineOf("bad", "x", { model: "nobody:a" });
     const measured = measure(["{", lineOf("a", "x"), "", bad, "  ", lineOf("b", "x")].join("\n"));
     expect(keysOf(measured)).toEqual(['"a"', '"b"']);
@@ -99,7 +99,7 @@ describe("BlockMeasurer", () => {
     expect(measured.rejected).toEqual([]);
   });
 
-  it("puts every line to one model when told to", () => {
+  it("puts every line to one model when it is set", () => {
     const measured = measure([lineOf("1", "x"), lineOf("2", "x", { model: "nobody:a" })].join("\n"), {
       ...WANTED,
       modelOverride: "openai:gpt-4o",

@@ -4,7 +4,7 @@ import type { MeasuredBlock, MeasuredGroup } from "../../src/shard/measured.ts";
 export interface PlainItem {
   readonly line: number;
   readonly model?: string;
-  /** A number that stands for a system instruction; 0 for none. */
+  /** A number that identifies a system instruction; 0 without one. */
   readonly prefix?: number;
   readonly tokens?: number;
   readonly maxOutputTokens?: number;

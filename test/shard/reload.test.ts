@@ -23,7 +23,7 @@ describe("reloadShard", () => {
     }
   });
 
-  it("reads lines that stand far apart one by one, and neighbours together", async () => {
+  it("reads lines that are far apart one by one, and neighbours together", async () => {
     const far = Array.from({ length: 5 }, (_, index) => [
       lineOf(`a${index}`, "near"),
       lineOf(`b${index}`, "near"),

@@ -59,7 +59,7 @@ function drawUpdate(
   return { kind: "update", lines: [...kept, ...added], isPruned: random() < 0.5 };
 }
 
-/** Lines of changed inputs alone. */
+/** Only lines of changed inputs. */
 export function newLinesOf({ again, lines }: SimulatedRun): readonly SimulatedLine[] {
   return again.flatMap((each) =>
     each.kind === "update" ? each.lines.filter((line) => !lines.includes(line)) : [],

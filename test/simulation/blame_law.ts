@@ -4,7 +4,7 @@
  *   may    since its first failure had ended, its model answered another item
  *   must   the same, to a request that was sent after that end and answered before this attempt was sent, no row of
  *          failures has followed that may be taken for an outage, and items of its lane that were answered in the end have not
- *          failed so often that so long a row may be chance; each call of its run begins anew
+ *          failed so often that so long a row may be chance; each call of its run starts again
  *
  * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
  * on its side: it breaks a law only where it is wrong by any reading.
@@ -22,7 +22,7 @@ const NEVER: ReadonlySet<string> = new Set([
 ]);
 /** Answers, although nothing that can be used; one that is too large is not delivered. */
 const ANSWERED: ReadonlySet<string> = new Set([...FINAL, "empty"]);
-/** They speak of the item, whatever others get. */
+/** They are about the item, also if others are answered. */
 const OWN: ReadonlySet<string> = new Set(["empty", "too_large"]);
 /** With a Retry-After they do, and without one they may be the item's. */
 const SOMETIMES: ReadonlySet<string> = new Set(["unavailable"]);

@@ -1,7 +1,7 @@
 /**
  * Clusters through crashes: random members that refer to each other, fail, are skipped or fan out, in processes that die at any
  * moment. Laws: no execution ends twice, nothing begins before what it waits for has ended, every reference has the
- * value that was there, and all end as a model without processes says. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/clusters
+ * value that was there, and all end as a model without processes says. A single seed: PERIGEE_SEED=17 npx vitest run test/simulation/clusters
  */
 import { describe, expect, it } from "vitest";
 import type { ClusterView } from "../../src/clusters/cluster.ts";

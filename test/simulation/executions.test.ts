@@ -1,6 +1,6 @@
 /**
- * Executions through kills, power cuts, full disks, cancellations and slow commits: whatever was acknowledged comes to one end,
- * in time, and nothing that does harm when repeated is done twice. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/executions
+ * Executions through kills, power cuts, full disks, cancellations and slow commits: all that was acknowledged has one end,
+ * in time, and nothing that does harm when repeated is done twice. A single seed: PERIGEE_SEED=17 npx vitest run test/simulation/executions
  *
  * A satellite here is the other side as well: `done` is what it has done, which the runtime may only hear of, or not.
  */
@@ -30,7 +30,7 @@ class Simulation {
   readonly world: ExecutionWorld;
   /** What was acknowledged, by id. */
   readonly accepted = new Map<string, ExecutionView>();
-  /** Ends that were told or seen, by id. */
+  /** Ends that were reported or seen, by id. */
   readonly ends = new Map<string, ExecutionView>();
   /** How often the other side has done it, by id. */
   readonly done = new Map<string, number>();
@@ -103,7 +103,7 @@ class Simulation {
     const before = this.ends.get(view.id);
     if (before !== undefined) expect(end).toEqual(before);
     this.ends.set(view.id, end);
-    const downMs = this.down.get(view.id) ?? Number.POSITIVE_INFINITY; // nobody was told that it was accepted
+    const downMs = this.down.get(view.id) ?? Number.POSITIVE_INFINITY; // its caller does not know that it was accepted
     expect(view.updatedWallMs).toBeLessThanOrEqual(view.deadlineWallMs + LATE_MS + COMMIT_MS + downMs);
   }
 

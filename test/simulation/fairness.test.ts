@@ -8,7 +8,7 @@ import { itemLine, ok, status, World } from "../engine/world.ts";
 const VISITS = 100;
 /** More than is served of it in the time: as good as a million. */
 const LARGE = 5_000;
-/** Below 100 a minute nothing can be saved up while a lane is idle (limits/bucket.ts): so times alone are not flattered. */
+/** Below 100 a minute nothing can be saved up while a lane is idle (limits/bucket.ts): so times without others are not flattered. */
 const RATE = { limits: { alpha: { requestsPerMinute: 99 } } };
 
 /** Milliseconds that each visit with ten items took, sorted. */
@@ -39,7 +39,7 @@ async function visits(hasLarge: boolean): Promise<number[]> {
 }
 
 describe("a hundred visits with ten items beside a project that always waits", () => {
-  it("take at most twice their time alone, and one item, 99 times of a hundred", async () => {
+  it("take at most twice their time without others, and one item, 99 times of a hundred", async () => {
     const [alone, beside] = [await visits(false), await visits(true)];
     const itemMs = 60_000 / RATE.limits.alpha.requestsPerMinute;
     for (const at of [VISITS / 2, VISITS - 2])

@@ -83,7 +83,7 @@ export function isHeldEnd({ run, line, code, endMs, served, hasDied }: HeldEndOf
   return Math.max(healedMs, ...own) <= endMs - waitMs;
 }
 
-/** How the lane of a model stands after these requests to its provider, in the order of their ends. */
+/** The state of a model's lane after these requests to its provider, in the order of their ends. */
 function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolean): Trouble {
   const accepted = new Set<number>();
   const trouble: Trouble = {

@@ -140,7 +140,7 @@ export class Laws {
     const served = this.#servedOf(line);
     const finals = served.filter(isFinal);
     if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
-    if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what it was told is its end
+    if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what was reported is its end
     if (error.code === "expired") return slaMinutes !== undefined;
     if (error.code === "budget_exceeded") return this.#isSpent(book, line, book.capsAtEnd(line.id));
     const empties = served.filter(({ what }) => what === "empty").length;
@@ -237,7 +237,7 @@ export class Laws {
     return usd;
   }
 
-  /** I8: no sliding minute above the limit, over all processes and boots, whatever the wall clock does. */
+  /** I8: no sliding minute above the limit, over all processes and boots, for any jumps of the wall clock. */
   #checkRates(): void {
     for (const provider of PROVIDERS) {
       const limit = this.#workload.config.limits?.[provider]?.requestsPerMinute;
@@ -285,12 +285,12 @@ export class Laws {
     const { usage, cost } = summary;
     const mostUsd = cost.billed_usd + cost.ambiguous_usd;
     if (billedUsd > mostUsd + 1e-6)
-      this.#violate(`I10 ${billedUsd} USD were billed, at most ${mostUsd} are told`);
+      this.#violate(`I10 ${billedUsd} USD were billed, at most ${mostUsd} are reported`);
     const { capUsd = Number.POSITIVE_INFINITY } = book;
     if (mostUsd > capUsd + 1e-6) this.#violate(`I10 ${mostUsd} USD are told, the cap is ${capUsd}`);
     const isTold = served.every((one) => one.tellsUsage);
     if (isTold && cost.billed_usd > billedUsd + 1e-6)
-      this.#violate(`I10 ${cost.billed_usd} USD are told as billed, the book has ${billedUsd}`);
+      this.#violate(`I10 ${cost.billed_usd} USD are reported as billed, the book has ${billedUsd}`);
     if (this.#observer.deaths > 0) return;
     const inputTokens = told.reduce((sum, one) => sum + one.inputTokens, 0);
     const outputTokens = told.reduce((sum, one) => sum + one.outputTokens, 0);

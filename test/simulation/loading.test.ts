@@ -1,6 +1,6 @@
 /**
  * A seed has one trace, however the simulation is loaded: by the test runner, from the sources in processes of their own, or
- * as it was built; alone, or after other seeds in another order.
+ * as it was built; as the first, or after other seeds in another order.
  */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";

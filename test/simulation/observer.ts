@@ -11,7 +11,7 @@ import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 /** Deadlines are wall times in whole milliseconds: never early, and up to 2 ms late, and 1 more for each boot (docs/decisions/0019-clocks.md). */
 const DEADLINE_LATE_MS = 2;
-/** How long the engine may leave a provider alone for which items wait and that nothing keeps it from. */
+/** How long the engine may send nothing to a provider for which items wait and that nothing keeps it from. */
 const IDLE_MS_MAX = 130_000;
 /** What a request may take from its admission to the wire on top of commits and disks. */
 const LEAVING_MS = 10;
@@ -56,7 +56,7 @@ export class Observer {
     string,
     { readonly process: number; readonly sinceMs: number; untilMs: number }
   >();
-  /** Of each provider, until when it may have asked to be left alone. */
+  /** Of each provider, until when it may have asked for a wait. */
   readonly #excusedMs = new Map<string, number>();
   #processStartedMs = 0;
   #storeFullMs = Number.NEGATIVE_INFINITY;
@@ -103,7 +103,7 @@ export class Observer {
     return this.#isFull ? this.#clock.nowMs() : Math.max(calledMs, this.#hasRoomSinceMs);
   }
 
-  /** Until when some of these providers may have asked to be left alone. */
+  /** Until when some of these providers may have asked for a wait. */
   excusedMs(providers: ReadonlySet<string>): number {
     return Math.max(0, ...[...providers].map((provider) => this.#excusedMs.get(provider) ?? 0));
   }
@@ -348,7 +348,7 @@ export class Observer {
     if (open > most) this.violate(`I8 ${provider}: ${open} in flight, at most ${most}`);
   }
 
-  /** I8 and I13, late side: a provider for which items wait is not left alone for longer than its own troubles last. */
+  /** I8 and I13, late side: a provider for which items wait gets requests again as soon as its own troubles are over. */
   #checkIdle(provider: string): void {
     const nowMs = this.#clock.nowMs();
     if (this.#isFull || nowMs - Math.max(this.#processStartedMs, this.#hasRoomSinceMs) < IDLE_MS_MAX) return;

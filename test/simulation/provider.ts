@@ -29,7 +29,7 @@ export interface Served {
   readonly outputTokens: number;
   /** The most that it may cost, by the provider's own count and the limit of its output. */
   readonly worstUsd: number;
-  /** Milliseconds that the caller was told to wait; undefined where that cannot be read. */
+  /** Milliseconds of the wait that the answer asks for; undefined where that cannot be read. */
   readonly retryAfterMs: number | undefined;
   /** What a Retry-After may be taken for that is a date, when the caller's calendar has jumped. */
   readonly mayWaitMs: number;

@@ -105,7 +105,7 @@ export class RunBook {
     this.#later = [...run.again];
   }
 
-  /** Its caps are no limit. */
+  /** Its caps do not limit it. */
   get isUncapped(): boolean {
     return this.capUsd === undefined && this.sharedCap === undefined;
   }
@@ -202,7 +202,7 @@ export class RunBook {
     this.lines = lines;
   }
 
-  /** A line that stands there only until its new answer replaces it. */
+  /** A line that is there only until its new answer replaces it. */
   isToBeReplaced(id: number, { output }: OutputLine): boolean {
     return this.reopened.has(id) && output?.text !== answerOf(id);
   }

@@ -30,7 +30,7 @@ export const FAILED_SEEDS: readonly number[] = [
   106_000_220,
   // The wait for an account began while another provider still answered, and was over when that one was done.
   106_000_002,
-  // An answer that a power cut had damaged stood for the second one, which was adopted after a kill.
+  // An answer that a power cut had damaged was taken for the second one, which was adopted after a kill.
   106_015_683,
   // A request that waited for room on the disk left although its lane had been refused meanwhile.
   106_016_866,

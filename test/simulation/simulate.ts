@@ -237,7 +237,7 @@ class Simulation {
       this.#putInput(book.run.index, again.lines);
       this.#observer.reopened(
         book,
-        // Lines that cannot be read are read anew, which costs nothing.
+        // Lines that cannot be read are read again, which costs nothing.
         again.lines.filter((line) => line.kind === "bad" || !lines.includes(line)).map(({ id }) => id),
       );
     } else {
@@ -487,7 +487,7 @@ class Simulation {
     };
   }
 
-  /** Those of ordered runs stand in the data folder, under names that say nothing. */
+  /** Those of ordered runs are in the data folder, under names that say nothing. */
   #answersPath(book: RunBook): string | undefined {
     const known = this.#answersPaths.get(book);
     if (known !== undefined && this.#disk.version(known) !== undefined) return known;

@@ -1,7 +1,7 @@
 /**
  * Seeds through the whole engine: those that once failed, and two hundred more from a start that is another one every day.
  *
- * Many of them, on all cores: npm run simulate -- --seeds 10000. One alone: npm run simulate -- --seeds 1 --from 17 --trace.
+ * Many of them, on all cores: npm run simulate -- --seeds 10000. A single one: npm run simulate -- --seeds 1 --from 17 --trace.
  */
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
@@ -46,7 +46,7 @@ describe("a simulated world keeps every law through faults, crashes and restarts
 });
 
 describe("a simulation", () => {
-  it("is the same every time: equal seeds give equal traces, alone and after others", async () => {
+  it("is the same every time: equal seeds give equal traces, as the first and after others", async () => {
     for (const seed of [3, 1, 2, today]) {
       const [first, second] = [await simulate(seed), await simulate(seed)];
       expect(second.traceHash, `seed ${seed}`).toBe(first.traceHash);

@@ -1,6 +1,6 @@
 /**
  * Tasks through kills, power cuts, full disks, cancellations and removals: what was acknowledged is there and is answered
- * unless somebody has cancelled or removed it, and nothing that was answered is asked for again. One seed alone: PERIGEE_SEED=17 npx vitest run test/simulation/tasks
+ * unless somebody has cancelled or removed it, and nothing that was answered is requested again. A single seed: PERIGEE_SEED=17 npx vitest run test/simulation/tasks
  */
 import { beforeAll, describe, expect, it } from "vitest";
 import type { OpenedTasks } from "../../src/tasks/task_desk.ts";

@@ -1,7 +1,7 @@
 /**
  * I17, both sides: a run of which nothing but held items is left stops after its wait, by the providers' own book.
  *
- *   not earlier   none of its requests was answered within the wait
+ *   not earlier   no request of it was answered within the wait
  *   not later     than a probe after the wait that began when the last of its providers had failed for the first time since it
  *                 answered; what only the caller can change is not waited for
  */
@@ -27,7 +27,7 @@ export interface PausedRun {
   /** Providers of what is left of it. */
   readonly providers: ReadonlySet<string>;
   readonly isLeft: (id: number) => boolean;
-  /** Until when they may have asked to be left alone. */
+  /** Until when they may have asked for a wait. */
   readonly excusedMs: number;
 }
 

@@ -27,7 +27,7 @@ function setUp(disk = new MemoryDisk(), clock = new FakeClock()) {
     ...{ clock, disk, place },
     open: () => openAuditLog({ ...place, lock: free() }),
     text: (month = "2026-01") => new TextDecoder().decode(disk.bytes(`data/audit-${month}.jsonl`)),
-    /** Writes the file anew, as somebody with an editor would. */
+    /** Writes the file again, as somebody with an editor would. */
     edit: async (change: (lines: string[]) => string[], month = "2026-01") => {
       const path = `data/audit-${month}.jsonl`;
       const lines = new TextDecoder().decode(disk.bytes(path)).split("\n").slice(0, -1);
@@ -47,7 +47,7 @@ function setUp(disk = new MemoryDisk(), clock = new FakeClock()) {
 }
 
 describe("the audit log", () => {
-  it("writes a line for each event, chained, with the fields of its kind alone", async () => {
+  it("writes a line for each event, chained, with only the fields of its kind", async () => {
     const { open, text, verify, clock } = setUp();
     const log = await open();
     log.note({ kind: "key.created", project: "acme", keyId: "key_1" });

@@ -265,7 +265,7 @@ describe("group commit", () => {
     expect(synced).toEqual([6, 7]);
   });
 
-  it("fault 37: an fsync that failed for want of space is no full disk", async () => {
+  it("fault 37: an fsync that failed without space is not a full disk", async () => {
     const { state, commits } = setUp();
     state.failures.push({ at: "COMMIT", errcode: IO_FSYNC });
     const [reply] = await commits.handle([append(1, "x")]);

@@ -34,7 +34,7 @@ async function openTwice() {
 }
 
 describe("the key store", () => {
-  it("accepts a key that it made, with what it stands for, also after opening again", async () => {
+  it("accepts a key that it made, with its project and rights, also after opening again", async () => {
     const dataDir = freshFolder();
     const clock = new FakeClock();
     const keys = await openKeyStore({ dataDir, clock });
@@ -75,7 +75,7 @@ describe("the key store", () => {
     keys.close();
   });
 
-  it("refuses keys that are none alike: unknown, mistyped, empty", async () => {
+  it("refuses invalid keys alike: unknown, mistyped, empty", async () => {
     const keys = await openKeyStore({ dataDir: freshFolder(), clock: new FakeClock() });
     const { key } = keys.create(wanted());
     for (const text of [makeApiKey(), `${key.slice(0, -1)}!`, key.slice(0, -1), "", `${key} `])
@@ -206,7 +206,7 @@ describe("the key store", () => {
     keys.close();
   });
 
-  it("refuses names that are none, saying which form they have", async () => {
+  it("refuses invalid names, saying which form they have", async () => {
     const keys = await openKeyStore({ dataDir: freshFolder(), clock: new FakeClock() });
     for (const project of ["", "-a", "Acme", "a_b", "a/b", "a b", "é", "a".repeat(64), "a\n"])
       expect(() => keys.create(wanted({ project }))).toThrow(expect.objectContaining({ code: "usage" }));

@@ -47,7 +47,7 @@ describe("the store of learnt figures", () => {
     await until(() => readFileSync(join(folder, "learnt.json"), "utf8").includes('"b"'));
   });
 
-  it("says once that its folder cannot be used, whatever it is good for afterwards, and keeps its figures in memory", async () => {
+  it("says once that its folder cannot be used, also if it can be used later, and keeps its figures in memory", async () => {
     const path = join(folder, "file");
     writeFileSync(path, "not a folder");
     const said: string[] = [];
@@ -137,7 +137,7 @@ describe("the store of learnt figures", () => {
       rename: async (from, to) => {
         await systemDisk.rename(from, to);
         renames += 1;
-        // As if the other process had read the file before ours was there.
+        // As if the other process had read the file before this one wrote it.
         if (renames === 1) writeFileSync(to, '{"version":1,"entries":[["limits","theirs",1,5]]}');
       },
     };
@@ -151,7 +151,7 @@ describe("the store of learnt figures", () => {
   it.each([
     ["damaged", '{"version":1,"entries":[["limits","a",1'],
     ["empty", ""],
-    ["not JSON of ours", '["limits"]'],
+    ["not JSON of perigee", '["limits"]'],
     ["of another version", '{"version":99,"entries":[["limits","a",1,0]]}'],
     ["full of other shapes", '{"version":1,"entries":[1,null,["limits"],["limits",2,3,4],{"a":1}]}'],
   ])("ignores and replaces a file that is %s", async (_, text) => {
@@ -163,7 +163,7 @@ describe("the store of learnt figures", () => {
     expect((await open()).get("limits", "b")).toBe(2);
   });
 
-  it("never fails, whatever the disk does, and writes when it can again", async () => {
+  it("never fails, for any failures of the disk, and writes when it can again", async () => {
     let isBroken = true;
     const broken: Disk = {
       ...systemDisk,

@@ -49,7 +49,7 @@ describe("a statement of a task", () => {
     2 * BITS_ITEMS + 1,
   ];
 
-  it.each(borders)("says which of %i items have ended, whatever ranges these are", (items) => {
+  it.each(borders)("says which of %i items have ended, for any ranges", (items) => {
     const range = fc.record({ first: fc.nat({ max: items - 1 }), count: fc.nat({ max: BITS_ITEMS + 2 }) });
     fc.assert(
       fc.property(fc.array(range, { maxLength: 3 }), (ranges) => {

@@ -1,4 +1,4 @@
-/** Bytes of the work log that are wrong, not missing: each is refused or has no effect, and none is read as something else. */
+/** Bytes of the work log that are wrong, not missing: each is refused or has no effect, and is never read as something else. */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -128,7 +128,7 @@ it("no file of the folder holds a byte of texts that were erased, while others a
   void log.end(outcomeOf(erased, 0), text("the erased answer ".repeat(500)));
   await log.end(outcomeOf(erased, 1), text("the erased answer"));
   await settled(log);
-  await store.scrub(); // it stands in the database by now
+  await store.scrub(); // it is in the database by now
   await log.rewrite(erased, "{}");
   expect(holding("the erased prompt").length).toBeGreaterThan(0);
   const others = Array.from({ length: 50 }, (_, index) => {

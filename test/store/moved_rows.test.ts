@@ -1,4 +1,4 @@
-/** Rows of the work log that stand in the place of others: each is refused, although it is whole in itself. */
+/** Rows of the work log in the places of others: each is refused, although it is whole in itself. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { bytesOfRecord, LogRecords, writeEntry } from "../../src/log/records.ts";
 import { StagedCommit } from "../../src/log/staged_commit.ts";

@@ -23,7 +23,7 @@ it("holds nothing of what was deleted, neither in the database nor in the log be
   const all = Array.from({ length: 50 }, (_, index) => record(String(index), "the erased text "));
   await store.change(all.map((one) => ({ kind: "put", record: one })));
   await store.change([{ kind: "put", record: record("kept", "the kept text ") }]);
-  await store.scrub(); // it stands in the database by now
+  await store.scrub(); // it is in the database by now
   await store.change([{ kind: "deleteOf", collection: "c", parent: "of" }]);
   await store.change([{ kind: "put", record: record("kept", "the kept text ") }]);
   await store.scrub();

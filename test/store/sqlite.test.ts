@@ -84,7 +84,7 @@ describe("the sqlite store", () => {
     });
   });
 
-  it("refuses a file that is no database", async () => {
+  it("refuses a file that is not a database", async () => {
     const dataDir = freshFolder();
     await (await openSqliteStore({ dataDir, reserveBytes: 0 })).close();
     writeFileSync(join(dataDir, "journal.sqlite"), "x".repeat(8_192));

@@ -136,7 +136,7 @@ const UNVERSIONED: Readonly<Record<string, string>> = {
   "lock.sqlite": "holds a lock and no data",
   "owner.json": "is of the process at work",
   "reserve.bin": "is empty space",
-  "learnt.json": "is of use alone: another version is left unread, below",
+  "learnt.json": "is useful by itself: another version is left unread, below",
   tasks: "holds outputs and copies of inputs, in formats of their own",
 };
 
@@ -175,7 +175,7 @@ describe("each version of what is stored", () => {
     },
   );
 
-  it("is known for every file of a folder, or none is needed", () => {
+  it("is known for every file of a folder that needs one", () => {
     const files = readdirSync(dataDir()).map((name) => name.replace(/-(wal|shm|journal)$/, ""));
     expect(files.filter((name) => !(name in VERSIONED) && !(name in UNVERSIONED))).toEqual([]);
     expect(files).toContain("keys.sqlite");

@@ -1,4 +1,4 @@
-/** Which damage of SQLite's log is refused: each flipped bit before the last commit, whatever an older log left behind. */
+/** Which damage of SQLite's log is refused: each flipped bit before the last commit, after any remains of an older log. */
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -42,7 +42,7 @@ describe("FakeClock", () => {
     expect(seen).toEqual(["soon at 1", "timer"]);
   });
 
-  it("advances to the next timer, and says when there is none", async () => {
+  it("advances to the next timer, and says when no timer is left", async () => {
     const clock = new FakeClock();
     clock.timer(3_000_000_000, () => {});
     clock.timer(7, () => {}).cancel();
@@ -81,7 +81,7 @@ describe("FakeClock", () => {
     expect(clock.nowMs()).toBe(50.5);
   });
 
-  it("boots the machine anew without moving time: its moments count from there under another id", async () => {
+  it("boots the machine again without moving time: its moments count from there under another id", async () => {
     const clock = new FakeClock({ wallMs: 1_000 });
     await clock.advance(50);
     const before = clock.moment();

@@ -170,7 +170,7 @@ describe("MemoryDisk", () => {
     expect(disk.text("out")).toBe("");
   });
 
-  it("takes virtual time for writes when told so", async () => {
+  it("takes virtual time for writes when it is set", async () => {
     const clock = new FakeClock();
     const disk = new MemoryDisk({ clock, latencyMs: 5 });
     await clock.runUntilSettled(written(disk, "a", "b")); // two writes, and the sync of the folder

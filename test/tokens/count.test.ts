@@ -44,7 +44,7 @@ describe.each(ENCODINGS)("counting in %s", (encoding) => {
     expect(countTokens(encoding, text)).toBe(references[encoding].encode_ordinary(text).length);
   });
 
-  it("agrees with tiktoken on every token of the encoding, alone and twice", () => {
+  it("agrees with tiktoken on every token of the encoding, once and twice", () => {
     const reference = references[encoding];
     const size = readTables(encoding).lefts.length;
     const decoder = new TextDecoder();

@@ -5,7 +5,7 @@ import { LineSet } from "../../src/work/line_set.ts";
 
 const line = fc.integer({ min: 0, max: 300 });
 
-it("holds what a set of numbers holds, whatever is added, taken away and added in ranges", () => {
+it("holds what a set of numbers holds, for all that is added, taken away and added in ranges", () => {
   const step = fc.oneof(
     fc.record({ is: fc.constant("add" as const), line, count: fc.constant(1) }),
     fc.record({ is: fc.constant("delete" as const), line, count: fc.constant(1) }),

@@ -27,7 +27,7 @@ describe("the names of models that editors complete", () => {
     expectTypeOf<Item["model"]>().toEqualTypeOf<ModelName>();
   });
 
-  it("stand in items with one question each", () => {
+  it("are in items with one question each", () => {
     const model = "openai:gpt-4o-mini";
     expectTypeOf<{
       model: string;

@@ -210,7 +210,7 @@ describe("what a status means", () => {
     ]);
   });
 
-  it("is told of its destination by host and port, or by the name of the secret that it is", () => {
+  it("has its host and port as destination, or the name of the secret that it is", () => {
     const of = (url: string): unknown => webhook.destination?.({ input: {}, config: { url } as never });
     expect(of("https://Hooks.Example.com/a?b")).toBe("hooks.example.com:443");
     expect(of("http://10.0.0.1:8080/{{a}}")).toBe("10.0.0.1:8080");

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 export interface Documented {
   /** Where it is documented. */
   readonly source: string;
-  /** An example with every documented member; `*` stands for any name, and null there for any value. */
+  /** An example with every documented member; `*` means any name, and null there for any value. */
   readonly request: unknown;
   readonly response: unknown;
 }

@@ -76,7 +76,7 @@ export function docx(body: string): Buffer {
 export const paragraph = (text: string, style?: string): string =>
   `<w:p>${style === undefined ? "" : `<w:pPr><w:pStyle w:val="${style}"/></w:pPr>`}<w:r><w:t xml:space="preserve">${text}</w:t></w:r></w:p>`;
 
-/** A ZIP with one deflated entry, whatever sizes it claims. */
+/** A ZIP with one deflated entry, with any claimed sizes. */
 export function deflatedZip(name: string, packed: Buffer, claimedBytes: number, flags = 0): Buffer {
   const nameBytes = Buffer.from(name);
   const shared = Buffer.alloc(26);

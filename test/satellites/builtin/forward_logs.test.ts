@@ -192,7 +192,7 @@ describe("the lines of a file", () => {
     expect(sent.map(({ message }) => message)).toEqual(["m", lines[2], lines[3], lines[4], lines[5]]);
   });
 
-  it("are cut to what the receiver takes, and blank files are no work", async () => {
+  it("are cut to what the receiver takes, and blank files need no request", async () => {
     const { url, received } = await openReceiver({ status: 202 });
     const config = configOf("new_relic", url);
     const files = { [FILE]: `${"ä".repeat(2_000_000)}\n{"message":"b"}` };
@@ -254,7 +254,7 @@ describe("errors of items within a 200", () => {
   const entries = Array.from({ length: 4 }, (_, n) => ({ message: `m${n}` }));
   const bulk = documented("elasticsearch/bulk") as unknown as { item_errors: object; response: object };
 
-  it("are told apart: those without room alone are sent again, and the refused fail the execution in the end", async () => {
+  it("are distinguished: only those without room are sent again, and the refused fail the execution in the end", async () => {
     const { url, received } = await openReceiver((_request, response, _received, call) => {
       response.end(JSON.stringify(call === 1 ? bulk.item_errors : bulk.response));
     });

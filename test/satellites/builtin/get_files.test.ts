@@ -142,7 +142,7 @@ describe("get-files", () => {
     expect(await textOf(files.read("one", id))).toBe("%PDF-a");
   });
 
-  it("lists without fetching when told to", async () => {
+  it("lists without fetching when the input says so", async () => {
     put("a.txt", "text");
     const output = await run({ fetch: false });
     expect(output.files).toEqual([
@@ -176,7 +176,7 @@ describe("get-files", () => {
     expect(await failedAttempt(satellite(), given(bounds))).toMatchObject({ failure: "permanent", code });
   });
 
-  it("leaves out large files when told to, and counts them", async () => {
+  it("leaves out large files when the input says so, and counts them", async () => {
     put("small", "1");
     put("large", "12345");
     const output = await run({ max_file_bytes: 4, on_too_large: "skip" });
@@ -215,7 +215,7 @@ describe("get-files", () => {
     expect((await run({})).files[0]).toMatchObject({ name: "a_b.txt" });
   });
 
-  it("refuses patterns and settings that are none, at submission", async () => {
+  it("refuses invalid patterns and settings, at submission", async () => {
     for (const input of [{ glob: "{a" }, { glob: [] }, { prefix: 1 }, { unknown: 1 }, { max_files: 0 }])
       await expect(run(input), JSON.stringify(input)).rejects.toThrow("input.");
     for (const config of [{}, { store: { type: "ftp" } }, { store: { type: "s3", bucket: "a/../b" } }])
@@ -224,7 +224,7 @@ describe("get-files", () => {
     await expect(run({}, { config: half })).rejects.toThrow("secret_access_key");
   });
 
-  it("stops when it is told to, and leaves no half file", async () => {
+  it("stops when it is aborted, and leaves no half file", async () => {
     put("a", "x".repeat(1_000_000));
     const stop = new AbortController();
     stop.abort(new Error("cancelled"));

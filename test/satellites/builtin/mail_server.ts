@@ -1,4 +1,4 @@
-/** A mail server on loopback (smtp-server) that keeps what it takes and refuses what it is told to. */
+/** A mail server on loopback (smtp-server) that keeps what it takes and refuses what the test says. */
 import type { AddressInfo } from "node:net";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
 import { afterEach } from "vitest";
@@ -52,7 +52,7 @@ export interface MailServer {
 const USER = "robot";
 export const PASSWORD = "correct horse";
 
-/** Plain SMTP with STARTTLS unless told otherwise; closed after the test. */
+/** Plain SMTP with STARTTLS by default; closed after the test. */
 export async function openMailServer({
   port: wantedPort = 0,
   ...options

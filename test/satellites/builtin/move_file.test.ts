@@ -45,7 +45,7 @@ describe("move-file", () => {
     expect(read("out/done/today/a.txt")).toBe("content");
   });
 
-  it("moves within a store, and leaves the source when told to", async () => {
+  it("moves within a store, and leaves the source when the config says so", async () => {
     put("in/a.txt", "content");
     const kept = await run({ source: "a.txt", destination: "b.txt", keep_source: true }, { config: within });
     expect(kept).toMatchObject({ outcome: "copied", path: "b.txt" });
@@ -72,7 +72,7 @@ describe("move-file", () => {
     expect(all()).toEqual(["out/b.txt"]);
   });
 
-  it("fault 100: overwrites only when told to, and never loses what it would not move", async () => {
+  it("fault 100: overwrites only when the input says so, and never loses what it would not move", async () => {
     put("in/a.txt", "new");
     put("out/a.txt", "old");
     const input = { source: "a.txt", destination: "a.txt" };
@@ -140,7 +140,7 @@ describe("move-file", () => {
     expect(all()).toEqual(["in/a.txt"]);
   });
 
-  it("copies a file of the project, and takes it away there only when told to", async () => {
+  it("copies a file of the project, and deletes it there only when the input says so", async () => {
     const fileStore = await new FileWorld().files();
     const { id } = await fileStore.put("one", {
       name: "r.txt",

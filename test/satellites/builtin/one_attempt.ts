@@ -77,11 +77,11 @@ export async function callOf<Input, Config>(
     clock: given.clock ?? systemClock,
     http: createGuardedHttp(egress),
     files: given.fileStore ?? filesOf(given.files ?? {}),
-    tasks: undefined as never, // none of these runs inference
+    tasks: undefined as never, // these never run inference
     notes,
     progress: onProgress,
     log: () => undefined,
-    execute: async () => ({}), // none of these runs another
+    execute: async () => ({}), // these never run another
   };
 }
 

@@ -101,7 +101,7 @@ describe("parse-with-docling with a server", () => {
     expect(server.submitted).toHaveLength(when === "result read" ? 2 : 1);
   });
 
-  it("comes again, and anew, where the server has lost the result", async () => {
+  it("is repeated, and submitted again, where the server has lost the result", async () => {
     server.isResultLost = true;
     const notes = new MemoryNotes();
     expect(await failedAttempt(satellite, given({ notes }))).toMatchObject({
@@ -113,7 +113,7 @@ describe("parse-with-docling with a server", () => {
     expect(server.submitted).toHaveLength(2);
   });
 
-  it("submits anew when the server has forgotten the task", async () => {
+  it("submits again when the server has forgotten the task", async () => {
     const notes = new MemoryNotes();
     await notes.set("document task", "task-of-before");
     expect(await attempt(satellite, given({ notes }))).toMatchObject({ engine: "docling" });
@@ -123,7 +123,7 @@ describe("parse-with-docling with a server", () => {
     ]);
   });
 
-  it("lets the server fetch a URL when told to, and fetches it by itself otherwise", async () => {
+  it("lets the server fetch a URL when the config says so, and fetches it by itself otherwise", async () => {
     const input = { url: "https://example.com/docs/a.pdf", format: "json" };
     const output = await attempt(satellite, given({ input }, { fetch_urls: "server" }));
     expect(output).toMatchObject({ name: "a.pdf", data: { schema_name: "DoclingDocument" }, text: null });

@@ -96,7 +96,7 @@ describe("the embedded engine", () => {
     });
   });
 
-  it("reads CSV as a table or as rows, whatever separates", async () => {
+  it("reads CSV as a table or as rows, with any separator", async () => {
     const csv = 'name;n;n\r\n"Müller; Jr";1;2\r\nx|y;3\r\n';
     expect(await parse("a.csv", csv)).toMatchObject({
       package: "csv-parse",
@@ -134,7 +134,7 @@ describe("the embedded engine", () => {
       "unsupported_type",
       "xlsx",
     ],
-    ["bytes that are no text", "a.bin", Buffer.from([1, 0, 2, 0]), "unsupported_type", "docling server"],
+    ["bytes that are not text", "a.bin", Buffer.from([1, 0, 2, 0]), "unsupported_type", "docling server"],
     ["a broken PDF", "a.pdf", "%PDF-1.7 but nothing more", "invalid_document", "PDF"],
     ["a broken docx", "a.docx", Buffer.from("PK\x03\x04 and then", "latin1"), "invalid_document", "ZIP"],
     [
@@ -160,7 +160,7 @@ describe("the embedded engine", () => {
 });
 
 describe("hostile documents", () => {
-  it("unpack no more of a docx than they may, whatever sizes they claim", async () => {
+  it("unpack no more of a docx than they may, for any claimed sizes", async () => {
     for (const claimed of [10, 0xffff_fff0]) {
       const bomb = deflatedZip("word/document.xml", deflatedBlanks(2_000), claimed);
       expect(bomb.length).toBeLessThan(8_000_000);

@@ -28,7 +28,7 @@ export type Answer =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Buffer }
   | ((request: IncomingMessage, response: ServerResponse, received: Received, call: number) => void);
 
-/** Answers 200 unless told otherwise. Closed after the test. */
+/** Answers 200 by default. Closed after the test. */
 export async function openReceiver(answer: Answer = { status: 200 }): Promise<Receiver> {
   const received: Received[] = [];
   const server = createServer((request, response) => {

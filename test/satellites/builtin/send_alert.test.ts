@@ -9,7 +9,7 @@ import { type Answer, openReceiver, type Received } from "./receiver.ts";
 const alert = sendAlert();
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`;
 
-/** Receivers with the least config, where `URL` stands for the address. */
+/** Receivers with the least config, where `URL` means the address. */
 const RECEIVERS: readonly { readonly receiver: string; readonly [name: string]: unknown }[] = [
   { receiver: "slack", url: "URL/services/T0/B0/x" },
   { receiver: "slack_api", token: "xoxb-1", channel: "C1", base_url: "URL/api/" },
@@ -124,7 +124,7 @@ describe("an alert for", () => {
     expect(priorities).toEqual({ info: "P5", warning: "P3", error: "P2", critical: "P1" });
   });
 
-  it("one's own receiver is signed under the id of the execution", async () => {
+  it("a request to the user's own receiver is signed under the id of the execution", async () => {
     const { received } = await send("webhook", { title: "t" });
     const headers = received.headers as Record<string, string>;
     expect(new Webhook(SECRET).verify(received.body, headers)).toMatchObject({
@@ -196,7 +196,7 @@ describe("text that nobody vouches for", () => {
     "<!channel> <@U1> @everyone @here <https://evil.example|log in> [log in](https://evil.example) **x** & \\ `";
   const input = { title: EVIL, message: EVIL, source: EVIL, details: { [EVIL.slice(0, 90)]: EVIL } };
 
-  it("mentions nobody in Slack and is no link there", async () => {
+  it("mentions nobody in Slack and is not a link there", async () => {
     for (const name of ["slack", "slack_api"]) {
       const { received, body } = await send(name, input);
       expect(received.body).not.toMatch(/<[!@h#]/);
@@ -216,14 +216,14 @@ describe("text that nobody vouches for", () => {
     expect(received.body).toContain("\\\\@everyone");
   });
 
-  it("stands in text runs alone in Teams", async () => {
+  it("is only in text runs in Teams", async () => {
     const { body } = await send("teams", input);
     const card = JSON.stringify(body);
     expect(card).not.toMatch(/"TextBlock"|"FactSet"|"entities"/);
     expect(card).toContain("**x**");
   });
 
-  it("is no link when its address is none of the web", async () => {
+  it("is not a link when its address is not one of the web", async () => {
     for (const url of ["javascript:alert(1)", "file:///etc/passwd", "x"])
       await expect(send("slack", { title: "t", links: [{ url }] })).rejects.toThrow("input.links");
     const { body } = await send("slack", {
@@ -244,7 +244,7 @@ describe("an alert that is too long", () => {
   const lengths = (value: unknown): number[] =>
     typeof value === "string" ? [value.length] : Object.values(value ?? {}).flatMap(lengths);
 
-  it("is cut to what Slack takes, whole entities alone", async () => {
+  it("is cut to what Slack takes, only whole entities", async () => {
     const { body } = await send("slack", long);
     const [{ blocks }] = body["attachments"] as [
       { blocks: { text?: { text: string }; fields?: unknown[] }[] },
@@ -309,7 +309,7 @@ describe("an alert that is too long", () => {
 });
 
 describe("what a receiver answers", () => {
-  it("is told by its status, with the receiver's own code", async () => {
+  it("is reported with its status and the receiver's own code", async () => {
     const fail = async (receiver: string, answer: Answer): Promise<unknown[]> => {
       const { url } = await openReceiver(answer);
       const { failure, code, message, retryAfterMs } = await failedAttempt(alert, {

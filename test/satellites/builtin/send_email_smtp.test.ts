@@ -154,7 +154,7 @@ describe("security of send-email over SMTP", () => {
     }
   });
 
-  it("goes without verified TLS only where it is told to, and never with a password", async () => {
+  it("is sent without verified TLS only where the config says so, and never with a password", async () => {
     const plain = await openMailServer({ disabledCommands: ["STARTTLS"] });
     await attempt(satellite(plain.port), to(plain, { more: { security: "opportunistic" } }));
     await attempt(satellite(plain.port), to(plain, { more: { security: "none" } }));
@@ -210,7 +210,7 @@ describe("refusals of mail servers", () => {
     expect(error.message).toContain("no such user");
   });
 
-  it("put recipients off, who alone are asked for in the next attempt", async () => {
+  it("put recipients off, and only those are in the next attempt", async () => {
     const server = await openMailServer();
     const notes = new MemoryNotes();
     const one = satellite(server.port);
@@ -235,7 +235,7 @@ describe("refusals of mail servers", () => {
     });
   });
 
-  it("that last are told in the output once no attempt is left", async () => {
+  it("that last are named in the output once no attempt is left", async () => {
     const server = await openMailServer();
     server.refusals.set("bob@example.net", [451, "4.7.1 greylisted"]);
     const one = satellite(server.port);
@@ -272,7 +272,7 @@ describe("refusals of mail servers", () => {
   });
 });
 
-/** A server that says what it is told to, line by line. */
+/** A server that says what the test says, line by line. */
 async function scripted(onConnection: (socket: Socket) => void): Promise<{ readonly port: number }> {
   const server = createServer((socket) => onConnection(socket.on("error", () => undefined)));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

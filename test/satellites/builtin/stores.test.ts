@@ -87,7 +87,7 @@ describe.each(KINDS)("%s", (_name, config) => {
     store.close();
   });
 
-  it("lists by the beginning of paths, and folders are no files", async () => {
+  it("lists by the beginning of paths, and folders are not files", async () => {
     const store = await open(config());
     for (const path of ["list/a.txt", "list/sub/b.txt", "list/sub/deep/c.txt", "listen.txt"])
       await store.write(given(path, path), signal);
@@ -104,7 +104,7 @@ describe.each(KINDS)("%s", (_name, config) => {
     store.close();
   });
 
-  it("replaces a file only when it is told to, and then its version differs", async () => {
+  it("replaces a file only when the call says so, and then its version differs", async () => {
     const store = await open(config());
     const { file } = await store.write(given("v.txt", "one"), signal);
     await expect(store.write(given("v.txt", "two"), signal)).rejects.toMatchObject({
@@ -339,7 +339,7 @@ describe("names that a task cannot carry", () => {
 });
 
 describe("opendal as a store", () => {
-  it("opens what the operator named alone, with no option that the operator set or that leads elsewhere", async () => {
+  it("opens only what the operator named, with no option that the operator set or that leads elsewhere", async () => {
     places = {
       ...places,
       disk: { service: "fs" as never, options: { root: "/" } },

@@ -40,7 +40,7 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** The messages of octet-counted frames; throws for bytes that are none. */
+/** The messages of octet-counted frames; throws for other bytes. */
 function messagesOf(bytes: Buffer): string[] {
   const messages: string[] = [];
   for (let at = 0; at < bytes.length; ) {
@@ -70,7 +70,7 @@ async function openCollector(onSocket: (socket: Socket) => void = () => undefine
 }
 
 describe("a syslog message", () => {
-  it("has the header of RFC 5424, a mark before UTF-8, and no text when there is none", () => {
+  it("has the header of RFC 5424, a mark before UTF-8, and no text without a message", () => {
     expect(syslogMessage(entry("hi"), HEADER)).toBe(`<134>1 ${TIME} host app - - - hi`);
     expect(syslogMessage(entry(""), HEADER)).toBe(`<134>1 ${TIME} host app - - -`);
     expect(syslogMessage(entry("hä\0"), HEADER)).toBe(`<134>1 ${TIME} host app - - - \uFEFFhä\uFFFD`);
@@ -143,7 +143,7 @@ describe("a connection", () => {
     await expect(ended).rejects.toThrow("cancelled");
   });
 
-  it("over TLS trusts the certificates that it is given, under the host's name alone", async () => {
+  it("over TLS trusts the configured certificates, only under the host's name", async () => {
     const { certificate, key } = newCertificate("right", "IP:127.0.0.1");
     const wrong = newCertificate("wrong", "DNS:other.example.com");
     const received: Buffer[] = [];

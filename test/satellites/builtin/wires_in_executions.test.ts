@@ -38,7 +38,7 @@ async function open(secrets: Readonly<Record<string, string>> = {}): Promise<Exe
     },
     secrets: { reveal: async (_project, name) => secrets[name] },
     http: createGuardedHttp(createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.0/8"]) })),
-    files: {} as Files, // none of these reads one
+    files: {} as Files, // these never read one
     tasks: {} as Tasks,
   });
   closing.push(() => executions.close());
@@ -140,7 +140,7 @@ describe("call-webhook", () => {
 });
 
 describe("forward-logs", () => {
-  it("goes on behind what was acknowledged, and sends items without room again alone", async () => {
+  it("continues after what was acknowledged, and sends only items without room again", async () => {
     const { url, received } = await openReceiver((_request, response, { body }, call) => {
       const count = body.trim().split("\n").length / 2;
       const items = Array.from({ length: count }, (_, n) => ({

@@ -10,11 +10,11 @@
  */
 import { readFileSync } from "node:fs";
 
-/** Now, as a later process can measure it; `work/moment.ts` tells how long ago it was. */
+/** Now, as a later process can measure it; `work/moment.ts` computes how long ago it was. */
 export interface Moment {
   /** Unix time in whole milliseconds. */
   readonly wallMs: number;
-  /** A UUID that differs after every boot of the machine; undefined where the system does not tell. */
+  /** A UUID that differs after every boot of the machine; undefined where the system does not report it. */
   readonly bootId: string | undefined;
   /** Milliseconds since the machine was booted, time asleep left out or not; all its processes count the same. */
   readonly sinceBootMs: number;

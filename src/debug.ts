@@ -9,7 +9,7 @@
  *
  * Lines name runs, lines of inputs, models and codes, never texts or keys. They are for people: programs read the journal.
  *
- * Hot path: a word that is not logged costs one look at a member that is undefined, and no text is made: below 1 ns.
+ * Hot path: a word that is not logged costs one read of a member that is undefined, and no text is made: below 1 ns.
  */
 import { PerigeeError } from "./errors.ts";
 import { suggestion } from "./nearest.ts";
@@ -30,7 +30,7 @@ export const debug: Record<DebugWord, Say | undefined> = {
 };
 
 /**
- * Logs the words in `names`, separated by commas, from now on and nothing of the others, with the time that `wallMs` tells. Without
+ * Logs the words in `names`, separated by commas, from now on and nothing of the others, with the time of `wallMs`. Without
  * `names` nothing changes. Throws `invalid_config` for an unknown word.
  */
 export function setDebug(

@@ -4,12 +4,12 @@
  *
  * Promises: `write` has happened for other readers of the file when it resolves, but survives a power cut only
  * after `sync`; a killed process keeps what was written. The name of a file that was opened for writing or renamed
- * survives a power cut when the call resolves; a file that was removed may come back. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
+ * survives a power cut when the call resolves; a file that was removed may exist again. Failures are the system's own errors (`code: "ENOSPC"`, `"EIO"`).
  */
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 
-/** What tells one file, and one state of a file, from another. */
+/** What distinguishes one file, and one state of a file, from another. */
 export interface FileStat {
   readonly sizeBytes: number;
   /** Unix time of the last change, whole milliseconds. */
@@ -26,7 +26,7 @@ export interface DiskFile {
   readonly descriptor?: number;
   /**
    * Fills `into` from `position` on; returns the bytes read, fewer than asked only at the end of the file. What cannot
-   * be read twice gives the next bytes that come, at most so many, and 0 at its end.
+   * be read twice returns the next bytes that arrive, at most so many, and 0 at its end.
    */
   read(into: Uint8Array, position: number): Promise<number>;
   /** Writes all of `bytes` at `position`. */
@@ -45,11 +45,11 @@ export interface Disk {
    * durable, also if another process made it.
    */
   open(path: string, mode: "read" | "write"): Promise<DiskFile>;
-  /** Undefined when nothing is there. */
+  /** Undefined when it does not exist. */
   stat(path: string): Promise<FileStat | undefined>;
   /** Within one folder. Replaces what is at `to`; after a power cut the file has one of the two names. */
   rename(from: string, to: string): Promise<void>;
-  /** No error when nothing is there. Not durable: a power cut may bring the file back. */
+  /** No error when it does not exist. Not durable: after a power cut the file may exist again. */
   remove(path: string): Promise<void>;
   /** Makes a folder that only its owner may enter (mode 0700), where it is missing; it survives a power cut. */
   makePrivateFolder(path: string): Promise<void>;
@@ -73,7 +73,7 @@ export const systemDisk: Disk = {
       return open(path, "wx+", 0o600);
     });
     try {
-      await syncFolder(folder); // also when it was there: who made it may have died before this
+      await syncFolder(folder); // also when it existed: its maker may have died before this
       return new SystemFile(handle);
     } catch (error) {
       await handle.close();

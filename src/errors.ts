@@ -21,7 +21,7 @@ export type ErrorCode =
   | "data_dir_older" // the data folder was written by a version too old to be read
   | "store_damaged" // recorded state does not pass its checks
   | "store_failed" // the store could not write or sync
-  | "disk_full" // no space left and it did not come back in time
+  | "disk_full" // no space left, and none was freed in time
   | "internal_error" // a fault of perigee itself
   | "interrupted" // stopped by a signal; the same command continues
   | "closed" // the engine was closed
@@ -37,7 +37,7 @@ export type ErrorCode =
   | "unauthenticated" // no key, or one that is not accepted
   | "forbidden" // the key may not do this
   | "invalid_request" // what was sent does not have the documented form
-  | "idempotency_mismatch" // the Idempotency-Key came before with another request
+  | "idempotency_mismatch" // the Idempotency-Key was used before with another request
   | "idempotency_in_progress" // the first request with this Idempotency-Key is not answered yet
   | "blocked_destination"; // an address that requests of users may not go to
 

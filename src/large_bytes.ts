@@ -2,7 +2,7 @@
  * Memory for large bytes, and collections after them, so that lines of megabytes stay within the bound of the process.
  *
  * Buffers of 1 MiB and more are resizable ones: V8 maps these, so they return to the system when they are collected. What `malloc` gave for
- * such sizes stays in its arenas (40 lines of 8 MiB: 20 to 60 MiB at the peak). What a line leaves behind, its texts and
+ * such sizes stays in its arenas (40 lines of 8 MiB: 20 to 60 MiB at the peak). What a line leaves, its texts and
  * buffers, V8 collects only by its own measures, which let over 200 MiB pile up. So code that is done with large bytes notes them,
  * and this thread collects.
  *
@@ -24,7 +24,7 @@ const MappedBuffer = ArrayBuffer as unknown as new (
 let bytesSince = 0;
 let collect: (() => void) | undefined;
 
-/** Memory of its own, which can be transferred; not zeroed when it is small. */
+/** Separate memory, which can be transferred; not zeroed when it is small. */
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   if (bytes < LARGE_BYTES_MIN) return Buffer.allocUnsafeSlow(bytes);
   return Buffer.from(new MappedBuffer(bytes, { maxByteLength: bytes }));

@@ -14,7 +14,7 @@ import { freeHeap } from "./heap.ts";
 import { signalled } from "./signals.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
-/** Options as commander gives them. */
+/** Options as commander parses them. */
 interface ServeArguments {
   readonly host: string;
   readonly port: number;

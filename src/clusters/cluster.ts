@@ -33,7 +33,7 @@ export interface MemberView {
   readonly counts?: Readonly<Record<ExecutionStatus, number>>;
   /**
    * Of one with `each` the list of outputs, null for an element without an output. Null as well where it is too large to be shown (4 MiB
-   * in all, 100 elements): its executions have it then. Always null in what `submit` and `onChanged` give.
+   * in all, 100 elements): its executions have it then. Always null in the results of `submit` and `onChanged`.
    */
   readonly output: Json;
   readonly error: ExecutionError | null;

@@ -108,7 +108,7 @@ class ClusterRuns implements Clusters {
     this.#assertOpen();
     refuseLarge(declaration, input);
     if (id !== undefined && !isId(id))
-      throw new PerigeeError("invalid_request", "an id must be a UUID in small letters");
+      throw new PerigeeError("invalid_request", "an id must be a UUID in lower-case letters");
     const { issues, checked } = await checkDeclaration(declaration, { caller, resolver, input });
     if (checked === undefined) throw invalid(issues.list);
     this.#refuseMany(caller.project);

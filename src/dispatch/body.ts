@@ -45,7 +45,7 @@ export class BodyCollector {
     return this.#length;
   }
 
-  /** Gives back what was collected and not taken. */
+  /** Frees what was collected and not taken. */
   reset(announcedBytes: number | undefined): void {
     this.#growing?.resize(0);
     this.#begin(announcedBytes);

@@ -259,7 +259,7 @@ export class Connection {
     return true;
   }
 
-  /** Whether more of a body may come that is no longer small; otherwise it waits for a place. */
+  /** Whether more of a body may arrive that is no longer small; otherwise it waits for a place. */
   #mayGrow(): boolean {
     const { largeBytes, middleBodies, largeBodies } = this.#settings;
     const { length } = this.#body;

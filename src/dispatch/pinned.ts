@@ -1,5 +1,5 @@
 /**
- * A client for one request to one address that was chosen before: for addresses that users give (`egress/`).
+ * A client for one request to one address that was chosen before: for addresses that users name (`egress/`).
  *
  *   new -> connecting -> connected -> answered | ended
  *

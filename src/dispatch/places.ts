@@ -39,7 +39,7 @@ export class Places {
     return this.#waiting.delete(taker);
   }
 
-  /** Gives a place back; the longest waiting taker gets it at once. */
+  /** Returns a place; the longest waiting taker gets it at once. */
   release(): void {
     for (const next of this.#waiting) {
       this.#waiting.delete(next);

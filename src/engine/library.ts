@@ -1,5 +1,5 @@
 /**
- * The engine as programs see it: what it gives is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
+ * The engine as programs see it: what it returns is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
  * JSON keep the interface's names, and so do lines in the format of a provider.
  */
 import type { Quote, QuoteModel, QuoteSla } from "../price/quote.ts";

@@ -59,7 +59,7 @@ export interface EngineParts {
   /** Notifies the operator of what no call throws. */
   readonly notice: (message: string) => void;
   readonly lineBytesMax: number;
-  /** Output tokens given to items without a limit of their own when a cost cap needs a bound. */
+  /** Output limit of items without one when a cost cap needs a bound. */
   readonly maxOutputTokensCap: number;
   /** Requests in flight are waited for this long when a run stops. */
   readonly drainMs: number;

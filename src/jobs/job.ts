@@ -150,7 +150,7 @@ export interface JobTexts {
   notes(): Promise<Uint8Array | undefined>;
 }
 
-/** The function behind a kind of jobs. */
+/** The function of a kind of jobs. */
 export interface JobSender<F extends JobFacts> {
   /** By what pending jobs are counted, such as the project. */
   groupOf(facts: F): string;

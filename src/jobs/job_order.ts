@@ -25,7 +25,7 @@ import { Heap } from "../queue/heap.ts";
 import type { Destinations } from "./destinations.ts";
 import type { JobDestination } from "./job.ts";
 
-/** A job that waits, as far as its order goes. */
+/** What the order of a waiting job needs. */
 export interface Waiting {
   readonly project: string;
   /** Undefined: nowhere in particular. */
@@ -83,7 +83,7 @@ interface Project<T> {
 interface Entered<T> {
   readonly project: Project<T>;
   readonly place: LaneOfProject<T>;
-  /** Once it runs: gives the slot on or back. */
+  /** Once it runs: passes the slot on or returns it. */
   slot?: (() => void) | undefined;
 }
 

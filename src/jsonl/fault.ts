@@ -23,7 +23,7 @@ export class LineFault {
 
 /** Two spellings of one field. */
 export function givenTwice(first: string, second: string): LineFault {
-  return new LineFault("invalid_config", `${first} and ${second} are the same field, give one`);
+  return new LineFault("invalid_config", `${first} and ${second} are the same field, set only one`);
 }
 
 /** A part of a conversation of another form; a text is never shown. */

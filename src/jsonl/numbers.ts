@@ -5,7 +5,7 @@
  *                         --JSON.parse, encode, JSON.stringify, restoreNumbers-->  12345678901234567890
  *
  * The nonce is drawn once per thread, so no input can hold a marker: marked values are encoded in the thread that
- * parsed them. A number is marked when reading it as a double and printing it gives another value: integers beyond
+ * parsed them. A number is marked when reading it as a double and printing it results in another value: integers beyond
  * 2^53, too many digits, 1e400. Only lines in which `structure.ts` saw a long number or an exponent are passed here.
  */
 import { randomBytes } from "node:crypto";

@@ -1,5 +1,5 @@
 /**
- * What is open, as the records of the log say it: the same records, applied in the same order, give the same work, while they
+ * What is open, as the records of the log say it: the same records, applied in the same order, result in the same work, while they
  * are committed and when they are read again.
  *
  *   task   absent -> accepted -> all items ended -> final -> absent          one item: absent as soon as it ended

@@ -1,5 +1,5 @@
 /**
- * Prices that the configuration gives, which go before every other source.
+ * Prices of the configuration, which take precedence over every other source.
  *
  * Keys are `<provider>:<model>`, or a prefix of that followed by `*`; see `pattern.ts` for which one wins.
  */

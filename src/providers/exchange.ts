@@ -62,7 +62,7 @@ export function inOtherWords(
 ): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
   const { unknownFields, openaiBody, config } = request;
   if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
-    return invalid("response_schema and response_json_schema are the same field, give one");
+    return invalid("response_schema and response_json_schema are the same field, set only one");
   if (unknownFields.length === 0) return { dropped: [] };
   const messages = openaiBody?.["messages"];
   const misspelt = misspeltInMessages(messages, false);

@@ -112,7 +112,7 @@ function encode(
 ): Encoded {
   const { openaiBody, unknownFields, config } = request;
   if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
-    return invalid("response_schema and response_json_schema are the same field, give one");
+    return invalid("response_schema and response_json_schema are the same field, set only one");
   if (openaiBody === undefined) {
     const refusal = refusalOfDropped(unknownFields, model, settings);
     if (refusal !== undefined) return refusal;

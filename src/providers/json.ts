@@ -44,7 +44,7 @@ export function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
-/** Characters of a name that a provider gives: a model, the id of a request. */
+/** Characters of a name that a provider sends: a model, the id of a request. */
 const NAME_CHARS_MAX = 256;
 const NAME = /^[\x20-\x7e]+$/;
 

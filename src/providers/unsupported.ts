@@ -10,7 +10,7 @@ import type { ModelRequest } from "../work/request.ts";
 import { isKnownMember } from "./chat_members.ts";
 import type { Encoded, ProviderSettings } from "./provider.ts";
 
-/** Another value gives another sample of the same answer. */
+/** Another value results in another sample of the same answer. */
 const SAMPLING: ReadonlySet<string> = new Set([
   "temperature",
   "top_p",

@@ -4,7 +4,7 @@
  *
  *   s    among the attempts of the last minutes at items that were answered in the end, the share that failed; 0 below 3
  *        such items
- *   n    the longest row of failures that chance gives one of them with a probability above 1 in a million: s^n <= 1e-6, n <= 40
+ *   n    the longest row of failures that one of them has by chance with a probability above 1 in a million: s^n <= 1e-6, n <= 40
  *
  * While connections flap and half of all requests fail, an item is blamed from its 20th failure in a row on. On a lane that
  * fails only items that are never answered, s is 0: such items do not protect each other, however many they are.

@@ -10,7 +10,7 @@ import { Histogram, type KeptHistogram } from "./histogram.ts";
 
 const MODELS_MAX = 1_000;
 const OBSERVATIONS_MIN = 20;
-/** What a request without a limit of its own is taken for before anything was learnt. */
+/** The assumed output of a request without a limit before anything was learnt. */
 const OUTPUT_TOKENS_DEFAULT = 512;
 /** The output tokens of a request without an output limit, before anything was learnt. */
 const UNKNOWN_OUTPUT_TOKENS = 4_096;

@@ -83,7 +83,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
     tasks: {
       task: async (project, id) => {
         const tasks = await opening.tasks;
-        if (tasks === undefined) throw new PerigeeError("internal_error", "told before tasks are opened");
+        if (tasks === undefined) throw new PerigeeError("internal_error", "called before tasks are opened");
         return tasks.task(project, id);
       },
     },

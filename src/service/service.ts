@@ -33,7 +33,7 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
   readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
-  /** Whether nothing can be recorded for want of space. */
+  /** Whether nothing can be recorded because the disk is full. */
   readonly isDiskFull?: () => Promise<boolean>;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
@@ -56,7 +56,7 @@ export interface HttpService {
   readonly handler: (request: IncomingMessage, response: ServerResponse) => void;
   /** For Fastify: `app.register(service.plugin, { prefix: "/perigee" })`. */
   readonly plugin: (app: FastifyInstance) => Promise<void>;
-  /** The server behind it, for `inject`. */
+  /** Its server, for `inject`. */
   readonly app: FastifyInstance;
   /** Ends what is under way, at most 30 s. May be called twice. */
   close(): Promise<void>;

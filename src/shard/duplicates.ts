@@ -49,7 +49,7 @@ export type DuplicateAnswer =
       readonly secondLine: number;
     };
 
-/** Gives the input from its start, each time it is called. */
+/** Returns the input from its start, each time it is called. */
 export type BlockSource = () => AsyncIterable<ReaderEvent>;
 
 /** Lines whose key cannot be read are skipped: each fails by itself when it is measured. */

@@ -1,7 +1,7 @@
 /**
  * The port for measuring blocks: in threads for files (`pool.ts`), or in this thread for lists and simulations.
  *
- * Both run the same code and give the same answers, but that work in this thread makes the caller wait for it.
+ * Both run the same code and return the same answers, but that work in this thread makes the caller wait for it.
  */
 import { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";

@@ -37,7 +37,7 @@ export function copyChanges(changes: readonly RecordChange[]): RecordChange[] {
   );
 }
 
-/** With a payload in a buffer of its own. Not by `slice`, which gives another view when the payload is Node's `Buffer`. */
+/** With a payload in a buffer of its own. Not by `slice`, which returns another view when the payload is Node's `Buffer`. */
 export function copyRecord(record: StoredRecord): StoredRecord {
   return record.payload === undefined
     ? { ...record }

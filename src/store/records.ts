@@ -24,7 +24,7 @@ export interface StoredRecord {
   readonly createdWallMs: number;
   /** JSON that only its owner reads. */
   readonly body: string;
-  /** Texts of users; in a column of their own, so that they can go before the rest. */
+  /** Texts of users; in a separate column, so that they can be deleted before the rest. */
   readonly payload?: Uint8Array | undefined;
 }
 
@@ -54,7 +54,7 @@ export interface RecordQuery {
 export interface RecordStore {
   /**
    * Makes all changes in one transaction, in their order; durable when it resolves. After a `conflict` nothing of the
-   * call has happened. Throws `usage` for a text with a NUL or half a surrogate pair, which SQLite would not give back.
+   * call has happened. Throws `usage` for a text with a NUL or half a surrogate pair, which SQLite would not return.
    */
   change(changes: readonly RecordChange[]): Promise<void>;
   /** Undefined if it does not exist or belongs to another project. */

@@ -1,5 +1,5 @@
 /**
- * The embedded store: SQLite in a thread of its own, so that a slow sync never stops the event loop
+ * The embedded store: SQLite in its own thread, so that a slow sync never stops the event loop
  * (docs/decisions/0007-sqlite-thread.md).
  *
  *   open -> closed
@@ -283,7 +283,7 @@ class ThreadedStore implements SqliteStore {
     }
   }
 
-  /** The thread answers each kind with the value that `group_commit.ts` gives for it: the caller's `T`. */
+  /** The thread answers each kind with the value of `group_commit.ts` for it: the caller's `T`. */
   #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     return this.#order.behind(() => this.#post<T>(request, transfer));

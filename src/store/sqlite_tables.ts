@@ -138,7 +138,7 @@ export class SqliteTables {
     ) as Record<keyof typeof STATEMENTS, SqliteStatement>; // built from the same names
   }
 
-  /** Counts this start, and gives a journal without identity one; synced when it returns. */
+  /** Counts this start, and adds an identity to a journal without one; synced when it returns. */
   countStart(): FolderMark {
     this.begin();
     try {

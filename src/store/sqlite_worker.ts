@@ -149,5 +149,5 @@ function buffersOf(reply: StoreReply): ArrayBuffer[] {
     return [];
   }
   const page = reply.value as EntryPage; // only pages have a next one
-  return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // SQLite gives each blob a buffer of its own
+  return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // SQLite returns each blob in its own buffer
 }

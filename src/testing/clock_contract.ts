@@ -12,10 +12,10 @@ export interface ClockUnderTest {
   pass(ms: number): Promise<void>;
 }
 
-/** The cases. `make` gives a clock of its own for each. */
+/** The cases. `make` returns a new clock for each. */
 export function clockContract(make: () => ClockUnderTest): readonly ContractCase[] {
   const cases: Readonly<Record<string, (tested: ClockUnderTest) => Promise<void>>> = {
-    "time never goes back and moves on": timeMovesOn,
+    "time never moves back, and advances": timeMovesOn,
     "a timer calls back once, after its delay and never at once": timerCallsBackOnce,
     "a timer that keeps nothing alive calls back like any other": backgroundTimerCallsBack,
     "a cancelled timer does not call back, and cancelling it again is no error": timerCancels,

@@ -3,7 +3,7 @@
  *
  * Timers fire in order of their due time, and in order of creation within one instant. After each one the clock waits
  * for a whole turn of Node's event loop, which runs every microtask there is and all that those make: chains of promises
- * of any length have come to rest before the next timer fires, so the same seed gives the same order of events.
+ * of any length have settled before the next timer fires, so the same seed results in the same order of events.
  *
  * Limits: what waits for something real (a file, a socket, a thread) is not seen; a simulation has none of that.
  * A chain of promises that never ends keeps the turn from ending.
@@ -33,7 +33,7 @@ export class FakeClock implements Clock {
   /** How often the machine was booted, and when it was for the last time. */
   #boots = 1;
   #bootedAtMs = 0;
-  /** By due time, then by creation. Cancelled ones are passed over when their time comes. */
+  /** By due time, then by creation. Cancelled ones are skipped at their time. */
   readonly #timers: ArmedTimer[] = [];
   readonly #random: () => number;
   /** Callbacks of `soon` that have not run. */
@@ -137,14 +137,14 @@ export class FakeClock implements Clock {
       const untilMs = this.#nowMs + limitMs;
       await this.settle();
       while (await this.#fireNext(untilMs)) {
-        // Goes on until nothing is due within the limit.
+        // Continues until nothing is due within the limit.
       }
       if (this.pendingTimers > 0) throw new Error(`timers are still armed after ${limitMs} ms`);
     });
   }
 
   /**
-   * Fires timers until `promise` settles, and gives its value or throws its reason. Throws when no timer is armed and
+   * Fires timers until `promise` settles, and returns its value or throws its reason. Throws when no timer is armed and
    * the promise still waits: nothing would ever wake it.
    */
   async runUntilSettled<T>(promise: Promise<T>): Promise<T> {

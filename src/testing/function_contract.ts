@@ -11,7 +11,7 @@ import type { ContractCase } from "./contract_case.ts";
 const END_MS_MAX = 1_000;
 
 /**
- * The cases. They call the function: give it a counterpart that answers, or a model that costs little. `model` is without the
+ * The cases. They call the function: it needs a counterpart that answers, or a model that costs little. `model` is without the
  * provider's name.
  */
 export function functionContract(
@@ -98,6 +98,6 @@ async function endsSoon(ended: Promise<true>): Promise<void> {
   late.abort();
   assert.ok(
     isEnded,
-    "the function goes on after its signal was aborted: pass the signal to what it waits for",
+    "the function continues after its signal was aborted: pass the signal to what it waits for",
   );
 }

@@ -10,7 +10,7 @@
  *
  * Names are written for themselves: making, renaming and removing a file changes its folder, and a power cut keeps of
  * the changes since the folder's last sync some and loses others. `open` for writing and `rename` sync the folder
- * before they resolve, `remove` does not, as the port says; a crash may come in between.
+ * before they resolve, `remove` does not, as the port says; a crash may happen in between.
  *
  * Limit: folders themselves are always there.
  */
@@ -110,7 +110,7 @@ export class MemoryDisk implements Disk {
     this.#names.sync(dirname(path));
   }
 
-  /** What a reader would see now; undefined when nothing is there. */
+  /** What a reader would see now; undefined when the file does not exist. */
   bytes(path: string): Uint8Array | undefined {
     return this.#names.get(path)?.content();
   }
@@ -226,7 +226,7 @@ export class MemoryDisk implements Disk {
     };
   }
 
-  /** Counts an operation and lets it fail or crash when that was asked for. */
+  /** Counts an operation and lets it fail or crash when the test says so. */
   #begin(operation: DiskOperation, onCrash?: () => void, onFailure?: () => void): void {
     this.#operationsDone += 1;
     const crash = this.#crashAt;

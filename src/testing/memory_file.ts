@@ -35,7 +35,7 @@ export class MemoryFile {
     return this.#visible.copy();
   }
 
-  /** Bytes read; 0 at or behind the end. */
+  /** Bytes read; 0 at or after the end. */
   read(into: Uint8Array, position: number): number {
     return this.#visible.read(into, position);
   }

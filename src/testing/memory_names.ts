@@ -35,7 +35,7 @@ export class MemoryNames {
     this.#change(path, (names) => names.set(path, file));
   }
 
-  /** False when nothing is there. The file never has both names nor none, if both are in one folder. */
+  /** False when it does not exist. The file always has exactly one of both names, if both are in one folder. */
   rename(from: string, to: string): boolean {
     const file = this.#visible.get(from);
     if (file === undefined) return false;

@@ -1,6 +1,6 @@
 /**
  * What every `Provider` must do: a pure, total codec. For all that a server sends, `decode` says what it is and never
- * throws; what `encode` makes is JSON; limits are never negative; nothing that a codec is given is changed.
+ * throws; what `encode` makes is JSON; limits are never negative; nothing that a codec receives is changed.
  */
 import assert from "node:assert/strict";
 import type { Decoded, HeaderBag, Provider, WireAnswer } from "../providers/provider.ts";
@@ -19,12 +19,12 @@ const STATUSES = [
 export function providerContract(provider: Provider, model: string = "any-model"): readonly ContractCase[] {
   const cases: Readonly<Record<string, (provider: Provider, model: string) => void>> = {
     "the head of a model is stable, an origin and a path, with lower-case header names": headIsStable,
-    "encode gives JSON or a reason, the same each time, and changes nothing": encodeIsPure,
+    "encode returns JSON or a reason, the same each time, and changes nothing": encodeIsPure,
     "decode understands any bytes under any status, the same each time": decodeIsTotal,
     "decode understands JSON of the wrong shape": decodeTakesWrongShapes,
     "a success has text and whole, non-negative usage": successIsWhole,
     "a success says in a common word how it ended": finishIsCommon,
-    "names that a server gives are short and printable, or left out": namesAreShort,
+    "names that a server sends are short and printable, or left out": namesAreShort,
     "only a status of success is decoded as success": successNeedsStatus,
     "waits that a provider asks for are finite and not negative": waitsAreFinite,
     "limits are undefined or not negative, for any headers": limitsAreSane,

@@ -5,7 +5,7 @@
  * faults over a simulation; not for secrets.
  */
 
-/** A function that gives the next number in [0, 1). The same seed gives the same numbers. */
+/** A function that returns the next number in [0, 1). The same seed returns the same numbers. */
 export function createRandom(seed: number): () => number {
   let state = seed | 0;
   return () => {

@@ -16,7 +16,7 @@ export type Script =
 
 /** What a script may go by. */
 export interface ScriptContext {
-  /** How many requests with the same origin, path and body came so far, this one included: from 1. */
+  /** How many requests with the same origin, path and body arrived so far, this one included: from 1. */
   readonly attempt: number;
   readonly nowMs: number;
 }

@@ -15,7 +15,7 @@ export interface OutputsUnderTest {
   path(): string;
 }
 
-/** The cases for any store. `makeStore` gives a new, empty one for each case, which closes it. */
+/** The cases for any store. `makeStore` returns a new, empty one for each case, which closes it. */
 export function storeContract(
   makeStore: () => Promise<Store>,
   outputs: OutputsUnderTest,
@@ -27,18 +27,18 @@ export function storeContract(
       refusesOutputs(store, outputs),
     "an append whose output cannot be synced takes effect before it is refused, or never": (store) =>
       endsWithRefusal(store, outputs),
-    "calls behind an append with an output take effect behind it": (store) =>
+    "calls after an append with an output take effect after it": (store) =>
       keepsOrderBehindOutputs(store, outputs),
     "a task is read back by id and by name": readsTasks,
     "putting a task again replaces it, and frees its old name": replacesTasks,
     "a name that another task has is a conflict, and nothing changes": refusesTakenNames,
     "tasks are listed in order of creation, page by page": listsTasks,
-    "a journal gives back what was appended, in order, numbered without gaps": readsJournal,
+    "a journal returns what was appended, in order, numbered without gaps": readsJournal,
     "an entry may be empty": keepsEmptyEntries,
     "each task has its own journal": keepsJournalsApart,
     "calls that overlap take effect in the order of the calls": keepsOrderOfCalls,
     "a large journal is read whole, for any size of its entries": readsLargeJournals,
-    "the latest entries come from all tasks, the last appended first": readsLatest,
+    "the latest entries are those of all tasks, the last appended first": readsLatest,
     "stored bytes do not change with the caller's, nor the caller's with each other": copies,
     "deleting a task removes it with its journal, and again is no error": deletes,
     ...RECORD_CASES,
@@ -62,11 +62,11 @@ export interface StorageUnderTest {
   open(): Promise<Store>;
 }
 
-/** The further cases for a store that survives. `makeStorage` gives new, empty storage for each. */
+/** The further cases for a store that survives. `makeStorage` returns new, empty storage for each. */
 export function durableStoreContract(makeStorage: () => Promise<StorageUnderTest>): readonly ContractCase[] {
   const cases: Readonly<Record<string, (storage: StorageUnderTest) => Promise<void>>> = {
-    "what was written is there after closing and opening again, and goes on": survives,
-    "records are there after closing and opening again, and go on": (storage) =>
+    "what was written exists after closing and opening again, and can be continued": survives,
+    "records exist after closing and opening again, and can be continued": (storage) =>
       keepsRecords(() => storage.open()),
     "a second owner is refused while the first is open, and let in afterwards": hasOneOwner,
   };

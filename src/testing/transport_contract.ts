@@ -16,10 +16,10 @@ export interface TransportUnderTest {
   pass(ms: number): Promise<void>;
 }
 
-/** The cases. `make` gives a transport for each, which the case closes. */
+/** The cases. `make` returns a transport for each, which the case closes. */
 export function transportContract(make: () => Promise<TransportUnderTest>): readonly ContractCase[] {
   const cases: Readonly<Record<string, (tested: TransportUnderTest) => Promise<void>>> = {
-    "a response comes whole, with its status and lower-case headers": answers,
+    "a response arrives whole, with its status and lower-case headers": answers,
     "requests may overlap": overlaps,
     "the deadline ends a request that is not answered": timesOut,
     "a deadline that is put off ends the request when it is put off no more": isPutOff,

@@ -17,7 +17,7 @@ export interface WorkLogUnderTest {
   readonly outputs: OutputsUnderTest;
 }
 
-/** The cases for any store. `makeStore` gives a new, empty one for each case, which closes it. */
+/** The cases for any store. `makeStore` returns a new, empty one for each case, which closes it. */
 export function workLogContract(
   makeStore: () => Promise<Store>,
   { clock, outputs }: WorkLogUnderTest,
@@ -55,7 +55,7 @@ export function workLogContract(
   }));
 }
 
-/** The further cases for a store that survives. `makeStorage` gives new, empty storage for each. */
+/** The further cases for a store that survives. `makeStorage` returns new, empty storage for each. */
 export function durableWorkLogContract(
   makeStorage: () => Promise<StorageUnderTest>,
   { clock }: Pick<WorkLogUnderTest, "clock">,
@@ -72,7 +72,7 @@ export function durableWorkLogContract(
   };
   return [
     {
-      name: "what is open is read again, and goes on",
+      name: "what is open is read again, and continues",
       run: async () => {
         const storage = await makeStorage();
         let before: unknown;

@@ -14,12 +14,13 @@ export type OpeningLog = (options?: Partial<WorkLogOptions>) => Promise<WorkLog>
 export const LOG_TEXT_CASES: Readonly<
   Record<string, (open: OpeningLog, outputs: OutputsUnderTest) => Promise<void>>
 > = {
-  "lines are written to the output one behind the other": writesLines,
+  "lines are written to the output one after the other": writesLines,
   "lines that their output does not take are answers until they are released": holdsLines,
   "texts of a task are erased once it has ended, and its rows removed": erases,
   "tasks are listed by project and kind, in both directions": listsTasks,
   "tasks are listed by what they belong to, and by their numbers": listsByParent,
-  "notes are replaced until they are dropped, and a spent request goes while the task is open": keepsNotes,
+  "notes are replaced until they are dropped, and a spent request is deleted while the task is open":
+    keepsNotes,
   "tasks that are removed are open no more and have no rows, also after the log was read again": removes,
   "bytes given to the log may change afterwards": copiesBytes,
   "an id that is in use is a conflict": refusesTakenIds,

@@ -8,7 +8,7 @@
  * Hot path: at least 20 million tokens/s on English prompts of 600 bytes, `bench/parts/count.ts`. Reading bytes from a
  * buffer is twice as fast as `charCodeAt`, and the table of latest pieces answers about nine pieces in ten.
  *
- * Limits: time is linear in the length of the text; a text above ROOM_BYTES gets a buffer of its own, given back after.
+ * Limits: time is linear in the length of the text; a text above ROOM_BYTES gets its own buffer, freed afterwards.
  */
 import { PieceMerger } from "./merge.ts";
 import type { EncodingTables } from "./ranks.ts";

@@ -19,7 +19,7 @@ const IS_TOKEN = 1 << 9;
 const BASE_SHIFT = 10;
 const TOKEN_MASK = (1 << 18) - 1;
 const TAG_MASK = ~TOKEN_MASK & 0x7fffffff;
-/** Room kept between pieces; a longer piece gets its own and gives it back. */
+/** Room kept between pieces; a longer piece gets its own, which is freed afterwards. */
 const STACK_TOKENS = 4096;
 /** Pairs of tokens whose fit is remembered; text of one language uses few. */
 const PAIRS_BITS = 14;

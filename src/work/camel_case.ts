@@ -1,5 +1,5 @@
 /**
- * Records of the wire, of files and of the command's JSON as the library gives them: the same members in camelCase.
+ * Records of the wire, of files and of the command's JSON as the library returns them: the same members in camelCase.
  *
  *   input_tokens -> inputTokens        what users and providers name stays as it is: metadata, tool calls, counts by code
  *
@@ -25,7 +25,7 @@ export type CamelCase<T> = T extends Error | ((...words: never[]) => unknown)
       : T;
 
 const kept: ReadonlySet<string> = new Set(KEPT);
-/** Few: those of the types that the library gives. */
+/** Few: those of the types that the library returns. */
 const names = new Map<string, string>();
 
 /** A copy; values other than plain records and lists are kept as they are. */

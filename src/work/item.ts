@@ -1,5 +1,5 @@
 /**
- * Items as callers give them: inline (interface 2.1), or with a key and a full request (interface 2.5).
+ * Items as callers pass them: inline (interface 2.1), or with a key and a full request (interface 2.5).
  */
 
 import type { ModelName } from "./model_name.ts";

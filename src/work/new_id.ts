@@ -5,7 +5,7 @@
  * by side in an index, where random ones touch a page each. The 32 bits after the time count on, so that no two made by
  * one process have the same first 96 bits, which objects share with their task (`object_id.ts`).
  *
- * Hot: 0.4 us. To leave: RFC 9562 gives the layout, 20 lines.
+ * Hot: 0.4 us. To leave: RFC 9562 has the layout, 20 lines.
  */
 import { randomFillSync, randomInt } from "node:crypto";
 import { v7 } from "uuid";
@@ -16,7 +16,7 @@ const pool = new Uint8Array(256 * ID_BYTES);
 let taken = pool.byteLength;
 let count = randomInt(2 ** 32);
 
-/** In small letters. Not a secret: it says when it was made. */
+/** In lower-case letters. Not a secret: it says when it was made. */
 export function newId(): string {
   if (taken === pool.byteLength) {
     randomFillSync(pool);

@@ -239,7 +239,7 @@ describe("perigee status", () => {
     expect({ code, stderr }).toEqual({
       code: 2,
       stderr:
-        "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite; if the run was started with --data, give the same --data here\n",
+        "perigee: not_found: no run is recorded in out.jsonl.perigee: it has no journal.sqlite; if the run was started with --data, add the same --data here\n",
     });
     desk.write("in.jsonl", [question("a")]);
     await desk.perigee([...RUN, "--data", "state"]);

@@ -235,7 +235,7 @@ describe("the interface's layout", () => {
     expect(fault(line({ generation_config: {}, generationConfig: {} }))).toBe("a: invalid_config");
     expect(fault(line({ system_instruction: "a", systemInstruction: "a" }))).toBe("a: invalid_config");
     expect(message(line({ generation_config: { topK: 1, top_k: 1 } }))).toBe(
-      "topK and top_k are the same field, give one",
+      "topK and top_k are the same field, set only one",
     );
   });
 
@@ -340,7 +340,7 @@ describe("the interface's layout", () => {
     expect(refused({ temprature: 1 })).toBe(
       '"temprature" is not a known member of request; did you mean "temperature"?',
     );
-    expect(refused({ messages: [{}] })).toBe("contents and messages are the same field, give one");
+    expect(refused({ messages: [{}] })).toBe("contents and messages are the same field, set only one");
     expect(refused({ generation_config: { temprature: 1 } })).toBe(
       '"temprature" is not a known member of generation_config; did you mean "temperature"?',
     );
@@ -372,10 +372,10 @@ describe("the interface's layout", () => {
     expect(item(line({ system: "be kind" })).request.system).toEqual(["be kind"]);
     expect(item(line({ system: [{ type: "text", text: "be kind" }] })).request.system).toEqual(["be kind"]);
     expect(message(line({ generation_config: { max_tokens: 1, max_output_tokens: 1 } }))).toBe(
-      "max_tokens and max_output_tokens are the same field, give one",
+      "max_tokens and max_output_tokens are the same field, set only one",
     );
     expect(message(line({ generation_config: { max_tokens: 1 }, max_tokens: 1 }))).toBe(
-      "generation_config.max_tokens and max_tokens are the same field, give one",
+      "generation_config.max_tokens and max_tokens are the same field, set only one",
     );
     expect(message(line({ system: "a", system_instruction: "b" }))).toContain("are the same field");
     expect(fault(line({ system: [{ type: "image" }] }))).toBe("a: invalid_contents");

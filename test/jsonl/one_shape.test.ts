@@ -108,7 +108,7 @@ describe("an item", () => {
     [
       "with two questions",
       { key: "a", model: MODEL, input: "a", messages },
-      "invalid_config: input and messages are the same field, give one",
+      "invalid_config: input and messages are the same field, set only one",
     ],
     [
       "with a prompt that is not a text",
@@ -133,7 +133,7 @@ describe("an item", () => {
     [
       "with a setting in two places",
       { key: "a", model: MODEL, input: "a", topP: 1, generation_config: { top_p: 1 } },
-      "invalid_config: top_p and topP are the same field, give one",
+      "invalid_config: top_p and topP are the same field, set only one",
     ],
     [
       "with a setting that tools cannot have beside them",

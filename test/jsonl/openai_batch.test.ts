@@ -221,7 +221,7 @@ describe("members of extra_body", () => {
     expect(parse({ ...body, extra_body: extra })).toMatchObject({
       kind: "rejected",
       code: "invalid_config",
-      message: `${names} are the same field, give one`,
+      message: `${names} are the same field, set only one`,
     });
   });
 

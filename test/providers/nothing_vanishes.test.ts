@@ -305,7 +305,7 @@ describe("a schema", () => {
   it("given in two dialects is refused, since only one can be kept", () => {
     const config = { response_schema: { type: "OBJECT" }, response_json_schema: schema };
     expect(fate(own("gemini", "g", { generation_config: config }), provider("gemini"), "g")).toEqual({
-      refused: "response_schema and response_json_schema are the same field, give one",
+      refused: "response_schema and response_json_schema are the same field, set only one",
     });
   });
 

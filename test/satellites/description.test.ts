@@ -41,7 +41,7 @@ describe("the description of a satellite", () => {
       "~standard": { version: 1, vendor: "mine", validate: (value: unknown) => ({ value: value as object }) },
     } as const;
     const bare = defineSatellite({ name: "bare", input, run: async () => ({}) });
-    expect(() => describeSatellite(bare)).toThrow(/its input gives no JSON Schema .*: give inputJsonSchema/);
+    expect(() => describeSatellite(bare)).toThrow(/its input has no JSON Schema .*: set inputJsonSchema/);
     const given = defineSatellite({ ...bare, inputJsonSchema: { type: "object", title: "mine" } });
     expect(describeSatellite(given).inputSchema).toEqual({ type: "object", title: "mine" });
   });

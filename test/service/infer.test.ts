@@ -100,7 +100,7 @@ describe("POST /v0/infer/", () => {
   it.each([
     [{ ...item, sla: "60" }, "item 0: sla must be whole minutes from 1 to 43200"],
     [{ input: "x" }, 'item 0: model must be "<provider>:<name>"'],
-    [{ model: "echo:test" }, "item 0: input must be text; or give contents, or messages"],
+    [{ model: "echo:test" }, "item 0: input must be text; or set contents, or messages"],
     ["text", "item 0: must be an object with model and input, contents or messages, or with file_id"],
   ])("says of %j what was expected", async (wrong, message) => {
     const { call } = await openWorld();

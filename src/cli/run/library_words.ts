@@ -15,7 +15,7 @@ import { FOLDER_IN_USE } from "../../store/folder/data_dir.ts";
 const WORDS: readonly (readonly [library: string, command: (file: string) => string])[] = [
   [CALL_WITH_UPDATE, () => "run the same command with --update"],
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
-  [DATA_DIR_OF_OUTPUT, () => "give the --data folder it belongs to"],
+  [DATA_DIR_OF_OUTPUT, () => "name the --data folder it belongs to"],
   [OTHER_DATA_DIR, () => "use another --data"],
   [
     FOLDER_IN_USE,

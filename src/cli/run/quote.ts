@@ -19,7 +19,7 @@ import { type StateArguments, stateFolder } from "./state_folder.ts";
 /** As for any input that has to be corrected first. */
 const EXIT_FAULTS = 2;
 
-/** Options as commander gives them. */
+/** Options as commander parses them. */
 interface QuoteArguments extends StateArguments, ConfigArguments {
   readonly sla?: readonly number[];
   readonly model?: string;

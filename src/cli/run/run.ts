@@ -26,7 +26,7 @@ import { ProgressDisplay } from "./progress.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
-/** Options as commander gives them. */
+/** Options as commander parses them. */
 interface RunArguments extends StateArguments, ConfigArguments {
   readonly out: string;
   readonly data?: string;

@@ -138,7 +138,7 @@ export async function readRun<T>(
     if (isFound || !(error instanceof PerigeeError) || error.code !== "not_found") throw error;
     const way =
       data === undefined
-        ? "if the run was started with --data, give the same --data here"
+        ? "if the run was started with --data, add the same --data here"
         : "--data must be that of the run";
     throw new PerigeeError("not_found", `${error.message}; ${way}`, { cause: error });
   }

@@ -29,7 +29,7 @@ const EXIT_INTERRUPTED = 130;
 const LIVE_EVERY_MS = 250;
 const GENERATIONS_MAX = 100_000;
 
-/** Options as commander gives them. */
+/** Options as commander parses them. */
 interface ClusterArguments {
   readonly data?: string;
   readonly config?: string;

@@ -90,7 +90,7 @@ const vendorResolver: SatelliteResolver = {
     const isVendor = reference.namespace === VENDOR_NAMESPACE;
     const satellite = vendorSatellites().find(({ name }) => isVendor && name === reference.name);
     if (satellite === undefined) throw noSatellite();
-    // Its schemas give objects, whose types differ from one satellite to the next.
+    // Its schemas return objects, whose types differ from one satellite to the next.
     return { reference, kind: "vendor", satellite: satellite as Satellite, fixedConfig: {} };
   },
 };

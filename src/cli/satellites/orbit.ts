@@ -16,7 +16,7 @@ import { createGuardedHttp } from "../../satellites/sdk/guarded_http.ts";
 import { signalled } from "../signals.ts";
 import { descriptionsOf, satellitesOf } from "./orbit_file.ts";
 
-/** Options as commander gives them. */
+/** Options as commander parses them. */
 interface ServeArguments {
   readonly host: string;
   readonly port: number;

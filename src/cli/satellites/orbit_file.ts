@@ -17,7 +17,7 @@ export async function satellitesOf(file: string): Promise<readonly AnySatellite[
   const exported = Object.values(module as object).flat() as unknown[]; // a default export may be a list
   const found = [...new Set(exported)].filter(isSatellite);
   if (found.length === 0)
-    throw new PerigeeError("usage", `${file} exports no satellite: export what defineSatellite gives`);
+    throw new PerigeeError("usage", `${file} exports no satellite: export what defineSatellite returns`);
   return found;
 }
 
@@ -30,7 +30,7 @@ export async function descriptionsOf(file: string): Promise<readonly SatelliteDe
   return (Array.isArray(parsed) ? parsed : [parsed]).map(fromWire);
 }
 
-/** What `defineSatellite` gives, also that of another copy of perigee. */
+/** What `defineSatellite` returns, also that of another copy of perigee. */
 function isSatellite(given: unknown): given is AnySatellite {
   if (typeof given !== "object" || given === null) return false;
   const { name, input, config, run } = given as Partial<AnySatellite>;

@@ -53,7 +53,7 @@ function checkedUrl(url: string): string {
   if (parsed === undefined || !/^https?:$/.test(parsed.protocol))
     throw new PerigeeError("usage", `--url must begin with https:// or http://, got ${JSON.stringify(url)}`);
   if (parsed.protocol === "http:" && !LOOPBACK.test(parsed.hostname))
-    throw new PerigeeError("usage", "refusing to send a key over http: it would be readable on the way");
+    throw new PerigeeError("usage", "refusing to send a key over http: it would be readable on the network");
   return url.replace(/\/+$/, "");
 }
 

@@ -1,7 +1,7 @@
 /**
  * Checks a declaration before anything is made of it: shape, references, circles, who may use what, and types.
  *
- * All mistakes are reported at once, each with its place. What only a run can know (the values behind references)
+ * All mistakes are reported at once, each with its place. What only a run can know (the values of references)
  * is checked again when a member is about to start.
  *
  * Number to hold: a cluster of 200 members within 50 ms (`bench/jobs/cluster_check.ts`).

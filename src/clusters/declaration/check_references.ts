@@ -48,7 +48,7 @@ function secretFault(parts: readonly Part[]): string | undefined {
   for (const [index, part] of parts.entries()) {
     if (typeof part === "string") continue;
     if (!isSecret(part))
-      return `a text with a secret takes no other references: give ${part.text} a field of its own`;
+      return `a text with a secret takes no other references: put ${part.text} in a separate field`;
     const next = parts[index + 1];
     if (typeof next === "string" && /^[A-Za-z0-9_-]/.test(next))
       return `${part.text} must not be followed by ${JSON.stringify(next.slice(0, 1))}`;

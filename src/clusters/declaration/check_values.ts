@@ -1,5 +1,5 @@
 /**
- * What a declaration gives a satellite, against the satellite's schemas.
+ * Checks the input and config of a satellite in a declaration against the satellite's schemas.
  *
  * Values of references are not known yet: what a schema says of their places is left out, and so is what it says of
  * a whole that holds one, but for names that the satellite does not know.

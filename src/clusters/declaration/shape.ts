@@ -200,9 +200,9 @@ class Reader {
     const identifier = this.required("identifier");
     if (identifier === undefined) return undefined;
     if (!IDENTIFIER.test(identifier))
-      this.#refuse("identifier", 'must be letters, digits, "_" and "-", at most 63, beginning with no "-"');
+      this.#refuse("identifier", 'must be letters, digits, "_" and "-", at most 63, not beginning with "-"');
     else if (RESERVED.includes(identifier))
-      this.#refuse("identifier", `${identifier} has a meaning of its own in references`);
+      this.#refuse("identifier", `${identifier} has a special meaning in references`);
     return identifier; // so that references to it are not reported as missing
   }
 

@@ -15,7 +15,7 @@ import type {
 /** After the runtime or the disk had no room: half to one and a half times as long. */
 const AGAIN_MS = 1_000;
 
-/** A refusal that is the member's failure: what it asks for is not there, not allowed, or not as its satellite wants it. */
+/** A refusal that is the member's failure: what it requests does not exist, is not allowed, or does not fit its satellite's schemas. */
 const REFUSALS: Readonly<Record<string, string>> = {
   not_found: "satellite_not_found",
   forbidden: "forbidden",

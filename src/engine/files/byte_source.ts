@@ -54,7 +54,7 @@ export function pipeBytes(file: DiskFile): ByteSource {
   return { bytes: asLines(sniffed(readAll(file))), leave };
 }
 
-/** Lets go of a source that `taken` was reading: what it gives from now on is not taken. */
+/** Releases a source that `taken` was reading: what it yields from now on is not taken. */
 export function leaveSource(source: ByteSource, taken: AsyncIterator<Uint8Array>): void {
   source.leave?.();
   void returned(taken); // its next value may never arrive

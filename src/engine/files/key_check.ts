@@ -19,7 +19,7 @@ import { LineDigests } from "./line_digests.ts";
  */
 const INLINE_SCAN_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Of short lines, 256 make a block of a few KiB, and handing that to a thread costs more than looking at its keys. */
+/** Of short lines, 256 make a block of a few KiB, and passing that to a thread costs more than reading its keys. */
 const SCANNED_LINES_MAX = 4_096;
 
 /** What the pass over a whole file finds. */
@@ -59,7 +59,7 @@ export async function checkKeys(
   if (found.kind === "duplicate") {
     throw new PerigeeError(
       "duplicate_key",
-      `lines ${found.firstLine} and ${found.secondLine} have the same key; every key must be there once`,
+      `lines ${found.firstLine} and ${found.secondLine} have the same key; every key must occur once`,
       { details: { lines: [found.firstLine, found.secondLine] } },
     );
   }

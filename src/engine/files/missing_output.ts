@@ -10,7 +10,7 @@ import type { EngineParts } from "../parts.ts";
 import { settledLines } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 
-/** Names that compression programs give to what they replace, and the programs that unpack it. */
+/** Names of the files that compression programs write, and the programs that unpack it. */
 const PACKED = [
   [".gz", "gunzip"],
   [".zst", "unzstd --rm"],

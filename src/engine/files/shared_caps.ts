@@ -37,7 +37,7 @@ interface SharedCap {
   readonly cap: Cap;
   /** The cost of runs that are not at work, by their tasks' ids. */
   readonly left: Map<string, number>;
-  /** What items of them want that it held in this process, by their tasks' ids. */
+  /** The money that items of them need and that it held in this process, by their tasks' ids. */
   readonly wanted: Map<string, number>;
   /** Tasks that are known to have joined, durably. */
   readonly joined: Set<string>;

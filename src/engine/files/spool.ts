@@ -30,7 +30,7 @@ export interface SpoolHome {
 }
 
 /**
- * A file that fills itself from a stream as it is read from front to back. A read waits for its first byte and gives
+ * A file that fills itself from a stream as it is read from front to back. A read waits for its first byte and returns
  * what is there: it may be short before the end, and only 0 bytes are the end.
  */
 export class Spool implements Pick<DiskFile, "read" | "close"> {
@@ -138,7 +138,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     await this.#file.close();
   }
 
-  /** Lets go of the source; what it gives from now on is not taken. */
+  /** Releases the source; what it yields from now on is not taken. */
   async #leave(): Promise<void> {
     this.#isOver = true;
     this.#leaving.abort();

@@ -1,5 +1,5 @@
 /**
- * One item on its way through a lane: what the dispatcher sends, and what the engine must give back afterwards.
+ * One item on its way through a lane: what the dispatcher sends, and what the engine must release afterwards.
  */
 import type { Call, Made } from "../../dispatch/dispatcher.ts";
 import type { Permit } from "../../limits/limits.ts";

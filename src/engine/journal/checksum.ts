@@ -6,7 +6,7 @@ import type { DiskFile } from "../../disk.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** CRC32 and length of bytes that come one after another. */
+/** CRC32 and length of bytes that are added one after another. */
 export class Checksum {
   #crc32 = 0;
   #lengthBytes = 0;

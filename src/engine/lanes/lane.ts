@@ -65,7 +65,7 @@ export interface LaneServices {
   returnMoney(call: ItemCall): void;
   /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
-  /** Says whether the lane waits for money that others may give back; `hasSent` since it last said so. */
+  /** Says whether the lane waits for money that others may release; `hasSent` since it last said so. */
   setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
   /** The intent is durable: send. */
   send(call: ItemCall): void;

@@ -254,7 +254,7 @@ export class LaneHealth {
   }
 }
 
-/** Failures of this kind that end an item: chance may not give all of them to an innocent one. */
+/** Failures of this kind that end an item: chance must not add all of them to an innocent one. */
 function budgetOf(result: AttemptResult): number {
   return result.class === "ambiguous" ? RETRY_POLICY.ambiguousMax + 1 : RETRY_POLICY.attemptsMax;
 }

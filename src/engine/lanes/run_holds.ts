@@ -14,7 +14,7 @@ export interface HoldFacts {
   readonly hasAnswered: (provider: string) => boolean;
   /**
    * Whether the run stops now. Its next call tries at once, without the wait of this one: only a wait that keeps the lane from
-   * sending in later processes, too, gives a next try.
+   * sending in later processes, too, has a next try.
    */
   readonly isStopping: boolean;
 }

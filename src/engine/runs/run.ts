@@ -42,7 +42,7 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 /** The stop reason of a run whose pilot was declined; the command line replaces it (cli/run/library_words.ts). */
 export const PILOT_DECLINED = "onPilot declined to continue after the pilot";
 
-/** A run at work. Iterating gives its output lines from the first on, also those of earlier calls. */
+/** A run at work. Iterating yields its output lines from the first on, also those of earlier calls. */
 export class Run implements AsyncIterable<ResultLine> {
   /** Resolves with the run's terms when its input is accepted; rejects like `finished` when it is not. */
   readonly opened: Promise<TaskBody>;

@@ -132,7 +132,7 @@ export class SubmittedPart {
 
   /** The numbers in the list, from 0, of its items as they become final; those that are final are first. */
   async *ended(): AsyncGenerator<number> {
-    for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` gives
+    for await (const { key } of this.#run.follow()) yield Number(key); // the keys that `submit` sets
   }
 
   progress(): Progress {

@@ -36,7 +36,7 @@ export interface Lookups {
 /** An attempt that can be made. */
 export interface PreparedAttempt {
   readonly satellite: Satellite;
-  /** As its schemas give them, with secrets. */
+  /** As its schemas return them, with secrets. */
   readonly given: SatelliteArguments<JsonObject, JsonObject>;
   /** Of secrets, as they were filled in. */
   readonly secretValues: readonly string[];

@@ -121,7 +121,7 @@ type Checked =
   | { readonly ok: true; readonly value: SatelliteArguments<JsonObject, JsonObject> }
   | { readonly ok: false; readonly issues: readonly SchemaIssue[] };
 
-/** Input and config as the satellite's schemas give them. A schema that throws is a fault of the satellite's. */
+/** Input and config as the satellite's schemas return them. A schema that throws is a fault of the satellite's. */
 export async function checkSchemas(
   satellite: Pick<Satellite, "input" | "config">,
   given: SatelliteArguments<JsonObject, JsonObject>,

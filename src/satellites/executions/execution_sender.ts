@@ -1,5 +1,5 @@
 /**
- * The function behind executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with the input, config and secrets
+ * The function of executions: an attempt calls `run` of the satellite once (`attempt_run.ts`), with the input, config and secrets
  * (`attempt_prepare.ts`).
  */
 import { PerigeeError } from "../../errors.ts";

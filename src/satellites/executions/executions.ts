@@ -119,7 +119,8 @@ class StoredExecutions implements Executions {
     this.#assertOpen();
     const { clock, resolver } = this.#options;
     const { id = newId(), satellite, sla, member, parent } = request;
-    if (!isId(id)) throw new PerigeeError("usage", "the id of an execution must be a UUID in small letters");
+    if (!isId(id))
+      throw new PerigeeError("usage", "the id of an execution must be a UUID in lower-case letters");
     const resolved = await resolver.resolve(caller, satellite);
     const { given, payload, slaMs } = checkRequest(request, resolved.satellite);
     const checked = await checkArguments(resolved, given);

@@ -40,7 +40,7 @@ export function checkRegistration({ kind, url, described }: Registration, egress
 }
 
 /**
- * Settings that are to be fixed, beside those that are fixed already. What is missing is the caller's to give, and texts
+ * Settings that are to be fixed, beside those that are fixed already. The caller sets what is missing, and texts
  * with references to secrets are checked when they are filled in. Throws `invalid_request`, `too_large`.
  */
 export async function checkConfiguration(

@@ -6,7 +6,7 @@ import type { SatelliteDescription } from "../sdk/description.ts";
 import { withoutProperties } from "../sdk/json_schema.ts";
 import type { SatelliteReference } from "../sdk/reference.ts";
 
-/** A satellite that has a description of its own. */
+/** A satellite that has its own description. */
 export function viewOf(
   { reference, kind, state }: Head,
   described: SatelliteDescription,

@@ -50,7 +50,7 @@ export interface OrbitHostOptions {
 export interface OrbitHost {
   /** Resolves with the address when it answers. */
   listen(where: { readonly host: string; readonly port: number }): Promise<string>;
-  /** Gives what runs 30 s to end, then aborts it. May be called twice. */
+  /** Waits 30 s for what runs to end, then aborts it. May be called twice. */
   close(): Promise<void>;
 }
 

@@ -45,7 +45,7 @@ export interface ResolvedSatellite {
   readonly reference: SatelliteReference;
   readonly kind: SatelliteKind;
   readonly satellite: Satellite;
-  /** Wins over what the caller gives; references to secrets in it are the owner's. */
+  /** Wins over the caller's config; references to secrets in it are the owner's. */
   readonly fixedConfig: JsonObject;
 }
 
@@ -75,7 +75,7 @@ export interface Registration {
   readonly isSecretRenewed?: boolean;
 }
 
-/** An existing satellite with settings of its own. */
+/** An existing satellite with its own settings. */
 export interface Configuration {
   readonly base: SatelliteReference;
   /** Settings that are fixed; they may refer to secrets. Never shown again. */

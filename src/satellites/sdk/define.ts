@@ -7,7 +7,7 @@ import { schemaOfJsonSchema } from "./json_schema.ts";
 import { NAME } from "./reference.ts";
 import type { Satellite, SatelliteCall, Schema } from "./satellite.ts";
 
-/** A satellite as its author writes it: what most leave out has a default, and `run` gives what `output` says. */
+/** A satellite as its author writes it: what most leave out has a default, and `run` returns what `output` says. */
 export interface SatelliteDefinition<Input, Config, Output>
   extends Omit<Satellite<Input, Config>, "description" | "config" | "output" | "isRepeatable" | "run"> {
   /** Default: none. */
@@ -30,7 +30,7 @@ export function defineSatellite<
   if (!NAME.test(name)) {
     throw new PerigeeError(
       "usage",
-      `satellite ${JSON.stringify(name)}: a name is a-z, 0-9 and "-", at most 63 characters, beginning with no "-"`,
+      `satellite ${JSON.stringify(name)}: a name is a-z, 0-9 and "-", at most 63 characters, not beginning with "-"`,
     );
   }
   for (const [what, schema] of Object.entries({ input, config, output }))
@@ -41,7 +41,7 @@ export function defineSatellite<
     ...{ description: "", config: schemaOfJsonSchema(NOTHING), isRepeatable: false },
     ...definition,
   };
-  // What `output` lets through is JSON, and of the type that `run` gives; the empty config is the default type's.
+  // What `output` lets through is JSON, and of the type that `run` returns; the empty config is the default type's.
   return Object.freeze(defined) as unknown as Satellite<Input, Config>;
 }
 

@@ -89,7 +89,7 @@ export const wireDescription: z.ZodType<WireDescription> = z.strictObject({
     .describe("One execution that does no harm; verification runs it."),
 });
 
-/** Throws `usage` when a schema gives no JSON Schema. */
+/** Throws `usage` when a schema has no JSON Schema. */
 export function describeSatellite(satellite: AnySatellite): SatelliteDescription {
   const { name, description, isRepeatable, output, example } = satellite;
   const { destinationConcurrency, attemptsMax, attemptMsMax } = satellite;
@@ -128,7 +128,7 @@ function converted(schema: Schema<unknown> | undefined, name: string, what: stri
   }
   throw new PerigeeError(
     "usage",
-    `satellite ${name}: its ${what} gives no JSON Schema (Standard JSON Schema): give ${what}JsonSchema`,
+    `satellite ${name}: its ${what} has no JSON Schema (Standard JSON Schema): set ${what}JsonSchema`,
   );
 }
 

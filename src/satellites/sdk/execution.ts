@@ -82,7 +82,7 @@ export interface ExecutionRequest {
 /** Who submits: the bare facts of a key. */
 export interface ExecutionCaller {
   readonly project: string;
-  /** Undefined for the process itself, whose calls are never refused for want of a flag. */
+  /** Undefined for the process itself, whose calls need no flag. */
   readonly keyId: string | undefined;
   readonly isBeta: boolean;
 }

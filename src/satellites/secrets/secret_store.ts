@@ -115,7 +115,7 @@ function checkName(name: string): void {
   if (NAME.test(name)) return;
   throw new PerigeeError(
     "invalid_request",
-    'the name of a secret is a-z, 0-9 and "-", at most 63 characters, beginning with no "-"',
+    'the name of a secret is a-z, 0-9 and "-", at most 63 characters, not beginning with "-"',
     { details: { param: "name" } },
   );
 }

@@ -115,7 +115,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     if (state !== undefined && (await hasSealed(store)))
       throw new PerigeeError(
         "invalid_config",
-        `${given === undefined ? "secrets.key" : "PERIGEE_SECRETS_KEY"} is key ${key.id}, but the secrets in ${dataDir} are under key ${state.keyId}: give that one, or change to the new one with perigee secrets rotate-key`,
+        `${given === undefined ? "secrets.key" : "PERIGEE_SECRETS_KEY"} is key ${key.id}, but the secrets in ${dataDir} are under key ${state.keyId}: set that one, or change to the new one with perigee secrets rotate-key`,
       );
     await writeKeyState(options, { keyId: key.id });
   }
@@ -134,7 +134,7 @@ async function ownKey({ store, dataDir }: VaultOptions, state: KeyState | undefi
   if (state !== undefined && (await hasSealed(store)))
     throw new PerigeeError(
       "invalid_config",
-      `the secrets in ${dataDir} are under key ${state.keyId}, which is missing: set PERIGEE_SECRETS_KEY or PERIGEE_SECRETS_KEY_FILE, or bring back secrets.key`,
+      `the secrets in ${dataDir} are under key ${state.keyId}, which is missing: set PERIGEE_SECRETS_KEY or PERIGEE_SECRETS_KEY_FILE, or restore secrets.key`,
     );
   return await makeFolderKey(dataDir);
 }

@@ -1,6 +1,6 @@
 /**
  * What requests leave in the audit log: with an answer of 2xx on a route that names an event, and
- * with each one that was refused for want of a key; before the answer leaves.
+ * with each one that was refused without a valid key; before the answer leaves.
  *
  * The id is that of the route's first parameter, or what the handler set as `request.audited` where it makes one.
  */

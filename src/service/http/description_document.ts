@@ -2,7 +2,7 @@
  * The OpenAPI document as it is served, from what the plugin makes of the routes.
  *
  * HEAD is left out, since it answers as GET does. Errors are JSON, also on routes with other answers. The plugin has each schema
- * twice, as input and as output; here each that is used is there once, and twice only where its two sides differ and both are used.
+ * twice, as input and as output; here each that is used is listed once, and twice only where its two sides differ and both are used.
  */
 const COMPONENTS = "#/components/schemas/";
 const INPUT = /Input$/;

@@ -74,7 +74,7 @@ const FRAMEWORK_ERRORS: Readonly<Record<number, { readonly code: string; readonl
 const NOT_FOUND = "nothing with this id is in your project";
 const INTERNAL = "the service failed; the request may be tried again";
 
-/** Details that have a place of their own. */
+/** Details that have a separate place. */
 const PLACED_DETAILS: readonly string[] = ["param", "retryAfterSeconds"];
 
 /** Returns what to answer; `isOurs` means that the error is to be logged. */

@@ -38,7 +38,7 @@ export interface KeyedRequest {
 /** What is done once; `id` is the same for every try. */
 export interface KeyedWork<T> {
   /**
-   * Makes the thing durably under the id. `body` gives the bytes again, once; they must have been read to their end before
+   * Makes the thing durably under the id. `body` yields the bytes again, once; they must have been read to their end before
    * anything is durable.
    */
   readonly make: (id: string, body: Uint8Array | AsyncIterable<Uint8Array>) => Promise<T>;

@@ -49,7 +49,7 @@ export interface LogSettings {
   readonly logger: object;
   /** Without fastify's own lines, which hold addresses. */
   readonly logController: LogController;
-  /** One logger for all requests: children would bring fields of their own. */
+  /** One logger for all requests: children would add their own fields. */
   readonly childLoggerFactory: (logger: FastifyInstance["log"]) => FastifyInstance["log"];
 }
 

@@ -90,5 +90,5 @@ export class SignedLinks {
 }
 
 function noLink(): PerigeeError {
-  return new PerigeeError("not_found", "there is no such link, or it is over");
+  return new PerigeeError("not_found", "the link is not valid, or it has expired");
 }

@@ -1,7 +1,7 @@
 /**
  * How many callers wait for an answer, and so how long the engine may keep the thread.
  *
- *   few wait    the engine's work goes at its own pace (`paced_calls.ts`)
+ *   few wait    the engine's work runs at its own pace (`paced_calls.ts`)
  *   8 or more   turns of 32 calls: with 128 the slowest 1 % of posted items took 20 to 22 ms, so 15 to 18 (bench/jobs/service.ts)
  *   a lull      still 32 for 100 ms after a request that made them 8: callers who are answered together ask again together
  *

@@ -31,7 +31,7 @@ const configured = z.strictObject({
     .describe("satellite/<namespace>/<name>, one that the key may run."),
   config: z
     .record(z.string(), z.unknown(), "must be an object")
-    .describe("Settings that are fixed. They win over what a caller gives, and no answer shows them."),
+    .describe("Settings that are fixed. They win over those of a caller, and no answer shows them."),
   description: z.string().max(4_096).optional().describe("Default: that of the base."),
 });
 

@@ -53,7 +53,7 @@ interface Paged {
 
 /** /v1/clusters (interface 2.9); a declaration is JSON or YAML. */
 export function registerClusterRoutes(app: FastifyInstance, context: ClusterRoutesContext): void {
-  // In a scope of its own, so that other routes go on refusing YAML.
+  // In a separate scope, so that other routes still refuse YAML.
   app.register(async (scope) => {
     takeYaml(scope);
     registerSubmit(scope, context);

@@ -3,7 +3,7 @@
  *
  *   PUT /v1/secrets/{name}   GET /v1/secrets   DELETE /v1/secrets/{name}
  *
- * Writing has a scope of its own, so that a key that runs satellites need not be able to replace what they sign in with.
+ * Writing has a separate scope, so that a key that runs satellites need not be able to replace what they sign in with.
  */
 import { NAME } from "../../satellites/sdk/reference.ts";
 import type { Secrets, SecretView } from "../../satellites/secrets/secrets.ts";

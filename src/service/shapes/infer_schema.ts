@@ -16,7 +16,7 @@ import { bodyFault } from "./body_fault.ts";
 import { afterId, pageFields } from "./list_page.ts";
 import { moneyFields } from "./money_schema.ts";
 
-/** Objects in the answer to a submission, whose caller wants all their ids. */
+/** The most objects in the answer to a submission, whose caller needs all their ids. */
 export const OBJECTS_MAX: number = 10_000;
 /** The most objects in the answer to a caller that reads a task. */
 export const PAGE_OBJECTS_MAX: number = 1_000;
@@ -94,7 +94,7 @@ const inlineItem = z
       context.addIssue({
         code: "custom",
         path: ["input"],
-        message: "must be text; or give contents, or messages",
+        message: "must be text; or set contents, or messages",
       });
     else if (other !== undefined)
       context.addIssue({

@@ -1,7 +1,7 @@
 /**
  * Deliveries of webhooks: jobs (`jobs/job_queue.ts`) whose function sends one message to one endpoint, repeated under one id.
  *
- *   2xx -> delivered       410 -> failed, the endpoint wants no more       else -> again, until the waits are used up: failed
+ *   2xx -> delivered       410 -> failed, the endpoint is disabled       else -> again, until the waits are used up: failed
  *
  * Attempts: at once, then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h (the schedule of Svix, docs.svix.com/retries,
  * 2026-11-21), each up to a tenth longer. A longer wait that the receiver asks for by Retry-After is kept, up to 24 h.

@@ -20,7 +20,7 @@ const LOCK_WAIT_MS = 500;
 
 /** The lock of one data folder. */
 export interface DataDirLock {
-  /** Gives the folder free. Call it once, after all files in it are closed. */
+  /** Releases the folder. Call it once, after all files in it are closed. */
   release(): void;
 }
 

@@ -53,7 +53,7 @@ export class Reserve {
     return this.#isHeld;
   }
 
-  /** Gives the space back; returns whether there was any to give. */
+  /** Frees the space; returns whether it held any. */
   release(): boolean {
     const wasHeld = this.#isHeld;
     this.#isHeld = false;

@@ -102,7 +102,8 @@ export class KeyStore {
     checkName("name", wanted.name, NAME);
     const key = makeApiKey();
     const hash = hashApiKey(key);
-    if (hash === undefined) throw new PerigeeError("internal_error", "a new key has not the form of one");
+    if (hash === undefined)
+      throw new PerigeeError("internal_error", "a new key does not have the form of a key");
     const { project, name, isBeta, expiresWallMs } = wanted;
     const stored: StoredKey = {
       ...{
@@ -237,7 +238,7 @@ function checkName(what: string, given: string, form: RegExp): void {
   throw new PerigeeError("usage", `${what} must match ${form.source}, got ${JSON.stringify(given)}`);
 }
 
-/** Gives errors of SQLite and of the file system the store's codes. */
+/** Turns errors of SQLite and of the file system into those with the store's codes. */
 function answering<T>(doing: string, work: () => T): T {
   try {
     return work();

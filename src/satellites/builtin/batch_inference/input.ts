@@ -28,5 +28,5 @@ export const inputSchema: Schema<Input> = z
       ),
   })
   .refine((input) => (input.prompt === undefined) !== (input.file_id === undefined), {
-    message: "give either prompt or file_id",
+    message: "set either prompt or file_id",
   });

@@ -12,7 +12,7 @@ import type { JsonObject } from "../../../work/json.ts";
 import type { SatelliteCall } from "../../sdk/satellite.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 
-/** What satellites give each other of a file. */
+/** What satellites pass each other of a file. */
 export interface FileReference extends JsonObject {
   readonly file_id: string;
   readonly name: string;
@@ -27,7 +27,7 @@ export const fileReference: z.ZodType<{ readonly file_id: string }> = z
   .looseObject({
     file_id: z.string().min(1).max(64).describe("Id of a file of the project."),
   })
-  .describe("A file of the project: `{file_id}`, or a whole reference as satellites give it.");
+  .describe("A file of the project: `{file_id}`, or a whole reference as satellites return it.");
 
 /** A file as an input that may be only its id. Returns the id. */
 export const fileIdOrReference: z.ZodType<string> = z.union([

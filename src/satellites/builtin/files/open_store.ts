@@ -31,7 +31,7 @@ export async function withStore<T>(
   }
 }
 
-/** Throws `permanent` for names that the operator did not give. Close it. */
+/** Throws `permanent` for names that the operator did not configure. Close it. */
 export async function openStore(
   config: StoreConfig,
   options: StoreOptions,

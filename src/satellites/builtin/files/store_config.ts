@@ -51,7 +51,7 @@ const s3Config = z
     path: ["secret_access_key"],
   });
 
-/** As users give it; secrets are filled in by now. */
+/** As users set it; secrets are filled in by now. */
 export type StoreConfig =
   | S3Config
   | { readonly type: "fs"; readonly root: string }

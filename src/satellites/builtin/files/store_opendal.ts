@@ -1,9 +1,9 @@
 /**
  * Stores that opendal speaks, such as Azure Blob, Google Cloud Storage and WebDAV. The door of opendal, an optional peer.
  *
- * opendal has a network of its own, which the egress guard does not see. So only the operator says which service is called
+ * opendal opens its own connections, which the egress guard does not see. So only the operator says which service is called
  * and where (`OpendalPlace`); users may add the options of a short list, but not those that the operator set. Credentials that
- * read files or call addresses by themselves (service accounts of Google) are the operator's to give. The services on files
+ * read files or call addresses by themselves (service accounts of Google) are set by the operator. The services on files
  * and memory are refused.
  *
  *   write:  bytes arrive -> the service has them whole -> read back and hashed

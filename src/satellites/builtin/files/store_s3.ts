@@ -262,7 +262,7 @@ function fileOf(
   return {
     path,
     bytes: bytes ?? 0,
-    // Lists and heads differ in the quotes they give, and in parts of seconds.
+    // Lists and heads differ in their quotes, and in parts of seconds.
     version: `${(etag ?? "").replaceAll('"', "")}-${bytes}-${Math.trunc((modifiedWallMs ?? 0) / 1_000)}`,
     ...(modifiedWallMs === undefined ? {} : { modifiedWallMs }),
   };

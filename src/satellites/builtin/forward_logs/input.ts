@@ -24,5 +24,5 @@ export const input: Schema<LogInput> = z
       ),
   })
   .refine(({ entries, file_id }) => (entries === undefined) !== (file_id === undefined), {
-    message: "give either entries or file_id",
+    message: "set either entries or file_id",
   });

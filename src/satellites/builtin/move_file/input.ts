@@ -38,6 +38,6 @@ export const inputSchema: z.ZodType<MoveFileInput> = z
       .describe("What the file must hash to, hexadecimal; otherwise nothing is moved."),
   })
   .refine((input) => (input.source === undefined) !== (input.file === undefined), {
-    message: "give either source or file",
+    message: "set either source or file",
     path: ["source"],
   });

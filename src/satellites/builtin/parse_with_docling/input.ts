@@ -27,6 +27,6 @@ export const inputSchema: z.ZodType<ParseInput> = z
       .describe("`auto`: in the output up to 512 KiB, as a file beyond; `file`: as a file in any case."),
   })
   .refine((input) => [input.file, input.files, input.url].filter((one) => one !== undefined).length === 1, {
-    message: "give one of file, files and url",
+    message: "set one of file, files and url",
     path: ["file"],
   });

@@ -15,7 +15,7 @@ import {
   TEXT_LENGTH_MAX,
 } from "./parsed_document.ts";
 
-/** Never rejects but for want of memory. */
+/** Never rejects except without memory. */
 export async function parseDocument({ bytes, kind, format }: ParseOrder): Promise<ParseResult> {
   try {
     const parsed = await parse(bytes, kind, format);

@@ -45,7 +45,7 @@ const outputSchema = z.union([
   }),
 ]);
 
-/** Repeatable. The embedded engine runs in processes of its own, which all executions share. */
+/** Repeatable. The embedded engine runs in separate processes, which all executions share. */
 export function parseWithDocling(options: ParseOptions = {}): Satellite<ParseInput, ParseConfig> {
   return defineSatellite<ParseInput, ParseConfig>({
     name: "parse-with-docling",

@@ -1,5 +1,5 @@
 /**
- * What parsing gives and how it fails: plain data, because another process sends it.
+ * What parsing returns and how it fails: plain data, because another process sends it.
  */
 
 /** Kinds that the embedded engine reads. */

@@ -1,5 +1,5 @@
 /**
- * Parsing in processes of their own, so that no document takes this one down.
+ * Parsing in separate processes, so that no document takes this one down.
  *
  *   asked -> waits for a place -> in a process -> answered            -> the process waits for the next
  *                                     \-> dead, or too slow: killed -> `too_complex`; the next gets a fresh one

@@ -1,7 +1,7 @@
 /**
  * The process that parses documents: one order at a time over its channel, one answer for each.
  *
- *   started -> ready -> (order -> answer)* -> killed by its parent, by its watch, or by want of memory
+ *   started -> ready -> (order -> answer)* -> killed by its parent, by its watch, or without memory
  *
  * It has no environment and no standard streams. `parser_watch.ts` ends it when it takes too much memory outside the heap,
  * or when its parent has ended.

@@ -146,7 +146,7 @@ class Parsing {
     };
   }
 
-  /** Kept before anything else, because the server gives a result once. */
+  /** Kept before anything else, because the server returns a result once. */
   async #converted(key: string, name: string, load: () => Promise<DoclingSource>): Promise<JsonObject> {
     const { config, input, notes } = this.#call;
     if (config.server === undefined)

@@ -20,7 +20,7 @@ const KEY_MAX = 255;
 /** From the least urgent; each encoder has its receiver's word for it. */
 export type Severity = "info" | "warning" | "error" | "critical";
 
-/** An alert as users give it. `time` is ISO 8601, default now; `dedup_key` default the execution's id. */
+/** An alert as users send it. `time` is ISO 8601, default now; `dedup_key` default the execution's id. */
 export interface AlertInput {
   readonly action: "trigger" | "acknowledge" | "resolve";
   readonly severity: Severity;

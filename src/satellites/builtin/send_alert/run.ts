@@ -1,5 +1,5 @@
 /**
- * One attempt of `send-alert`: one alert to a chat or a tool for incidents. Each wire format has an encoder in a file of its own.
+ * One attempt of `send-alert`: one alert to a chat or a tool for incidents. Each wire format has an encoder in its own file.
  *
  * One attempt is one request; the runtime repeats. Where the receiver has a dedup key, repeats are one incident there.
  */

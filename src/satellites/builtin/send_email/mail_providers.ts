@@ -8,7 +8,7 @@
  *   resend    POST /emails                     resend.com/docs/api-reference/emails/send-email
  *
  * Resend recognises repeats by an Idempotency-Key, for 24 hours; the others have nothing of the kind. A body that only attachments
- * make up is a blank, because all of them want a text.
+ * make up is a blank, because all of them need a text.
  */
 import type { Json, JsonObject } from "../../../work/json.ts";
 import type { Outgoing } from "../exchange/exchange.ts";

@@ -1,5 +1,5 @@
 /**
- * The exports of `perigee/satellites`: custom satellites, and clusters of them.
+ * The entry point `perigee/satellites`: custom satellites, and clusters of them.
  */
 
 export type {

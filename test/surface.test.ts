@@ -1,5 +1,5 @@
 /**
- * What programs outside rely on: the names of each door, pinned, and the fixed calls, checked as types. A change here
+ * What programs outside rely on: the names of each entry point, pinned, and the fixed calls, checked as types. A change here
  * is a change for users and belongs into CHANGELOG.md.
  */
 import { readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import * as testing from "../src/testing/index.ts";
 
 type Engine = door.Engine;
 
-/** Values, then types, as `export` statements of a door name them. */
+/** Values, then types, as `export` statements of an entry point name them. */
 function namesOf(path: string): { values: string[]; types: string[] } {
   const text = readFileSync(new URL(`../src/${path}`, import.meta.url), "utf8");
   const values: string[] = [];
@@ -28,7 +28,7 @@ function namesOf(path: string): { values: string[]; types: string[] } {
   return { values: values.sort(), types: types.sort() };
 }
 
-describe("the doors", () => {
+describe("the entry points", () => {
   it("are those of package.json", () => {
     const manifest = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
       exports: Record<string, unknown>;

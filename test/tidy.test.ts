@@ -1,5 +1,5 @@
 /**
- * The house's own rules, as a test: floors, circles, doors, dead files, lengths, time and chance, names.
+ * The rules of the source tree, as a test: floors, circles, imports of packages, dead files, lengths, time and chance, names.
  * Function length (60 lines) is kept by the linter, see biome.json.
  */
 import { readdirSync, readFileSync } from "node:fs";
@@ -118,7 +118,7 @@ const DOORS: Readonly<Record<string, string>> = {
   zod: "schema.ts",
 };
 
-/** Files that something outside the import graph enters: doors of the package, threads, the command. */
+/** Files that something outside the import graph enters: entry points of the package, threads, the command. */
 const ENTRIES = [
   "index.ts",
   "providers/index.ts",
@@ -145,7 +145,7 @@ interface SourceFile {
 
 const files = readSources();
 
-describe("the house", () => {
+describe("the source tree", () => {
   it("has a floor for every room", () => {
     expect([...new Set(files.map((file) => file.room))].filter((room) => FLOORS[room] === undefined)).toEqual(
       [],
@@ -193,7 +193,7 @@ describe("the house", () => {
     expect(findCircle()).toEqual([]);
   });
 
-  it("imports each runtime package in one file, its door", () => {
+  it("imports each runtime package in only one file", () => {
     const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as {
       dependencies: Record<string, string>;
       optionalDependencies: Record<string, string>;

@@ -1,5 +1,5 @@
 /**
- * The door of undici: `Transport` over HTTP/1.1, one pool of connections per origin.
+ * The only import of undici: `Transport` over HTTP/1.1, one pool of connections per origin.
  *
  * A connection is an undici `Client` with pipelining 1, kept on a stack of free ones: picking costs the same at 10
  * and at 10,000 connections, where undici's own `Pool` walks its list of clients (docs/decisions/0006-transport.md).

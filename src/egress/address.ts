@@ -1,7 +1,7 @@
 /**
  * Addresses that requests of users may go to: global unicast ones, and those that the operator allows by CIDR.
  *
- * The door of ipaddr.js. To leave: parsing and matching of prefixes; the tables below are our own.
+ * The only import of ipaddr.js. To leave: parsing and matching of prefixes; the tables below are our own.
  *
  * IPv4 is global unless it is in the IANA special-purpose registry (or a cloud's own address). IPv6 is global within
  * only 2000::/3, without the special ranges there: never a mapped, compatible, NAT64 or 6to4 form of an IPv4 address.

@@ -3,7 +3,7 @@
  *
  *   webhook-signature: v1,<base64 of HMAC-SHA256 over "id.timestamp.body">     one for each secret, blanks between
  *
- * The door of standardwebhooks. To leave: one HMAC with Node's crypto.
+ * The only import of standardwebhooks. To leave: one HMAC with Node's crypto.
  */
 import { randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";

@@ -1,5 +1,5 @@
 /**
- * The door of bottleneck: how many jobs go to one destination at once.
+ * The only import of bottleneck: how many jobs go to one destination at once.
  *
  *   asked -> slot (called back) -> released
  *

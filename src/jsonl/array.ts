@@ -1,5 +1,5 @@
 /**
- * One huge JSON array as lines: a `.json` file is read element by element, in bounded memory. The door of stream-json.
+ * One huge JSON array as lines: a `.json` file is read element by element, in bounded memory. The only import of stream-json.
  *
  * Elements are put together again from the parser's tokens: numbers keep their digits, repeated members stay, strings
  * are escaped again. Each element is then handled like a line, and its faults concern only itself; what breaks the array (other

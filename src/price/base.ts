@@ -1,5 +1,5 @@
 /**
- * Base prices of models, and the door of `@pydantic/genai-prices` (prices, MIT, without dependencies).
+ * Base prices of models, and the only import of `@pydantic/genai-prices` (prices, MIT, without dependencies).
  *
  * The sources of a price, in this order: the overrides of the configuration (source `config`), the list of servers that
  * people run themselves (free, source `local`), the price list (source `genai-prices <version>`). Nothing else is

@@ -1,5 +1,5 @@
 /**
- * The door `perigee/providers`: codecs by settings, what is known of providers, and the contract for custom ones.
+ * The entry point `perigee/providers`: codecs by settings, what is known of providers, and the contract for custom ones.
  */
 export type {
   FunctionAnswer,

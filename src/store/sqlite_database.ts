@@ -1,5 +1,5 @@
 /**
- * The door of SQLite: Node's own `node:sqlite` where it exists (22.13 and later), else `@photostructure/sqlite`,
+ * The only import of SQLite: Node's own `node:sqlite` where it exists (22.13 and later), else `@photostructure/sqlite`,
  * which has the same API with binaries for Node 20 (docs/decisions/0007-sqlite-thread.md).
  *
  * Limit: one process must use one of the two for a file, never both: SQLite keeps its locks right within one copy of

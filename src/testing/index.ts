@@ -1,5 +1,5 @@
 /**
- * The door `perigee/testing`: time, wire, disk and store for tests without any of the real ones, and the contracts that
+ * The entry point `perigee/testing`: time, wire, disk and store for tests without any of the real ones, and the contracts that
  * implementations of the ports are put to.
  */
 export type { MeasureSettings } from "../shard/measure.ts";

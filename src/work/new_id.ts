@@ -1,5 +1,5 @@
 /**
- * Ids of what is stored by the million, and the one door of uuid.
+ * Ids of what is stored by the million, and the only import of uuid.
  *
  * They are UUIDs of version 7 (RFC 9562, 5.7), whose first 48 bits are the time: those made one after the other are side
  * by side in an index, where random ones touch a page each. The 32 bits after the time count on, so that no two made by

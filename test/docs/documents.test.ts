@@ -196,7 +196,7 @@ describe("all documents", () => {
   });
 });
 
-/** The project's own strictness, with the doors in place of the installed package. */
+/** The project's own strictness, with the entry points in place of the installed package. */
 function blocksConfig(): object {
   const base = JSON.parse(read("tsconfig.json")) as { compilerOptions: object };
   return {

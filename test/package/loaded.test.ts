@@ -36,7 +36,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe("what a door of the package loads", () => {
+describe("what an entry point of the package loads", () => {
   it.each([
     ["perigee", "index.js", []],
     ["perigee/providers", "providers/index.js", []],

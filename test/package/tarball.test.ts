@@ -67,7 +67,7 @@ describe("the package", () => {
     expect(stdout).toBe("");
   });
 
-  it("has every file that its doors name, with types", () => {
+  it("has every file that its entry points name, with types", () => {
     const { exports, bin } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as {
       exports: Record<string, string | { types: string; default: string }>;
       bin: Record<string, string>;
@@ -106,7 +106,7 @@ describe.each(nodes)("the package on Node %s", (version, node) => {
     expect(JSON.parse(again.stdout)).toMatchObject({ status: "completed", counts: { completed: 2_000 } });
   });
 
-  it("is imported by a module of its own kind, all doors", async () => {
+  it("is imported by a module of its own kind, with all entry points", async () => {
     writeFileSync(
       join(project, "script.js"),
       `import { createEngine } from "perigee";

@@ -2,7 +2,7 @@
  * Commands that read a run: status, errors, trace.
  */
 
-/** As much of commander's `Command` as is needed here; its door is `main.ts`. */
+/** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {
   command(name: string): Commands;
   description(text: string): Commands;

@@ -1,5 +1,5 @@
 /**
- * The door of fastify and what belongs to it: HTTP in, multipart, schemas to descriptions.
+ * The only import of fastify and what belongs to it: HTTP in, multipart, schemas to descriptions.
  *
  * To leave: routes are functions of a request and a context; for another framework rewrite this file and `server.ts`.
  */

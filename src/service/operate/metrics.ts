@@ -1,5 +1,5 @@
 /**
- * The door of prom-client: what a monitoring system asks of the process at `/metrics`.
+ * The only import of prom-client: what a monitoring system asks of the process at `/metrics`.
  *
  *   HTTP, commits    counted as they happen
  *   all the rest     read from their owners when somebody asks

@@ -1,5 +1,5 @@
 /**
- * The operator page at `/`: plain files beside this one, and the door of uplot, whose chart they draw.
+ * The operator page at `/`: plain files beside this one, and the only import of uplot, whose chart they draw.
  *
  * The files are read once and are the same from the sources and from `dist`. The page holds no data: what it shows arrives
  * from `/v0/operator/events` with the key that its user types in, which never leaves the tab. The content security

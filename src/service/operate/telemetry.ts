@@ -1,5 +1,5 @@
 /**
- * The door of @opentelemetry/api: traces and metrics if an SDK is set up in this process; else nothing happens.
+ * The only import of @opentelemetry/api: traces and metrics if an SDK is set up in this process; else nothing happens.
  *
  *   span   `<method> <route>` for each HTTP request, below the caller's own where its headers name one
  *   span   `perigee.task` for each task, from its submission to its end

@@ -1,5 +1,5 @@
 /**
- * Stores that opendal speaks, such as Azure Blob, Google Cloud Storage and WebDAV. The door of opendal, an optional peer.
+ * Stores that opendal speaks, such as Azure Blob, Google Cloud Storage and WebDAV. The only import of opendal, an optional peer.
  *
  * opendal opens its own connections, which the egress guard does not see. So only the operator says which service is called
  * and where (`OpendalPlace`); users may add the options of a short list, but not those that the operator set. Credentials that

@@ -1,5 +1,5 @@
 /**
- * A bucket of S3, or of a store that speaks its protocol. The door of @aws-sdk/client-s3, an optional peer.
+ * A bucket of S3, or of a store that speaks its protocol. The only import of @aws-sdk/client-s3, an optional peer.
  *
  *   write:  up to 8 MiB: one PUT          above: parts of 16 MiB and more -> completed | aborted
  *           then read back and hashed

@@ -1,5 +1,5 @@
 /**
- * Comma-separated values to a Markdown table or JSON. The door of csv-parse. Runs in the process that parses.
+ * Comma-separated values to a Markdown table or JSON. The only import of csv-parse. Runs in the process that parses.
  *
  * The first row is the head. Commas, semicolons, tabs and bars separate: whichever the first line has most of.
  * Limits: 1,000 columns, 1 MiB a row.

@@ -1,5 +1,5 @@
 /**
- * A word-processor file (docx, OOXML). The door of mammoth. Runs in the process that parses.
+ * A word-processor file (docx, OOXML). The only import of mammoth. Runs in the process that parses.
  *
  * mammoth gets a ZIP with only the file's XML, unpacked before within bounds (`zip_entries.ts`): pictures are left out.
  */

@@ -1,5 +1,5 @@
 /**
- * HTML to Markdown or plain text. The door of turndown. Runs in the process that parses.
+ * HTML to Markdown or plain text. The only import of turndown. Runs in the process that parses.
  *
  * Scripts, styles and what is not shown are left out; nothing is loaded. Tables become Markdown's, with the first row as head.
  */

@@ -1,5 +1,5 @@
 /**
- * The text of a PDF, page by page. The door of unpdf. Runs in the process that parses.
+ * The text of a PDF, page by page. The only import of unpdf. Runs in the process that parses.
  *
  * A PDF of scanned pages has no text: that is said, because nothing is a wrong answer; pages without text among others are
  * named. Limits: 5,000 pages.

@@ -1,5 +1,5 @@
 /**
- * The door of nodemailer: messages as MIME, and conversations in SMTP (RFC 5321) over sockets that the egress guard has opened.
+ * The only import of nodemailer: messages as MIME, and conversations in SMTP (RFC 5321) over sockets that the egress guard has opened.
  *
  *   greeting -> EHLO -> (STARTTLS -> EHLO) -> (AUTH) -> MAIL, RCPT, DATA, message -> ... -> closed
  *

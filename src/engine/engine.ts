@@ -72,7 +72,7 @@ import { traceOfRun } from "./trace.ts";
 export type { Engine } from "./engine_calls.ts";
 export type { EngineOptions } from "./engine_options.ts";
 
-/** An engine, and what its runs share, for rooms that build on it. */
+/** An engine, and what its runs share, for modules that build on it. */
 export interface OpenedEngine {
   readonly engine: Engine;
   readonly parts: EngineParts;

@@ -4,7 +4,7 @@
  *   requested -> ended | in doubt -> requested again ... -> committed --its line is removed--> reopened -> requested again ...
  *
  * Each happens once, although the journal may record it again: sums of attempts when a run stops or is restated
- * (reopening/restate.ts), and requests that waited for room on the disk.
+ * (reopening/restate.ts), and requests that waited for space on the disk.
  */
 import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";

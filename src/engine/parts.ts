@@ -68,9 +68,9 @@ export interface EngineParts {
   lanes(): Iterable<Lane>;
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;
-  /** Items of a project that rooms above have accepted and no run has read, with a deadline (monotonic) of at most so much. */
+  /** Items of a project that modules above have accepted and no run has read, with a deadline (monotonic) of at most so much. */
   unreadItems(project: string, deadlineMs: number): number;
-  /** Has such items of a room counted from now on, too. */
+  /** Has such items of a module counted from now on, too. */
   countUnread(count: EngineParts["unreadItems"]): void;
   /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
   expectedDoneMs(work: NewWork): number;

@@ -87,7 +87,7 @@ export class GroupCommit {
       groupBytes += bytes;
     }
     await commitGroup();
-    // Costs nothing while the reserve is held; after a full disk it is taken again by itself once there is room.
+    // Costs nothing while the reserve is held; after a full disk it is taken again by itself once there is space.
     if (this.#fatal === undefined) this.#reserve.take();
     return replies;
   }

@@ -1,7 +1,7 @@
 /**
  * Outputs that go with journal entries: written before the entries are appended, synced beside that.
  *
- * A failure says whose output it is, whether the write or the sync failed, and the system's code: no room for a write
+ * A failure says whose output it is, whether the write or the sync failed, and the system's code: no space for a write
  * can be waited for, a sync that failed is final.
  */
 import { type DiskFile, errorCodeOf } from "../disk.ts";

@@ -1,5 +1,5 @@
 /**
- * Token counts of texts and of chat requests: the entrance of this room.
+ * Token counts of texts and of chat requests: what other modules call.
  *
  *   tokens of a chat = 3 + sum over messages of (3 + 1 for the role + tokens of its texts), then x factor, rounded up
  *

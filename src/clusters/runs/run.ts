@@ -43,7 +43,7 @@ import {
   WAITING,
 } from "./run_record.ts";
 
-/** After a disk without room. */
+/** After a disk without space. */
 const AGAIN_MS = 5_000;
 /** Members of a run that read their values at once. */
 const READING_MAX = 16;

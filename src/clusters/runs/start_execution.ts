@@ -1,7 +1,7 @@
 /**
  * Submits the executions of members, each once: ids are derived, so one that exists already is taken over.
  *
- *   submit -> accepted | there already (looked up) | no room (again after a while) | refused
+ *   submit -> accepted | there already (looked up) | no place or space (again after a while) | refused
  */
 import type { Clock } from "../../clock.ts";
 import { ifFound, PerigeeError } from "../../errors.ts";
@@ -12,7 +12,7 @@ import type {
   ExecutionView,
 } from "../../satellites/sdk/execution.ts";
 
-/** After the runtime or the disk had no room: half to one and a half times as long. */
+/** After the runtime was full or the disk had no space: half to one and a half times as long. */
 const AGAIN_MS = 1_000;
 
 /** A refusal that is the member's failure: what it requests does not exist, is not allowed, or does not fit its satellite's schemas. */
@@ -28,7 +28,7 @@ export interface Starting {
   readonly clock: Clock;
   readonly executions: Pick<Executions, "submit" | "execution">;
   readonly caller: ExecutionCaller;
-  /** Ends the waiting for room. */
+  /** Ends the waiting for space. */
   readonly signal: AbortSignal;
 }
 

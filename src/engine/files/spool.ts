@@ -56,7 +56,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   #pull: Promise<void> | undefined;
   #endPull: (() => void) | undefined;
   #storing: Promise<void> = Promise.resolve();
-  /** Aborted when the source is left: nobody waits for room any more. */
+  /** Aborted when the source is left: nobody waits for space any more. */
   readonly #leaving = new AbortController();
 
   private constructor(file: DiskFile, room: Room, spooledBytes: number, source: ByteSource) {

@@ -20,7 +20,7 @@ const STATUSES: readonly (SettledStatus | undefined)[] = [
 export interface IndexedAnswer {
   /** Undefined while it is not settled. */
   readonly status: SettledStatus | undefined;
-  /** The place of its output line; of length 0 while it waits for room on the disk. */
+  /** The place of its output line; of length 0 while it waits for space on the disk. */
   readonly start: number;
   readonly lengthBytes: number;
   /** CRC-32 of that line; 0 when it is not known. */
@@ -135,7 +135,7 @@ export class AnswerIndex {
     return placed;
   }
 
-  /** Lines that were written by themselves are open again; those that were held wait for room again. */
+  /** Lines that were written by themselves are open again; those that were held wait for space again. */
   #void({ step, released }: { readonly step: Step; readonly released: readonly PlacedLine[] }): void {
     for (const { line } of released) this.#lengths[line] = 0;
     this.#held = [...released, ...this.#held];

@@ -11,7 +11,7 @@
  *              its own (0 where an earlier version wrote the step)
  *   sent       requests and tokens reserved per lane in this step (what the limiter counts after a restart)
  *   lanes      which lanes are held back: cool-downs, ramps (absent in steps that recovery adds)
- *   held       output lines that found no room on the output's disk, kept here until they do
+ *   held       output lines that found no space on the output's disk, kept here until they do
  *   prices     prices that are first met in this step; they number on from those of the steps before (price_table.ts)
  *   warned     lists of warnings, and how many of the step's lines have each (absent when no line has one)
  *

@@ -14,7 +14,7 @@ export interface RecentStep {
 
 /**
  * The steps of all tasks, the last one first. Ages add up from step to step, so that each boot is measured by itself. Within
- * one a step may be younger than those after it: a step of recovery that waited for room says when it was made.
+ * one a step may be younger than those after it: a step of recovery that waited for space says when it was made.
  */
 export async function* recentSteps(
   store: Pick<Store, "latestEntries">,

@@ -2,16 +2,16 @@
  * The recorder: group commits of intents, outcomes and output lines, for all tasks of an engine.
  *
  *   idle -> due -> committing -> idle               records that arrive while committing form the next commit
- *   committing -> waiting for room -> committing    the store's disk is full: nothing can be recorded
+ *   committing -> waiting for space -> committing   the store's disk is full: nothing can be recorded
  *   committing -> holding -> committing             an output's disk is full: its lines wait in the journal
  *   holding -> refused                              for too long: its run ends with `disk_full`, and is recorded until then
  *   any -> closed                                   waits for disk space end
- *   any -> failed                                   an fsync failed, or the store had no room for too long: final
+ *   any -> failed                                   an fsync failed, or the store had no space for too long: final
  *
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
  * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
  * is passed on only after its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
- * the output when there is room; while anything waits for room the engine admits nothing (`room.ts`).
+ * the output when there is space; while anything waits for space the engine admits nothing (`room.ts`).
  *
  * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
  * meanwhile, because a turn with thousands in flight takes 15 ms.
@@ -54,7 +54,7 @@ export class Recorder {
   readonly #options: RecorderOptions;
   readonly #calls: PacedCalls;
   readonly #dirty = new Set<TaskLog>();
-  /** Logs with lines that wait for room in their output. */
+  /** Logs with lines that wait for space in their output. */
   readonly #holding = new Set<TaskLog>();
   #isReleaseDue = false;
   #isReleaseTimed = false;
@@ -87,7 +87,7 @@ export class Recorder {
   }
 
   /**
-   * For a log whose records are durable, or that failed: nothing is recorded in it any more, and lines that wait for room
+   * For a log whose records are durable, or that failed: nothing is recorded in it any more, and lines that wait for space
    * stay in the journal. Resolves when its output is not being written any more.
    */
   async leave(log: TaskLog): Promise<void> {
@@ -166,7 +166,7 @@ export class Recorder {
     }
   }
 
-  /** Keeps in mind the logs whose lines wait for room, and when to try again. */
+  /** Keeps in mind the logs whose lines wait for space, and when to try again. */
   #hold(log: TaskLog): void {
     if (!log.isHolding || log.isOver) {
       this.#holding.delete(log);
@@ -175,7 +175,7 @@ export class Recorder {
     const isNew = !this.#holding.has(log);
     this.#holding.add(log);
     if (isNew) {
-      this.#isReleaseDue = true; // room may be back already, as after a restart
+      this.#isReleaseDue = true; // space may be free already, as after a restart
       return;
     }
     if (this.#isReleaseTimed) return;
@@ -202,7 +202,7 @@ export class Recorder {
    */
   async #append(sealed: readonly SealedStep[]): Promise<number> {
     for (;;) {
-      if (this.#failure !== undefined) throw this.#failure; // it was waited for room long enough: outputs are closed by now
+      if (this.#failure !== undefined) throw this.#failure; // the wait for space was long enough: outputs are closed by now
       const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
       try {
         this.#writing = this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
@@ -232,7 +232,7 @@ export class Recorder {
     await this.#options.clock.sleep(ROOM_CHECK_MS, { signal: this.#closing.signal });
   }
 
-  /** `path`: of an output; without one the store found no room. */
+  /** `path`: of an output; without one the store found no space. */
   #roomIsLost(path?: string): Lack {
     this.#lack ??= this.#options.room.lack();
     this.#lack.path = path ?? this.#options.room.dataDir;

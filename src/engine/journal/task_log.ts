@@ -42,7 +42,7 @@ export interface SealedStep {
   readonly outputPath: string;
   /** Changes with `hold`. */
   readonly entry: UnstampedEntry;
-  /** The output has no room: its lines go with the step instead. */
+  /** The output has no space: its lines go with the step instead. */
   hold(): void;
   /** Its log calls back `onFull`. */
   refuse(error: PerigeeError): void;
@@ -69,7 +69,7 @@ export class TaskLog {
   #isReleasing = false;
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
-  /** Called when its output had no room for too long, and at each try from then on. */
+  /** Called when its output had no space for too long, and at each try from then on. */
   onFull: (error: PerigeeError) => void = () => undefined;
   /** Set by the recorder: nothing is recorded any more. */
   isOver = false;
@@ -105,7 +105,7 @@ export class TaskLog {
     });
   }
 
-  /** True while lines wait in the journal for room in the output. */
+  /** True while lines wait in the journal for space in the output. */
   get isHolding(): boolean {
     return this.#held.length > 0;
   }
@@ -161,7 +161,7 @@ export class TaskLog {
     });
   }
 
-  /** The same, when no line waits for room in the output. */
+  /** The same, when no line waits for space in the output. */
   async settled(): Promise<void> {
     for (;;) {
       await this.recorded();
@@ -170,7 +170,7 @@ export class TaskLog {
     }
   }
 
-  /** For the recorder: the next step brings the held lines to the output, if there is room by then. */
+  /** For the recorder: the next step brings the held lines to the output, if there is space by then. */
   tryRelease(): void {
     this.#isReleasing = this.isHolding;
   }

@@ -3,12 +3,12 @@
  *
  *   whose turn (lane_projects.ts) -> their next item (lane_items.ts) --money and limits say yes--> intent -> durable -> sent
  *   retry asked -> the same again;  would be answered after its deadline -> set aside (queue/latency.ts)
- *   durable, but the disk is full by now -> waits here for room -> intent again, or given back (lane_intents.ts)
+ *   durable, but the disk is full by now -> waits here for space -> intent again, or given back (lane_intents.ts)
  *
  * Where a provider's lanes wait for what they share, each asks for it in its turn (lane_turns.ts).
  *
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
- * a shard (backlog) or room on the disk. It never waits itself. Hot path: about 2 us an item (bench/jobs/engine.ts).
+ * a shard (backlog) or space on the disk. It never waits itself. Hot path: about 2 us an item (bench/jobs/engine.ts).
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";

@@ -2,7 +2,7 @@
  * Intents of a lane on their way to the disk: a request leaves when its intent is durable, and never before.
  *
  *   recorded -> durable -> sent
- *                 \-> the disk is full by now -> waits here for room -> recorded again: a later process counts it from its
+ *                 \-> the disk is full by now -> waits here for space -> recorded again: a later process counts it from its
  *                 |                                                     last record, so no record may be older
  *                 |-> late, and the lane is stopped by now -> given up: the item waits for its turn again
  *                 \-> its run has left -> given up

@@ -28,7 +28,7 @@ export interface Recovered {
   readonly done: LineSet;
   readonly totals: Totals;
   readonly made: ReadonlyMap<number, AttemptsMade>;
-  /** Lines that wait in the journal for room in the output. */
+  /** Lines that wait in the journal for space in the output. */
   readonly held: readonly Uint8Array[];
   /** What providers took for all attempts so far, those in doubt included. */
   readonly taken: Taken;

@@ -33,7 +33,7 @@ export interface TailParts extends AdoptionParts, LineSources {
   readonly disk: Disk;
   /** The output that the caller named. Answers that are put in order at the end are in another file until then. */
   readonly out: string;
-  /** Repeats a write until the disk has room for it. */
+  /** Repeats a write until the disk has space for it. */
   readonly whenRoom: <T>(write: () => Promise<T>) => Promise<T>;
   /** Notifies the operator of what was kept, and where. */
   readonly notice: (message: string) => void;

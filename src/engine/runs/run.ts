@@ -66,7 +66,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#tellCancelled = resolve;
   });
   #tellLeft: () => void = () => undefined;
-  /** Aborted when a caller stops it: then it does not wait for room on the disk. */
+  /** Aborted when a caller stops it: then it does not wait for space on the disk. */
   readonly #stopping = new AbortController();
 
   constructor(parts: EngineParts, source: Source, options: RunOptions) {

@@ -1,7 +1,7 @@
 /**
  * The end of a run whose every line is settled: its output is checked, put in order if asked to, and its summary stored.
  *
- * Both wait for room on the disk, unless a caller stops the run meanwhile; the next call then says that all is done.
+ * Both wait for space on the disk, unless a caller stops the run meanwhile; the next call then says that all is done.
  */
 
 import { putInOrder } from "../files/order.ts";

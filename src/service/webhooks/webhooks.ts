@@ -85,7 +85,7 @@ interface Telling {
   readonly deliveries: WebhookDeliveries;
 }
 
-/** Resolves when all deliveries are durable; a disk without room is waited for. */
+/** Resolves when all deliveries are durable; a disk without space is waited for. */
 async function told(telling: Telling, event: TaskEvent, signal: AbortSignal): Promise<void> {
   for (;;) {
     try {

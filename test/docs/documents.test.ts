@@ -1,5 +1,5 @@
 /**
- * Keeps the documents true: what they list is compared with the code, what they show is compiled, where they point is there.
+ * Keeps the documents true: what they list is compared with the code, what they show is compiled, their links exist.
  */
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -42,7 +42,7 @@ describe("README.md", () => {
 });
 
 describe("CONTRIBUTING.md", () => {
-  it("names files, folders and scripts that are there", () => {
+  it("names files, folders and scripts that exist", () => {
     const text = read("CONTRIBUTING.md");
     const paths = text.match(/\b(?:src|test|docs|bench)\/[\w./-]*\w/g) ?? [];
     expect(paths.length).toBeGreaterThan(15);

@@ -37,7 +37,7 @@ function post(url: string, given: Partial<GuardedRequest> = {}): GuardedRequest 
 }
 
 describe("an allowed destination", () => {
-  it("gets the request as it was given, and its answer comes back", async () => {
+  it("gets the request unchanged, and returns its answer", async () => {
     let seen: unknown;
     const port = await receiver(async (request, response) => {
       let body = "";
@@ -95,7 +95,7 @@ describe("an allowed destination", () => {
     expect(await request(post(`http://a.internal:${port}/`))).toMatchObject({ ok: true, status: 200 });
   });
 
-  it("is asked for by its name in TLS", async () => {
+  it("is requested by its name in TLS", async () => {
     const names: string[] = [];
     const server = createTlsServer({
       SNICallback: (name, done) => {
@@ -185,7 +185,7 @@ describe("a bad receiver", () => {
     expect(written).toBeLessThan(64 * 2 ** 20);
   });
 
-  it("is given as it comes to a caller who asks for that, within the same bound", async () => {
+  it("is passed on as it arrives to a caller that asks for that, within the same bound", async () => {
     const port = await receiver((_request, response) => {
       response.writeHead(200);
       response.write("first ");

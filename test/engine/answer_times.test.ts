@@ -82,7 +82,7 @@ describe("answers that take a share of the deadline", () => {
 });
 
 describe("a request that hangs", () => {
-  it("among quick ones is given up and asked again in time", async () => {
+  it("among quick ones is given up and requested again in time", async () => {
     const world = new World({
       config: { limits: { alpha: { requestsPerMinute: 600 } } },
       answer: (line, attempt) =>
@@ -96,7 +96,7 @@ describe("a request that hangs", () => {
     });
   });
 
-  it("is asked again without a deadline, too, long before its provider's time-out", async () => {
+  it("is requested again without a deadline, too, long before its provider's time-out", async () => {
     const world = new World({
       config: { limits: { alpha: { requestsPerMinute: 600 } } },
       answer: (line, attempt) =>
@@ -191,7 +191,7 @@ describe("a request whose answer would be late", () => {
     await world.settle(late.finished);
   });
 
-  it("goes after all when answers become quicker", async () => {
+  it("is sent after all when answers become quicker", async () => {
     let latencyMs = 40_000;
     const world = new World({ config, answer: (line) => ({ afterMs: latencyMs, result: ok(line) }) });
     const engine = await world.engine();

@@ -16,7 +16,7 @@ function longLine(line: number): string {
   return `${JSON.stringify({ key: `k${line}`, request })}\n`;
 }
 
-describe("a run that comes when the memory for waiting items is full", () => {
+describe("a run that begins when the memory for waiting items is full", () => {
   it("is read all the same, so that a run before it that waits does not hold it up", async () => {
     const world = new World({
       config: PRICES,

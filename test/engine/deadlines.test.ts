@@ -46,7 +46,7 @@ describe("a project with deadlines", () => {
     expect(await world.settle(due.finished)).toMatchObject({ counts: { completed: 360 } });
   });
 
-  it("gets no more than its share when it wants more than can be done", async () => {
+  it("gets no more than its share when it needs more than can be done", async () => {
     const jobs = [
       { project: "greedy", arriveMs: 0, sla: 10, items: 6_000 },
       { project: "modest", arriveMs: 0, sla: 10, items: 270 },

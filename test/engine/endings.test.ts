@@ -62,7 +62,7 @@ describe("a run that is cancelled", () => {
     },
   );
 
-  it.each([1, 2, 3, 5, 8])("has what its stream had given by then, also after a kill, %i", async (after) => {
+  it.each([1, 2, 3, 5, 8])("has the lines of its stream so far, also after a kill, %i", async (after) => {
     async function* stream(): AsyncGenerator<Uint8Array> {
       for (let line = 1; line <= 30; line += 1) yield Buffer.from(itemLine(line));
       yield Buffer.from(itemLine(31).slice(0, 20));
@@ -76,7 +76,7 @@ describe("a run that is cancelled", () => {
     expect(world.output()).toHaveLength(30);
   });
 
-  it("stays so when it was asked to stop before, and is cancelled at its next call", async () => {
+  it("stays so when it was stopped before, and is cancelled at its next call", async () => {
     const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
     world.input(20);
     const engine = await world.engine();
@@ -294,7 +294,7 @@ describe("a stream that is continued", () => {
   });
 });
 
-describe("thoughts of an answer that never came", () => {
+describe("thoughts of an answer that never arrived", () => {
   it("are in the line's error", async () => {
     const world = new World();
     world.input(1);

@@ -36,7 +36,7 @@ describe("a run that fails by itself", () => {
     await world.settle(again.close());
   });
 
-  it("sends nothing any more, neither what waited for room on the disk nor what comes to it later", async () => {
+  it("sends nothing any more, neither what waited for space on the disk nor what arrives later", async () => {
     const world = new World({ config: { maxInFlight: 4 }, latencyMs: 800 });
     const engine = await world.engine();
     async function* items(): AsyncGenerator<Uint8Array> {

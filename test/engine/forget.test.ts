@@ -46,7 +46,7 @@ describe("a run that is forgotten", () => {
     await world.settle(engine.close());
   });
 
-  it("may have been stopped: what was kept to continue it goes", async () => {
+  it("may have been stopped: what was kept to continue it is deleted", async () => {
     const world = new World({ config: { maxInFlight: 1 } });
     const source = (): Uint8Array[] => [1, 2, 3].map((line) => Buffer.from(itemLine(line)));
     const engine = await world.engine();
@@ -93,7 +93,7 @@ describe("a run that is forgotten", () => {
     expect(await stored(world)).toEqual([]);
   });
 
-  it("keeps its rows until its files are gone, which the next start sees to", async () => {
+  it("keeps its rows until its files are deleted, which the next start does", async () => {
     const world = new World();
     world.input(3);
     const engine = await world.engine();

@@ -129,7 +129,7 @@ describe("a provider that is a function", () => {
     expect(summary.usage).toMatchObject({ input_tokens: 30, output_tokens: 7 });
   });
 
-  it("passes on the messages and members of an item in OpenAI's layout as they are given", async () => {
+  it("passes on the messages and members of an item in OpenAI's layout unchanged", async () => {
     const seen: FunctionRequest[] = [];
     const world = worldOf((request) => {
       seen.push(request);
@@ -438,7 +438,7 @@ describe("a provider that is a function", () => {
     expect(await run(world)).toMatchObject({ counts: { completed: 3 } });
   });
 
-  it("ignores an answer that comes after the deadline", async () => {
+  it("ignores an answer that arrives after the deadline", async () => {
     const world: World = worldOf(async () => {
       await world.clock.sleep(300_000);
       return ANSWER;

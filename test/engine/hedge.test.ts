@@ -72,7 +72,7 @@ describe("a request that hangs, with hedge", () => {
     expect(second).toMatchObject({ settledMs: first?.settledMs, isOk: false });
   });
 
-  it("gives one line and two bills when both are answered at once", async () => {
+  it("results in one line and two bills when both are answered at once", async () => {
     let answerMs = 0;
     const world = new World({
       config: priced,
@@ -133,7 +133,7 @@ describe("a request that hangs, with hedge", () => {
     expect(sentAt(world, 100)).toHaveLength(2);
   });
 
-  it("is asked again after both have failed, and not before", async () => {
+  it("is requested again after both have failed, and not before", async () => {
     const world = new World({
       config: priced,
       answer: hangs(100, (line, attempt) =>

@@ -189,7 +189,7 @@ describe("what a run that has stopped says of holds", () => {
     expect(Math.abs((world.sent[sent]?.atMs ?? 0) - nextTryMs)).toBeLessThan(1_000);
   });
 
-  it("tells a lane that the provider asked to wait from another one of it that may send at once", async () => {
+  it("distinguishes a lane that the provider asked to wait from another one of it that may send at once", async () => {
     const world = new World({
       answer: (_line, _attempt, model) =>
         model === "m1" ? status(429, "slow", { "retry-after": "600" }) : status(503),

@@ -12,24 +12,27 @@ describe("refusals that no limit explains", () => {
     ["that began with the first requests", 100, 10, 2],
     ["that began later", 3_000, 200, 2],
     ["that began while many were in flight", 20_000, 5_000, 64],
-  ])("of all for ten minutes, %s, leave no pace behind", async (_, fromMs, latencyMs, maxInFlight) => {
-    const world: World = new World({
-      config: { maxInFlight, waitMs: 3_600_000 },
-      answer: (line) => {
-        const nowMs = world.clock.nowMs();
-        return nowMs > fromMs && nowMs < 620_000 ? refused : ok(line);
-      },
-      latencyMs,
-    });
-    world.input(1_000);
-    const engine = await world.engine();
-    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
-    expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000 } });
-    expect(world.clock.nowMs()).toBeLessThan(620_000 + 150_000);
-    await world.settle(engine.close());
-  });
+  ])(
+    "of all for ten minutes, %s, do not slow down later requests",
+    async (_, fromMs, latencyMs, maxInFlight) => {
+      const world: World = new World({
+        config: { maxInFlight, waitMs: 3_600_000 },
+        answer: (line) => {
+          const nowMs = world.clock.nowMs();
+          return nowMs > fromMs && nowMs < 620_000 ? refused : ok(line);
+        },
+        latencyMs,
+      });
+      world.input(1_000);
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000 } });
+      expect(world.clock.nowMs()).toBeLessThan(620_000 + 150_000);
+      await world.settle(engine.close());
+    },
+  );
 
-  it.each([5, 20, 40, 90])("of all for the first %i s leave no pace behind", async (seconds) => {
+  it.each([5, 20, 40, 90])("of all for the first %i s do not slow down later requests", async (seconds) => {
     const world: World = new World({
       answer: (line) => (world.clock.nowMs() < seconds * 1_000 ? refused : ok(line)),
       latencyMs: 200,
@@ -43,25 +46,28 @@ describe("refusals that no limit explains", () => {
 
   const weather = [1, 5, 20, 64].flatMap((first) => [20, 40, 90].map((seconds) => [first, seconds] as const));
 
-  it.each(weather)("of all but the first %i, for %i s, leave no pace behind", async (first, seconds) => {
-    let accepted = 0;
-    const world: World = new World({
-      answer: (line) => {
-        if (world.clock.nowMs() < seconds * 1_000 && accepted >= first) return refused;
-        accepted += 1;
-        return ok(line);
-      },
-      latencyMs: 200,
-    });
-    world.input(first + 200);
-    const engine = await world.engine();
-    await world.settle(engine.run(INPUT, OPTIONS).finished);
-    expect(world.clock.nowMs() - seconds * 1_000).toBeLessThan(60_000);
-    await world.settle(engine.close());
-  });
+  it.each(weather)(
+    "of all but the first %i, for %i s, do not slow down later requests",
+    async (first, seconds) => {
+      let accepted = 0;
+      const world: World = new World({
+        answer: (line) => {
+          if (world.clock.nowMs() < seconds * 1_000 && accepted >= first) return refused;
+          accepted += 1;
+          return ok(line);
+        },
+        latencyMs: 200,
+      });
+      world.input(first + 200);
+      const engine = await world.engine();
+      await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(world.clock.nowMs() - seconds * 1_000).toBeLessThan(60_000);
+      await world.settle(engine.close());
+    },
+  );
 
   it.each(weather)(
-    "of all but the first %i, twice for %i s, leave no pace behind",
+    "of all but the first %i, twice for %i s, do not slow down later requests",
     async (first, seconds) => {
       let accepted = 0;
       const [firstEndMs, againMs, endMs] = [

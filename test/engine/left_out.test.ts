@@ -99,7 +99,7 @@ describe("a sampling setting that the model does not take", () => {
   });
 });
 
-describe("a setting that changes what is asked or returned", () => {
+describe("a setting that changes the request or the answer", () => {
   it("fails the line before it is sent", async () => {
     const world = reasoning(1, { stop_sequences: ["END"] });
     const summary = await finish(world);

@@ -34,7 +34,7 @@ function snakes(value: unknown): string[] {
 }
 
 describe("the library", () => {
-  it("gives lines, summaries and progress in camelCase, and writes files as the interface names them", async () => {
+  it("returns lines, summaries and progress in camelCase, and writes files as the interface names them", async () => {
     const out = join(dir, "out.jsonl");
     const events: ProgressEvent[] = [];
     const quotes: Quote[] = [];
@@ -66,7 +66,7 @@ describe("the library", () => {
     expect((await engine.trace(summary.taskId, "b")).status).toBe("completed");
   });
 
-  it("gives tasks, objects and quotes in camelCase", async () => {
+  it("returns tasks, objects and quotes in camelCase", async () => {
     const submitted = engine.submit([{ ...ITEM, sla: 60 }]);
     const objects = [];
     for await (const object of submitted) objects.push(object);
@@ -84,7 +84,7 @@ describe("the library", () => {
     ).toEqual([]);
   });
 
-  it("gives lines in the format of a provider with the names of that format", async () => {
+  it("yields lines in the format of a provider with the names of that format", async () => {
     const lines: unknown[] = [];
     for await (const line of engine.run([{ key: "a", ...ITEM }], { format: "openai" })) lines.push(line);
     expect(lines).toMatchObject([{ custom_id: "a", response: { status_code: 200 } }]);

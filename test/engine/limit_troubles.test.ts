@@ -80,7 +80,7 @@ function refusedWhileFull(): World {
   return world;
 }
 
-describe("a Retry-After that comes while intents wait for room on the disk", () => {
+describe("a Retry-After that arrives while intents wait for space on the disk", () => {
   it("is waited for by their requests, too, which ask the limits again", async () => {
     const world = refusedWhileFull();
     const engine = await world.engine();

@@ -281,7 +281,7 @@ describe("a cost cap", () => {
 
 describe("a long call", () => {
   // asked for in openai/openai-node#2153: calls of a model that thinks for longer than 300 s
-  it("is waited for up to ten minutes, and asked for once", async () => {
+  it("is waited for up to ten minutes, and requested once", async () => {
     const world = new World({ answer: (line) => ({ afterMs: 590_000, result: ok(line) }) });
     world.input(3);
     const run = (await world.engine()).run(INPUT, OPTIONS);

@@ -142,7 +142,7 @@ describe.each(["openai", "raw"] as const)("a run in the format %s", (format) => 
     expect(world.disk.text(OUTPUT)).toBe(line);
   });
 
-  it("runs failed lines again, and is put in order if asked to", async () => {
+  it("runs failed lines again, and is put in order with ordered", async () => {
     const world = answering(3);
     const ordered = { ...OPTIONS, format, ordered: true };
     await finish(world, ordered);

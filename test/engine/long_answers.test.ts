@@ -131,7 +131,7 @@ describe("requests that hang for ever", () => {
         expect(waitedMs.filter((ms) => ms > 181_000).length).toBeLessThanOrEqual(late);
       });
 
-  it("are given up soon once those that were waited for have proved it, while others are answered", async () => {
+  it("are given up soon once earlier waits have proved it, while others are answered", async () => {
     const world = new World({
       config: { limits: { alpha: { requestsPerMinute: 200 } } },
       answer: (line, attempt) =>

@@ -49,7 +49,7 @@ const CASES = [true, false].flatMap((hasOldAnswers) =>
   ),
 );
 
-describe("items behind a refusal", () => {
+describe("items after a refusal", () => {
   it.each(CASES)(
     "are shown as held, and waited for as long as asked (old answers $hasOldAnswers, Retry-After $retryAfterS s, --wait $waitMs ms, $items items)",
     async ({ waitMs, ...one }) => {

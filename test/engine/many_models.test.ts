@@ -25,7 +25,7 @@ describe("a file of hundreds of models", () => {
     await world.settle(engine.close());
   });
 
-  it("has what waits put together once for all the lanes that share their limits, whichever of them is asked for", async () => {
+  it("has what waits put together once for all the lanes that share their limits, for each of them", async () => {
     const world = new World({ config: { maxInFlight: 4, limits: { alpha: { requestsPerMinute: 60 } } } });
     world.input(MODELS, eachItsOwn);
     const { engine, parts } = await world.opened();

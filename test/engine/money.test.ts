@@ -14,7 +14,7 @@ const LOST: WireResult = { ok: false, failure: "lost", message: "reset" };
 const OPTIONS = { out: OUTPUT };
 
 describe("the money of a run", () => {
-  it("is all billed, and nothing of it estimated, where every answer came", async () => {
+  it("is all billed, and nothing of it estimated, where every answer arrived", async () => {
     const world = new World({ config: { prices: PRICES } });
     world.input(4);
     const { cost } = await world.settle(

@@ -169,7 +169,7 @@ describe("money of what was not sent", () => {
   it.each([
     ["a first attempt", () => ok(0)],
     ["another attempt", (_: number, attempt: number) => (attempt === 1 ? status(503) : ok(0))],
-  ])("because the disk filled up before %s is there for the next call", async (_, answer) => {
+  ])("because the disk filled up before %s is available to the next call", async (_, answer) => {
     const world = new World({ config: { ...PRICES, maxInFlight: 4 }, answer });
     world.input(8);
     const options = { out: OUTPUT, maxCostUsd: 0.45 }; // the eighth is sent while 0.375 are spent or held

@@ -116,7 +116,7 @@ describe.each([[false], [true]])("a finished output (ordered: %s)", (ordered) =>
     expect(world.disk.paths.filter((path) => path.startsWith(OUTPUT))).toEqual([OUTPUT]);
   });
 
-  it("that was moved away is refused once, then asked for again", async () => {
+  it("that was moved away is refused once, then requested again", async () => {
     const world = await done(options);
     await world.settle(world.disk.rename(OUTPUT, "/rotated.jsonl"));
     expect(await refused(world, OUTPUT, options)).toBe(

@@ -14,7 +14,7 @@ function setUp(callsPerTurn?: () => number | undefined) {
 const upTo = (end: number): number[] => Array.from({ length: end }, (_, index) => index);
 
 describe("paced calls", () => {
-  it("are made at once, up to 128 a turn, and in the order they were asked for", () => {
+  it("are made at once, up to 128 a turn, and in the order of the calls", () => {
     const { turns, made, run } = setUp();
     run(0, 100);
     expect(made).toEqual(upTo(100));
@@ -29,7 +29,7 @@ describe("paced calls", () => {
     expect(turns).toEqual([]);
   });
 
-  it("are as many a turn as is asked for at that time", () => {
+  it("are as many a turn as `callsPerTurn` says at that time", () => {
     let wanted: number | undefined = 32;
     const { turns, made, run } = setUp(() => wanted);
     run(0, 300);
@@ -41,7 +41,7 @@ describe("paced calls", () => {
     expect(made).toEqual(upTo(192));
   });
 
-  it("that ask for more calls have them made after those that were asked for before", () => {
+  it("that ask for more calls have them made after earlier ones", () => {
     const { made, calls, run } = setUp();
     calls.run([() => run(1, 3), () => void made.push(0)]);
     expect(made).toEqual([0, 1, 2]);

@@ -18,7 +18,7 @@ async function killedAt(atMs: number): Promise<World> {
 }
 
 describe("places in flight", () => {
-  it("bound what is asked for twice after a kill at any moment, while outcomes wait for their commit", async () => {
+  it("bound what is requested twice after a kill at any moment, while outcomes wait for their commit", async () => {
     let mostAgain = 0;
     for (let atMs = 1; atMs < 330; atMs += 4) {
       const world = await killedAt(atMs);

@@ -14,7 +14,7 @@ const unlimited = (line: number, model = "alpha:m1"): string =>
   `${JSON.stringify({ key: `u${line}`, request: { model, contents: [{ role: "user", parts: [{ text: `[[${line}]] hello` }] }] } })}\n`;
 
 describe("a quote", () => {
-  it("gives the price factor that a run of the same file then has", async () => {
+  it("has the price factor that a run of the same file then has", async () => {
     for (const path of [INPUT, "/in.json"]) {
       const world = new World({ config: { rateCard, prices: PRICES } });
       if (path === INPUT) world.input(20);
@@ -61,7 +61,7 @@ describe("a quote", () => {
     await world.settle(run.finished);
   });
 
-  it("refuses more models than it was asked to take, and leaves nothing", async () => {
+  it("refuses more models than its limit, and leaves nothing", async () => {
     const world = new World();
     const engine = await world.engine();
     const lines = (): Uint8Array[] =>

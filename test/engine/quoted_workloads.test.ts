@@ -51,7 +51,7 @@ const results: Compared[] = [];
 describe("quotes after a pilot", () => {
   for (let seed = 1; seed <= WORKLOADS; seed += 1) {
     const workload = drawWorkload(seed);
-    it(`compare with what came: ${seed}: ${workload.name}`, { timeout: 120_000 }, async () => {
+    it(`compare with the results: ${seed}: ${workload.name}`, { timeout: 120_000 }, async () => {
       const result = await compared(workload);
       results.push(result);
       expect(result.moneyError).toBeGreaterThan(-0.6);

@@ -92,7 +92,7 @@ describe("the configuration of ramps", () => {
     expect(ramps({})["anthropic"]).toEqual({ ...rule, isAsked: false });
   });
 
-  it("takes what is given, in whole or in part, and false for none", () => {
+  it("takes all settings or some of them, and false for no ramp", () => {
     const given = { anthropic: { ramp: { inputTokensPerMinute: 40_000 } }, openai: { ramp: false as const } };
     expect(ramps({ providers: given })).toMatchObject({
       anthropic: { inputTokensPerMinute: 40_000, growth: 0.5, minutes: 15, isAsked: true },

@@ -16,7 +16,7 @@ async function linesOf(world: World, options: object, during: (run: { cancel(): 
   return lines;
 }
 
-describe("a line that a run gives", () => {
+describe("a line that a run yields", () => {
   it("says whether its item was completed or failed", async () => {
     const world = new World({ answer: (line) => (line === 1 ? status(400) : ok(line)) });
     world.input(2);

@@ -79,7 +79,7 @@ describe("retryFailed", () => {
     expect(world.disk.paths.filter((path) => path.startsWith(OUTPUT))).toEqual([OUTPUT]);
   });
 
-  it("runs lines of the given codes again, permanent ones too, and no others", async () => {
+  it("runs only lines of the named codes again, permanent ones too", async () => {
     const world = await failed();
     const code = world.output().find(({ key }) => key === "k2")?.error?.code;
     const summary = await finish(world, { ...OPTIONS, sla: 1, retryFailed: [code] });
@@ -106,7 +106,7 @@ describe("retryFailed", () => {
     expect(world.sent.at(-1)).toMatchObject({ line: 5, model: "m1" });
   });
 
-  it("gives the lines of a finished run the sla of this call", async () => {
+  it("sets the sla of this call for the lines of a finished run", async () => {
     const world = await failed();
     world.answer = (line) => ({ afterMs: 90_000, result: ok(line) });
     expect(await finish(world, { ...AGAIN, sla: 30 })).toMatchObject({
@@ -129,7 +129,7 @@ describe("retryFailed", () => {
     expect(world.sent.slice(sent).map(({ model }) => model)).toEqual(["m2", "m2", "m2"]);
   });
 
-  it("keeps what the failed attempts took, and gives the lines all their attempts again", async () => {
+  it("keeps what the failed attempts took, and allows the lines all their attempts again", async () => {
     const world = new World({ config: { prices: PRICES } });
     world.input(2);
     world.answer = (line) => (line === 1 ? status(500) : ok(line));

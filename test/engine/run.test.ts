@@ -63,7 +63,7 @@ describe("a run", () => {
     expect(world.sent).toHaveLength(20);
   });
 
-  it("gives its output lines as they become durable, those of an earlier call first", async () => {
+  it("yields its output lines as they become durable, those of an earlier call first", async () => {
     const world = new World({ config: { maxInFlight: 2 } });
     world.input(10);
     const engine = await world.engine();
@@ -81,7 +81,7 @@ describe("a run", () => {
   });
 
   // asked for in googleapis/python-genai#1909: answers under their own keys, in the order of the input
-  it("gives its output lines in order at the end when asked for order", async () => {
+  it("yields its output lines in order at the end with ordered", async () => {
     const world = new World({ answer: (line) => ({ afterMs: 100 - line * 5, result: ok(line) }) });
     world.input(10);
     const engine = await world.engine();
@@ -340,7 +340,7 @@ describe("inputs of other kinds", () => {
     });
   });
 
-  it("an iterable that gives something else when it is continued is refused", async () => {
+  it("an iterable that yields something else when it is continued is refused", async () => {
     const world = new World({ config: { maxInFlight: 1 } });
     const engine = await world.engine();
     const bytes = (text: string) => [new TextEncoder().encode(text)];
@@ -385,7 +385,7 @@ describe("a crash", () => {
     return world;
   }
 
-  it("fault 23: between a durable intent and the first byte leaves the item in doubt, and it is asked again", async () => {
+  it("fault 23: between a durable intent and the first byte leaves the item in doubt, and it is requested again", async () => {
     const world = await diedOverTheSecond(0);
     expect(world.wire.ledger.map(({ result }) => result?.ok === true)).toEqual([true, false]);
     expect(await finish(world)).toMatchObject({
@@ -395,7 +395,7 @@ describe("a crash", () => {
     expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 2, 3]);
   });
 
-  it("fault 24: between an answer and its durable outcome has it asked again, and the attempt counts as ambiguous", async () => {
+  it("fault 24: between an answer and its durable outcome has it requested again, and the attempt counts as ambiguous", async () => {
     const world = await diedOverTheSecond(50);
     expect(world.wire.ledger.map(({ result }) => result?.ok === true)).toEqual([true, true]);
     expect(await finish(world)).toMatchObject({

@@ -59,7 +59,7 @@ describe("the summary of a run", () => {
     ]);
   });
 
-  it("keeps its prices when the finished run is asked for again", async () => {
+  it("keeps its prices when the finished run is called again", async () => {
     const world = new World({ config: { prices: { "alpha:*": CONFIGURED } } });
     world.input(2);
     const engine = await world.engine();
@@ -107,7 +107,7 @@ describe("a record of the journal", () => {
     return steps.flatMap((step) => step.outcomes).map((one) => [one, prices[one.priceNumber - 1]]);
   }
 
-  it("says where its price comes from, also when that changes between two calls", async () => {
+  it("names the source of its price, also when that changes between two calls", async () => {
     const steps: Step[] = [];
     const options = { out: OUTPUT, onStep: (_: number, step: Step) => void steps.push(step) };
     const world = new World({ config: { prices: { "alpha:*": CONFIGURED }, maxInFlight: 1 } });

@@ -145,7 +145,7 @@ describe("a cap of a name", () => {
     expect(book.billedUsd).toBeGreaterThan(CAP.usd - 0.13);
   });
 
-  it("is refused with what was given when it cannot be", async () => {
+  it("is refused with its value when it is not valid", async () => {
     const { world } = worldWithBook();
     const engine = await world.engine();
     expect(() => engine.run(INPUT, { cap: { name: "no spaces", usd: 1 } })).toThrow(

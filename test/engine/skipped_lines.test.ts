@@ -16,7 +16,7 @@ describe("a run that skips lines", () => {
     expect(cancelled.map(({ error }) => error?.line)).toEqual([2, 4, 6, 8, 10, 12, 14, 16, 18, 20]);
   });
 
-  it("asks when a line's turn comes: what is in flight is answered, what waits is not sent", async () => {
+  it("asks at a line's turn: what is in flight is answered, what waits is not sent", async () => {
     const world = new World({ config: { maxInFlight: 2 }, latencyMs: 1_000 });
     world.input(10);
     const skipped = new Set<number>();

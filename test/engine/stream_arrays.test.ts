@@ -17,7 +17,7 @@ function keysAndCodes(world: World): string[] {
     .map(({ key, line, error }) => `${key ?? `line ${line}`} ${error?.code ?? "answered"}`);
 }
 
-describe("an array that comes as a stream", () => {
+describe("an array in a stream", () => {
   it("is answered element by element, whether it is on one line or on many", async () => {
     for (const text of [
       array(1, 2, 3),
@@ -32,7 +32,7 @@ describe("an array that comes as a stream", () => {
     expect(await endOf(world, bytes("[\n]"))).toMatchObject({ status: "completed", items: 0 });
   });
 
-  it("is answered while it comes", async () => {
+  it("is answered while it arrives", async () => {
     const world = new World();
     const seen: number[] = [];
     const source = async function* (): AsyncGenerator<Uint8Array> {

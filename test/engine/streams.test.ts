@@ -39,7 +39,7 @@ function tap() {
 }
 
 describe("a slow stream", () => {
-  it("is answered line by line, as it comes", async () => {
+  it("is answered line by line, as it arrives", async () => {
     const world = new World();
     const slow = tap();
     const run = (await world.engine()).run(slow.source, OPTIONS);
@@ -112,7 +112,7 @@ describe("a slow stream", () => {
   });
 });
 
-describe("a stream that is given again after its run has finished", () => {
+describe("a stream that is passed again after its run has finished", () => {
   const lines = [1, 2, 3].map((line) => itemLine(line)).join("");
 
   it("ends as before when it is the same", async () => {
@@ -185,7 +185,7 @@ describe("the copy of a stream", () => {
     }
   });
 
-  it("may hold damage behind the last line that was recorded, but not before", async () => {
+  it("may hold damage after the last line that was recorded, but not before", async () => {
     for (const [line, end] of [
       [1, { code: "input_changed" }],
       [5, { status: "completed" }],
@@ -250,7 +250,7 @@ describe("leaving a run", () => {
     }
   });
 
-  it("can be asked for before it is open", async () => {
+  it("can be called before it is open", async () => {
     const world = new World();
     world.input(5);
     const run = (await world.engine()).run(INPUT, OPTIONS);

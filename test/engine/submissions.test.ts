@@ -181,7 +181,7 @@ describe("a submitted list", () => {
     }
   });
 
-  it("leaves no file open, and a task asked for again and again opens none for good", async () => {
+  it("leaves no file open, and a task that is read again and again keeps no file open", async () => {
     const world = new World();
     const opened = countOpen(world.disk);
     const engine = await world.engine();
@@ -194,7 +194,7 @@ describe("a submitted list", () => {
     expect(opened.now).toBe(0);
   });
 
-  it("is forgotten when it is done and 64 others were looked at since, and found again all the same", async () => {
+  it("is dropped from memory when it is done and 64 others were read since, and found again all the same", async () => {
     const world = new World();
     const opened = countOpen(world.disk);
     const engine = await world.engine();
@@ -301,7 +301,7 @@ describe("a submitted list", () => {
     }
   });
 
-  it("fault 22: cut off anywhere while a list is expanded, is there whole or not at all, and never twice", async () => {
+  it("fault 22: cut off anywhere while a list is expanded, exists as a whole or not at all, and never twice", async () => {
     const found = new Set<number>();
     for (let operations = 1; operations < 40; operations += 1) {
       const world = new World();
@@ -383,7 +383,7 @@ describe("retryTask", () => {
     expect(world.sent).toHaveLength(sent + 2);
   });
 
-  it("is durable when it resolves, and can be asked for again when a kill came before", async () => {
+  it("is durable when it resolves, and can be repeated after an earlier kill", async () => {
     const world = new World({ answer: (line) => (line % 2 === 0 ? bad : ok(line)), latencyMs: 30 });
     let process = mortal(world.clock);
     let engine = await world.engine(process.clock);

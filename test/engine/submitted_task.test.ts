@@ -27,7 +27,7 @@ describe("what submit returns", () => {
     expect(finished).toEqual(await world.settle(engine.task(task.task_id)));
   });
 
-  it("gives each object once, when it is final, in the order in which they end", async () => {
+  it("yields each object once, when it is final, in the order in which they end", async () => {
     const world = new World({
       answer: (line) => (line === 2 ? status(400) : { afterMs: (10 - line) * 1_000, result: ok(line) }),
     });

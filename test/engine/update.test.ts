@@ -66,7 +66,7 @@ describe("update", () => {
     expect(texts(world)).toEqual({ k1: text(1), k2: text(102), k3: text(3), k4: text(4) });
   });
 
-  it("keeps lines of keys that are gone until they are pruned", async () => {
+  it("keeps lines of keys that are no longer in the input until they are pruned", async () => {
     const world = await answered([1, 2, 3]);
     world.disk.put(INPUT, lines(3, 4));
     expect(await finish(world, UPDATE)).toMatchObject({
@@ -80,7 +80,7 @@ describe("update", () => {
     expect(Object.keys(texts(world)).sort()).toEqual(["k3", "k4"]);
   });
 
-  it("answers a key again that was gone and comes back changed, and not when it comes back as it was", async () => {
+  it("answers a key again that was removed and is in the input again with a change, and not without a change", async () => {
     const world = await answered([1, 2]);
     world.disk.put(INPUT, lines(1));
     await finish(world, PRUNE);
@@ -125,7 +125,7 @@ describe("update", () => {
     },
   );
 
-  it("retries no failed lines of keys that are gone", async () => {
+  it("does not retry failed lines of keys that are no longer in the input", async () => {
     const world = new World();
     world.answer = (line) => (line === 3 ? status(400, "bad") : ok(line));
     world.disk.put(INPUT, lines(1, 2, 3));
@@ -160,7 +160,7 @@ describe("update", () => {
     expect(world.output().map(({ key }) => key)).toEqual(["k3", "k4", "k1", "k2"]);
   });
 
-  it("is asked for where the input changed and nobody said so", async () => {
+  it("is named in the error where the input changed without update", async () => {
     const world = await answered([1, 2]);
     const before = world.disk.text(OUTPUT);
     world.disk.put(INPUT, lines(1, 3));
@@ -197,7 +197,7 @@ describe("update", () => {
   }, 120_000);
 });
 
-describe("money of lines that are gone", () => {
+describe("money of lines that are no longer in the input", () => {
   const prices = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
 
   it("stays in the summary over further updates, retries and a repair", async () => {

@@ -181,7 +181,7 @@ describe("fault 96: other wires that lead inwards", () => {
 });
 
 describe("fault 97: a bad receiver", () => {
-  it("gets one id over all attempts, whether it resets, is slow, sends 10 GB or is gone", async () => {
+  it("gets one id over all attempts, whether it resets, is slow, sends 10 GB or does not exist any more", async () => {
     const { url, received } = await openReceiver((request, response, _received, call) => {
       if (call === 1) request.socket.resetAndDestroy();
       if (call === 3) response.writeHead(410).end();
@@ -221,7 +221,7 @@ describe("fault 97: a bad receiver", () => {
   });
 });
 
-describe("fault 99: a template that wants more than values", () => {
+describe("fault 99: a template that tries more than values", () => {
   const HOSTILE = [
     "{{constructor}}",
     "{{constructor.constructor('return process')()}}",

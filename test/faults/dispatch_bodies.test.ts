@@ -122,7 +122,7 @@ describe("large answers", () => {
 });
 
 describe("answers of every kind", () => {
-  it("what is sent comes back whole, in any size and any chunking", async () => {
+  it("what is sent is returned whole, in any size and any chunking", async () => {
     const server = await serve((socket, { body }) => {
       const step = Math.ceil(body.length / 500) + (body[0] ?? 0) * 997;
       if (body.length % 2 === 0) {

@@ -115,7 +115,7 @@ describe("connections that break", () => {
     expect(answered).toBeGreaterThanOrEqual(1);
   });
 
-  it("fault 52: a reset that is there before the first byte is written is not sent", async () => {
+  it("fault 52: a reset that arrives before the first byte is written is not sent", async () => {
     const server = await serve((socket) => socket.write(whole("one")));
     const transport = open();
     const verdicts = [];
@@ -203,7 +203,7 @@ describe("connections that break", () => {
     expect(textOf(result)).toContain("timeout: request to");
   });
 
-  it("fault 55: an upload that is slow but moves goes through", async () => {
+  it("fault 55: an upload that is slow but moves is completed", async () => {
     let bytes = 0;
     const server = await listen((socket) => {
       socket.on("data", (chunk) => {

@@ -60,7 +60,7 @@ describe("fault 96: a destination that leads inwards", () => {
     expect(connections).toBe(0);
   });
 
-  it("is not even asked of a name server when the name itself is local", () => {
+  it("is not even sent to a name server when the name itself is local", () => {
     // Arabic digits stay what they are: a public name like others.
     const isPublic = (name: string): boolean => name.endsWith(".net") || name.startsWith("xn--");
     expect(asked.filter((name) => !isPublic(name))).toEqual([]);

@@ -29,7 +29,7 @@ function preload(code: string): Record<string, string> {
 
 const COMMANDER = pathToFileURL(createRequire(import.meta.url).resolve("commander")).href;
 
-describe("a command that waits for what never comes", () => {
+describe("a command that waits for input that never arrives", () => {
   it("ends with 1 and says so, where Node would end it with 13 and say nothing", async () => {
     const env = preload(
       `const { default: commander } = await import(${JSON.stringify(COMMANDER)});

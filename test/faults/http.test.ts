@@ -225,7 +225,7 @@ describe("fault 92: the wire", () => {
     expect(performance.now() - startMs).toBeLessThan(3_000);
   });
 
-  it("closes a connection whose body stops, or comes too slowly", async () => {
+  it("closes a connection whose body stops, or arrives too slowly", async () => {
     const head = `POST /v0/infer/ HTTP/1.1\r\n${HOST}${AUTH}content-type: application/json\r\ncontent-length: 100\r\n\r\n[`;
     const { raw } = await openWorld({ limits: { idleMs: 200 } });
     const startMs = performance.now();
@@ -236,7 +236,7 @@ describe("fault 92: the wire", () => {
     expect(performance.now() - startMs).toBeLessThan(4_000);
   });
 
-  it("takes a request that comes as the keep-alive time ends, and closes the connection later", async () => {
+  it("takes a request that arrives as the keep-alive time ends, and closes the connection later", async () => {
     const { port } = await openWorld({ limits: { keepAliveMs: 1_000 } });
     const socket = connect(port, "127.0.0.1");
     let text = "";
@@ -253,7 +253,7 @@ describe("fault 92: the wire", () => {
     expect(text).toContain("Keep-Alive: timeout=1");
   });
 
-  it("takes a body that comes slowly but comes, longer than headers may take", async () => {
+  it("takes a body that arrives slowly but steadily, longer than headers may take", async () => {
     const { port } = await openWorld({ limits: { headersMs: 300 } });
     const socket = connect(port, "127.0.0.1");
     socket.write(
@@ -420,7 +420,7 @@ describe("fault 95: what error texts hold", () => {
     ]);
   });
 
-  it("never gives back a prompt, a key or an id that was asked for", async () => {
+  it("never returns a prompt, a key or a requested id", async () => {
     const { call } = await openWorld();
     const answers = [
       await call("POST", "/v0/infer/", { body: [{ model: "canary-model", input: "canary", sla: "canary" }] }),

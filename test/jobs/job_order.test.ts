@@ -93,7 +93,7 @@ describe("the order of jobs", () => {
     ).toEqual(["f0", "f1", "f2"]);
   });
 
-  it("keeps places free for who comes, however long attempts take", () => {
+  it("keeps places free for jobs that arrive, however long attempts take", () => {
     const { queue, started } = open(30);
     for (let index = 0; index < 100; index += 1) queue.push(one(`a${index}`, "a", index));
     expect(started).toHaveLength(20);
@@ -103,7 +103,7 @@ describe("the order of jobs", () => {
     expect(started.length).toBeLessThan(30);
   });
 
-  it("runs nothing that was removed, and gives its slots back", async () => {
+  it("runs nothing that was removed, and returns its slots", async () => {
     const { queue, names, settle, destinations } = open(4);
     const gone = one("gone", "a", 1, "host");
     queue.push(gone);
@@ -165,7 +165,7 @@ describe("the order of jobs", () => {
 });
 
 describe("a heap", () => {
-  it("gives what sorting gives, those of one key in order, and of that what is kept", () => {
+  it("returns the order of sorting, those of one key in order of arrival, and only what is kept", () => {
     const keys = fc.array(fc.nat({ max: 9 }), { maxLength: 40 });
     fc.assert(
       fc.property(keys, keys, fc.integer({ min: 1, max: 4 }), (before, after, part) => {

@@ -58,7 +58,7 @@ describe("the retention of jobs", () => {
     );
   });
 
-  it("removes those behind jobs that were accepted while the clock was a year ahead", async () => {
+  it("removes those after jobs that were accepted while the clock was a year ahead", async () => {
     const ahead = Array<Accepted>(PAGE - 1).fill({ createdWallMs: 3e10, endedWallMs: 3e10 });
     expect(await leftOf([OLD, ...ahead, OLD, OLD])).toEqual(ahead.map((_, index) => index + 1));
   });

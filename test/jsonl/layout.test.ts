@@ -149,7 +149,7 @@ describe("keys", () => {
       expect(item(line({}, key)).key).toBe(key);
   });
 
-  it("fault 12: NFC and NFD are different keys, given back as they came", () => {
+  it("fault 12: NFC and NFD are different keys, returned unchanged", () => {
     expect(item(line({}, "é".normalize("NFC"))).key).not.toBe(item(line({}, "é".normalize("NFD"))).key);
   });
 

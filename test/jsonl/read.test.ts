@@ -55,7 +55,7 @@ describe("readBlocks", () => {
     expect(wide.map((event) => (event.kind === "block" ? event.block.lineCount : 0))).toEqual([2, 2, 1]);
   });
 
-  it("yields as many lines at a time as it is asked for", async () => {
+  it("yields as many lines at a time as requested", async () => {
     const lines = async (blockLinesMax: number): Promise<unknown[]> =>
       (await eventsOf("x\n".repeat(1000), { blockLinesMax })).map(
         (event) => event.kind === "block" && event.block.lineCount,
@@ -65,7 +65,7 @@ describe("readBlocks", () => {
     expect(await lines(10)).toEqual(Array.from({ length: 100 }, () => 10));
   });
 
-  it("gives each block a whole ArrayBuffer of its own, fit for transfer", async () => {
+  it("returns each block in its own whole ArrayBuffer, fit for transfer", async () => {
     for (const event of await eventsOf(`${"a\n".repeat(300)}${"b".repeat(2000)}\n`, { chunkBytes: 512 })) {
       if (event.kind !== "block") throw new Error("no line is refused here");
       const { bytes } = event.block;

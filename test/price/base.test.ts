@@ -87,7 +87,7 @@ describe("the price list", () => {
     });
   });
 
-  it("gives the tiers of a price as cliffs by total input", () => {
+  it("returns the tiers of a price as cliffs by total input", () => {
     expect(priceOf("openai:gpt-6-sol")?.tiers).toEqual([
       {
         start: 272_000,

@@ -162,7 +162,7 @@ describe("the worst case of an attempt", () => {
     );
   });
 
-  it("never falls as requests grow, even over a tier that gets cheaper", () => {
+  it("never falls as requests grow, even over a tier that is cheaper", () => {
     const flat = { cachedUsdPerMillion: 1, cacheWriteUsdPerMillion: 1, outputUsdPerMillion: 1 };
     const ceiling = ceilingOf([
       { inputUsdPerMillion: 5, ...flat, tiers: [{ start: 100, inputUsdPerMillion: 2, ...flat }] },

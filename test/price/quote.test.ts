@@ -44,7 +44,7 @@ function totals(model: string, given: Partial<ModelTotals> = {}): ModelTotals {
 }
 
 describe("a quote", () => {
-  it("gives tokens, list price, price at each sla, and the source of the price", () => {
+  it("returns tokens, list price, price at each sla, and the source of the price", () => {
     const quoted = quote(input([totals("openai:gpt-6-sol")]));
     expect(quoted).toMatchObject({
       object: "quote",

@@ -97,7 +97,7 @@ class World {
 }
 
 describe("an item of which two attempts may be under way", () => {
-  it("ends once, with an answer if one came, each attempt counted once, and each admission sent or given back", async () => {
+  it("ends once, with an answer if one arrived, each attempt counted once, and each admission sent or returned", async () => {
     await fc.assert(
       fc.asyncProperty(
         order,

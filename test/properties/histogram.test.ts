@@ -60,7 +60,7 @@ describe("a histogram", () => {
     );
   });
 
-  it("gives a quantile that so many values do not exceed, and one bucket less would not do", () => {
+  it("returns a quantile that so many values do not exceed, and one bucket less would be too low", () => {
     fc.assert(
       fc.property(values, fc.constantFrom(0.1, 0.5, 0.9), (cycle, share) => {
         const edge = histogramOf(cycle, cycle.length).quantile(share);

@@ -170,7 +170,7 @@ describe("a ramp", () => {
     );
   });
 
-  it("that nobody has asked for holds nothing back before the first such refusal", () => {
+  it("that is not configured holds nothing back before the first such refusal", () => {
     const limits = laneWith({ inputTokensPerMinute: 40_000 }, RAMP, false);
     const ledger = new Ledger();
     push(limits, ledger, 0, 10 * MINUTE_MS, 50);

@@ -49,7 +49,7 @@ const measurer = new BlockMeasurer(SETTINGS);
 const providers = new Map(SETTINGS.providers.map((each) => [each.name, createProvider(each)]));
 
 describe("measuring a block", () => {
-  it("gives what reading, counting and encoding each line by itself gives", () => {
+  it("has the results of reading, counting and encoding each line by itself", () => {
     fc.assert(
       fc.property(text, fc.nat(1_000), (bytes, offset) => {
         const block = blockOf(bytes, { offset, firstLine: 5 });
@@ -59,7 +59,7 @@ describe("measuring a block", () => {
     );
   });
 
-  it("gives the same in two halves as in one", () => {
+  it("returns the same in two halves as in one", () => {
     fc.assert(
       fc.property(text, fc.nat(12), (bytes, at) => {
         const block = blockOf(bytes, { firstLine: 5 });

@@ -94,7 +94,7 @@ describe("a generation that did not simply end", () => {
     }
   });
 
-  it("thoughts that took the whole budget are final, because the same limit gives the same nothing", () => {
+  it("thoughts that took the whole budget are final, because the same limit has the same result", () => {
     for (const path of [
       "openai/length_without_text",
       "anthropic/thoughts_only",
@@ -129,7 +129,7 @@ describe("a generation that did not simply end", () => {
     expect(gemini.decode(answer(200, { candidates }))).toMatchObject({ finish: "content_filter" });
   });
 
-  it("gives tool calls of every provider in one form", () => {
+  it("returns tool calls of every provider in one form", () => {
     const call = (id: string): object => ({
       class: "success",
       text: "",

@@ -213,7 +213,7 @@ describe("settings at OpenAI and its family", () => {
     expect(droppedBy(provider("deepseek"), config(thinking({ includeThoughts: true })), "m")).toEqual([]);
   });
 
-  it("ask for log probabilities where the model gives them", () => {
+  it("request log probabilities where the model has them", () => {
     const asked = config({ responseLogprobs: true, logprobs: 3 });
     expect(bodyOf(openai, asked, "gpt-4o")).toMatchObject({ logprobs: true, top_logprobs: 3 });
     expect(bodyOf(openai, config({ responseLogprobs: true }), "gpt-4o")).not.toHaveProperty("top_logprobs");
@@ -261,7 +261,7 @@ describe("an output schema", () => {
     });
   });
 
-  it("in JSON Schema is sent as given, not strict when it leaves properties open", () => {
+  it("in JSON Schema is sent unchanged, not strict when it leaves properties open", () => {
     const responseJsonSchema = { type: "object", properties: { type: { type: "string" } } };
     expect(bodyOf(openai, config({ responseJsonSchema }), "gpt-4o")["response_format"]).toEqual({
       type: "json_schema",
@@ -278,7 +278,7 @@ describe("an output schema", () => {
     });
   });
 
-  it("is refused where schemas are unknown, or becomes plain JSON where that was asked for", () => {
+  it("is refused where schemas are unknown, or becomes plain JSON where that was requested", () => {
     expect(refusedBy(provider("deepseek"), config({ responseSchema }), "m")).toBe("response_schema");
     const deepseek = provider("deepseek", { unsupportedConfig: "drop" });
     expect(bodyOf(deepseek, config({ responseSchema }), "m")["response_format"]).toEqual({
@@ -296,7 +296,7 @@ describe("an output schema", () => {
     }
   });
 
-  it("may be absent while JSON is asked", () => {
+  it("may be absent while JSON is requested", () => {
     const json = config({ responseMimeType: "application/json" });
     expect(bodyOf(openai, json, "gpt-4o")["response_format"]).toEqual({ type: "json_object" });
     expect(refusedBy(anthropic, json, "claude-opus-5-5")).toBe("response_mime_type");

@@ -64,7 +64,7 @@ describe("an item in OpenAI's layout", () => {
     });
   });
 
-  it("with members of a vendor goes as given to every server but OpenAI's own", () => {
+  it("with members of a vendor is sent unchanged to every server but OpenAI's own", () => {
     const more = {
       guided_json: {},
       top_k: 5,

@@ -302,7 +302,7 @@ describe("a schema", () => {
     expect(fate(atOpenai, provider("openai"), "gpt-4o")).toMatchObject({ dropped: "" });
   });
 
-  it("given in two dialects is refused, since only one can be kept", () => {
+  it("set in two dialects is refused, since only one can be kept", () => {
     const config = { response_schema: { type: "OBJECT" }, response_json_schema: schema };
     expect(fate(own("gemini", "g", { generation_config: config }), provider("gemini"), "g")).toEqual({
       refused: "response_schema and response_json_schema are the same field, set only one",

@@ -122,7 +122,7 @@ describe("batch inference", () => {
     ]);
   });
 
-  it("puts the instruction before every prompt, and gives answers as a file when asked to", async () => {
+  it("puts the instruction before every prompt, and returns answers as a file on request", async () => {
     const { files, run } = await home();
     const config = { instruction: "Count:", answers: "file" };
     const { file } = (await run({ prompt: ["one", "two"] }, { config })) as { file: { file_id: string } };
@@ -131,7 +131,7 @@ describe("batch inference", () => {
     expect(text.match(/Count:\\n\\n(one|two)/g)?.sort()).toEqual(["Count:\\n\\none", "Count:\\n\\ntwo"]);
   });
 
-  it("gives long answers to a list as a file", async () => {
+  it("returns long answers to a list as a file", async () => {
     const { files, run } = await home();
     const { file } = (await run({ prompt: Array.from({ length: 60 }, () => "long ".repeat(4_000)) })) as {
       file: { file_id: string; bytes: number };

@@ -131,7 +131,7 @@ describe("a custom satellite", () => {
     );
   });
 
-  it("is gone once it is removed, for executions too", async () => {
+  it("does not exist once it is removed, for executions too", async () => {
     const { store, catalogue } = await open();
     await catalogue.register("acme", custom);
     await expect(catalogue.remove("other", "shout")).rejects.toMatchObject({ code: "not_found" });

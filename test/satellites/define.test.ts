@@ -21,7 +21,7 @@ const shout = defineSatellite({
 });
 
 describe("defineSatellite", () => {
-  it("infers input and config from the schemas, and gives what a catalogue takes", () => {
+  it("infers input and config from the schemas, and returns what a catalogue takes", () => {
     expectTypeOf(shout).toEqualTypeOf<Satellite<{ text: string; times: number }, { mark: string }>>();
     const satellites: readonly AnySatellite[] = [shout];
     expect(satellites[0]?.name).toBe("shout");
@@ -38,7 +38,7 @@ describe("defineSatellite", () => {
     expect(await least.config["~standard"].validate({ a: 1 })).toHaveProperty("issues");
   });
 
-  it("does not compile when run takes or gives what the schemas do not say", () => {
+  it("does not compile when run takes or returns what the schemas do not say", () => {
     defineSatellite({
       name: "wrong-input",
       input: z.object({ text: z.string() }),

@@ -36,7 +36,7 @@ describe("the description of a satellite", () => {
     expect(isRepeatable).toBe("by_input");
   });
 
-  it("takes the given JSON Schema for a library that gives none, and says what is missing otherwise", () => {
+  it("takes a passed JSON Schema for a library without one, and says what is missing otherwise", () => {
     const input = {
       "~standard": { version: 1, vendor: "mine", validate: (value: unknown) => ({ value: value as object }) },
     } as const;

@@ -31,7 +31,7 @@ function worldWith(bounds: { places?: number } = {}): ExecutionWorld {
 }
 
 describe("a satellite that runs others", () => {
-  it("is given their outputs, and each is an execution of its own", async () => {
+  it("receives their outputs, and each is a separate execution", async () => {
     const world = worldWith();
     const executions = await world.open();
     const { id } = await executions.submit(CALLER, own("twice", { input: { text: "hi" } }));
@@ -136,7 +136,7 @@ describe("a satellite that runs others", () => {
     expect(items.map(({ status }) => status)).toEqual(["cancelled", "cancelled"]);
   });
 
-  it("must be the project's own, and goes four deep", async () => {
+  it("must be the project's own, at most four levels deep", async () => {
     const world = worldWith();
     world.add(
       satellite("itself", {

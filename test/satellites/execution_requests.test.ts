@@ -79,7 +79,7 @@ describe("a submission", () => {
     await executions.submit(two, requestOf("hang"));
   });
 
-  it("ends with the deadline that is given when that is earlier than its sla", async () => {
+  it("ends at the requested deadline when that is earlier than its sla", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("hang", { run: hang }));
     const executions = await world.open();
@@ -115,7 +115,7 @@ describe("executions are found", () => {
     expect(await executions.execution("one", id)).toMatchObject({ status: "pending", phase: "running" });
   });
 
-  it("in pages, newest first, of one satellite when asked, shorter where outputs are large", async () => {
+  it("in pages, newest first, of one satellite on request, shorter where outputs are large", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("small", { run: hang }));
     world.add(satellite("large", { run: async () => ({ text: "x".repeat(1_000_000) }) }));

@@ -123,7 +123,7 @@ describe("after a crash", () => {
     expect(await executions.execution("one", id)).toMatchObject({ status: "completed" });
   });
 
-  it("a satellite that crashes the process each time comes to an end", async () => {
+  it("a satellite that crashes the process each time ends", async () => {
     const world = new ExecutionWorld();
     let attempts = 0;
     world.add(
@@ -203,7 +203,7 @@ describe("closing", () => {
     });
   });
 
-  it("keeps what an attempt gives while it is being stopped", async () => {
+  it("keeps what an attempt returns while it is being stopped", async () => {
     const world = new ExecutionWorld();
     world.add(
       satellite("last", {

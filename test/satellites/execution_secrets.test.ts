@@ -102,7 +102,7 @@ describe("secrets of executions", () => {
     expect(calls.map(({ input }) => input)).toEqual([{ text: CANARY }, { text: "secret://token" }]);
   });
 
-  it("of a satellite's fixed config are its owner's, and win over what the caller gives", async () => {
+  it("of a satellite's fixed config are its owner's, and win over the caller's", async () => {
     const world = new ExecutionWorld();
     const calls: SatelliteArguments<unknown, unknown>[] = [];
     world.add(seeing(calls), { token: "secret://token", mode: "fixed" });

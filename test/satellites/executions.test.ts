@@ -7,7 +7,7 @@ import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "./execution_world.ts";
 
 describe("executions", () => {
-  it("are pending when they are accepted and completed with what run gives", async () => {
+  it("are pending when they are accepted and completed with what run returns", async () => {
     const world = new ExecutionWorld();
     world.add(satellite("echo", { run: async ({ input }) => ({ response: input["text"] ?? null }) }));
     const executions = await world.open();
@@ -34,7 +34,7 @@ describe("executions", () => {
     for (const { status, output } of brief.items) expect([status, output]).toEqual(["completed", null]);
   });
 
-  it("give run their id, project, attempt, deadline and what the schemas made of what was given", async () => {
+  it("pass run their id, project, attempt, deadline and the parsed input and config", async () => {
     const calls: SatelliteCall[] = [];
     const world = new ExecutionWorld();
     world.add(
@@ -225,7 +225,7 @@ describe("executions", () => {
     expect(executions.counts()).toEqual({ queued: 0, running: 0 });
   });
 
-  it("are cancelled once and for all; what the attempt gives then is nobody's", async () => {
+  it("are cancelled once and for all; what the attempt returns then is dropped", async () => {
     const world = new ExecutionWorld({ bounds: { graceMs: 1_000 } });
     let give: ((output: { late: true }) => void) | undefined;
     world.add(
@@ -348,7 +348,7 @@ describe("executions", () => {
     ["a date", { at: new Date(0) }, "satellite_error"],
     ["no number of JSON", { n: Number.NaN }, "satellite_error"],
     ["more than 1 MiB", { text: "x".repeat(1 << 20) }, "output_too_large"],
-  ])("fail when run gives %s", async (_what, output, code) => {
+  ])("fail when run returns %s", async (_what, output, code) => {
     const world = new ExecutionWorld();
     world.add(satellite("odd", { run: async () => output as never }));
     const executions = await world.open();

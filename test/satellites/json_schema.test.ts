@@ -59,7 +59,7 @@ describe("an untrusted schema", () => {
     expect(places({ a: `${"a".repeat(50)}!` }, schema)).toEqual([]);
   });
 
-  it("that refers to itself without end lets pass what it does not get to", () => {
+  it("that refers to itself without end lets pass what it does not reach", () => {
     const loop: JsonObject = { type: "object", anyOf: [{ $ref: "#" }, { $ref: "#" }, false] };
     expect(places({}, loop)).toEqual([]);
     const list: JsonObject = {

@@ -26,7 +26,7 @@ const shout = defineSatellite({
   },
 });
 
-it("gives what the satellite gives, with its defaults, its progress and its log", async () => {
+it("returns what the satellite returns, with its defaults, its progress and its log", async () => {
   const hosted = await host([shout]);
   const { call, progress, logs } = attempt({ input: { text: "hi" }, attempt: 3 });
   const output = await hosted.remote(shout).run(call);
@@ -173,7 +173,7 @@ it("finds what it noted in the attempt after, and knows when a note is durable",
   });
 });
 
-it("is aborted when the engine goes away, at the deadline, and by the next attempt", async () => {
+it("is aborted when the engine disconnects, at the deadline, and by the next attempt", async () => {
   const reasons: string[] = [];
   const slow = defineSatellite({
     ...{ name: "slow", input: z.object({}) },
@@ -317,7 +317,7 @@ it("a host that nobody reaches has done nothing; one that is not there any more 
   await expect(at(url).run(attempt().call)).rejects.toMatchObject({ code: "host_unauthorized" });
 });
 
-it("a host of which nothing is heard for 45 s is given up, one that shows it is there is not", async () => {
+it("a host that is silent for 45 s is given up, one that shows that it is alive is not", async () => {
   const clock = new FakeClock({ wallMs: systemClock.wallMs() });
   const sent: ServerResponse[] = [];
   const server = createHttpServer((_request, response) => void sent.push(response.writeHead(200)));

@@ -16,7 +16,7 @@ const asks = defineSatellite({
   },
 });
 
-it("are given outputs and failures of those that they ask for", async () => {
+it("receive outputs and failures of those that they call", async () => {
   const asked: unknown[] = [];
   const { call } = attempt({
     execute: async (name, other) => {

@@ -65,7 +65,7 @@ describe("redaction", () => {
     expect(createRedactor(["abcdef", "defghi"]).redact("x abcdefghi y")).toBe("x [redacted] y");
   });
 
-  it("goes through JSON, names of members included, and leaves numbers as they are", () => {
+  it("searches JSON, names of members included, and leaves numbers as they are", () => {
     const given = { [VALUE]: [VALUE, 1, null, { a: true }], n: 12345 };
     expect(redactJson(given)).toEqual({ "[redacted]": ["[redacted]", 1, null, { a: true }], n: 12345 });
     const own = JSON.parse('{"__proto__": {"a": "text"}}') as never;

@@ -230,7 +230,7 @@ describe("changing the key", () => {
     }
   });
 
-  it("goes from the folder's key to a new one, to the operator's, and back", async () => {
+  it("changes from the folder's key to a new one, to the operator's, and back", async () => {
     await (await open({})).set("acme", "a", "value");
     const first = readFileSync(join(dataDir, "secrets.key"), "utf8");
     expect(await rotate({})).toMatchObject({ resealed: 1, place: "data folder" });

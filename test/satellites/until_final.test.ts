@@ -2,7 +2,7 @@ import { expect, it, vi } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { untilFinal } from "../../src/satellites/sdk/until_final.ts";
 
-it("hears of an end that comes while it looks", async () => {
+it("notices an end that happens while it reads", async () => {
   let tell: (view: string) => void = () => undefined;
   const listen = (told: typeof tell) => {
     tell = told;

@@ -19,7 +19,7 @@ function fresh() {
 }
 
 describe("activity", () => {
-  it("sums what each project's items came to, and all of them together", () => {
+  it("sums the results of each project's items, and of all together", () => {
     const { activity } = fresh();
     activity.settled({ ...ITEM, project: "red" });
     activity.settled({ ...ITEM, project: "red", status: "failed", code: "timeout", usd: 0 });
@@ -57,7 +57,7 @@ describe("activity", () => {
     });
   });
 
-  it("counts nothing as put through that was cancelled or came too late", async () => {
+  it("does not count as done what was cancelled or arrived too late", async () => {
     const { clock, activity } = fresh();
     activity.settled({ ...ITEM, project: "red", status: "cancelled", code: "cancelled" });
     activity.settled({ ...ITEM, project: "red", status: "expired", code: "expired" });

@@ -245,7 +245,7 @@ describe("a batch", () => {
     await expect(again.batches.begun("p", lost)).rejects.toMatchObject({ code: "not_found" });
   });
 
-  it("goes so long after its end", async () => {
+  it("is deleted so long after its end", async () => {
     const { world, batches, id, store } = await begun();
     const kept = keptBatches(store, 0);
     const stored = async () => (await store.record("p", "openai_batch", id)) as StoredRecord;

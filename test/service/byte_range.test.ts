@@ -15,7 +15,7 @@ describe("ranges of ten bytes", () => {
     expect(rangeOf(header, 10)).toEqual({ kind: "part", start, end });
   });
 
-  it.each(["bytes=10-", "bytes=10-12", "bytes=-0"])("%s cannot be given", (header) => {
+  it.each(["bytes=10-", "bytes=10-12", "bytes=-0"])("%s cannot be returned", (header) => {
     expect(rangeOf(header, 10)).toEqual({ kind: "unsatisfiable" });
   });
 
@@ -29,11 +29,11 @@ describe("ranges of ten bytes", () => {
     "lines=0-1",
     "bytes=a-b",
     "bytes=0x1-2",
-  ])("%s is as if nothing had been asked", (header) => {
+  ])("%s is ignored", (header) => {
     expect(rangeOf(header, 10)).toEqual({ kind: "all" });
   });
 
-  it("of nothing cannot be given", () => {
+  it("of nothing cannot be returned", () => {
     expect(rangeOf("bytes=0-", 0)).toEqual({ kind: "unsatisfiable" });
     expect(rangeOf("bytes=-1", 0)).toEqual({ kind: "unsatisfiable" });
   });

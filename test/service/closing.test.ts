@@ -90,7 +90,7 @@ describe("a server that closes", () => {
     expect(client.text).toContain('{"isAnswered":true}');
   });
 
-  it("answers what comes behind it on the same connection before it closes that", async () => {
+  it("answers what follows it on the same connection before it closes that", async () => {
     const { client, answer, closing, ended } = await closingOverRequest();
     client.socket.write("GET /v0/infer/tasks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer key-one\r\n\r\n");
     await sleep(200);

@@ -133,7 +133,7 @@ describe("an execution", () => {
 });
 
 describe("the list of executions", () => {
-  it("has those of the project in pages, newest first, of one satellite when asked", async () => {
+  it("has those of the project in pages, newest first, of one satellite on request", async () => {
     const vendor = await made();
     const own = await made(OWN);
     const first = await service.call("GET", "/v1/executions/?limit=1");

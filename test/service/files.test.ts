@@ -67,7 +67,7 @@ describe("PUT /v0/files/{file_name}", () => {
     expect(slashed.json().file_id).not.toBe(body.file_id);
   });
 
-  it("keeps any bytes with purpose=user_data, and gives them back as the type they came as, to be saved", async () => {
+  it("keeps any bytes with purpose=user_data, and returns them with the same type, to be saved", async () => {
     const { app } = await world();
     const page = {
       name: "file",
@@ -201,7 +201,7 @@ describe("files over HTTP", () => {
     return { ...made, id, get };
   }
 
-  it("are listed and looked at", async () => {
+  it("are listed and shown", async () => {
     const { get, id } = await uploaded();
     const details = (await get(`/v0/files/${id}`)).json();
     expect(details).toMatchObject({ file_id: id, bytes: LINES.length, items: 2, purpose: "batch" });
@@ -317,7 +317,7 @@ describe("fault 83: uploads over a socket", () => {
     expect(disk.openFiles).toBe(0);
   });
 
-  it("are closed when nothing comes for a minute", async () => {
+  it("are closed when nothing arrives for a minute", async () => {
     const { port, disk, clock } = await listening();
     const answered = new Promise((resolve) => begin(port, resolve));
     await until(() => disk.paths.length === 1);

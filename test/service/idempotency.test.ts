@@ -51,7 +51,7 @@ async function read(body: Uint8Array | AsyncIterable<Uint8Array>): Promise<strin
 }
 
 describe("a repeated request", () => {
-  it("gets the same task, whether its body came whole or in other parts", async () => {
+  it("gets the same task, whether its body arrived whole or in other parts", async () => {
     const first = await idempotency.once(request(), work);
     expect(first.isReplayed).toBe(false);
     for (const body of [bytes("[1]"), streamed("[", "1]"), streamed("[1", "", "]")])

@@ -48,7 +48,7 @@ describe("POST /v0/infer/", () => {
     });
   });
 
-  it("gives output_url instead of objects when a file of answers was asked for", async () => {
+  it("returns output_url instead of objects when a file of answers was requested", async () => {
     const { call, url } = await openWorld();
     const { json } = await call("POST", "/v0/infer/", {
       body: [item],

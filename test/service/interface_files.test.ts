@@ -280,7 +280,7 @@ describe("4.1 Output-Format: jsonl", () => {
     expect(task.body).not.toHaveProperty("objects");
   });
 
-  it("has objects and the output_url when the task is asked for", async () => {
+  it("has objects and the output_url when the task is read", async () => {
     const file = await upload(call, "in.jsonl", lines(line("a", "one")));
     const { body } = await submit(call, [{ file_id: file.body.file_id }], JSONL);
     expect((await completedTask(call, body.task_id)).body).toMatchObject({

@@ -91,7 +91,7 @@ describe("5 authentication", () => {
     }
   });
 
-  it("is asked for by every endpoint", async () => {
+  it("is required by every endpoint", async () => {
     const stranger = service.caller();
     for (const [method, path] of [
       ["POST", "/v0/infer/"],
@@ -285,7 +285,7 @@ describe("404, 405, 413 and 415", () => {
     expectEnvelope(await call("PUT", "/v0/files/in.jsonl", { headers, body: form }), 415);
   });
 
-  it("413 is what a body of gigabytes is answered with, before it came", async () => {
+  it("a body of gigabytes is answered with 413 before it arrives", async () => {
     const headers = {
       ...JSON_TYPE,
       authorization: `Bearer ${issued.key}`,

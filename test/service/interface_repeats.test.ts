@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 describe("a submission with an Idempotency-Key", () => {
-  it("makes one task however often it comes, and tells its id again", async () => {
+  it("makes one task however often it is sent, and returns its id again", async () => {
     const headers = { "idempotency-key": "order-1" };
     const first = await submit(call, [{ ...NOW, sla: 60 }], headers);
     const second = await submit(call, [{ ...NOW, sla: 60 }], headers);

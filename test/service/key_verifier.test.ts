@@ -22,7 +22,7 @@ afterEach(() => keys.close());
 const wanted = { project: "acme", name: "default", scopes: ["infer:read", "files:write"], isBeta: true };
 
 describe("the key verifier", () => {
-  it("gives the caller of a key: its project, its scopes, whether it is in the beta", () => {
+  it("returns the caller of a key: its project, its scopes, whether it is in the beta", () => {
     const { key, stored } = keys.create(wanted);
     expect(verifier.verify(`Bearer ${key}`, "v0")).toEqual({
       ...{ keyId: stored.id, project: "acme", isBeta: true },

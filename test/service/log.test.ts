@@ -64,7 +64,7 @@ describe("the log", () => {
     expect(text()).not.toContain(CANARY);
   });
 
-  it("tells the code of an error and where it came from, and nothing of its text", async () => {
+  it("has the code of an error and its place in the code, and nothing of its text", async () => {
     const { app, lines, text } = await world((routes) => {
       routes.get("/ours", async () => {
         throw new PerigeeError("not_found", `no ${CANARY}`);

@@ -106,7 +106,7 @@ describe("metrics", () => {
     expect(text).not.toContain("secret");
   });
 
-  it("tell what items, attempts and commits came to", async () => {
+  it("show the results of items, attempts and commits", async () => {
     const { activity, metrics } = world();
     const item = {
       project: "p",
@@ -177,7 +177,7 @@ describe("metrics", () => {
     expect(foreign.body).not.toContain("perigee_lanes");
   });
 
-  it("are given on a port of their own when one is asked for", async () => {
+  it("are served on a separate port when one is set", async () => {
     const { metrics } = world();
     const opened = await openMetricsPort(metrics, { host: "127.0.0.1", port: 0 });
     closing.push(() => opened.close());

@@ -177,7 +177,7 @@ describe("the service", () => {
     }
   });
 
-  it("says at once that the body was read before it came", async () => {
+  it("says at once that the body was read before it arrived", async () => {
     const app = express();
     app.use(express.json());
     app.use("/perigee", (await openService()).handler);

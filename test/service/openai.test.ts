@@ -92,7 +92,7 @@ describe("the openai SDK", () => {
     expect(output).toMatchObject({ purpose: "batch_output", filename: `${batch.id}_output.jsonl` });
   });
 
-  it("gives each answer in the provider's own bytes but for line ends, also after a restart", async () => {
+  it("returns each answer in the provider's own bytes but for line ends, also after a restart", async () => {
     world.sends = (text) =>
       `\r\n{ "created": 1.50,\n"id":"x","body":{"id":"}\\""},${text.slice(1, -1)},"system_fingerprint" : "fp_1" }\n`;
     const { id } = await create((await upload(batchLines(["one", "hang"]))).id);
@@ -221,7 +221,7 @@ describe("the openai SDK", () => {
       expect(response.body.model).toBe(`gpt-${Number(custom_id.slice(1)) % 7}`);
   });
 
-  it("gives names of files back as they were", async () => {
+  it("returns names of files unchanged", async () => {
     const { client } = service;
     for (const name of ["größe 你好.jsonl", "a b;c='d'.jsonl", "100%.jsonl"]) {
       const file = await client.files.create({

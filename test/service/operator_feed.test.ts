@@ -107,7 +107,7 @@ class World {
 }
 
 describe("the operator feed", () => {
-  it("begins with the past and a snapshot, and gives one a second", async () => {
+  it("begins with the past and a snapshot, and sends one a second", async () => {
     const world = new World();
     world.activity.settled({ ...ITEM, project: "red" });
     await world.clock.advance(2_000);
@@ -187,7 +187,7 @@ describe("the operator feed", () => {
     expect(world.lists).toBe(after + 2);
   });
 
-  it("shows 50 tasks behind the one that is named, and the first ones when that is gone", async () => {
+  it("shows 50 tasks after the named one, and the first ones when that does not exist any more", async () => {
     const world = new World();
     for (let index = 0; index < 120; index += 1) world.task(`t${index}`);
     const [second, gone] = [world.listen({ after: "t49" }), world.listen({ after: "no more" })];

@@ -57,7 +57,7 @@ function world(output: Partial<TaskOutput> = {}) {
 const PATH = `/v0/files/output/${TASK}.jsonl`;
 
 describe("output_url", () => {
-  it("gives the lines of a finished task, whole and in part", async () => {
+  it("returns the lines of a finished task, whole and in part", async () => {
     const { get } = world();
     expect(outputUrl({ publicUrl: () => "http://perigee.test" }, TASK)).toBe(`http://perigee.test${PATH}`);
     const whole = await get(PATH);
@@ -82,7 +82,7 @@ describe("output_url", () => {
     expect((await get(`${PATH}/`)).body).toBe(LINES);
   });
 
-  it("gives the lines so far of a task that runs, and says that there will be more", async () => {
+  it("returns the lines so far of a task that runs, and says that more will follow", async () => {
     const { get } = world({ isComplete: false, etag: undefined });
     const response = await get(PATH, { range: "bytes=0-3" });
     expect(response).toMatchObject({ statusCode: 200, body: LINES });

@@ -17,7 +17,7 @@ function reads() {
 
 const view = (version: string): TaskView => ({ version }) as TaskView; // nothing else is looked at
 
-it("reads a task once for the first who asks, and once more for all who came meanwhile", async () => {
+it("reads a task once for the first caller, and once more for all that arrived meanwhile", async () => {
   const { begun, shared } = reads();
   const first = shared.task("one", "a");
   const others = Array.from({ length: 100 }, () => shared.task("one", "a"));

@@ -232,7 +232,7 @@ describe("a delivery that fails", () => {
     expect(await deliveries(id)).toMatchObject([{ status: "delivered", attempts: 1 }]);
   });
 
-  it("says while it waits how often it was tried, what came of it and when it is next", async () => {
+  it("says while it waits how often it was tried, with which results, and when it is next", async () => {
     const { id } = await endpoint();
     world.receiver = () => answer(503);
     await world.finish(TASK);

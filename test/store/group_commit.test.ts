@@ -191,7 +191,7 @@ describe("group commit", () => {
     expect(state.commits).toBe(1);
   });
 
-  it("fault 35: a full disk gives the reserve back and the same transaction is done once more", async () => {
+  it("fault 35: a full disk frees the reserve and the same transaction is done once more", async () => {
     const { state, commits, tables } = setUp();
     state.failures.push({ at: "COMMIT", errcode: FULL });
     expect(codes(await commits.handle([append(1, "paid"), append(2, "for")]))).toEqual(["ok", "ok"]);

@@ -20,7 +20,7 @@ function open(disk: Disk = systemDisk): Promise<LearntStore> {
 }
 
 describe("the store of learnt figures", () => {
-  it("gives the next process what was put", async () => {
+  it("keeps for the next process what was put", async () => {
     const first = await open();
     first.put("limits", "openai", { requestsPerMinute: 300 });
     first.put("limits", "openai", { requestsPerMinute: 400 });

@@ -71,7 +71,7 @@ describe("a statement of a task", () => {
     );
   });
 
-  it("takes a range for items that ended one behind the other, and bits for others", () => {
+  it("takes a range for items that ended one after the other, and bits for others", () => {
     const count = (length: number) => Array.from({ length }, (_, item) => item);
     const head = recordBytes("accepted") + recordBytes("sums");
     const items = 10 * BITS_ITEMS;
@@ -138,7 +138,7 @@ describe("what is staged for a commit", () => {
 });
 
 describe("a work log", () => {
-  it.each([255, 256, 257, 513])("gives all of %i answers, page by page", async (count) => {
+  it.each([255, 256, 257, 513])("returns all of %i answers, page by page", async (count) => {
     const log = await openWorkLog({ store: createMemoryStore(), clock });
     const { task } = log.accept(work("a", { items: count }));
     for (let item = 0; item < count; item += 1) void log.end(outcomeOf(task, item), text(String(item)));

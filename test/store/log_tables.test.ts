@@ -38,7 +38,7 @@ async function versionAndTables(): Promise<[number, string[]]> {
   return [version, (tables as { name: string }[]).map(({ name }) => name)];
 }
 
-it("a folder gets the tables, and the version that goes with them, when its log is opened", async () => {
+it("a folder gets the tables, and their version, when its log is opened", async () => {
   const first = await openSqliteStore({ dataDir, reserveBytes: 0 });
   await first.putTask({ id: "t", name: "n", createdWallMs: 1, body: "{}" });
   await first.append([{ taskId: "t", wallMs: 1, records: Uint8Array.of(1) }]);

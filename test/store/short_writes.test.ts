@@ -48,8 +48,8 @@ const bytes = Buffer.from(
   Array.from({ length: 5 * MOST + 1 }, (_, index) => (index * 31 + (index >> 8)) & 0xff),
 );
 
-describe("where the system writes less than it is given", () => {
-  it("the disk writes the rest behind it", async () => {
+describe("where the system writes less than requested", () => {
+  it("the disk writes the rest after it", async () => {
     const file = await systemDisk.open(join(root, "disk"), "write");
     await file.write(bytes, 0);
     await file.write(bytes, bytes.length);
@@ -57,7 +57,7 @@ describe("where the system writes less than it is given", () => {
     expect(readFileSync(join(root, "disk")).equals(Buffer.concat([bytes, bytes]))).toBe(true);
   });
 
-  it("the store writes the rest of an output behind it", async () => {
+  it("the store writes the rest of an output after it", async () => {
     const tables = new SqliteTables((await loadSqlite())(join(root, "group.sqlite")));
     const commits = new GroupCommit(tables, { take: () => true, release: () => false });
     const descriptor = openSync(join(root, "output"), "w+");

@@ -92,7 +92,7 @@ describe("MemoryDisk", () => {
     }
     const OVER = 99;
 
-    it("a file that was made is there once it is open, and before that it may be", async () => {
+    it("a file that was made exists once it is open, and before that it may exist", async () => {
       const make = (disk: MemoryDisk): Promise<unknown> => disk.open("/a/new", "write");
       expect(await names(make, 1)).toEqual(["/a/old"]);
       expect(await names(make, 2)).toEqual(["/a/new /a/old", "/a/old"]);

@@ -169,7 +169,7 @@ describe("counting a chat", () => {
     });
   });
 
-  it("gives the same count for a system instruction that it has seen, also after many others", () => {
+  it("returns the same count for a system instruction that it has seen, also after many others", () => {
     const request = (text: string) => ({ system: [text], turns: [{ texts: ["x"] }] });
     const first = countChat(request("You are a careful assistant."), gpt);
     for (let index = 0; index < 20; index++) countChat(request(`You are assistant number ${index}.`), gpt);

@@ -144,7 +144,7 @@ describe("a call of a webhook", () => {
       await expect(attempt(webhook, { config: { url, ...config } })).rejects.toThrow("config.");
   });
 
-  it("keeps the answer when asked to: named headers, and the body as text, JSON or base64", async () => {
+  it("keeps the answer on request: named headers, and the body as text, JSON or base64", async () => {
     const bodies = ['{"id":7}', "plain ä", Buffer.from([255, 0]), '{"torn":'];
     const { url } = await openReceiver((_request, response, _received, call) => {
       const type = call === 1 || call === 4 ? "application/json" : "text/plain";

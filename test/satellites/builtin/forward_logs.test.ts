@@ -269,7 +269,7 @@ describe("errors of items within a 200", () => {
     ]);
   });
 
-  it("do not hold up what comes behind them", async () => {
+  it("do not delay what follows them", async () => {
     const { url, received } = await openReceiver((_request, response, { body }) => {
       const items = linesOf(body).filter((_, n) => n % 2 === 0);
       const isBad = body.includes('"m1"');
@@ -348,7 +348,7 @@ describe("a status", () => {
     ]);
   });
 
-  it("never comes from a private address", async () => {
+  it("is never read from a private address", async () => {
     const given = { config: configOf("loki", "http://10.0.0.1:80"), input: { entries: ENTRIES } };
     expect(await failedAttempt(logs, given)).toMatchObject({
       failure: "permanent",

@@ -201,7 +201,7 @@ describe("get-files", () => {
     expect(await run({}, { notes })).toEqual(output);
   });
 
-  it("gives no part of a list that could be taken for all of it", async () => {
+  it("returns no part of a list that could be taken for all of it", async () => {
     const long = "x".repeat(220);
     for (let index = 0; index < 4_500; index += 1) put(`${long}/${index}.txt`, "");
     const output = await run({ fetch: false });

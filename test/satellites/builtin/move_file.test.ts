@@ -133,7 +133,7 @@ describe("move-file", () => {
     expect([all(), read("out/b.txt")]).toEqual([["out/b.txt"], "after all"]);
   });
 
-  it("moves nothing that does not hash to what was given", async () => {
+  it("moves nothing with another hash than the requested one", async () => {
     put("in/a.txt", "content");
     const input = { source: "a.txt", destination: "b.txt", sha256: sha256("other") };
     expect(await fails(input)).toMatchObject({ failure: "permanent", code: "hash_mismatch" });

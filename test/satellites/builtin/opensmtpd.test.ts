@@ -116,7 +116,7 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
     }
   });
 
-  it("refuses a message to nobody it knows, one too large, and a client that wants TLS, each for good", async () => {
+  it("refuses a message to nobody it knows, one too large, and a client that requires TLS, each for good", async () => {
     const satellite = sendEmail({ ports: [port] });
     const failed = async (more: object, input: object = {}, files = {}): Promise<[string, string]> => {
       const given = { input: { ...MESSAGE, ...input }, config: config(more), files };

@@ -151,7 +151,7 @@ describe("parse-with-docling with a server", () => {
     expect(server.submitted).toEqual([]);
   });
 
-  it("tells a document that cannot be converted, and one of which a part is there", async () => {
+  it("reports a document that cannot be converted, and one that is converted in part", async () => {
     server.outcome = "failure";
     expect(await failedAttempt(satellite, given())).toMatchObject({
       failure: "permanent",
@@ -164,7 +164,7 @@ describe("parse-with-docling with a server", () => {
     expect(await attempt(satellite, given({ executionId: "partial", notes }))).toEqual(output);
   });
 
-  it("goes where the guard lets it, and shows no key", async () => {
+  it("connects only where the guard allows it, and shows no key", async () => {
     const closed = given({ egress: { allow: undefined as never } });
     const error = await failedAttempt(satellite, closed);
     expect(error).toMatchObject({ failure: "permanent", code: "blocked_destination" });

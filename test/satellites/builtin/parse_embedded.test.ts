@@ -118,7 +118,7 @@ describe("the embedded engine", () => {
     expect(await parse("a.html", old)).toMatchObject({ text: "Пр" });
   });
 
-  it("goes by the bytes where a name lies", async () => {
+  it("uses the bytes where a name lies", async () => {
     expect(await parse("a.txt", PDF)).toMatchObject({ package: "unpdf" });
     expect(await parse("a", HTML)).toMatchObject({ package: "turndown" });
   });
@@ -176,7 +176,7 @@ describe("hostile documents", () => {
     expect(await parse("a.txt", "still here")).toMatchObject({ text: "still here" });
   });
 
-  it("are ended when they take too long, and what comes next is parsed", async () => {
+  it("are ended when they take too long, and the next one is parsed", async () => {
     const options = { timeoutMs: 1_000, processes: 1 };
     const one = parseWithDocling(options);
     const slow = `<p>${"<b><i>".repeat(150_000)}</p>`;
@@ -197,7 +197,7 @@ describe("hostile documents", () => {
   });
 });
 
-describe("what comes of it", () => {
+describe("the result", () => {
   it("is a file where it is long, the same in a repeat, and where it is wanted as one", async () => {
     const long = "# Long\n\n".repeat(80_000);
     const given = await parsing("a.md", long);

@@ -73,7 +73,7 @@ describe("an alert for", () => {
     expect(sent.output).toMatchObject({ receiver, status: 200, dedup_key: "batch/7" });
   });
 
-  it("each receiver goes to the documented place with its credentials", async () => {
+  it("each receiver is called at the documented place with its credentials", async () => {
     const told: Record<string, unknown> = {};
     for (const name of NAMES) {
       const { received } = await send(name, FULL);
@@ -137,7 +137,7 @@ describe("an alert for", () => {
     expect(headers["webhook-id"]).toBe(EXECUTION_ID);
   });
 
-  it("Opsgenie comes back with a warning of its end, no other does", async () => {
+  it("Opsgenie is accepted with a warning of its end, no other is", async () => {
     for (const name of NAMES) {
       const { output } = await send(name, { title: "t" });
       if (name === "opsgenie") expect(output["warnings"]).toEqual([expect.stringContaining("2027-04-05")]);

@@ -193,7 +193,7 @@ describe("send-email over HTTP", () => {
     expect(signatureOf("POST")).toBe("5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b");
   });
 
-  it("is never without a text, which all of them want", async () => {
+  it("is never without a text, which all of them need", async () => {
     const receiver = await openReceiver({ status: 200, body: "{}" });
     const input = { from: "a@example.org", to: "b@example.net", subject: "file", attachments: ["pdf"] };
     for (const provider of ["sendgrid", "postmark", "resend"] as const)

@@ -191,7 +191,7 @@ describe("security of send-email over SMTP", () => {
 });
 
 describe("refusals of mail servers", () => {
-  it("tell those who are refused for good in the output, and the others get it", async () => {
+  it("list in the output those that are refused for good, and the others get it", async () => {
     const server = await openMailServer();
     server.refusals.set("bob@example.net", [550, "5.1.1 no such user"]);
     const output = await attempt(satellite(server.port), to(server));
@@ -301,7 +301,7 @@ function cuttingAt(end: "DATA" | "."): (socket: Socket) => void {
 describe("a connection that is lost", () => {
   const more = { security: "none" };
 
-  it("behind the message is ambiguous, and repeated only if the config says so", async () => {
+  it("after the message is ambiguous, and repeated only if the config says so", async () => {
     const server = await scripted(cuttingAt("."));
     const given = to(server as MailServer, { more });
     expect(await failedAttempt(satellite(server.port), given)).toMatchObject({

@@ -74,7 +74,7 @@ async function pathsOf(store: ExternalStore, prefix: string): Promise<string[]> 
 }
 
 describe.each(KINDS)("%s", (_name, config) => {
-  it("gives back what it was given, and says what it hashes to", async () => {
+  it("returns what was written, with its hash", async () => {
     const store = await open(config());
     const text = "größe\n".repeat(50_000);
     const { file, sha256 } = await store.write(given("docs/a b+ü.txt", text), signal);
@@ -122,7 +122,7 @@ describe.each(KINDS)("%s", (_name, config) => {
     store.close();
   });
 
-  it("leaves what was there when a write fails", async () => {
+  it("keeps the earlier file when a write fails", async () => {
     const store = await open(config());
     await store.write(given("kept.txt", "before"), signal);
     const broken = async function* () {

@@ -80,7 +80,7 @@ describe("a syslog message", () => {
     );
   });
 
-  it("has attributes as structured data under the user's number, and behind the message without one", () => {
+  it("has attributes as structured data under the user's number, and after the message without one", () => {
     const attributes = { "a b=]": 'q"u\\o]te', n: 1, deep: { x: [1] } };
     const header = { ...HEADER, enterprise_number: 32_473 };
     expect(syslogMessage(entry("hi", attributes), header)).toBe(

@@ -18,7 +18,7 @@ export function clockContract(make: () => ClockUnderTest): readonly ContractCase
     "time never moves back, and advances": timeMovesOn,
     "a timer calls back once, after its delay and never at once": timerCallsBackOnce,
     "a timer that keeps nothing alive calls back like any other": backgroundTimerCallsBack,
-    "a cancelled timer does not call back, and cancelling it again is no error": timerCancels,
+    "a cancelled timer does not call back, and cancelling it again is allowed": timerCancels,
     "timers of one due time run in order of creation, others in order of time": timersKeepOrder,
     "soon calls back before a timer that is not yet due, and never at once": soonComesFirst,
     "sleep resolves after its delay": sleepResolves,

@@ -13,7 +13,7 @@ export const RECORD_CASES: Readonly<Record<string, (store: Store) => Promise<voi
   "inserting an id that is in use is a conflict, and nothing of the call happens": refusesTakenIds,
   "changes of one call take effect in their order": changesInOrder,
   "a conflict does not affect the calls beside it": keepsConflictsApart,
-  "records are deleted one by one or by their parent, and again is no error": deletesRecords,
+  "records are deleted one by one or by their parent, and deleting again is allowed": deletesRecords,
   "a project sees only its own records": keepsProjectsApart,
   "records are listed in order of creation, page by page, and newest first": listsRecords,
   "a read sees what was called before it": readsBehindWrites,

@@ -40,7 +40,7 @@ export function storeContract(
     "a large journal is read whole, for any size of its entries": readsLargeJournals,
     "the latest entries are those of all tasks, the last appended first": readsLatest,
     "stored bytes do not change with the caller's, nor the caller's with each other": copies,
-    "deleting a task removes it with its journal, and again is no error": deletes,
+    "deleting a task removes it with its journal, and deleting again is allowed": deletes,
     ...RECORD_CASES,
     "closing waits for what was called before; then every call rejects with closed": closes,
   };

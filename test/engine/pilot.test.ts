@@ -8,7 +8,7 @@ import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const PRICES = { "alpha:*": { inputUsdPerMillion: 0, outputUsdPerMillion: 1_000_000, asOf: "2026-11-01" } };
 
-/** Options of a run with a pilot of 50, and the quotes that it told; it goes on as `isOn` says. */
+/** Options of a run with a pilot of 50, and the quotes that it reported; it continues if `isOn`. */
 function piloted(isOn: boolean | (() => Promise<boolean>) = true): {
   readonly options: RunOptions;
   readonly quotes: Quote[];

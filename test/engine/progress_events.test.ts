@@ -1,5 +1,5 @@
 /**
- * Progress that is told: at a bounded rate, with pauses and their end, once at the end, and never to the run's harm.
+ * Progress that is reported: at a bounded rate, with pauses and their end, once at the end, and never to the run's harm.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";

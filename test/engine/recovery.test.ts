@@ -436,7 +436,7 @@ describe("a failed sync", () => {
     expect(await finish(world)).toMatchObject({ counts: { completed: 20 } });
   });
 
-  it("at the very end of a run is told, too", async () => {
+  it("at the very end of a run is reported, too", async () => {
     const failed: number[] = [];
     for (let writes = 0; writes < 8; writes += 1) {
       const world = new World();

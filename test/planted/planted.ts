@@ -18,7 +18,7 @@ export const KINDS = [
   "pair",
   /** Text that is not ASCII in a signature, a checksum or an offset. */
   "text",
-  /** A clock that jumps, drifts or stands still. */
+  /** A clock that jumps, drifts or stops. */
   "clock",
 ] as const;
 

@@ -219,7 +219,7 @@ describe("closing", () => {
     expect(await executions.execution("one", id)).toMatchObject({ status: "completed", output: { done: 1 } });
   });
 
-  it("takes no longer than it may, whoever does not stop", async () => {
+  it("takes no longer than it may, also if an attempt does not stop", async () => {
     const world = new ExecutionWorld({ bounds: { graceMs: 3_000, closeMs: 2_000 } });
     world.add(satellite("deaf", { run: hang }));
     const executions = await world.open();

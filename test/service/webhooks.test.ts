@@ -1,4 +1,4 @@
-/** What endpoints are told, when, how often, and what a receiver can do to others. */
+/** What endpoints receive, when, how often, and what a receiver can do to others. */
 import { Webhook } from "standardwebhooks";
 import { beforeEach, describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";

@@ -164,7 +164,7 @@ export class Laws {
   sharedCap(summaries: readonly Summary[]): void {
     const { calledUsd: usd = Number.POSITIVE_INFINITY } = this.#observer.sharedCap ?? {};
     const told = summaries.reduce((sum, { cost }) => sum + cost.billed_usd + cost.ambiguous_usd, 0);
-    if (told > usd + 1e-6) this.#violate(`I10 ${told} USD are told by all runs, their cap is ${usd}`);
+    if (told > usd + 1e-6) this.#violate(`I10 ${told} USD are reported by all runs, their cap is ${usd}`);
   }
 
   /** I16: what was opened again has ended again. */
@@ -287,7 +287,7 @@ export class Laws {
     if (billedUsd > mostUsd + 1e-6)
       this.#violate(`I10 ${billedUsd} USD were billed, at most ${mostUsd} are reported`);
     const { capUsd = Number.POSITIVE_INFINITY } = book;
-    if (mostUsd > capUsd + 1e-6) this.#violate(`I10 ${mostUsd} USD are told, the cap is ${capUsd}`);
+    if (mostUsd > capUsd + 1e-6) this.#violate(`I10 ${mostUsd} USD are reported, the cap is ${capUsd}`);
     const isTold = served.every((one) => one.tellsUsage);
     if (isTold && cost.billed_usd > billedUsd + 1e-6)
       this.#violate(`I10 ${cost.billed_usd} USD are reported as billed, the book has ${billedUsd}`);

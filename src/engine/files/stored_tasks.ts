@@ -1,5 +1,5 @@
 /**
- * All tasks of a store, in order of creation, read in pages; and the run of an output among them, by whatever name it is stored.
+ * All tasks of a store, in order of creation, read in pages; and the run of an output among them, under any name.
  */
 import type { Store, StoredTask } from "../../store/store.ts";
 import type { TaskBody } from "./task_body.ts";
@@ -18,7 +18,7 @@ export async function* storedTasks(store: Store): AsyncGenerator<StoredTask> {
 
 /** Whether a task writes this output (an absolute path); a run with an `id`, too, has its output in its body only. */
 export function isRunOf({ body }: Pick<StoredTask, "body">, path: string): boolean {
-  return (JSON.parse(body) as Partial<TaskBody>).out === path; // of whatever kind and version
+  return (JSON.parse(body) as Partial<TaskBody>).out === path; // of any kind and version
 }
 
 /** The run that writes an output (an absolute path); undefined without one. */

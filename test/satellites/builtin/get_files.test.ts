@@ -187,7 +187,7 @@ describe("get-files", () => {
     });
   });
 
-  it("has ids and names alone where there is no room for more, and a list with everything, the same in a repeat", async () => {
+  it("has only ids and names where there is no room for more, and a list with everything, the same in a repeat", async () => {
     for (let index = 0; index < 4_000; index += 1) put(`many/${String(index).padStart(5, "0")}.txt`, "");
     const notes = new MemoryNotes();
     const output = await run({}, { notes });

@@ -208,7 +208,7 @@ class TaskDesk implements OpenedTasks {
     const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
     const id = typeof task === "string" ? task : task.id;
     const found = known ?? (await this.#find(project, id));
-    if (found === undefined) return this.#rooms.lots.objects(project, task, query);
+    if (found === undefined) return this.#rooms.lots.objects(project, id, query);
     const from = query.after === undefined ? 0 : itemOf(found, query.after) + 1;
     return this.#rooms.posted.objects(found, from, query.limit);
   }

@@ -47,7 +47,6 @@ import type {
   TaskView,
 } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
-import { Turns } from "../shapes/turns.ts";
 import type { Admission } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
@@ -83,12 +82,8 @@ export class LotTasks {
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
   readonly #erasure: Erasure;
-  /** What views that were given out were made of. */
-  readonly #shown = new WeakMap<TaskView, TaskRecord>();
   /** Of the files of lines. */
   readonly #folder: string;
-  /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
-  readonly #changes = new Turns();
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
 
@@ -154,13 +149,16 @@ export class LotTasks {
 
   /** Undefined when it was removed meanwhile. */
   async viewOf(task: TaskRecord): Promise<TaskView | undefined> {
-    return this.#viewIfThere(task);
+    try {
+      return await this.#view(task);
+    } catch (error) {
+      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
+      throw error;
+    }
   }
 
-  async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
-    const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
-    const id = typeof task === "string" ? task : task.id;
-    const found = known ?? (await this.#find(project, id));
+  async objects(project: string, id: string, query: PageQuery): Promise<Page<TaskObject>> {
+    const found = await this.#find(project, id);
     return this.#unlessRemoved(found, this.#objects.page(found, query));
   }
 
@@ -171,19 +169,7 @@ export class LotTasks {
     return this.#unlessRemoved(task, this.#objects.object(task, id));
   }
 
-  cancel(project: string, id: string): Promise<TaskView> {
-    return this.#changes.take(id, () => this.#cancel(project, id));
-  }
-
-  retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
-    return this.#changes.take(id, () => this.#retry(project, id, retry));
-  }
-
-  remove(project: string, id: string): Promise<void> {
-    return this.#changes.take(id, () => this.#remove(project, id));
-  }
-
-  async #cancel(project: string, id: string): Promise<TaskView> {
+  async cancel(project: string, id: string): Promise<TaskView> {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (isPartCancelled(task) || before.status !== "submitted") return before;
@@ -200,7 +186,7 @@ export class LotTasks {
     return this.#views.view(cancelled);
   }
 
-  async #retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
+  async retry(project: string, id: string, retry: RetryFailed): Promise<RetriedTask> {
     const task = await this.#find(project, id);
     const stored = await this.#record(project, id);
     const { lots, items, task: retried } = await this.#retrying.offer(task, stored?.payload, retry);
@@ -208,7 +194,7 @@ export class LotTasks {
     return { task: await this.#view(retried), items };
   }
 
-  async #remove(project: string, id: string): Promise<void> {
+  async remove(project: string, id: string): Promise<void> {
     const task = await this.#find(project, id);
     const view = await this.#views.view(task);
     if (view.status === "submitted")
@@ -296,19 +282,8 @@ export class LotTasks {
     await this.#erasure.over(lot);
   }
 
-  async #view(task: TaskRecord, reading = this.#views.view(task)): Promise<TaskView> {
-    const view = await this.#unlessRemoved(task, reading);
-    this.#shown.set(view, task);
-    return view;
-  }
-
-  async #viewIfThere(task: TaskRecord): Promise<TaskView | undefined> {
-    try {
-      return await this.#view(task);
-    } catch (error) {
-      if (error instanceof PerigeeError && error.code === "not_found") return undefined;
-      throw error;
-    }
+  #view(task: TaskRecord): Promise<TaskView> {
+    return this.#unlessRemoved(task, this.#views.view(task));
   }
 
   /** What fails for a task that was removed meanwhile is `not_found`. */

@@ -219,15 +219,7 @@ export class TaskObjects {
     if (held !== undefined) objects.set(row, { ...object, held });
   }
 
-  /** Hot: of a task in one lot nothing is awaited, and nothing is looked up for each row. */
   async #byLot(task: TaskRecord, rows: readonly ObjectRow[]): Promise<Iterable<RowsOfLot>> {
-    const [only] = task.parts;
-    const lot = task.parts.length === 1 && only !== undefined ? this.#lots.now(only.lotId) : undefined;
-    if (lot !== undefined && only !== undefined) {
-      const rowOf = new Map<number, ObjectRow>();
-      for (const row of rows) rowOf.set(only.firstLine + row.number - 1, row);
-      return [{ lot, rowOf, isCancelled: isPartCancelled(task, 0) }];
-    }
     const found = new Map<Lot, RowsOfLot>();
     for (const base of new Set(rows.map((row) => row.part))) {
       const layers = await layersOf(this.#lots, task, base);

@@ -63,7 +63,7 @@ export class TaskViews {
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
-    const lots = this.#lookNow(task) ?? (await this.#lookAll(task));
+    const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
     const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
     const nowMs = this.#parts.clock.nowMs();
@@ -81,21 +81,6 @@ export class TaskViews {
       this.#kept.delete(oldest);
     }
     return view;
-  }
-
-  /** Without a wait, as for every task that was just accepted; undefined where a lot must be found. */
-  #lookNow({ parts }: TaskRecord): readonly Look[] | undefined {
-    const looks: Look[] = [];
-    for (const { lotId } of parts) {
-      const lot = this.#lots.now(lotId);
-      if (lot === undefined) return undefined;
-      looks.push({ record: lot.record, lot });
-    }
-    return looks;
-  }
-
-  #lookAll({ parts }: TaskRecord): Promise<readonly Look[]> {
-    return Promise.all(parts.map(({ lotId }) => this.#look(lotId)));
   }
 
   /** A lot of its own that is over says all in its record. */

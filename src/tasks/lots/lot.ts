@@ -1,7 +1,7 @@
 /**
  * A lot at work or over: where the answer of each of its lines stands, and which tasks wait for them.
  *
- *   gathering -> waiting (sealed, not yet run) -> running -> over
+ *   waiting (not yet run) -> running -> over
  *
  * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
  */
@@ -86,12 +86,10 @@ export class Lot {
   readonly live: Promise<void>;
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
-  /** Money that is kept for it, and how much that was when it was accepted. */
+  /** Money that is kept for it. */
   readonly holds: SpendingHold[] = [];
-  estimatedUsd = 0;
   /** Its open items in the backlog; undefined for one that is over. */
   share: Share | undefined;
-  readonly #works = new Map<string, LotWork>();
   /** Listeners that have not taken in the end of a task. */
   readonly telling: Promise<void>[] = [];
   #costs: LineCosts | undefined;
@@ -106,7 +104,6 @@ export class Lot {
   constructor(record: LotRecord, path: string) {
     this.record = record;
     this.path = path;
-    this.addWorks(record.works ?? []);
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
     });
@@ -138,27 +135,9 @@ export class Lot {
     return this.#members;
   }
 
-  /** Lines up to the last of its tasks. */
-  get linesTaken(): number {
-    const last = this.#members.at(-1);
-    return last === undefined ? 0 : last.firstLine + last.lines - 1;
-  }
-
   /** What its items are, by model. */
   get works(): readonly LotWork[] {
-    return [...this.#works.values()];
-  }
-
-  /** Items of a task that joins it. */
-  addWorks(works: Iterable<LotWork>): void {
-    for (const { model, items, inputTokens } of works) {
-      const known = this.#works.get(model);
-      const sum = {
-        items: items + (known?.items ?? 0),
-        inputTokens: inputTokens + (known?.inputTokens ?? 0),
-      };
-      this.#works.set(model, { model, ...sum });
-    }
+    return this.record.works ?? [];
   }
 
   /** Its lines come behind those of the members before. */
@@ -166,7 +145,7 @@ export class Lot {
     this.#members.push(member);
   }
 
-  /** Its run tells all its steps, from the first on. The lot is sealed: only now it is known how many lines it has. */
+  /** Its run tells all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
     this.reading = undefined;

@@ -161,12 +161,6 @@ export class Lots {
     return known === undefined ? this.#readRecord(id) : (await known).record;
   }
 
-  /** An open lot of this process's own; any other is to be found. */
-  now(id: string): Lot | undefined {
-    const open = this.#open.get(id);
-    return open === undefined || open.isRestored ? undefined : open;
-  }
-
   /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
   async find(id: string): Promise<Lot> {
     const open = this.#open.get(id);

@@ -37,7 +37,7 @@ export class UnreadLots {
     }
     let items = 0;
     for (const lot of this.#lots.get(project) ?? [])
-      if (lot.deadlineMs <= deadlineMs) items += lot.record.isSealed ? lot.record.items : lot.linesTaken;
+      if (lot.deadlineMs <= deadlineMs) items += lot.record.items;
     return items;
   }
 }

@@ -2,6 +2,7 @@
  * The world of engine tests with tasks in it: what is submitted, killed and started again happens in virtual time.
  */
 import type { Clock } from "../../src/clock.ts";
+import type { BacklogBounds } from "../../src/engine/config/config_options.ts";
 import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
@@ -27,6 +28,8 @@ export class TaskWorld extends World {
   spending: Spending | undefined;
   /** Told by the tasks. */
   readonly faults: unknown[] = [];
+  /** How much accepted work may wait. */
+  backlog: BacklogBounds | undefined;
   /** The project's, for a month. */
   capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
@@ -46,6 +49,7 @@ export class TaskWorld extends World {
       files: await this.#filesOn(opened.parts),
       spending,
       dataDir: "/data",
+      backlog: this.backlog,
       onFault: (error) => this.faults.push(error),
     });
   }

@@ -30,16 +30,19 @@ import { PostedItemReader } from "./posted_items.ts";
 import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "./posted_record.ts";
 import { PostedRetries } from "./posted_retries.ts";
 import { PostedViews } from "./posted_views.ts";
+import { RestoredTasks } from "./restored_tasks.ts";
 
 const LIST_PAGE = 200;
+/** Rows of open tasks read at a time at the start. */
+const RESTORED_PAGE = 2_000;
 const SWEEP_PAGE = 100;
 const SWEEP_PACE_MS = 1_000;
 /** Until what could not be told or noted is tried again. */
 const AGAIN_MS = 60_000;
 
-/** What an open task holds in this process. */
+/** What an open task was admitted for in this process: when it was accepted, and each time that items of it were opened again. */
 interface OpenPosted {
-  readonly admitted: Admitted | undefined;
+  readonly admitted: readonly Admitted[];
   /** Of one that was accepted in this process and not retried: all that it used is summed up here. */
   readonly fresh?: FreshPosted;
 }
@@ -68,6 +71,8 @@ export class PostedTasks {
   readonly #options: PostedTasksOptions;
   readonly #retries: PostedRetries;
   readonly #open = new Map<number, OpenPosted>();
+  /** Undefined until `open`. */
+  #restored: RestoredTasks | undefined;
   /** Ends that are being told and noted. */
   readonly #ending = new Set<Promise<void>>();
   #isClosed = false;
@@ -88,7 +93,7 @@ export class PostedTasks {
       admitted.hold.release();
       return;
     }
-    this.#open.set(number, { admitted, fresh: new FreshPosted(task) });
+    this.#open.set(number, { admitted: [admitted], fresh: new FreshPosted(task) });
   }
 
   /**
@@ -122,33 +127,20 @@ export class PostedTasks {
   /** Holds room for what an earlier process has left open, and money in projects with a cap. */
   async open(backlog: TaskBacklog): Promise<void> {
     const { log, admission, spending } = this.#options;
-    const capped = new Set<number>();
-    for (const { number, kind, left, project: name } of log.openTasks()) {
-      if (kind !== WORK_KINDS.posted) continue;
-      const project = log.text(name) ?? "";
-      if (spending.isCapped(project)) capped.add(name);
-      const room = backlog.share(project);
-      room.grow({ items: left, bytes: 0 });
-      this.#open.set(number, { admitted: { estimatedUsd: 0, hold: admission.again(project, 0), room } });
-    }
-    for (const project of capped)
-      for (let after = 0; ; ) {
-        const rows = await log.rows.loggedTasks({
-          project,
-          kind: WORK_KINDS.posted,
-          after,
-          limit: LIST_PAGE,
-        });
-        for (const row of rows) {
-          const open = this.#open.get(row.number);
-          const { estimatedUsd = 0 } = rowToPosted(log, row);
-          if (open?.admitted === undefined || estimatedUsd === 0) continue;
-          const hold = admission.again(log.text(project) ?? "", estimatedUsd);
-          this.#open.set(row.number, { admitted: { ...open.admitted, hold } });
-        }
-        after = rows.at(-1)?.number ?? after;
-        if (rows.length < LIST_PAGE) break;
+    const open = [...log.openTasks()].filter(({ kind }) => kind === WORK_KINDS.posted);
+    const nameOf = (project: number): string => log.text(project) ?? "";
+    const restored = new RestoredTasks(open, (project) => backlog.share(nameOf(project)));
+    this.#restored = restored;
+    const projects = new Set(open.map(({ project }) => project));
+    const capped = new Set([...projects].filter((project) => spending.isCapped(nameOf(project))));
+    const numbers = open.flatMap(({ number, project }) => (capped.has(project) ? number : []));
+    for (let start = 0; start < numbers.length; start += RESTORED_PAGE) {
+      const page = numbers.slice(start, start + RESTORED_PAGE);
+      for (const row of await log.rows.loggedTasks({ numbers: page, limit: RESTORED_PAGE })) {
+        const { project, estimatedUsd = 0 } = rowToPosted(log, row);
+        if (estimatedUsd > 0) restored.keep(row.number, admission.again(project, estimatedUsd));
       }
+    }
   }
 
   /** Some at a time. */
@@ -218,8 +210,10 @@ export class PostedTasks {
   ): Promise<{ readonly task: PostedRecord; readonly items: number }> {
     await this.#noted();
     const retried = await this.#retries.retry(task, retry);
-    if (retried.items > 0) this.views.forget(task.number);
-    if (retried.items > 0) this.#open.set(task.number, { admitted: retried.admitted });
+    if (retried.admitted === undefined) return retried;
+    this.views.forget(task.number);
+    const { admitted = [] } = this.#open.get(task.number) ?? {}; // of one that was not final
+    this.#open.set(task.number, { admitted: [...admitted, retried.admitted] });
     return retried;
   }
 
@@ -266,7 +260,8 @@ export class PostedTasks {
 
   #final(number: number, open: OpenPosted | undefined): void {
     if (this.#isClosed) return;
-    open?.admitted?.room.release();
+    for (const { room } of open?.admitted ?? []) room.release();
+    this.#restored?.settle(number);
     const fresh = open?.fresh?.isWhole === true ? freshEnd(open.fresh) : undefined;
     const told = fresh === undefined ? undefined : this.#tell(fresh.task);
     if (fresh !== undefined && told === undefined) {
@@ -295,9 +290,10 @@ export class PostedTasks {
     endedWallMs: number,
   ): void {
     const open = this.#open.get(number);
-    if (open === undefined) return;
-    open.admitted?.room.settle(1);
-    open.fresh?.ended(record.status, record, endedWallMs);
+    const room = open?.admitted.find(({ room: { items } }) => items > 0)?.room;
+    if (room === undefined) this.#restored?.settle(number, 1);
+    else room.settle(1);
+    open?.fresh?.ended(record.status, record, endedWallMs);
   }
 
   /** Resolves when what has ended is noted. */
@@ -350,7 +346,8 @@ export class PostedTasks {
         ? undefined
         : { project: ended.task.project, wallMs: parts.clock.wallMs(), usage: ended.usage };
     spending.noteTask(number, used);
-    open?.admitted?.hold.release();
+    for (const { hold } of open?.admitted ?? []) hold.release();
+    this.#restored?.release(number);
   }
 
   /** What an open task took that was not noted: by its ended items, and by the attempts of the others. */

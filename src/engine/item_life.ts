@@ -8,7 +8,8 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";
-import type { AttemptFailure, ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
+import { failureText } from "./items/run_stopped.ts";
+import type { ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
 
 /** One thing that happened to an item. */
 export interface TraceEvent {
@@ -169,7 +170,7 @@ function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string
   const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
   const money = billedUsd > 0 ? `${usdText(billedUsd)} billed` : "nothing billed";
   const isUnusable = closed.unusableAnswers > (before?.unusableAnswers ?? 0);
-  const how = failureText(closed.failure);
+  const how = closed.failure === undefined ? "" : ` (${failureText(closed.failure)})`;
   const failure = isUnusable ? "its answer could not be used" : "it failed";
   const why = isDoubtful
     ? `it failed without an answer${how}, and may have been billed`
@@ -178,13 +179,6 @@ function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string
     ? "; it counts as one of the item's attempts"
     : "; it does not count against the item (an outage, a limit, an account or a restart)";
   return `${why}${blame}`;
-}
-
-/** ` (rate_limited, HTTP 429)`; empty where it is not known. */
-function failureText(failure: AttemptFailure | undefined): string {
-  if (failure === undefined) return "";
-  const { code, httpStatus } = failure;
-  return httpStatus === 0 ? ` (${code})` : ` (${code}, HTTP ${httpStatus})`;
 }
 
 function outcomeText(outcome: OutcomeRecord): string {

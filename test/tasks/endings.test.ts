@@ -299,3 +299,26 @@ describe("an item that is tried again", () => {
     expect(running).not.toHaveProperty("last_error");
   });
 });
+
+describe("an item that expires while it waits to be tried again", () => {
+  it("says how its last request failed, and one that was never sent does not", async () => {
+    const world = new TaskWorld({
+      answer: () => status(503),
+      config: { limits: { alpha: { concurrency: 1 } } },
+    });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 40, 1)));
+    await world.clock.advance(120_000);
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 40 }));
+    const passed = "the sla passed before the item was answered";
+    const failed = `${passed}; its last request failed (overloaded, HTTP 503)`;
+    const errors = objects.map(({ error }) => error);
+    const tried = errors.filter((error) => error !== null && error.attempts > 0);
+    expect(tried.length).toBeGreaterThan(0);
+    expect(tried.length).toBeLessThan(40);
+    for (const error of tried)
+      expect(error).toMatchObject({ code: "expired", message: failed, provider_status: 503 });
+    for (const error of errors.filter((each) => each?.attempts === 0))
+      expect(error).toMatchObject({ code: "expired", message: passed });
+  });
+});

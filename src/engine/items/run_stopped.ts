@@ -3,6 +3,7 @@
  */
 import type { FailureCode } from "../../errors.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { AttemptFailure } from "../journal/journal.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
 
 /** Why a waiting retry was given up: its run no longer sends. */
@@ -33,6 +34,11 @@ export function endMessage(status: "expired" | "cancelled"): string {
   return status === "expired"
     ? "the sla passed before the item was answered"
     : "it was cancelled before the item was answered";
+}
+
+/** `overloaded, HTTP 503`. */
+export function failureText({ code, httpStatus }: AttemptFailure): string {
+  return httpStatus === 0 ? code : `${code}, HTTP ${httpStatus}`;
 }
 
 /** How an item of a model ends in a run that ends early. */

@@ -6,8 +6,9 @@
  *   ended with the rest of its task -> cancelled or expired, with a line made here of what its attempts took
  */
 
-import { endMessage } from "../../engine/items/run_stopped.ts";
+import { endMessage, failureText } from "../../engine/items/run_stopped.ts";
 import { unsentEnding } from "../../engine/items/settle.ts";
+import type { AttemptFailure } from "../../engine/journal/journal.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import { madeOf } from "../../engine/posted/tried_items.ts";
 import { answeredObject } from "../../engine/submissions/answered_object.ts";
@@ -117,7 +118,7 @@ export class PostedItemReader {
     const { record, text: line } = unsentEnding({ ...LINES, prices: { sourceOf: () => price } }, made, {
       line: item + 1,
       keyJson: JSON.stringify(objectId(task.id, item + 1)),
-      end: { status, code: status, message: endMessage(status) },
+      end: { status, code: status, message: endMessage(status), ...endedAfter(status, made?.failure) },
     });
     const { inputTokens, outputTokens } = record;
     return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false };
@@ -148,6 +149,19 @@ function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8
   const endedWallMs = Number(all.slice(0, TIME_CHARS));
   const line = all.slice(TIME_CHARS);
   return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true };
+}
+
+/** What an item that expired says of its last request; nothing where that is not known. */
+function endedAfter(
+  status: "cancelled" | "expired",
+  failure: AttemptFailure | undefined,
+): { readonly message?: string; readonly providerStatus?: number } {
+  if (status === "cancelled" || failure === undefined) return {};
+  const { httpStatus } = failure;
+  return {
+    message: `${endMessage(status)}; its last request failed (${failureText(failure)})`,
+    ...(httpStatus === 0 ? {} : { providerStatus: httpStatus }),
+  };
 }
 
 function lastErrorOf(ended: FieldsOf<"attemptEnded">): { readonly last_error?: LastError } {

@@ -56,7 +56,7 @@ const FIELDS = {
     lengthBytes: "u32",
   },
   /**
-   * An attempt ended without an outcome, with this code and HTTP status; 0 where there is none. The rest counts all attempts of the item so
+   * An attempt ended without an outcome, with this code and HTTP status; 0 without one. The rest counts all attempts of the item so
    * far; the next may begin at `nextMs`.
    */
   attemptEnded: {

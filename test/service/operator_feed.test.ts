@@ -119,6 +119,18 @@ describe("the operator feed", () => {
     expect(page.snapshots()).toHaveLength(4);
   });
 
+  it("shows how the last request of held items failed, without the words of the provider", async () => {
+    const world = new World();
+    const since = "2026-01-01T00:00:00.000Z";
+    const hold = { reason: "outage", since, next_try: null, items: 4, provider: "down" } as const;
+    const failure = { code: "overloaded", provider_status: 503 } as const;
+    world.task("a", { held: [{ ...hold, ...failure, message: "down answered 503: host 10.0.0.7" }] });
+    const page = world.listen();
+    await world.clock.advance(0);
+    expect(page.snapshots()).toMatchObject([{ tasks: { items: [{ held: [{ ...hold, ...failure }] }] } }]);
+    expect(JSON.stringify(page.snapshots())).not.toContain("10.0.0.7");
+  });
+
   it("shows tasks with deadline and slack, errors by code, what providers bill and callers are charged", async () => {
     const world = new World();
     const nowMs = world.clock.wallMs();

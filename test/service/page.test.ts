@@ -125,6 +125,15 @@ describe.skipIf(!isThere)("the operator page", () => {
     expect(complaints).toEqual([]);
   });
 
+  it("says what holds items of a task, and how the last request failed", async () => {
+    const { page } = await openPage(browser, world.url);
+    await enterKey(page);
+    const id = await submit(items(2, { model: "gone:m" }));
+    await expect
+      .poll(() => rowOf(page, id).textContent(), { timeout: 10_000 })
+      .toMatch(/2 held: outage of gone \(connection_failed\) since \d/);
+  });
+
   it("says of an item that is larger than a limit when it is sent", async () => {
     const { page } = await openPage(browser, world.url);
     await enterKey(page);

@@ -53,6 +53,7 @@ export async function openPageWorld(options: PageWorldOptions = {}): Promise<Pag
     providers: {
       demo: { baseUrl: provider.url, key: "k" },
       small: { baseUrl: provider.url, key: "k" },
+      gone: { baseUrl: "http://127.0.0.1:9/v1", key: "k" }, // the port that nothing listens on
     },
     limits: {
       demo: { requestsPerMinute: 30_000, tokensPerMinute: 1_200_000, concurrency: 24 },

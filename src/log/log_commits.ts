@@ -82,6 +82,11 @@ export class LogCommits {
     return this.#staged;
   }
 
+  /** As `nextRow` of the work log. */
+  get nextRow(): { readonly number: number; readonly createdWallMs: number } {
+    return this.#staged.first ?? { number: this.place.nextTask, createdWallMs: Number.POSITIVE_INFINITY };
+  }
+
   /** Whether an accepted task that is not committed yet has the id. */
   hasId(id: string): boolean {
     return this.#staged.hasId(id) || this.#underWay?.hasId(id) === true;

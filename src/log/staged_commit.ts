@@ -78,6 +78,13 @@ export class StagedCommit {
     this.#isAsked = true;
   }
 
+  /** What was accepted first; undefined without any. */
+  get first(): { readonly number: number; readonly createdWallMs: number } | undefined {
+    const { numbers, createdWallMs } = this.#tasks;
+    const [number] = numbers;
+    return number === undefined ? undefined : { number, createdWallMs: createdWallMs[0] ?? 0 };
+  }
+
   hasId(id: string): boolean {
     return this.#ids.has(id);
   }

@@ -105,19 +105,10 @@ export class WorkLog {
 
   /** A task's number and when it is durable. Throws `conflict` when a task with its id was accepted a moment ago. */
   accept(work: AcceptedWork): { readonly task: number; readonly durable: Promise<void> } {
-    const {
-      id,
-      kind,
-      parent = "",
-      createdWallMs,
-      body,
-      items = UNCOUNTED_ITEMS,
-      deadlineMs = Number.POSITIVE_INFINITY,
-    } = work;
-    assert(
-      Number.isInteger(items) && items >= 0 && items <= UNCOUNTED_ITEMS,
-      "a task's items are a count of 32 bits",
-    );
+    const { id, kind, parent = "", createdWallMs, body } = work;
+    const { items = UNCOUNTED_ITEMS, deadlineMs = Number.POSITIVE_INFINITY } = work;
+    const isCount = Number.isInteger(items) && items >= 0 && items <= UNCOUNTED_ITEMS;
+    assert(isCount, "a task's items are a count of 32 bits");
     assert(Number.isInteger(kind) && kind >= 0 && kind <= 0xff, "a task's kind is a number of 8 bits");
     const staged = this.#commits.stage(true);
     if (this.#commits.hasId(id))
@@ -128,6 +119,14 @@ export class WorkLog {
     staged.records.add("accepted", { task, items, deadlineMs, project, kind });
     staged.accept({ number: task, id, project, kind, parent, createdWallMs, body }, work.request ?? NO_BYTES);
     return { task, durable: staged.durable };
+  }
+
+  /**
+   * The first task that the store does not have yet, accepted or not (then its time is infinite): what the store is given in this turn
+   * is committed before it, and after all tasks with lower numbers.
+   */
+  get nextRow(): LogCommits["nextRow"] {
+    return this.#commits.nextRow;
   }
 
   /** Says how many items a task has that was accepted without a count. */

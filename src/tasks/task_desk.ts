@@ -35,6 +35,7 @@ import type {
 } from "./shapes/task_view.ts";
 import type { TaskEvent, Tasks } from "./shapes/tasks.ts";
 import { Turns } from "./shapes/turns.ts";
+import { TaskListing } from "./task_listing.ts";
 import { Admission } from "./usage/admission.ts";
 import { TaskBacklog } from "./usage/backlog.ts";
 import type { Spending } from "./usage/spending.ts";
@@ -131,11 +132,17 @@ class TaskDesk implements OpenedTasks {
   readonly #shown = new WeakMap<TaskView, PostedRecord>();
   /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
   readonly #changes = new Turns();
+  readonly #listing: TaskListing;
 
   constructor(rooms: DeskRooms, listeners: Set<Listener>, admission: Admission) {
     this.#rooms = rooms;
     this.#listeners = listeners;
     this.#admission = admission;
+    this.#listing = new TaskListing({
+      store: rooms.options.parts.store,
+      log: rooms.options.workLog,
+      viewOf: (task) => ("posted" in task ? this.#viewIfThere(task.posted) : rooms.lots.viewOf(task.large)),
+    });
   }
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
@@ -185,23 +192,8 @@ class TaskDesk implements OpenedTasks {
     return task === undefined ? this.#rooms.lots.task(project, id) : this.#view(task);
   }
 
-  async list(project: string, { after, limit }: PageQuery): Promise<Page<TaskView>> {
-    const { posted, lots } = this.#rooms;
-    if (after !== undefined) await this.task(project, after);
-    const [small, large] = await Promise.all([
-      posted.newest(project, after, limit + 1),
-      lots.newest(project, after, limit + 1),
-    ]);
-    const all = [
-      ...small.map((task) => ({ stem: stemOf(task.id), view: () => this.#viewIfThere(task) })),
-      ...large.map((task) => ({ stem: stemOf(task.id), view: () => lots.viewOf(task) })),
-    ].sort((left, right) => (left.stem < right.stem ? 1 : -1));
-    const items: TaskView[] = [];
-    for (const { view } of all.slice(0, limit)) {
-      const found = await view();
-      if (found !== undefined) items.push(found);
-    }
-    return { items, hasMore: all.length > limit };
+  list(project: string, query: PageQuery): Promise<Page<TaskView>> {
+    return this.#listing.page(project, query);
   }
 
   async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {

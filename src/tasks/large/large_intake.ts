@@ -8,6 +8,7 @@
  */
 import type { EngineParts } from "../../engine/parts.ts";
 import { hasCode } from "../../errors.ts";
+import type { WorkLog } from "../../log/work_log.ts";
 import type { RecordChange } from "../../store/records.ts";
 import type { Lot } from "../lots/lot.ts";
 import { amountOf, type LotRecord, type LotWork, lotOf, lotToRecord } from "../lots/lot_record.ts";
@@ -23,6 +24,15 @@ export interface LargeIntakeOptions {
   readonly lots: Lots;
   readonly objects: TaskObjects;
   readonly admission: Admission;
+  readonly workLog: Pick<WorkLog, "nextRow">;
+}
+
+/** Lots that were accepted together. */
+export interface AcceptedLots {
+  readonly estimatedUsd: number;
+  readonly records: readonly LotRecord[];
+  /** They are older than tasks of the work log from this number on. */
+  readonly beforeTask: number;
 }
 
 type Spooled = Extract<SpooledRequest, { kind: "large" }>;
@@ -43,13 +53,12 @@ export class LargeIntake {
   ): Promise<{ readonly task: TaskRecord; readonly lots: readonly Lot[] }> {
     const { parts } = this.#options;
     const acceptedAt = parts.clock.moment();
-    const createdWallMs = acceptedAt.wallMs;
     const volumeTokens = volumeOf(spooled.parts);
     const records = spooled.parts.map((part, index) =>
       lotOf(part, {
         id: `${spooled.taskId}-${index}`,
         project,
-        acceptedWallMs: createdWallMs,
+        acceptedWallMs: acceptedAt.wallMs,
         acceptedAt,
         taskId: spooled.taskId,
         volumeTokens,
@@ -57,23 +66,23 @@ export class LargeIntake {
         keepsBodies: request.keepsBodies,
       }),
     );
-    const { lots: opened, made: task } = await this.open(project, records, (estimatedUsd) => {
-      const task = taskOf(spooled, request, records, { project, createdWallMs, volumeTokens, estimatedUsd });
+    const { lots: opened, made: task } = await this.open(project, records, (accepted) => {
+      const task = taskOf(spooled, request, { ...accepted, project, volumeTokens });
       return { made: task, change: { kind: "insert", record: taskToRecord(task) } };
     });
     return { task, lots: opened };
   }
 
   /**
-   * Admits lots whose lines are on the disk, and stores them in one commit with what is made of them. They are open then,
-   * and not begun. Their files are removed when they are refused.
+   * Admits lots whose lines are on the disk, and stores them in one commit with what is made of them. They are accepted, open and not
+   * begun then. Their files are removed when they are refused.
    */
   async open<T>(
     project: string,
     records: readonly LotRecord[],
-    make: (estimatedUsd: number) => { readonly made: T; readonly change: RecordChange },
+    make: (accepted: AcceptedLots) => { readonly made: T; readonly change: RecordChange },
   ): Promise<{ readonly made: T; readonly lots: readonly Lot[] }> {
-    const { lots, parts } = this.#options;
+    const { lots, parts, workLog } = this.#options;
     let admitted: Admitted | undefined;
     const opened: Lot[] = [];
     try {
@@ -82,16 +91,22 @@ export class LargeIntake {
       admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
       const { estimatedUsd } = admitted;
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
+      const now = this.#acceptance();
       for (const [index, record] of records.entries()) {
         const money = index === 0 && estimatedUsd > 0 && record.again !== undefined ? { estimatedUsd } : {};
         const sizes = sizesOf(works[index] ?? []);
-        opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...money, works: sizes }));
+        opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...now, ...money, works: sizes }));
       }
       for (const { share, record } of opened) share?.grow(amountOf([record]));
       admitted.room.release(); // counted with its lots from here on
-      const { made, change } = make(estimatedUsd);
-      const changes: RecordChange[] = opened.map((lot) => ({ kind: "put", record: lotToRecord(lot.record) }));
-      await parts.room.answerFor(() => parts.store.change([change, ...lots.cards.unstored(), ...changes]));
+      const dated = opened.map(({ record }) => record);
+      const changes: RecordChange[] = dated.map((record) => ({ kind: "put", record: lotToRecord(record) }));
+      const made = await parts.room.answerFor(async () => {
+        const beforeTask = workLog.nextRow.number; // as of the turn in which the store is called
+        const { made, change } = make({ estimatedUsd, records: dated, beforeTask });
+        await parts.store.change([change, ...lots.cards.unstored(), ...changes]);
+        return made;
+      });
       lots.cards.stored();
       opened[0]?.holds.push(admitted.hold);
       return { made, lots: opened };
@@ -103,6 +118,13 @@ export class LargeIntake {
     } finally {
       admitted?.room.release();
     }
+  }
+
+  /** No later than that of posted tasks that will stand behind it, so that times of creation agree with the order of tasks. */
+  #acceptance(): Pick<LotRecord, "acceptedWallMs" | "acceptedAt"> {
+    const { parts, workLog } = this.#options;
+    const acceptedAt = parts.clock.moment();
+    return { acceptedWallMs: Math.min(acceptedAt.wallMs, workLog.nextRow.createdWallMs), acceptedAt };
   }
 
   async #worksOf(record: LotRecord): Promise<Work[]> {
@@ -130,13 +152,14 @@ function isNotStored(error: unknown): boolean {
 function taskOf(
   { taskId, parts, spans }: Spooled,
   { hasOutputFile, note }: TaskRequest,
-  lots: readonly LotRecord[],
-  terms: Pick<TaskRecord, "project" | "createdWallMs" | "volumeTokens"> & { readonly estimatedUsd: number },
+  accepted: AcceptedLots & Pick<TaskRecord, "project" | "volumeTokens">,
 ): TaskRecord {
-  const { estimatedUsd, ...rest } = terms;
+  const { records: lots, estimatedUsd, beforeTask, project, volumeTokens } = accepted;
   return {
     id: taskId,
-    ...rest,
+    project,
+    createdWallMs: (lots[0] as LotRecord).acceptedWallMs, // a large task has a part
+    volumeTokens,
     totalItems: parts.reduce((sum, part) => sum + part.items, 0),
     hasOutputFile,
     ...(note === undefined ? {} : { note }),
@@ -148,6 +171,7 @@ function taskOf(
       slaMinutes,
     })),
     spans,
+    beforeTask,
     ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
   };
 }

@@ -51,7 +51,7 @@ import type { Admission } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { Erasure } from "./erasure.ts";
-import { LargeIntake } from "./large_intake.ts";
+import { LargeIntake, type LargeIntakeOptions } from "./large_intake.ts";
 import { type OpenCounts, openCountsOf } from "./open_counts.ts";
 import { basesOf, layersOf } from "./part_layers.ts";
 import { type OwnLotTask, type ReopeningOptions, reopenLots } from "./reopening.ts";
@@ -66,6 +66,7 @@ export interface LotTasksOptions extends OpenedEngine {
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
   readonly admission: Admission;
+  readonly workLog: LargeIntakeOptions["workLog"];
   readonly hasPosted: LotsOptions["hasPosted"];
   readonly onFault: (error: unknown, lotId: string) => void;
   readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
@@ -89,7 +90,7 @@ export class LotTasks {
 
   constructor(options: LotTasksOptions) {
     this.#options = options;
-    const { engine, parts, dataDir, backlog, admission } = options;
+    const { engine, parts, dataDir, backlog, admission, workLog } = options;
     this.#folder = join(dataDir, "lots");
     this.#lots = new Lots({
       ...{ engine, parts, backlog, spending: options.spending },
@@ -105,7 +106,7 @@ export class LotTasks {
     });
     this.#objects = new TaskObjects(parts, this.#lots);
     const [lots, objects] = [this.#lots, this.#objects];
-    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission });
+    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission, workLog });
     this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
     this.#views = new TaskViews(parts, this.#lots, this.#objects.held);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
@@ -134,17 +135,6 @@ export class LotTasks {
 
   async task(project: string, id: string): Promise<TaskView> {
     return this.#view(await this.#find(project, id));
-  }
-
-  /** Newest first, behind the task or object with this id. */
-  async newest(project: string, after: string | undefined, limit: number): Promise<readonly TaskRecord[]> {
-    const records = await this.#options.parts.store.records(project, {
-      collection: TASKS,
-      limit,
-      isNewestFirst: true,
-      ...(after === undefined ? {} : { after: stemOf(after) }),
-    });
-    return records.map(recordToTask);
   }
 
   /** Undefined when it was removed meanwhile. */

@@ -90,15 +90,13 @@ export class Retrying {
       await this.#options.intake.removeLines(records);
       throw error;
     }
-    const parts = records.map((record, index) => partOf(record, found[index] as Again));
-    const next = { ...task, parts: [...task.parts, ...parts] };
-    const record = taskToRecord(next, payload);
-    const opening = this.#options.intake.open(task.project, records, () => ({
-      made: next,
-      change: { kind: "put", record },
-    }));
-    const { lots } = await opening;
-    return { task: next, lots, items: records.reduce((sum, { items }) => sum + items, 0) };
+    const opening = this.#options.intake.open(task.project, records, (accepted) => {
+      const parts = accepted.records.map((record, index) => partOf(record, found[index] as Again));
+      const next = { ...task, parts: [...task.parts, ...parts] };
+      return { made: next, change: { kind: "put", record: taskToRecord(next, payload) } };
+    });
+    const { lots, made } = await opening;
+    return { task: made, lots, items: records.reduce((sum, { items }) => sum + items, 0) };
   }
 
   /** Writes the lines to be run again; returns their lot. */

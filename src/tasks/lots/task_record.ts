@@ -48,6 +48,8 @@ export interface TaskRecord {
   readonly inputTokens?: readonly number[];
   /** Of each object, or of all when it is one number. */
   readonly factors?: number | readonly number[];
+  /** It is older than tasks of the work log from this number on. Absent: than all. */
+  readonly beforeTask?: number;
   /** What it was estimated to cost when it was admitted, in USD. */
   readonly estimatedUsd?: number;
   /** In a shared lot, where nothing else says so: what is not sent will not be. */

@@ -170,22 +170,6 @@ export class PostedTasks {
     return project === undefined || task.project === project ? task : undefined;
   }
 
-  /** Newest first, behind the task with this id. */
-  async newest(project: string, after: string | undefined, limit: number): Promise<readonly PostedRecord[]> {
-    const { log } = this.#options;
-    const query = { project: log.number(project), kind: WORK_KINDS.posted, isNewestFirst: true };
-    const before = after === undefined ? undefined : await log.rows.loggedTask(rowIdOf(after));
-    const found: PostedRecord[] = [];
-    for (let number = before?.number; found.length < limit; ) {
-      const rows = await log.rows.loggedTasks({ ...query, after: number, limit: LIST_PAGE });
-      for (const row of rows)
-        if (after === undefined || row.id < rowIdOf(after)) found.push(rowToPosted(log, row));
-      number = rows.at(-1)?.number;
-      if (rows.length < LIST_PAGE) break;
-    }
-    return found.slice(0, limit);
-  }
-
   async objects(task: PostedRecord, from: number, limit: number): Promise<Page<TaskObject>> {
     const to = Math.min(task.totalItems, from + limit);
     const items = await this.reader.objects(task, from, to);

@@ -202,13 +202,17 @@ class TaskDesk implements OpenedTasks {
     const found = known ?? (await this.#find(project, id));
     if (found === undefined) return this.#rooms.lots.objects(project, id, query);
     const from = query.after === undefined ? 0 : itemOf(found, query.after) + 1;
-    return this.#rooms.posted.objects(found, from, query.limit);
+    return this.#rooms.posted.objects(
+      found,
+      { from, limit: query.limit },
+      typeof task === "string" ? undefined : task,
+    );
   }
 
   async object(project: string, id: string): Promise<TaskObject> {
     const task = isId(id) ? await this.#rooms.posted.find(project, id) : undefined;
     if (task === undefined) return this.#rooms.lots.object(project, id);
-    const [object] = (await this.#rooms.posted.objects(task, itemOf(task, id), 1)).items;
+    const [object] = (await this.#rooms.posted.objects(task, { from: itemOf(task, id), limit: 1 })).items;
     if (object === undefined) throw notFound("object", id);
     return object;
   }

@@ -78,16 +78,24 @@ export class PostedItemReader {
     }
   }
 
-  /** Objects from `from` up to and without `to`. */
-  async objects(task: PostedRecord, from: number, to: number): Promise<TaskObject[]> {
+  /** Objects from `from` up to and without `to`; those of `submitted` as if they had not ended since. */
+  async objects(
+    task: PostedRecord,
+    {
+      from,
+      to,
+      submitted,
+    }: { readonly from: number; readonly to: number; readonly submitted?: ReadonlySet<number> | undefined },
+  ): Promise<TaskObject[]> {
     const objects: TaskObject[] = [];
     let isAnyEnded = false;
     for (let item = from; item < to; item += 1) {
       objects.push(this.#submitted(task, item));
-      if (!this.#log.isOpen(task.number, item)) isAnyEnded = true;
+      if (!this.#log.isOpen(task.number, item) && submitted?.has(item) !== true) isAnyEnded = true;
     }
     if (!isAnyEnded) return objects; // as each post is answered
-    for await (const ended of this.ended(task, from, to)) objects[ended.item - from] = objectOf(task, ended);
+    for await (const ended of this.ended(task, from, to))
+      if (submitted?.has(ended.item) !== true) objects[ended.item - from] = objectOf(task, ended);
     return objects;
   }
 
@@ -106,7 +114,8 @@ export class PostedItemReader {
     const { ended, intents = [] } = this.#log.triedItems(task).get(item) ?? {};
     if (ended !== undefined && intents.length === 0) return { phase: "retrying", ...lastErrorOf(ended) };
     const home = this.#work.homeOf(task);
-    const isClaimed = home?.owner.items.claimed.has(home.task.firstLine + item) === true;
+    const isClaimed =
+      !this.#log.isOpen(task, item) || home?.owner.items.claimed.has(home.task.firstLine + item) === true;
     return { phase: isClaimed ? "running" : "queued" };
   }
 

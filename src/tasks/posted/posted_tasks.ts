@@ -170,9 +170,15 @@ export class PostedTasks {
     return project === undefined || task.project === project ? task : undefined;
   }
 
-  async objects(task: PostedRecord, from: number, limit: number): Promise<Page<TaskObject>> {
+  /** `view`: of the task; its objects are shown as of its moment. */
+  async objects(
+    task: PostedRecord,
+    { from, limit }: { readonly from: number; readonly limit: number },
+    view?: TaskView,
+  ): Promise<Page<TaskObject>> {
     const to = Math.min(task.totalItems, from + limit);
-    const items = await this.reader.objects(task, from, to);
+    const submitted = view === undefined ? undefined : this.views.submittedIn(view);
+    const items = await this.reader.objects(task, { from, to, submitted });
     return {
       items: items.map((object, index) => this.#withHold(task, from + index, object)),
       hasMore: to < task.totalItems,

@@ -47,6 +47,8 @@ export class PostedViews {
   /** Steps are counted anew in every process. */
   readonly #process: string = randomUUID().slice(0, 8);
   readonly #kept = new Map<string, Kept>();
+  /** The items that a view counts as submitted. */
+  readonly #open = new WeakMap<TaskView, ReadonlySet<number>>();
   /** By number, the oldest first. */
   readonly #justEnded = new Map<number, FreshPosted>();
 
@@ -64,7 +66,8 @@ export class PostedViews {
   firstView(task: PostedRecord): Promise<TaskView> {
     const home = this.#work.homeOf(task.number);
     const state = this.#stateOf(task, home);
-    return this.#viewOf(task, undefined, { state, home, before: undefined });
+    const open = new Set(Array(task.totalItems).keys());
+    return this.#viewOf(task, undefined, { state, home, open, before: undefined });
   }
 
   /** Another whenever the view may be another, or is final. */
@@ -75,8 +78,9 @@ export class PostedViews {
     const nowMs = this.#parts.clock.nowMs();
     const known = this.#kept.get(task.id);
     if (known?.state === state && nowMs < known.staleMs) return known.view;
+    const open = this.#openItems(task); // as of the sums, which are taken when they are asked for
     const sums = this.#justEnded.get(task.number) ?? (await this.#log.sumsOf(task.number));
-    const made = await this.#viewOf(task, sums, { state, home, before: known?.view });
+    const made = await this.#viewOf(task, sums, { state, home, open, before: known?.view });
     const view = made.version === known?.view.version ? known.view : made;
     const staleMs = view.finishedWallMs === undefined ? nowMs + ESTIMATE_KEPT_MS : Number.POSITIVE_INFINITY;
     this.#kept.delete(task.id);
@@ -125,10 +129,12 @@ export class PostedViews {
     {
       state,
       home,
+      open,
       before,
     }: {
       readonly state: string;
       readonly home: PostedHome | undefined;
+      readonly open: ReadonlySet<number>;
       readonly before: TaskView | undefined;
     },
   ): Promise<TaskView> {
@@ -163,7 +169,20 @@ export class PostedViews {
     if (expectedEndWallMs !== undefined) view.expectedEndWallMs = expectedEndWallMs;
     if (isSlaAtRisk !== undefined) view.isSlaAtRisk = isSlaAtRisk;
     if (task.note !== undefined) view.note = task.note;
+    if (!isFinal) this.#open.set(view, open);
     return view;
+  }
+
+  /** The items that a view counts as submitted: what is shown beside it is of its moment. */
+  submittedIn(view: TaskView): ReadonlySet<number> {
+    return this.#open.get(view) ?? NO_ITEMS;
+  }
+
+  #openItems({ number, totalItems }: PostedRecord): ReadonlySet<number> {
+    const open = new Set<number>();
+    if (!this.#log.has(number)) return open;
+    for (let item = 0; item < totalItems; item += 1) if (this.#log.isOpen(number, item)) open.add(item);
+    return open;
   }
 
   /** When its last answer was staged, or it was cancelled or expired: the same in every process. */
@@ -248,6 +267,7 @@ export class PostedViews {
   }
 }
 
+const NO_ITEMS: ReadonlySet<number> = new Set();
 const NOTHING_USED: TaskView["usage"] = { inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
 function usageOf({

@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
-import { callOpenai, known, manyLines, refusedRange } from "./conformance_files.ts";
+import { callOpenai, known, refusedRange } from "./conformance_files.ts";
 import { callCatalogue, callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
@@ -132,8 +132,11 @@ async function statusOf(
   return response.statusCode;
 }
 
+/** No provider of its model is configured: its task is held until the service ends. */
 async function newFileAtWork(): Promise<string> {
-  const file_id = await newFile(manyLines);
+  const file_id = await newFile([
+    { key: "held", request: { model: "openai:gpt-4o-mini", contents: [{ parts: [{ text: "x" }] }] } },
+  ]);
   await check("/v0/infer/", "POST", {}, { body: [{ file_id, sla: 60 }] });
   return file_id;
 }

@@ -25,7 +25,7 @@ export const refusedRange: WholeCall = { headers: { range: "bytes=99999999-" } }
 export const known: WholeCall = { headers: { "if-none-match": "*" } };
 
 /** Enough of them to be at work for a while. */
-export const manyLines: readonly object[] = Array.from({ length: 5_000 }, (_, index) => lineOf(`k${index}`));
+const manyLines: readonly object[] = Array.from({ length: 5_000 }, (_, index) => lineOf(`k${index}`));
 
 const UNKNOWN = "0".repeat(32);
 

@@ -5,6 +5,7 @@
  *   open ------------------> cooldown ------------------> open            (cooldown.ts: how long)
  *   open, cooldown --failures in a row--> doubt, then outage --an answer--> ramp --15 s--> open
  *                                            ^------5 failures------'      (outage.ts: when, how steep)
+ *   cooldown that a 429 states --time--> doubt                            (one request looks whether the reason is gone)
  *   at any time: share = min(throttle, ramp)                              (throttle.ts: 70 % rejected -> 53 %)
  *
  * Outage and cool-down are independent: a probe of an outage waits for the cool-down too. An `overloaded` that names a
@@ -65,6 +66,7 @@ export class Gate {
   /** Goes on with a cool-down that an earlier process had begun. */
   restoreCooldown(nowMs: number, waitMs: number): void {
     this.#cooldown.restore(nowMs, waitMs);
+    this.#outage.stated(nowMs, nowMs + this.cooldownMs(nowMs), nowMs);
   }
 
   /** Milliseconds until an outage's next probe, or the next request of a lane in doubt; 0 when up or due. */
@@ -92,16 +94,21 @@ export class Gate {
     this.#outage.sent(nowMs);
   }
 
-  /** Takes an answer in; true when it ends an outage. `roundTripMs`: how late answers of one burst may come. */
-  observe(nowMs: number, signal: Signal, roundTripMs: number): boolean {
+  /**
+   * Takes an answer to a request of `sentMs` in; true when it ends an outage. `roundTripMs`: how late answers of one burst may
+   * come.
+   */
+  observe(nowMs: number, signal: Signal, roundTripMs: number, sentMs: number = nowMs): boolean {
     switch (signal.kind) {
       case "success":
         this.#cooldown.succeeded();
         this.#throttle.answered(nowMs, true);
-        return this.#outage.answered(nowMs);
+        return this.#outage.answered(nowMs, sentMs);
       case "rate_limited":
         this.#throttle.answered(nowMs, false);
         this.#cooldown.refused(nowMs, signal.retryAfterMs, roundTripMs, this.#random);
+        if (Number(signal.retryAfterMs) > 0)
+          this.#outage.stated(nowMs, nowMs + this.cooldownMs(nowMs), sentMs);
         return false;
       case "overloaded":
         this.#throttle.answered(nowMs, false);
@@ -114,7 +121,7 @@ export class Gate {
         this.#outage.failed(nowMs);
         return false;
       case "other":
-        return this.#outage.answered(nowMs);
+        return this.#outage.answered(nowMs, sentMs);
     }
   }
 }

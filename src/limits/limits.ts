@@ -236,7 +236,7 @@ export class LaneLimits {
       }
       this.hidden.uncount(permit);
     }
-    if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs)) concurrency.restart();
+    if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs, permit?.sentAtMs)) concurrency.restart();
     if (signal.kind === "success") {
       concurrency.succeeded();
       this.#pause.succeeded();

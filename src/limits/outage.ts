@@ -6,6 +6,7 @@
  *   down --one probe at a time, 5 s apart (30 s while one hangs); one gets an answer--> ramp
  *   ramp --15 s--> up
  *   ramp --5 failures in a row--> down
+ *   up, doubt, ramp --a 429 states a wait--> doubt, from its end on --an answer--> up, after more than 61 s ramp
  *
  * Failures are 5xx, overload, timeouts, lost and refused connections. A row is broken by any success, and by any other
  * answer that shows the provider at work. In doubt a request goes every 250 ms, and twice as often for each second without
@@ -13,6 +14,10 @@
  * of which may have to be paid, and one that is back gets all that it can take before it has answered the first. A ramp
  * opens `share = 0.05 * 20^(t / 15 s)` of the rate. So during an outage a probe per 5 s is sent (1 % of 1,200 a minute),
  * and full speed is reached 20 s and one answer after healing.
+ *
+ * After a wait that a 429 stated, one request goes, and the second one not before a refusal of the first would have arrived (250 ms
+ * to 3 s). An answer to what was sent before the wait proves nothing. Of waits of up to 2 s only the third in a row without any answer
+ * counts: a bucket says so when its next token arrives, and the lane must not close for each of them.
  */
 
 const PROBE_EVERY_MS = 5_000;
@@ -21,12 +26,28 @@ const PROBE_HANGS_MS = 30_000;
 const DOUBT_EVERY_MS = 250;
 /** Without a failure for so long, requests in doubt go twice as often. */
 const DOUBT_HALVES_MS = 1_000;
+const DOUBT_EVERY_MS_MAX = 3_000;
+/** A wait of a bucket; a longer one may be that of an outage. */
+const SHORT_MS = 2_000;
+/** So many of them without an answer in between are an outage. */
+const SHORT_ROW = 3;
+/** No window of a minute states a longer wait. */
+const LONG_MS = 61_000;
 const ROW_MIN = 5;
 const ROW_MS = 10_000;
 const WALL_MIN = 20;
 const WALL_MS = 2_000;
 const RAMP_MS = 15_000;
 const RAMP_START = 0.05;
+
+/** What a 429 states: from when until when nothing is sent, and how late it came. */
+interface StatedWait {
+  readonly fromMs: number;
+  readonly untilMs: number;
+  readonly refusalMs: number;
+  /** Such waits since the last answer. */
+  readonly row: number;
+}
 
 export class Outage {
   #status: "up" | "doubt" | "down" | "ramp" = "up";
@@ -39,6 +60,8 @@ export class Outage {
   #rampSinceMs = 0;
   #isProbed = false;
   #probedMs = 0;
+  /** The last wait that a 429 stated, while no answer has shown that it is over. */
+  #stated: StatedWait | undefined;
 
   get isDown(): boolean {
     return this.#status === "down";
@@ -47,8 +70,10 @@ export class Outage {
   /** Milliseconds until the next request while in doubt, or until the next probe while down; 0 otherwise. */
   waitMs(nowMs: number): number {
     if (this.#status === "doubt") {
-      const everyMs = DOUBT_EVERY_MS * 2 ** -((nowMs - this.#failedMs) / DOUBT_HALVES_MS);
-      return Math.max(0, this.#sentMs + everyMs - nowMs);
+      const { untilMs, refusalMs } = this.#stated ?? { untilMs: 0, refusalMs: 0 };
+      const firstMs = Math.min(DOUBT_EVERY_MS_MAX, Math.max(DOUBT_EVERY_MS, 2 * refusalMs));
+      const calmMs = Math.max(0, nowMs - Math.max(this.#failedMs, untilMs));
+      return Math.max(0, this.#sentMs + firstMs * 2 ** -(calmMs / DOUBT_HALVES_MS) - nowMs);
     }
     return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
@@ -77,6 +102,16 @@ export class Outage {
     this.#probedMs = nowMs;
   }
 
+  /** The 429 of a request of `sentMs` states a wait until `untilMs`. */
+  stated(nowMs: number, untilMs: number, sentMs: number): void {
+    if (this.#status === "down") return;
+    const { fromMs, untilMs: endMs, row } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs, row: 0 };
+    const refusalMs = nowMs - sentMs;
+    if (nowMs < endMs) this.#stated = { fromMs, untilMs, refusalMs, row };
+    else this.#stated = { fromMs: nowMs, untilMs, refusalMs, row: row + 1 };
+    if (untilMs - this.#stated.fromMs > SHORT_MS || this.#stated.row >= SHORT_ROW) this.#status = "doubt";
+  }
+
   failed(nowMs: number): void {
     if (this.#row === 0) this.#rowSinceMs = nowMs;
     this.#row += 1;
@@ -95,13 +130,18 @@ export class Outage {
     this.#isProbed = false;
   }
 
-  /** The provider answered. True when this ends an outage. */
-  answered(nowMs: number): boolean {
+  /** The provider answered a request of `sentMs`. True when this ends an outage. */
+  answered(nowMs: number, sentMs: number = nowMs): boolean {
     this.#row = 0;
+    const isHealed = this.#status === "down";
+    const { fromMs, untilMs } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs };
+    const statedMs = untilMs - fromMs;
+    if (!isHealed && statedMs > SHORT_MS && sentMs < untilMs) return false;
+    this.#stated = undefined;
     if (this.#status === "doubt") this.#status = "up";
-    if (this.#status !== "down") return false;
+    if (!isHealed && statedMs <= LONG_MS) return false;
     this.#status = "ramp";
-    this.#rampSinceMs = nowMs;
-    return true;
+    this.#rampSinceMs = isHealed ? nowMs : untilMs;
+    return isHealed;
   }
 }

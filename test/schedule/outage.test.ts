@@ -89,4 +89,59 @@ describe("Outage", () => {
     expect(outage.isDown).toBe(true);
     expect(outage.waitMs(21_000)).toBe(5_000);
   });
+
+  it("is feared after a wait that a 429 states: one request goes, and after an answer all", () => {
+    const outage = new Outage();
+    outage.stated(1_000, 31_000, 900);
+    expect(outage.isDown).toBe(false);
+    outage.answered(5_000, 800); // sent before the wait
+    expect(outage.waitMs(31_000)).toBe(0);
+    outage.sent(31_000);
+    expect(outage.waitMs(31_000)).toBe(250);
+    expect(outage.waitMs(31_200)).toBeGreaterThan(0);
+    outage.answered(31_210, 31_000);
+    expect(outage.waitMs(31_210)).toBe(0);
+    expect(outage.share(31_210)).toBe(1);
+  });
+
+  it("waits for a slow refusal of that request", () => {
+    const outage = new Outage();
+    outage.stated(1_000, 31_000, 0); // 1 s after it was sent
+    outage.sent(31_000);
+    expect(outage.waitMs(31_000)).toBe(2_000);
+    expect(outage.waitMs(31_900)).toBeGreaterThan(0);
+    const slower = new Outage();
+    slower.stated(10_000, 31_000, 0);
+    slower.sent(31_000);
+    expect(slower.waitMs(31_000)).toBe(3_000);
+  });
+
+  it("goes on where the wait is stated again, and ramps up after more than a minute", () => {
+    const outage = new Outage();
+    outage.stated(0, 40_000, 0);
+    outage.stated(20_000, 62_000, 19_950);
+    outage.sent(62_000);
+    expect(outage.answered(62_100, 62_000)).toBe(false);
+    expect(outage.share(62_000)).toBeCloseTo(0.05);
+    expect(outage.share(77_000)).toBe(1);
+    const short = new Outage();
+    short.stated(0, 61_000, 0);
+    short.sent(61_000);
+    short.answered(61_100, 61_000);
+    expect(short.share(61_100)).toBe(1);
+  });
+
+  it("is feared only after the third wait of up to 2 s in which nothing was answered", () => {
+    const outage = new Outage();
+    const wait = (atMs: number): number => {
+      outage.stated(atMs, atMs + 2_000, atMs - 50);
+      outage.sent(atMs + 2_000);
+      return outage.waitMs(atMs + 2_000);
+    };
+    expect([wait(1_000), wait(4_000)]).toEqual([0, 0]);
+    outage.answered(6_500, 500); // also of what was sent before
+    expect([wait(7_000), wait(10_000), wait(13_000)]).toEqual([0, 0, 250]);
+    outage.answered(15_100, 15_000);
+    expect(wait(16_000)).toBe(0);
+  });
 });

@@ -22,6 +22,8 @@
  * comes at once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a
  * limit where 5 % are refused, 9 where 25 % are (a row of probability e^-9, if 10 % more than the moving share are refused).
  *
+ * A moving share of more than 75 % is a limit's in any case: where hundreds of refusals a second overtake each other, no row shows.
+ *
  * Requests are numbered in the order of their sending, and a 429 arrives no later than an answer: what was sent before a request
  * whose end is known, and was not refused, counts as accepted.
  *
@@ -119,6 +121,7 @@ export class ChanceRefusals {
   explains(nowMs: number, index: number, { isFree, inFlight, isLate }: Situation): boolean {
     this.#know(index);
     this.#mean += (1 - this.#mean) * WEIGHT;
+    if (this.#mean > SHARE_MAX) return this.#found(nowMs);
     if (isLate) return isFree && this.#explainsLate(nowMs, index);
     if (index < this.#from) return isFree || this.#state !== "watch" || this.#share > 0;
     this.#note(index);

@@ -196,6 +196,26 @@ describe("hidden limits", () => {
   });
 });
 
+/** In five minutes: a third of the allowance. A storm has a million. */
+const REFUSED_MAX = 1_000;
+
+describe("hidden limits beside 429s that come by chance", () => {
+  it.each([
+    ["600 requests in a sliding minute", {}],
+    ["600 requests in a fixed minute", { kind: "fixed", offsetMs: 20_000 } as const],
+    ["600 requests in a bucket", { kind: "bucket" } as const],
+    ["600 requests, long answers", { outputTokens: 1_000 }],
+    ["20 places", { counted: "concurrency", limit: 20 } as const],
+    ["all tokens, answers of 20 s", { counted: "both", limit: 200_000, outputTokens: 1_000 } as const],
+  ])("%s: hundreds of refusals, not a storm of them", (_, profile) => {
+    for (const chanceShare of [0.01, 0.1, 0.25])
+      for (let seed = 1; seed <= 4; seed += 1) {
+        const options = { ...HIDDEN, spread: 0.5, latencyMs: 500, fromMs: 0, ...profile, chanceShare, seed };
+        expect(figuresOf(options).refused, `${chanceShare}, seed ${seed}`).toBeLessThan(REFUSED_MAX);
+      }
+  });
+});
+
 describe("limits that answers tell", () => {
   it.each(Object.entries(told))("%s", (_, profile) => {
     for (let seed = 1; seed <= Math.max(3, SEEDS); seed += 1) {

@@ -26,6 +26,8 @@ export interface LimitRunOptions extends LimitedProviderOptions {
   readonly lanes?: number;
   /** The part of the limit that others use. */
   readonly foreignShare?: number;
+  /** The share of all requests that are refused by chance; 0. */
+  readonly chanceShare?: number;
   /** Killed and started again at this time, after so long. */
   readonly restartAtMs?: number;
   readonly restartMs?: number;
@@ -148,7 +150,9 @@ export class LimitRun {
     const process = this.#process;
     this.#sent.push({ atMs: this.#nowMs, load: permit.load, lane });
     this.#at(this.#nowMs + WIRE_MS * (0.8 + 0.4 * this.#random()), () => {
-      if (!this.#provider.arrives(this.#nowMs, request)) {
+      const { chanceShare = 0 } = this.#options;
+      const isChance = chanceShare > 0 && this.#random() < chanceShare;
+      if (isChance || !this.#provider.arrives(this.#nowMs, request)) {
         this.#refused.push(this.#nowMs);
         this.#answer(
           process,

@@ -236,4 +236,5 @@ async function readAgain({ input, body }: LeftRun): Promise<void> {
     // read to its end, so that all of it is in the copy
   }
   if (String(await input.spool.checksum()) !== body.streamChecksum) throw streamChanged("differs");
+  await input.spool.sync(); // an open run counts on the copy of every line that it has recorded
 }

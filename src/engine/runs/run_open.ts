@@ -148,16 +148,19 @@ async function open(
     if (finished !== undefined) return finished;
   }
   const home = { ...parts, signal: opening.stopped };
-  const input = await openInput(home, source, spoolPath(parts, task.id));
-  // The copy of a stream that a run began with holds what the journal knows of; any other can be made again.
-  const isKnown = input.spool !== undefined && before?.status === "open" && before.input === undefined;
+  const copyPath = spoolPath(parts, task.id);
+  // The copy of a stream that a run began with holds what the journal knows of. Any other is made again: a power cut may have torn it.
+  const isKnown = before?.status === "open" && before.input === undefined;
+  if (before !== undefined && !isKnown) await parts.disk.remove(copyPath);
+  const input = await openInput(home, source, copyPath);
   let isOpen = false;
   try {
     const opened = await openWith(parts, { task, before, input }, options, opening);
     isOpen = opened.kind === "open";
     return opened;
   } finally {
-    if (!isOpen) await closeInput(parts.disk, input, isKnown ? "keep" : "remove");
+    if (!isOpen)
+      await closeInput(parts.disk, input, isKnown && input.spool !== undefined ? "keep" : "remove");
   }
 }
 

@@ -218,7 +218,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   cancel(project: string, id: string): Promise<TaskView> {
-    return this.#changes.take(id, async () => {
+    return this.#answered(project, id, async () => {
       const task = await this.#find(project, id);
       if (task === undefined) return this.#rooms.lots.cancel(project, id);
       return this.#view(await this.#rooms.posted.cancel(task));
@@ -236,7 +236,7 @@ class TaskDesk implements OpenedTasks {
   }
 
   remove(project: string, id: string): Promise<void> {
-    return this.#changes.take(id, async () => {
+    return this.#answered(project, id, async () => {
       const task = await this.#find(project, id);
       await (task === undefined ? this.#rooms.lots.remove(project, id) : this.#rooms.posted.remove(task));
     });
@@ -276,6 +276,13 @@ class TaskDesk implements OpenedTasks {
     await this.#rooms.lots.close();
     await this.#rooms.work.close();
     await this.#rooms.posted.close();
+  }
+
+  /** Its turn; `disk_full` at once on a full disk: callers wait for an answer, and may ask for the same again. */
+  async #answered<T>(project: string, id: string, change: () => Promise<T>): Promise<T> {
+    const { room } = this.#rooms.options.parts;
+    if (room.lackingSinceMs !== undefined) await this.task(project, id); // what is not there is not found
+    return room.orRefuse(() => this.#changes.take(id, change));
   }
 
   async #view(task: PostedRecord): Promise<TaskView> {

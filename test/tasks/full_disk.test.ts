@@ -1,0 +1,64 @@
+/** What callers of tasks are answered while the disk is full. */
+import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import { item, PROJECT, submit, TaskWorld } from "./world.ts";
+
+const SMALL = [item(1, 60)];
+const LARGE = [item(1, 60), item(2, 90)];
+
+/** Resolves with the code of the refusal, and after how long it came. */
+async function refusal(
+  world: TaskWorld,
+  call: Promise<unknown>,
+): Promise<{ code: unknown; afterMs: number }> {
+  const sinceMs = world.clock.nowMs();
+  const code = await world.settle(
+    call.then(
+      () => "answered",
+      (error: { readonly code?: unknown }) => error.code,
+    ),
+  );
+  return { code, afterMs: world.clock.nowMs() - sinceMs };
+}
+
+describe.each([
+  ["small", SMALL],
+  ["large", LARGE],
+])("on a full disk, a %s task", (_, items) => {
+  const changes = [
+    ["that is cancelled", 60_000, (tasks: OpenedTasks, id: string) => tasks.cancel(PROJECT, id)],
+    ["that is removed", 10, (tasks: OpenedTasks, id: string) => tasks.remove(PROJECT, id)],
+  ] as const;
+  it.each(changes)(
+    "%s is refused with disk_full at once, and done when there is room",
+    async (__, latencyMs, change) => {
+      const world = new TaskWorld({ latencyMs });
+      const tasks = await world.tasks();
+      const { id } = await world.settle(submit(tasks, items));
+      await world.clock.advance(5_000);
+      world.store.failNext("disk_full", 10);
+      for (let time = 0; time < 2; time += 1) {
+        const { code, afterMs } = await refusal(world, change(tasks, id));
+        expect(code).toBe("disk_full");
+        expect(afterMs).toBeLessThan(1_000);
+      }
+      expect(
+        (
+          await refusal(
+            world,
+            change(
+              tasks,
+              id.replace(/^./, (char) => (char === "0" ? "1" : "0")),
+            ),
+          )
+        ).code,
+      ).toBe("not_found");
+      let last: unknown = "disk_full";
+      for (let time = 0; time < 20 && last === "disk_full"; time += 1) {
+        await world.clock.advance(5_000);
+        last = (await refusal(world, change(tasks, id))).code;
+      }
+      expect(["answered", "not_found"]).toContain(last); // a removal that was begun goes on
+    },
+  );
+});

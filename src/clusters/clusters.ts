@@ -137,14 +137,16 @@ class ClusterRuns implements Clusters {
 
   async list(project: string, { after, limit }: PageQuery): Promise<Page<ClusterView>> {
     const { store } = this.#options;
-    if (after !== undefined && (await store.record(project, CLUSTERS, after)) === undefined)
-      throw notFound(after);
-    const records = await store.records(project, {
+    const reading = store.records(project, {
       collection: CLUSTERS,
       limit: limit + 1,
       isNewestFirst: true,
       ...(after === undefined ? {} : { after }),
     });
+    // In one turn: nothing is listed behind a record that is removed in between.
+    const last = after === undefined ? undefined : store.record(project, CLUSTERS, after);
+    const [records, found] = await Promise.all([reading, last]);
+    if (after !== undefined && found === undefined) throw notFound(after);
     return {
       items: records.slice(0, limit).map((record) => headView(this.#newest(record))),
       hasMore: records.length > limit,

@@ -251,6 +251,25 @@ describe("files", () => {
     expect((await files.list("other", { limit: 1 })).items).toEqual([]);
   });
 
+  it("lists a page behind a file that is removed meanwhile whole, or refuses it", async () => {
+    const ends = new Set<string>();
+    for (let turns = 0; turns < 12; turns += 1) {
+      const files = await new FileWorld().files();
+      const views: FileView[] = [];
+      for (const name of ["a", "b", "c"]) views.push(await files.put("p", batch(itemLines(1), name)));
+      const [a, b, c] = views as [FileView, FileView, FileView];
+      const removing = files.remove("p", c.id);
+      for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+      const page = await files
+        .list("p", { limit: 9, after: c.id })
+        .catch(({ code }: { code: string }) => code);
+      await removing;
+      if (page !== "not_found") expect(page).toEqual({ items: [b, a], hasMore: false });
+      ends.add(typeof page === "string" ? page : "whole");
+    }
+    expect(ends).toEqual(new Set(["whole", "not_found"]));
+  });
+
   it("lists the newest first, in pages, by purpose", async () => {
     const files = await new FileWorld().files();
     const views: FileView[] = [];

@@ -144,13 +144,17 @@ export class Batches {
   }
 
   async list(project: string, { after, limit }: PageQuery): Promise<Page<BatchView>> {
-    if (after !== undefined) await this.#find(project, after);
-    const records = await this.#parts.store.records(project, {
+    const reading = this.#parts.store.records(project, {
       collection: BATCHES,
       limit: limit + 1,
       isNewestFirst: true,
       ...(after === undefined ? {} : { after }),
     });
+    // In one turn: nothing is listed behind a record that is removed in between.
+    const [records] = await Promise.all([
+      reading,
+      after === undefined ? undefined : this.#find(project, after),
+    ]);
     const items: BatchView[] = [];
     for (const record of records.slice(0, limit)) items.push(await this.#view(recordToBatch(record)));
     return { items, hasMore: records.length > limit };

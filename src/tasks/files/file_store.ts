@@ -174,14 +174,18 @@ class DiskFiles implements Files {
     query: PageQuery & { readonly purpose?: FilePurpose },
   ): Promise<Page<FileView>> {
     const { after, limit, purpose } = query;
-    if (after !== undefined) await this.file(project, after);
-    const records = await this.#options.store.records(project, {
+    const reading = this.#options.store.records(project, {
       collection: FILES,
       limit: limit + 1,
       isNewestFirst: true,
       ...(after === undefined ? {} : { after }),
       ...(purpose === undefined ? {} : { parent: purpose }),
     });
+    // In one turn: nothing is listed behind a record that is removed in between.
+    const [records] = await Promise.all([
+      reading,
+      after === undefined ? undefined : this.file(project, after),
+    ]);
     return { items: records.slice(0, limit).map(viewOf), hasMore: records.length > limit };
   }
 

@@ -21,8 +21,11 @@ import type { PostedLog } from "./posted_log.ts";
 import { PostedRecords, type PostedTerms } from "./posted_records.ts";
 import { madeOf } from "./tried_items.ts";
 
-/** What is promised of a task's price, as its row has it. */
-export interface PostedPrice {
+/** What was promised of a task, as its row has it. */
+export interface PostedFacts {
+  readonly slaMinutes: number | null;
+  /** When its window began, if that is not its creation. */
+  readonly sinceWallMs?: number;
   /** Of each item, or of all when it is one number. */
   readonly factors?: number | readonly number[];
 }
@@ -50,7 +53,7 @@ export interface NewPosted {
   /** In use by no other task. */
   readonly id: string;
   readonly items: number;
-  /** JSON without texts; see `PostedPrice`. */
+  /** JSON without texts; see `PostedFacts`. */
   readonly body: string;
   /** Its lines, without the last line end. */
   readonly request: Uint8Array;
@@ -140,7 +143,7 @@ export class PostedGroups {
       layout: lineLayout({}),
       namesLines: false,
       observer: parts.observer,
-      wallMs: () => parts.clock.wallMs(),
+      nowMs: () => parts.clock.nowMs(),
     };
     const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
       (await log.log.rows.loggedTask(number))?.request;
@@ -183,23 +186,27 @@ export class PostedGroups {
     const { parts, log } = this.#options;
     const tasks: PostedTask[] = [];
     const texts: Uint8Array[] = [];
-    const prices: PostedPrice[] = [];
+    const facts: PostedFacts[] = [];
     let [line, start] = [1, 0];
-    for (const { number } of parked) {
+    for (const { number, deadlineMs } of parked) {
       const row = !log.log.has(number) ? undefined : await log.log.rows.loggedTask(number);
       const open = log.log.task(number);
       if (row?.request === undefined || open === undefined) continue;
       const { byteLength } = row.request;
+      const body = JSON.parse(row.body) as PostedFacts; // written with it
+      const { slaMinutes, sinceWallMs = row.createdWallMs } = body;
+      const nowWallMs = parts.clock.wallMs() - parts.clock.nowMs();
       tasks.push({
         number,
         items: open.items,
         firstLine: line,
         start,
         requestBytes: byteLength,
+        wallOffsetMs: slaMinutes === null ? nowWallMs : sinceWallMs + slaMinutes * 60_000 - deadlineMs,
         isCancelled: false,
       });
       texts.push(row.request);
-      prices.push(JSON.parse(row.body) as PostedPrice); // written with it
+      facts.push(body);
       line += open.items;
       start += byteLength + 1;
     }
@@ -210,7 +217,7 @@ export class PostedGroups {
     const terms = await this.terms(project);
     const measured = await parts.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
-    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, prices), terms };
+    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, facts), terms };
   }
 
   /** Items of a task of the group, from 0, are open again. */
@@ -270,11 +277,11 @@ export class PostedGroups {
 function factorsOf(
   tasks: readonly PostedTask[],
   measured: MeasuredBlock,
-  prices: readonly PostedPrice[],
+  facts: readonly PostedFacts[],
 ): Map<string, number> {
   const factorAt: number[] = [];
   for (const [index, { items }] of tasks.entries()) {
-    const { factors = 1 } = prices[index] ?? {};
+    const { factors = 1 } = facts[index] ?? {};
     for (let item = 0; item < items; item += 1)
       factorAt.push(typeof factors === "number" ? factors : (factors[item] ?? 1));
   }

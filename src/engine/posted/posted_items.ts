@@ -30,6 +30,8 @@ export interface PostedTask {
   /** Where its request begins in the group's text, in bytes. */
   readonly start: number;
   readonly requestBytes: number;
+  /** Added to a monotonic time it gives the wall time by the clock that its deadline was promised by, however that clock was set since. */
+  readonly wallOffsetMs: number;
   isCancelled: boolean;
 }
 
@@ -180,6 +182,7 @@ function controller(isAborted: boolean): AbortController {
 export function placeTasks(
   posted: readonly { readonly items: number; readonly request: Uint8Array }[],
   numbers: readonly number[],
+  wallOffsetMs: number,
 ): PostedTask[] {
   let [firstLine, start] = [1, 0];
   return posted.map(({ items, request }, index) => {
@@ -190,6 +193,7 @@ export function placeTasks(
       firstLine,
       start,
       requestBytes,
+      wallOffsetMs,
       isCancelled: false,
     };
     firstLine += items;

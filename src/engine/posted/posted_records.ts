@@ -16,7 +16,7 @@ import type { PostedLog } from "./posted_log.ts";
 export interface PostedTerms extends TextTerms {
   readonly log: PostedLog;
   readonly observer: EngineObserver | undefined;
-  readonly wallMs: () => number;
+  readonly nowMs: () => number;
   /** An item has ended durably. */
   readonly onEnded: (owner: PostedItems, record: StagedOutcome, endedWallMs: number) => void;
 }
@@ -111,12 +111,12 @@ export class PostedRecords implements ItemRecords {
   /** What has ended otherwise meanwhile stays as it has ended. */
   #end(record: StagedOutcome, text: string, whenDurable?: () => void): void {
     const { line, status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
-    const { log, wallMs, observer } = this.#terms;
-    const { number: task, firstLine } = this.#owner.taskAt(line);
+    const { log, nowMs, observer } = this.#terms;
+    const { number: task, firstLine, wallOffsetMs } = this.#owner.taskAt(line);
     const item = line - firstLine;
     this.#attempts.delete(line);
     const isOpen = log.log.isOpen(task, item);
-    const endedWallMs = Math.round(wallMs());
+    const endedWallMs = Math.round(nowMs() + wallOffsetMs);
     const bytes = Buffer.from(`${String(endedWallMs).padStart(13, "0")}${text}`);
     const ended = (): void => {
       this.#owner.items.finished(line);

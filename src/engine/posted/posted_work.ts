@@ -116,6 +116,7 @@ export class PostedWork {
   async accept(group: NewGroup): Promise<readonly number[]> {
     const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
     const { log } = this.#log;
+    const wallOffsetMs = createdWallMs - this.#options.parts.clock.nowMs();
     const numbers = await this.#options.parts.room.answerFor(async () => {
       let durable: Promise<void> | undefined;
       const accepted = group.tasks.map(({ id, items, body, request }) => {
@@ -138,7 +139,7 @@ export class PostedWork {
     const dueMs = this.#monotonic(deadlineMs ?? Number.POSITIVE_INFINITY);
     const items = group.tasks.reduce((sum, task) => sum + task.items, 0);
     this.#gathered.add({ project, deadlineMs: dueMs, items }, () => {
-      this.#came(group, numbers, dueMs).catch(this.#options.onFault);
+      this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#options.onFault);
     });
     return numbers;
   }
@@ -253,7 +254,11 @@ export class PostedWork {
       : overAtMs(this.#options.parts.clock, deadlineWallMs);
   }
 
-  async #came(group: NewGroup, numbers: readonly number[], deadlineMs: number): Promise<void> {
+  async #came(
+    group: NewGroup,
+    { numbers, wallOffsetMs }: { readonly numbers: readonly number[]; readonly wallOffsetMs: number },
+    deadlineMs: number,
+  ): Promise<void> {
     const { project, measured, factors, terms } = group;
     if (!this.#mayEnter(project, deadlineMs)) {
       for (const number of numbers) {
@@ -263,7 +268,7 @@ export class PostedWork {
       this.#reading.feed();
       return;
     }
-    const tasks = placeTasks(group.tasks, numbers);
+    const tasks = placeTasks(group.tasks, numbers, wallOffsetMs);
     const isCancelled = numbers.some((number) => !this.#log.log.has(number));
     await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
   }

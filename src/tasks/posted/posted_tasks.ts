@@ -186,9 +186,13 @@ export class PostedTasks {
   }
 
   async cancel(task: PostedRecord): Promise<PostedRecord> {
-    const { log, work, parts } = this.#options;
+    const { log, work } = this.#options;
     if (task.isCancelled === true || !log.has(task.number)) return task;
-    const cancelled: PostedRecord = { ...task, isCancelled: true, cancelledWallMs: parts.clock.wallMs() };
+    const cancelled: PostedRecord = {
+      ...task,
+      isCancelled: true,
+      cancelledWallMs: this.views.wallMsOf(task),
+    };
     await work.cancel(task.number, bodyOf(cancelled));
     return cancelled;
   }

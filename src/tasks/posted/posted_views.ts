@@ -107,6 +107,13 @@ export class PostedViews {
     this.#justEnded.delete(number);
   }
 
+  /** Now, by the clock that the deadline of an open task was promised by, however that clock was set since. */
+  wallMsOf(task: PostedRecord): number {
+    const [promisedMs, open] = [deadlineWallMsOf(task), this.#log.task(task.number)];
+    const jumpMs = promisedMs === undefined || open === undefined ? 0 : open.deadlineMs - promisedMs;
+    return Math.round(this.#parts.clock.wallMs() - jumpMs);
+  }
+
   /** What holds an item that is open; undefined when nothing does. */
   heldBy(task: PostedRecord, item: number): ObjectHold | undefined {
     const home = this.#work.homeOf(task.number);
@@ -145,7 +152,7 @@ export class PostedViews {
     const deadlineWallMs = deadlineWallMsOf(task);
     const finishedWallMs = isFinal ? await this.#finishedOf(task) : undefined;
     const held = isFinal ? [] : this.#heldOf(task, home);
-    const wallMs = this.#parts.clock.wallMs();
+    const wallMs = this.wallMsOf(task);
     const outlook = isFinal ? undefined : steady(this.#outlookOf(task, submitted, home), before, wallMs);
     const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
     const view: { -readonly [part in keyof TaskView]: TaskView[part] } = {
@@ -219,10 +226,10 @@ export class PostedViews {
     const isDated = deadlineWallMs !== undefined;
     if (task.works.some(([model]) => this.#parts.isStopped(model)))
       return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
-    const nowMs = clock.nowMs();
-    const deadlineMs = isDated ? nowMs + deadlineWallMs - clock.wallMs() : Number.POSITIVE_INFINITY;
+    const [nowMs, wallMs] = [clock.nowMs(), this.wallMsOf(task)];
+    const deadlineMs = isDated ? nowMs + deadlineWallMs - wallMs : Number.POSITIVE_INFINITY;
     const leftMs = Math.min(LEFT_MS_MAX, this.#leftMs(task, { submitted, home, nowMs, deadlineMs }));
-    const expectedEndWallMs = Math.round(clock.wallMs() + leftMs);
+    const expectedEndWallMs = Math.round(wallMs + leftMs);
     return { expectedEndWallMs, isSlaAtRisk: isDated && expectedEndWallMs > deadlineWallMs };
   }
 

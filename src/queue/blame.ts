@@ -8,7 +8,7 @@
  * An answer compares when it arrived after the item's first failed attempt had ended, and its request was not sent long before
  * that attempt (250 ms, a burst): requests that were under way when a provider began to refuse new ones are
  * still answered, for minutes perhaps, and prove nothing about those it refuses. What the lane's own detection of outages takes
- * for one voids all comparisons, and failures that are proven to be their item's do not feed that detection.
+ * for one voids all comparisons, also with requests from before it, and failures that are proven to be their item's do not feed that detection.
  * So a single item on its lane, or one every half a minute, survives an outage of any length, and an item that fails
  * while others are answered ends after its attempts.
  *
@@ -43,9 +43,12 @@ interface Answer {
 export class Blame {
   /** By `atMs` upwards, by `sentMs` downwards. */
   #answers: Answer[] = [];
+  /** Answers to requests that were sent before say nothing. */
+  #fromMs = Number.NEGATIVE_INFINITY;
 
   /** A request that was sent at `sentMs` was answered: with a success, or with a refusal of its own content. */
   answered(sentMs: number, nowMs: number): void {
+    if (sentMs < this.#fromMs) return;
     const answers = this.#answers;
     let last = answers.at(-1);
     while (last !== undefined && last.sentMs <= sentMs) {
@@ -74,8 +77,12 @@ export class Blame {
     return false;
   }
 
-  /** The lane is down: what was answered before says nothing about what fails now. */
-  void(): void {
+  /**
+   * The lane is down, and a request that was sent at `sentMs` has failed: what was answered before says nothing about what fails
+   * now, and neither does an answer to an earlier request, which may have been under way when the lane went down.
+   */
+  void(sentMs: number): void {
     this.#answers = [];
+    this.#fromMs = Math.max(this.#fromMs, sentMs);
   }
 }

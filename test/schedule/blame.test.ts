@@ -44,10 +44,19 @@ describe("blame by comparison", () => {
     expect(blame.isProven({ sentMs: 0, endedMs: 10 }, true)).toBe(true);
   });
 
-  it("begins anew when the lane is down", () => {
+  it("starts again when the lane is down", () => {
     const blame = new Blame();
     blame.answered(5, 50);
-    blame.void();
+    blame.void(40);
     expect(blame.isProven({ sentMs: 0, endedMs: 10 })).toBe(false);
+  });
+
+  it("is not proven, while the lane is down, by an answer to a request from before the failure that said so", () => {
+    const blame = new Blame();
+    blame.void(40);
+    blame.answered(39, 20_000);
+    expect(blame.isProven({ sentMs: 0, endedMs: 10 }, true)).toBe(false);
+    blame.answered(40, 20_001);
+    expect(blame.isProven({ sentMs: 0, endedMs: 10 }, true)).toBe(true);
   });
 });

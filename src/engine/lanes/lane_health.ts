@@ -98,7 +98,7 @@ export class LaneHealth {
     }
     if (suspects !== "either") return suspects === "item" ? "item" : "lane";
     if (this.#limits.isDown) {
-      blame.void();
+      blame.void(sentMs);
       call.isProven = false;
     }
     if (result.class !== "permanent") {

@@ -77,6 +77,25 @@ describe("what submit returns", () => {
     await expect(objectsOf(submitted)).rejects.toMatchObject(refused);
   });
 
+  it.each<readonly [string, (task: SubmittedTask) => Promise<unknown>]>([
+    ["its objects", objectsOf],
+    ["its end", (task) => task.finished],
+  ])("rejects where only %s are read, and leaves no rejection unhandled", async (_what, reading) => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    try {
+      const engine = await new World().engine();
+      await expect(reading(engine.submit([item(1, 60), item(2, 0)]))).rejects.toMatchObject({
+        code: "usage",
+      });
+      await new Promise((resolve) => setImmediate(resolve)); // Node reports them after a turn of its event loop
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    expect(unhandled).toEqual([]);
+  });
+
   it("rejects as closed if the engine is closed before, and the next engine finishes the task", async () => {
     const world = new World({ answer: () => "hang" });
     const engine = await world.engine();

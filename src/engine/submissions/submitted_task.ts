@@ -44,15 +44,25 @@ export interface StoredList {
 /** `stored` and `answered` are of one call. */
 export function submittedTask(stored: Promise<StoredList>, answered: Promise<Task>): SubmittedTask {
   let finished: Promise<Task> | undefined;
+  /** Who reads the end or the objects gets the same error there: it must not end the process as unhandled. */
+  const reportedElsewhere = (): void => {
+    answered.catch(() => undefined);
+  };
   Object.defineProperties(answered, {
     finished: {
       get: () => {
         finished ??= endOf(stored);
         finished.catch(() => undefined); // `answered` reports it, too
+        reportedElsewhere();
         return finished;
       },
     },
-    [Symbol.asyncIterator]: { value: () => objectsOf(stored) },
+    [Symbol.asyncIterator]: {
+      value: () => {
+        reportedElsewhere();
+        return objectsOf(stored);
+      },
+    },
   });
   return answered as SubmittedTask; // the two members were added above
 }

@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Summary } from "../../src/engine/items/progress.ts";
 import type { RunOptions } from "../../src/engine/runs/run_options.ts";
+import { readStatus } from "../../src/engine/runs/run_status.ts";
 import type { ItemTrace } from "../../src/engine/trace.ts";
 import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
@@ -77,6 +78,30 @@ describe("engine.trace", () => {
     );
     expect(ended[2]?.detail).toContain("it failed (connection_failed), nothing billed; ");
     await world.settle(engine.close());
+  });
+
+  it.each([
+    [401, "invalid_api_key"],
+    [403, "permission_denied"],
+  ])("tells a refusal of the key with %i, in status too", async (code, type) => {
+    const world = new World({ answer: () => status(code, type) });
+    world.input(1);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT, waitMs: 0 }).finished);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k1"));
+    expect(events.find(({ event }) => event === "ended")).toMatchObject({
+      code: "authentication_failed",
+      http_status: code,
+    });
+    await world.settle(engine.close());
+    const store = await world.store.open();
+    const task = await store.taskByName(`out:${OUTPUT}`);
+    if (task === undefined) throw new Error("the run is not recorded");
+    const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+    expect(found.retrying_errors).toEqual([
+      { code: "authentication_failed", provider_status: code, items: 1 },
+    ]);
+    await store.close();
   });
 
   it("tells the HTTP status of a request that ended its item", async () => {

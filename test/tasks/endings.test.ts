@@ -280,6 +280,16 @@ describe("an answer without text", () => {
 });
 
 describe("an item that is tried again", () => {
+  it("says that its key was refused", async () => {
+    const world = new TaskWorld({ answer: () => status(401, "invalid_api_key") });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 1, 60)));
+    await world.clock.advance(5_000);
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 1 }));
+    const last_error = { code: "authentication_failed", provider_status: 401 };
+    expect(objects[0]).toMatchObject({ status: "submitted", phase: "retrying", last_error });
+  });
+
   it("says how its last request failed until the next one is sent, also after a restart", async () => {
     const world = new TaskWorld({
       answer: (_line, attempt) => (attempt === 1 ? status(429, "slow", { "retry-after": "600" }) : "hang"),

@@ -265,8 +265,9 @@ export class Sender implements AdmitAttempt<ItemCall> {
       return true;
     }
     const other = besideOf(ended);
+    const { code = "provider_error", message, status: httpStatus = 0 } = result;
+    call.lastFailure = { code, httpStatus };
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
-    const { code = "provider_error", message } = result;
     if (result.class !== "permanent" && other === undefined)
       call.owner.items.retrying.set(call.line, { call, code, message });
     if (isOwn) lane.health.ended(call);
@@ -283,8 +284,6 @@ export class Sender implements AdmitAttempt<ItemCall> {
   #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
     call.failed = madeAfter(call.failed ?? madeOf(call), result, isOwn);
     if (call.owner.phase === "done") return;
-    const { code, status: httpStatus = 0 } = result;
-    if (code !== undefined) call.lastFailure = { code, httpStatus };
     this.#recordClosed(call, call.failed);
     if (other !== undefined) stateAnew(other);
   }

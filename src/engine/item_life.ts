@@ -9,7 +9,13 @@
 import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";
 import { failureText } from "./items/run_stopped.ts";
-import type { ClosedRecord, IntentRecord, OutcomeRecord, Step } from "./journal/journal.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  type Step,
+} from "./journal/journal.ts";
 
 /** One thing that happened to an item. */
 export interface TraceEvent {
@@ -114,13 +120,15 @@ export class ItemLife {
     const { open } = this;
     if (open?.attempt === intent.attempt) return; // recorded again, after a full disk or beside a second request
     this.#reopen(at);
-    if (open !== undefined && open.attempt < intent.attempt)
+    if (open !== undefined && open.attempt < intent.attempt) {
       this.events.push({
         at,
         event: "in doubt",
         attempt: open.attempt,
         detail: `its end was not recorded; it may have cost ${usdText(open.mostUsd)}`,
       });
+      this.#before = withDoubt(this.#before, open);
+    }
     this.open = intent;
     const { inputTokens, outputTokens, mostUsd } = intent;
     const [lane, another] = sent;
@@ -153,6 +161,20 @@ export class ItemLife {
     if (!isNew || (open?.attempt ?? 0) <= closed.attempts) this.open = undefined; // else a second request is under way
     this.#before = closed;
   }
+}
+
+/** What was taken with a request without a recorded end: of the next one only what is beyond that is its own. */
+function withDoubt(before: ClosedRecord | undefined, { line, attempt, mostUsd }: IntentRecord): ClosedRecord {
+  const { ambiguousAttempts = 0, uncounted = 0, uncountedAmbiguous = 0, ambiguousUsd = 0 } = before ?? {};
+  return {
+    ...(before ?? { ...NOTHING_SPENT, unusableAnswers: 0 }),
+    line,
+    attempts: attempt,
+    ambiguousAttempts: ambiguousAttempts + 1,
+    uncounted: uncounted + 1,
+    uncountedAmbiguous: uncountedAmbiguous + 1,
+    ambiguousUsd: ambiguousUsd + mostUsd,
+  };
 }
 
 /** Requests and ends of a line, in the order in which they happened. */

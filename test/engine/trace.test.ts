@@ -176,6 +176,26 @@ describe("engine.trace", () => {
     expect(trace.events[2]?.detail).toMatch(/may have cost \$0\.\d+/);
   });
 
+  it("does not tell a refusal after a request that a kill cut off as in doubt", async () => {
+    const world = new World({ config: { prices: PRICES }, latencyMs: 50 });
+    world.input(1);
+    world.answer = () => "hang";
+    const process = mortal(world.clock);
+    void (await world.engine(process.clock)).run(INPUT, { out: OUTPUT }).finished;
+    await world.clock.advance(1_000);
+    process.kill();
+    world.kill();
+    world.answer = () => status(401, "invalid_api_key");
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT, waitMs: 0 }).finished);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k1"));
+    await world.settle(engine.close());
+    expect(events.map(({ event }) => event)).toContain("in doubt");
+    expect(events.find(({ event }) => event === "ended")?.detail).toBe(
+      "it failed (authentication_failed, HTTP 401), nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
+    );
+  });
+
   it("tells the life of an item that was held, stopped, called again and run again by a retry as one, each event once", async () => {
     const world = new World({ config: { maxInFlight: 2 } });
     world.input(3);

@@ -21,6 +21,8 @@ import { StagedCommit } from "./staged_commit.ts";
 
 const STAGED_BYTES_MAX = 256 << 20;
 const EXPECTED_MS = 5;
+/** Until finals that a full disk refused are staged again: nobody else does. */
+const FINALS_AGAIN_MS = 1_000;
 const NO_TEXT = new Uint8Array();
 
 export interface LogCommitsOptions {
@@ -54,6 +56,7 @@ export class LogCommits {
   /** Callers that are about to stage more, and the end of the wait for them. */
   #expected = 0;
   #wait: Timer | undefined;
+  #finalsAgain: Timer | undefined;
   /** What every later call is refused with. */
   #ended: PerigeeError | undefined;
 
@@ -100,6 +103,7 @@ export class LogCommits {
   /** Resolves when all that was staged has been committed or refused. */
   async close(): Promise<void> {
     this.#ended ??= new PerigeeError("closed", "the work log is closed");
+    this.#finalsAgain?.cancel();
     for (;;) {
       const last = this.#underWay ?? this.#staged;
       if (last.isEmpty || this.#hasFailed) return;
@@ -168,6 +172,8 @@ export class LogCommits {
     } catch (error) {
       this.#underWay = undefined;
       this.#refuse(staged, error);
+      if (hasCode(error, "disk_full")) this.#stageFinalsLater();
+      else this.#stageFinals();
       if (!this.#staged.isEmpty) this.#arm(); // not for what is only restated: the disk may be full
       return;
     }
@@ -243,6 +249,17 @@ export class LogCommits {
           this.#staged.answer(task, item, bytesOfRecord("attemptEnded", ended), NO_TEXT);
       this.#staged.finals.set(task, sums);
     }
+  }
+
+  #stageFinalsLater(): void {
+    if (this.#work.finished.size === 0) return;
+    const again = (): void => {
+      this.#finalsAgain = undefined;
+      if (this.#ended !== undefined) return; // the next process does
+      this.#stageFinals();
+      this.#arm();
+    };
+    this.#finalsAgain ??= this.#options.clock.timer(FINALS_AGAIN_MS, again, { keepsAlive: false });
   }
 
   #refuse(staged: StagedCommit, error: unknown): void {

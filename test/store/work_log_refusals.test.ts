@@ -68,6 +68,22 @@ describe("a work log", () => {
     expect((await log.sumsOf(task))?.completed).toBe(2);
   });
 
+  it("makes a task final by itself when there is room, or when another task of the commit was refused for its id", async () => {
+    for (const reason of ["disk_full", "conflict"] as const) {
+      const { state, clock, log } = await setUp();
+      const { task, durable } = log.accept(work("a", { items: 2 }));
+      await durable;
+      void log.end(outcomeOf(task, 0), text(""));
+      await log.end(outcomeOf(task, 1), text(""));
+      if (reason === "disk_full") state.failNext(reason, 3);
+      else await expect(log.accept(work("a")).durable).rejects.toMatchObject({ code: reason });
+      expect(log.task(task)?.left).toBe(0);
+      await clock.advance(10_000);
+      expect(log.task(task)).toBeUndefined();
+      expect((await log.sumsOf(task))?.completed).toBe(2);
+    }
+  });
+
   it("leaves a task open of which an item is opened again while its last one ends", async () => {
     const finals: number[] = [];
     const clock = new FakeClock();

@@ -104,11 +104,11 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
     onFault,
     onFinished: tell,
   });
-  const ended = await posted.follow();
+  const unnoted = await posted.follow();
   await lots.open();
   await posted.open(backlog);
   work.open();
-  posted.tellEnded(ended).catch((error: unknown) => onFault(error, "posted"));
+  posted.tellEnded(unnoted()).catch((error: unknown) => onFault(error, "posted"));
   return new TaskDesk(
     { options, posted, lots, work, intake: new Intake(parts, work, admission) },
     listeners,

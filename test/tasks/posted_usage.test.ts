@@ -57,6 +57,71 @@ describe("the usage of a posted task", () => {
   });
 });
 
+describe("on a full disk, the usage of a posted task", () => {
+  const killsMs = Array.from({ length: 70 }, (_, index) => 10 * index);
+  it.each(killsMs)("counts once when the process is killed after %i ms", async (afterMs) => {
+    const world = new TaskWorld({ latencyMs: 10, commitMs: 15 });
+    await world.settle(submit(await world.tasks(), [item(1, 60), item(2, 60), item(3, 60)]));
+    await world.clock.advance(afterMs);
+    world.kill();
+    world.store.failNext("disk_full", 5);
+    await world.settle(world.tasks());
+    await world.clock.advance(120_000);
+    expect(await usedItems(world)).toBe(3);
+    world.kill();
+    await world.settle(world.tasks());
+    await world.clock.advance(5_000);
+    expect(await usedItems(world)).toBe(3);
+  });
+});
+
+describe("a posted task", () => {
+  const fullMs = Array.from({ length: 70 }, (_, index) => 10 * index);
+  it.each(fullMs)(
+    "ends, and is told and counted once, when the disk is full %i ms after it was accepted",
+    async (afterMs) => {
+      const world = new TaskWorld({ latencyMs: 10, commitMs: 15 });
+      const tasks = await world.tasks();
+      const ended: string[] = [];
+      tasks.onFinished(async ({ taskId }) => void ended.push(taskId));
+      const { id } = await world.settle(submit(tasks, [item(1, 60), item(2, 60)]));
+      await world.clock.advance(afterMs);
+      world.store.failNext("disk_full", 5);
+      await world.clock.advance(120_000);
+      expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({ status: "completed" });
+      expect(ended).toEqual([id]);
+      expect(await usedItems(world)).toBe(2);
+    },
+  );
+});
+
+describe("the usage of a posted task that is cancelled", () => {
+  const cancelsMs = [0, 5, 20, 100, 240, 250, 255, 260, 300, 1_000];
+  it.each(cancelsMs)("counts once when it is cancelled after %i ms", async (afterMs) => {
+    const world = new TaskWorld({ answer: () => "hang", commitMs: 15 });
+    const tasks = await world.tasks();
+    const ended: string[] = [];
+    tasks.onFinished(async ({ taskId }) => void ended.push(taskId));
+    const { id } = await world.settle(submit(tasks, [item(1, 1), item(2, 1)]));
+    await world.clock.advance(afterMs);
+    await world.settle(tasks.cancel(PROJECT, id));
+    await world.clock.advance(120_000);
+    expect(await usedItems(world)).toBe(2);
+    expect(ended).toEqual([id]);
+  });
+
+  it.each(cancelsMs)("counts once when it is cancelled %i ms after a restart", async (afterMs) => {
+    const world = new TaskWorld({ answer: () => "hang", commitMs: 15 });
+    const { id } = await world.settle(submit(await world.tasks(), [item(1, 1), item(2, 1)]));
+    world.kill();
+    const tasks = await world.settle(world.tasks());
+    await world.clock.advance(afterMs);
+    await world.settle(tasks.cancel(PROJECT, id));
+    await world.clock.advance(120_000);
+    expect(await usedItems(world)).toBe(2);
+  });
+});
+
 describe("the mark of what is in the sums", () => {
   it("gives each final task to the next process once, in whatever order tasks are noted and whenever it is read", async () => {
     const steps = fc.array(fc.record({ tasks: fc.integer({ min: 1, max: 3 }), noted: fc.array(fc.nat(8)) }), {

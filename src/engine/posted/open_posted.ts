@@ -45,9 +45,7 @@ export function openPosted(
       held.record();
     },
   });
-  const work = new PostedWork({ ...options, parts, log: posted });
-  log.onFinal((task) => work.ended(task));
-  return work;
+  return new PostedWork({ ...options, parts, log: posted });
 }
 
 /** Counts what was sent lately, and holds back what was held back. */

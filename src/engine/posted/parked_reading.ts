@@ -32,17 +32,10 @@ export interface ParkedReadingOptions {
 /** One for an engine. */
 export class ParkedReading {
   readonly #options: ParkedReadingOptions;
-  /** Tasks that are being read. */
-  readonly #tasks = new Set<number>();
   #isReading = false;
 
   constructor(options: ParkedReadingOptions) {
     this.#options = options;
-  }
-
-  /** Whether a task is being read. */
-  has(number: number): boolean {
-    return this.#tasks.has(number);
   }
 
   /** To be called when something was parked, or there may be room. */
@@ -76,14 +69,11 @@ export class ParkedReading {
 
   async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {
     const { groups, enter } = this.#options;
-    for (const { number } of taken) this.#tasks.add(number);
     try {
       const group = await groups.read(project, taken);
       if (group !== undefined) await enter(group);
     } catch (error) {
       this.#again(project, taken, error);
-    } finally {
-      for (const { number } of taken) this.#tasks.delete(number);
     }
   }
 

@@ -53,10 +53,6 @@ export class ParkedTasks {
     return [...this.#projects.keys()];
   }
 
-  has(number: number): boolean {
-    return this.#numbers.has(number);
-  }
-
   add(project: string, { number, left, deadlineMs }: Omit<ParkedTask, "dueMs">): void {
     const dueMs = Number.isFinite(deadlineMs) ? deadlineMs : this.#clock.nowMs();
     const task = { number, left, deadlineMs, dueMs };

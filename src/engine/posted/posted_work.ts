@@ -87,9 +87,12 @@ export class PostedWork {
     this.#callers = new HeldCallers(options.parts, (number) => this.#homes.get(number)?.owner);
   }
 
-  /** Goes on with what the work log has open. */
+  /** Goes on with what the work log has open. Tasks that were final before are in `ended` of the log, and told of by its reader. */
   open(): void {
     const { log } = this.#log;
+    log.onFinal((task) => {
+      if (log.ended.get(task) !== undefined) this.#final(task); // else of another kind
+    });
     for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
       if (kind !== WORK_KINDS.posted || left === 0) continue;
       for (const tried of log.triedItems(number).values())
@@ -210,11 +213,6 @@ export class PostedWork {
   /** Held items are read again that were held for that reason. */
   wakeHeld(reason: Hold["reason"]): void {
     for (const owner of [...this.#owners.keys()]) if (owner.items.isHeldBy(reason)) this.#again(owner);
-  }
-
-  /** The log says that a task is final; it may be of another kind. */
-  ended(number: number): void {
-    if (this.#homes.has(number) || this.#parked.has(number) || this.#reading.has(number)) this.#final(number);
   }
 
   #final(number: number): void {
@@ -384,7 +382,6 @@ export class PostedWork {
       }
     }
     this.#parked.forget(number);
-    if (!log.has(number)) this.#final(number);
     if (home === undefined) return;
     for (const lane of this.#options.parts.lanes()) lane.pump(); // retries of it that wait there are refused now
     this.#look(home.owner);

@@ -97,10 +97,10 @@ export class PostedTasks {
   }
 
   /**
-   * Counts in caps what earlier processes spent, before anything is sent. Resolves with the tasks that the last one had not come to
-   * tell and note any more, for `tellEnded`.
+   * Counts in caps what earlier processes spent, before anything is sent. Resolves with how to read the tasks that are final, and that
+   * the last one did not tell and note any more: for `tellEnded`, in the turn in which the work opens, which is told of all later ones.
    */
-  async follow(): Promise<readonly number[]> {
+  async follow(): Promise<() => readonly number[]> {
     const { log, spending, parts, work } = this.#options;
     const [cap] = parts.caps.termsOf(undefined);
     const { unnoted, takenUsd: notedUsd } = await spending.follow(log, cap?.name);
@@ -115,7 +115,7 @@ export class PostedTasks {
       spentUsd += usd;
       if (usd > 0) (await spending.capOf(project))?.count(usd);
     };
-    for (const number of unnoted) {
+    for (const number of unnoted()) {
       const ended = await this.#read(number);
       if (ended !== undefined) await count(ended.task.project, takenUsd(ended.usage));
     }

@@ -72,13 +72,13 @@ export interface Spending {
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
   /**
-   * Posted tasks of this log are noted from now on. Resolves with those that were final before and are not in the sums, and what
+   * Posted tasks of this log are noted from now on. Resolves with how to read those that are final and not in the sums, and what
    * those in them took that were noted under this cap of the engine, in USD.
    */
   follow(
     log: WorkLog,
     cap?: string,
-  ): Promise<{ readonly unnoted: readonly number[]; readonly takenUsd: number }>;
+  ): Promise<{ readonly unnoted: () => readonly number[]; readonly takenUsd: number }>;
   /**
    * As `note`, of a task of the log that is followed, which is final in it: counts at once, and is durable a moment later, or noted
    * again by the next process. `used`: undefined when nothing is to be counted.
@@ -144,8 +144,9 @@ class RecordedSpending implements Spending {
   }
 
   async follow(log: WorkLog, cap?: string): ReturnType<Spending["follow"]> {
-    this.#mark = await UsageMark.open(log, this.#options.store, cap);
-    return { unnoted: this.#mark.unnoted(), takenUsd: this.#mark.takenUsd };
+    const mark = await UsageMark.open(log, this.#options.store, cap);
+    this.#mark = mark;
+    return { unnoted: () => mark.unnoted(), takenUsd: mark.takenUsd };
   }
 
   noteTask(task: number, used: TaskUsage | undefined): void {

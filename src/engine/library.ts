@@ -146,9 +146,15 @@ function shownTask(task: SubmittedTask): LibrarySubmittedTask {
       get: () => {
         const finished = task.finished.then((found) => camelCased(found));
         finished.catch(() => undefined); // `answered` reports it, too
+        answered.catch(() => undefined); // and the other way round: nobody has to read both
         return finished;
       },
     },
-    [Symbol.asyncIterator]: { value: () => shownEach(task) },
+    [Symbol.asyncIterator]: {
+      value: () => {
+        answered.catch(() => undefined); // the reader gets it
+        return shownEach(task);
+      },
+    },
   }) as LibrarySubmittedTask; // the two members were added above
 }

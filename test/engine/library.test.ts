@@ -107,4 +107,22 @@ describe("camelCased", () => {
       errors: kept.errors,
     });
   });
+
+  it.each(["objects", "end"])(
+    "leaves no rejection unhandled when only the %s of a refused list is read",
+    async (read) => {
+      const unhandled: unknown[] = [];
+      const note = (reason: unknown): void => void unhandled.push(reason);
+      process.on("unhandledRejection", note);
+      try {
+        const submitted = engine.submit([{ ...ITEM, sla: 0 }]);
+        const reading = read === "end" ? submitted.finished : submitted[Symbol.asyncIterator]().next();
+        await expect(reading).rejects.toMatchObject({ code: "usage" });
+        await new Promise((resolve) => setImmediate(resolve)); // Node reports them after a turn of its event loop
+      } finally {
+        process.off("unhandledRejection", note);
+      }
+      expect(unhandled).toEqual([]);
+    },
+  );
 });

@@ -8,5 +8,6 @@ export default defineConfig({
     hookTimeout: 30_000,
     pool: "forks",
     maxWorkers: 2,
+    expect: { poll: { timeout: 10_000 } }, // a page beside other load
   },
 });

@@ -40,6 +40,8 @@ type Call = typeof call extends fc.Arbitrary<infer T> ? T : never;
 
 interface ModelItem {
   ended: EndedStatus | undefined;
+  /** It ended with the rest of its task: what it took is kept until the task is final. */
+  isRest: boolean;
   usd: number;
   attempts: number | undefined;
   intents: number[];
@@ -60,6 +62,7 @@ class Model {
     if (given.is === "accept") {
       const items = Array.from({ length: given.items }, () => ({
         ended: undefined,
+        isRest: false,
         usd: 0,
         attempts: undefined,
         intents: [],
@@ -86,7 +89,7 @@ class Model {
   #endRest(task: ModelTask, ended: EndedStatus): void {
     task.rest = ended;
     for (const item of task.items)
-      if (item.ended === undefined && item.intents.length === 0) item.ended = ended;
+      if (item.ended === undefined && item.intents.length === 0) Object.assign(item, { ended, isRest: true });
   }
 
   /** As `stateOf` tells it, of tasks that are open. */
@@ -94,8 +97,8 @@ class Model {
     const tasks = this.tasks.flatMap(({ items, reason, rest }, index) => {
       const open = items.flatMap(({ ended }, item) => (ended === undefined ? [item] : []));
       if (open.length === 0) return [];
-      const tried = items.flatMap(({ ended, attempts, usd, intents }, item) =>
-        ended !== undefined || (attempts === undefined && intents.length === 0)
+      const tried = items.flatMap(({ ended, isRest, attempts, usd, intents }, item) =>
+        (ended !== undefined && !isRest) || (attempts === undefined && intents.length === 0)
           ? []
           : [{ item, attempts, usd: attempts === undefined ? undefined : usd, intents }],
       );

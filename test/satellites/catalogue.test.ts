@@ -127,7 +127,7 @@ describe("a custom satellite", () => {
     await expect(catalogue.resolve(other, at("acme", "shout"))).rejects.toMatchObject({ code: "not_found" });
     await expect(catalogue.register("acme", custom)).rejects.toMatchObject({ code: "conflict" });
     await expect(opened({ trusted: [{ project: "perigee", satellites: [shout] }] })).rejects.toThrow(
-      /no project/,
+      /not a valid project/,
     );
   });
 

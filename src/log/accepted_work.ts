@@ -1,7 +1,7 @@
 /**
  * What callers of the work log say of tasks and items.
  */
-import type { EndedStatus } from "./records.ts";
+import type { EndedStatus, FieldsOf } from "./records.ts";
 
 /** A task as it is accepted. */
 export interface AcceptedWork {
@@ -27,4 +27,9 @@ export interface AcceptedWork {
 export interface EndedItem {
   readonly item: number;
   readonly status: EndedStatus;
+  /** What it took: its next end includes that. Absent: it is open as if it had never been tried. */
+  readonly taken?: TakenBefore | undefined;
 }
+
+/** What the attempts of an item took before it was opened again. */
+export type TakenBefore = Omit<FieldsOf<"attemptEnded">, "task" | "item" | "attempt" | "nextMs">;

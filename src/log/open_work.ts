@@ -37,6 +37,8 @@ import { WORK_KINDS } from "./work_kinds.ts";
 export interface TriedItem {
   /** The sums of its attempts so far; undefined before the first has ended. */
   readonly ended: FieldsOf<"attemptEnded"> | undefined;
+  /** What of that it took before it was reopened, which the sums of its task have already. */
+  readonly before?: FieldsOf<"attemptEnded"> | undefined;
   /** Attempts under way, or in doubt. */
   readonly intents: readonly FieldsOf<"intent">[];
 }
@@ -138,7 +140,7 @@ export class OpenWork {
     for (const { done } of this.#parts.values())
       bytes += recordBytes("sums") + (1 + done.highest / BITS_ITEMS) * recordBytes("doneBits");
     for (const { size } of this.#tried.values())
-      bytes += size * (recordBytes("attemptEnded") + recordBytes("intent"));
+      bytes += size * (2 * recordBytes("attemptEnded") + recordBytes("intent"));
     return bytes;
   }
 
@@ -184,7 +186,8 @@ export class OpenWork {
     records.add("accepted", { task: number, items, deadlineMs, project, kind });
     const hold = this.#holds.get(number);
     if (hold !== undefined) records.add("held", hold);
-    for (const { ended, intents } of this.triedItems(number).values()) {
+    for (const { ended, before, intents } of this.triedItems(number).values()) {
+      if (before !== undefined && before !== ended) records.add("attemptEnded", before);
       if (ended !== undefined) records.add("attemptEnded", ended); // before it says which are done: of some of these this is kept
       for (const intent of intents) records.add("intent", { ...intent, lane: 0 });
     }
@@ -259,15 +262,16 @@ export class OpenWork {
     const { task, item, lane, inputTokens, outputTokens } = intent;
     this.lanes.sent({ lane, requests: 1, inputTokens, outputTokens });
     if (!this.isOpen(task, item)) return;
-    const { ended, intents } = this.tried(task, item);
-    this.#try(task, item, { ended, intents: [...intents, intent] });
+    const { ended, before, intents } = this.tried(task, item);
+    this.#try(task, item, { ended, before, intents: [...intents, intent] });
   }
 
   #endAttempt(record: FieldsOf<"attemptEnded">): void {
     const { task, item, attempt } = record;
     if (!this.isOpen(task, item)) return;
-    const intents = this.tried(task, item).intents.filter((intent) => intent.attempt !== attempt);
-    this.#try(task, item, { ended: record, intents });
+    const { before, intents: all } = this.tried(task, item);
+    const intents = all.filter((intent) => intent.attempt !== attempt);
+    this.#try(task, item, { ended: record, before: attempt === 0 ? record : before, intents });
     const row = this.tasks.get(task);
     const rest = ENDED_STATUSES[(row?.restStatus ?? 0) - 1];
     if (rest !== undefined) this.#endRest({ task, status: rest, code: 0 });
@@ -283,7 +287,7 @@ export class OpenWork {
     }
     const parts = this.#partsOf(row);
     parts.done.add(item);
-    parts.sums = added(parts.sums, outcome, status, 1);
+    parts.sums = added(parts.sums, outcome, status, 1, this.tried(task, item).before);
     this.#untry(task, item);
     this.#change(row, { left: row.left - 1 });
   }
@@ -291,16 +295,15 @@ export class OpenWork {
   #endRest({ task, status }: FieldsOf<"restEnded">): void {
     const row = this.tasks.get(task);
     if (row === undefined) return;
-    const underWay = [...this.triedItems(task)]
-      .filter(([, { intents }]) => intents.length > 0)
-      .map(([item]) => item);
+    const tried = [...this.triedItems(task)];
+    const underWay = tried.flatMap(([item, { intents }]) => (intents.length > 0 ? [item] : []));
     const count = row.left - underWay.length;
     if (count > 0) {
       const parts = this.#partsOf(row);
       parts.sums = added(parts.sums, undefined, status, count);
-      for (const [item, { ended, intents }] of this.triedItems(task)) {
-        if (intents.length === 0 && this.isOpen(task, item)) parts.sums = added(parts.sums, ended, status, 0);
-      }
+      for (const [item, { ended, before, intents }] of tried)
+        if (intents.length === 0 && this.isOpen(task, item))
+          parts.sums = added(parts.sums, ended, status, 0, before);
       parts.done.addRange(0, row.items);
       for (const item of underWay) parts.done.delete(item);
     }
@@ -364,29 +367,34 @@ export class OpenWork {
   }
 }
 
-type Taken = Pick<
-  FieldsOf<"outcome">,
-  "attempts" | "ambiguousAttempts" | (keyof TaskSums & keyof FieldsOf<"outcome">)
->;
+type Taken = Omit<TaskSums, EndedStatus | "outBytes">;
 
-/** Hot. Names each part, because V8 is slow to spread objects with fractions. */
-function added(sums: TaskSums, taken: Taken | undefined, status: EndedStatus, items: number): TaskSums {
+/** Without what it took `before`. Hot. Names each part, because V8 is slow to spread objects with fractions. */
+function added(
+  sums: TaskSums,
+  taken: Taken | undefined,
+  status: EndedStatus,
+  items: number,
+  before?: Taken,
+): TaskSums {
   return {
     completed: sums.completed + (status === "completed" ? items : 0),
     failed: sums.failed + (status === "failed" ? items : 0),
     expired: sums.expired + (status === "expired" ? items : 0),
     cancelled: sums.cancelled + (status === "cancelled" ? items : 0),
     outBytes: sums.outBytes,
-    attempts: sums.attempts + (taken?.attempts ?? 0),
-    ambiguousAttempts: sums.ambiguousAttempts + (taken?.ambiguousAttempts ?? 0),
-    inputTokens: sums.inputTokens + (taken?.inputTokens ?? 0),
-    cachedTokens: sums.cachedTokens + (taken?.cachedTokens ?? 0),
-    cacheWriteTokens: sums.cacheWriteTokens + (taken?.cacheWriteTokens ?? 0),
-    outputTokens: sums.outputTokens + (taken?.outputTokens ?? 0),
-    reasoningTokens: sums.reasoningTokens + (taken?.reasoningTokens ?? 0),
-    listUsd: sums.listUsd + (taken?.listUsd ?? 0),
-    usd: sums.usd + (taken?.usd ?? 0),
-    billedUsd: sums.billedUsd + (taken?.billedUsd ?? 0),
-    ambiguousUsd: sums.ambiguousUsd + (taken?.ambiguousUsd ?? 0),
+    attempts: sums.attempts + (taken?.attempts ?? 0) - (before?.attempts ?? 0),
+    ambiguousAttempts:
+      sums.ambiguousAttempts + (taken?.ambiguousAttempts ?? 0) - (before?.ambiguousAttempts ?? 0),
+    inputTokens: sums.inputTokens + (taken?.inputTokens ?? 0) - (before?.inputTokens ?? 0),
+    cachedTokens: sums.cachedTokens + (taken?.cachedTokens ?? 0) - (before?.cachedTokens ?? 0),
+    cacheWriteTokens:
+      sums.cacheWriteTokens + (taken?.cacheWriteTokens ?? 0) - (before?.cacheWriteTokens ?? 0),
+    outputTokens: sums.outputTokens + (taken?.outputTokens ?? 0) - (before?.outputTokens ?? 0),
+    reasoningTokens: sums.reasoningTokens + (taken?.reasoningTokens ?? 0) - (before?.reasoningTokens ?? 0),
+    listUsd: sums.listUsd + (taken?.listUsd ?? 0) - (before?.listUsd ?? 0),
+    usd: sums.usd + (taken?.usd ?? 0) - (before?.usd ?? 0),
+    billedUsd: sums.billedUsd + (taken?.billedUsd ?? 0) - (before?.billedUsd ?? 0),
+    ambiguousUsd: sums.ambiguousUsd + (taken?.ambiguousUsd ?? 0) - (before?.ambiguousUsd ?? 0),
   };
 }

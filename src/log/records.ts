@@ -109,7 +109,7 @@ const FIELDS = {
   },
   /** All items of a task that are neither done nor under way ended so. */
   restEnded: { task: "f64", status: "status", code: "u16" },
-  /** An item that had ended `status` is open again, with no attempt made. */
+  /** An item that had ended `status` is open again; an `attemptEnded` of attempt 0 after it says what it took before. */
   reopened: { task: "f64", item: "u32", status: "status" },
   /** All items ended, and the sums of the task are stored beside its answers. */
   final: { task: "f64" },

@@ -46,6 +46,7 @@ export interface WorkLogOptions extends LogCommitsOptions, LogCutOptions {}
 const OPENED = new WeakSet<LogStore>();
 const NO_BYTES = new Uint8Array();
 const HELD_PAGE = 256;
+const NO_ATTEMPT = { attempt: 0, nextMs: 0 };
 
 /**
  * Opens the log of a store, which stays open when the log is closed. Throws `data_dir_in_use` while another log of it is open, and
@@ -170,7 +171,7 @@ export class WorkLog {
   }
 
   /**
-   * Opens items again that have ended, as if they had never been tried; what they took stays in the task's sums, their answers go.
+   * Opens items again that have ended; what they took stays in the task's sums, their answers go.
    * A task that is final is open again, with this deadline. `body` takes the place of that of its row. Throws `not_found`.
    */
   async reopen(
@@ -196,8 +197,9 @@ export class WorkLog {
     }
     staged.reopened.add(task);
     if (body !== undefined) staged.bodies.push([task, body, false]);
-    for (const { item, status } of items) {
+    for (const { item, status, taken } of items) {
       staged.records.add("reopened", { task, item, status });
+      if (taken !== undefined) staged.records.add("attemptEnded", { ...taken, ...NO_ATTEMPT, task, item });
       staged.drop(task, item);
     }
     return staged.durable;
@@ -359,8 +361,7 @@ export class WorkLog {
     if (sums !== undefined) return recordOf("sums", sums.record);
     const [only] = await this.rows.loggedAnswers(task, 0, 1); // of a task of one item
     if (only === undefined) return undefined;
-    const outcome = recordOf("outcome", only.record);
-    return this.#work.sumsWith(outcome);
+    return this.#work.sumsWith(recordOf("outcome", only.record));
   }
 
   /** What was learnt of lanes. */

@@ -264,6 +264,20 @@ async function reopensItems(open: OpeningLog): Promise<void> {
   const { completed, failed, usd } = (await log.sumsOf(task)) ?? {};
   assert.deepEqual({ completed, failed, usd }, { completed: 2, failed: 1, usd: 9 });
   assert.equal((await log.sumsOf(one))?.usd, 5);
+  const {
+    item: _item,
+    task: _task,
+    attempt: _attempt,
+    nextMs: _next,
+    ...taken
+  } = endedOf(one, 0, 1, { usd: 5 });
+  await log.reopen(one, [{ item: 0, status: "completed", taken }]);
+  assert.deepEqual([(await log.sumsOf(one))?.usd, log.triedItems(one).get(0)?.ended?.usd], [5, 5]);
+  void log.intend(intentOf(one, 0, 2));
+  await log.endAttempt(endedOf(one, 0, 2, { usd: 6 }));
+  await log.end(outcomeOf(one, 0, { usd: 7 }), text("again"));
+  await settled(log);
+  assert.equal((await log.sumsOf(one))?.usd, 7);
   await rejectsWith("not_found", log.reopen(99, []));
 }
 

@@ -224,6 +224,68 @@ describe("a retry of a task", () => {
     expect((await again(world, later, id)).task.deadlineWallMs).toBe(world.clock.wallMs() + 600_000);
   });
 
+  it.each([
+    ["that is final", false, false],
+    ["whose other items are at work", true, false],
+    ["that is final, over a restart", false, true],
+    ["whose other items are at work, over a restart", true, true],
+  ])("of a small task %s keeps what earlier attempts took, once", async (_, isOpen, isRestarted) => {
+    const world = new TaskWorld({
+      config: {
+        prices: { "*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 2_000, asOf: "2026-11-01" } },
+      },
+      answer: (line, attempt) => {
+        if (line === 1) return attempt === 1 ? status(500) : bad;
+        return isOpen ? { afterMs: 1_200_000, result: ok(line) } : ok(line);
+      },
+    });
+    let tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 2)));
+    await world.clock.advance(60_000);
+    const first = async () => (await world.settle(tasks.objects(PROJECT, id, { limit: 1 }))).items[0];
+    const before = await first();
+    expect(before).toMatchObject({ error: { attempts: 2, ambiguous_attempts: 1 } });
+    const doubtUsd = before?.cost?.ambiguous_usd ?? 0;
+    expect(doubtUsd).toBeGreaterThan(0);
+    const { usage } = await ask(world, tasks, id);
+    world.answer = (line) => ({ afterMs: 5_000, result: ok(line) });
+    await again(world, tasks, id, ["invalid_request"]);
+    expect((await ask(world, tasks, id)).usage).toEqual(usage);
+    if (isRestarted) {
+      world.kill();
+      tasks = await world.settle(world.tasks());
+      expect((await ask(world, tasks, id)).usage).toEqual(usage);
+    }
+    await world.clock.advance(1_800_000);
+    const view = await ask(world, tasks, id);
+    expect(view).toMatchObject({ status: "completed", counts: { completed: 2 } });
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 2 }));
+    const costOf = (name: "billed_usd" | "ambiguous_usd"): number =>
+      objects.reduce((sum, { cost }) => sum + (cost?.[name] ?? 0), 0);
+    expect(view.usage.ambiguousUsd).toBeCloseTo(costOf("ambiguous_usd"), 9);
+    expect(view.usage.billedUsd).toBeCloseTo(costOf("billed_usd"), 9);
+    expect(objects[0]?.cost?.ambiguous_usd).toBeGreaterThanOrEqual(doubtUsd);
+    expect(objects[0]?.attempts).toBeGreaterThanOrEqual(3);
+    const text = await world.settle(textOf(tasks, id));
+    const line = JSON.parse(text.split("\n").find((each) => each.includes("answer 1")) ?? "{}");
+    expect(line).toMatchObject({ attempts: objects[0]?.attempts, cost: objects[0]?.cost });
+  });
+
+  it("gives an item as many requests as a new one, beside those that it had", async () => {
+    const empty = openaiAnswer("", { inputTokens: 10, outputTokens: 0 });
+    const world = new TaskWorld({ answer: () => empty });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 1)));
+    await world.clock.advance(60_000);
+    const only = async () => (await world.settle(tasks.objects(PROJECT, id, { limit: 1 }))).items[0];
+    expect(await only()).toMatchObject({ error: { code: "empty_output", attempts: 2 } });
+    world.answer = (line) => (world.sent.length < 4 ? empty : ok(line));
+    await again(world, tasks, id, ["empty_output"]);
+    expect((await only())?.phase).not.toBe("retrying");
+    await world.clock.advance(60_000);
+    expect(await only()).toMatchObject({ status: "completed", attempts: 4 });
+  });
+
   it("leaves nothing of it when the task is removed", async () => {
     const world = new TaskWorld({ answer: thirds });
     const tasks = await world.tasks();

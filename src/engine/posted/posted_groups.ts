@@ -230,7 +230,13 @@ export class PostedGroups {
     const block = { bytes, offset: task.start, firstLine: task.firstLine, lineCount: task.items };
     const measured = await parts.measurer.measure(block, options);
     const lines = new Set(items.map((item) => task.firstLine + item));
-    for (const line of lines) owner.items.done.delete(line);
+    const tried = log.log.triedItems(task.number);
+    for (const item of items) {
+      const [line, made] = [task.firstLine + item, tried.get(item)];
+      owner.items.done.delete(line);
+      owner.items.made.delete(line);
+      if (made !== undefined) owner.items.made.set(line, madeOf(made));
+    }
     const kept: number[] = [];
     for (let item = 0; item < measured.count; item += 1)
       if (lines.has(measured.lines[item] as number)) kept.push(item);

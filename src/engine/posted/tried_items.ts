@@ -11,7 +11,7 @@ import type { AttemptsMade } from "../journal/replay.ts";
  * Intents without an end are in doubt: they may have been answered, and billed at most what they said. Doubt counts as attempts, but
  * not against the item.
  */
-export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
+export function madeOf({ ended, before, intents }: TriedItem): AttemptsMade {
   const spent = ended === undefined ? NOTHING_SPENT : spentOf(ended);
   const doubtUsd = intents.reduce((sum, { mostUsd }) => sum + mostUsd, 0);
   const isInDoubt = intents.length > 0;
@@ -22,7 +22,7 @@ export function madeOf({ ended, intents }: TriedItem): AttemptsMade {
     uncountedAmbiguous: (ended?.uncountedAmbiguous ?? 0) + intents.length,
     unusableAnswers: ended?.unusableAnswers ?? 0,
     failure: failureOf(ended),
-    isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > 0,
+    isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > (before?.uncountedAmbiguous ?? 0),
     spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
   };
 }

@@ -38,6 +38,8 @@ export interface EndedPosted {
   readonly outputTokens: number;
   /** Whether it has an answer of its own. */
   readonly isAnswered: boolean;
+  /** What its attempts took; undefined without one. */
+  readonly taken: FieldsOf<"outcome"> | FieldsOf<"attemptEnded"> | undefined;
 }
 
 /** One for a store. */
@@ -111,8 +113,9 @@ export class PostedItemReader {
   }
 
   #phaseOf(task: number, item: number): { readonly phase: ObjectPhase; readonly last_error?: LastError } {
-    const { ended, intents = [] } = this.#log.triedItems(task).get(item) ?? {};
-    if (ended !== undefined && intents.length === 0) return { phase: "retrying", ...lastErrorOf(ended) };
+    const { ended, before, intents = [] } = this.#log.triedItems(task).get(item) ?? {};
+    if (ended !== undefined && ended !== before && intents.length === 0)
+      return { phase: "retrying", ...lastErrorOf(ended) };
     const home = this.#work.homeOf(task);
     const isClaimed =
       !this.#log.isOpen(task, item) || home?.owner.items.claimed.has(home.task.firstLine + item) === true;
@@ -130,7 +133,7 @@ export class PostedItemReader {
       end: { status, code: status, message: endMessage(status), ...endedAfter(status, made?.failure) },
     });
     const { inputTokens, outputTokens } = record;
-    return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false };
+    return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false, taken };
   }
 }
 
@@ -153,11 +156,12 @@ function countedOf(
 }
 
 function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8Array()): EndedPosted {
-  const { status, inputTokens, outputTokens } = recordOf("outcome", record);
+  const taken = recordOf("outcome", record);
+  const { status, inputTokens, outputTokens } = taken;
   const all = Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString();
   const endedWallMs = Number(all.slice(0, TIME_CHARS));
   const line = all.slice(TIME_CHARS);
-  return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true };
+  return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true, taken };
 }
 
 /** What an item that expired says of its last request; nothing where that is not known. */

@@ -8,10 +8,11 @@ import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { isWanted } from "../shapes/wanted_errors.ts";
 import type { Admission, Admitted, Work } from "../usage/admission.ts";
-import { lineOf, type PostedItemReader } from "./posted_items.ts";
+import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
 import { bodyOf, deadlineWallMsOf, type PostedRecord } from "./posted_record.ts";
 
 const RETRIES_MAX = 64;
@@ -51,7 +52,7 @@ export class PostedRetries {
       const { item, status, isAnswered } = ended;
       const { error } = lineOf(ended);
       if (status === "completed" || error === undefined) continue;
-      if (isWanted(error, retry, parts.isAtMostOnce)) items.push({ item, status });
+      if (isWanted(error, retry, parts.isAtMostOnce)) items.push({ item, status, taken: takenBefore(ended) });
       else if (!isAnswered) rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
     }
     if (items.length === 0) return { task, items: 0, admitted: undefined };
@@ -106,6 +107,20 @@ export class PostedRetries {
     }
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens: 0, ...work }));
   }
+}
+
+/** Earlier attempts are counted, but not against the item. */
+function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
+  if (taken === undefined || taken.attempts === 0) return undefined;
+  const { attempts, ambiguousAttempts, isEstimated, price } = taken;
+  const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = taken;
+  const { listUsd, usd, billedUsd, ambiguousUsd } = taken;
+  return {
+    ...{ attempts, ambiguousAttempts, uncounted: attempts, uncountedAmbiguous: ambiguousAttempts },
+    ...{ inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens },
+    ...{ listUsd, usd, billedUsd, ambiguousUsd, isEstimated, price },
+    ...{ unusableAnswers: 0, code: 0, httpStatus: 0 },
+  };
 }
 
 type Noted = NonNullable<PostedRecord["noted"]>;

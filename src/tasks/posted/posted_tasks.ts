@@ -351,7 +351,8 @@ export class PostedTasks {
     const ended = sums === undefined || takenUsd(sums) === 0 ? undefined : await this.#read(number);
     let usd = ended === undefined ? 0 : takenUsd(ended.usage);
     for (const [item, tried] of log.triedItems(number))
-      if (log.isOpen(number, item)) usd += takenUsd(madeOf(tried).spent);
+      if (log.isOpen(number, item))
+        usd += takenUsd(madeOf(tried).spent) - takenUsd(tried.before ?? NO_PROJECT_USAGE);
     return usd;
   }
 

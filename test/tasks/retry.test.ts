@@ -286,6 +286,30 @@ describe("a retry of a task", () => {
     expect(await only()).toMatchObject({ status: "completed", attempts: 4 });
   });
 
+  it.each(["expired", "cancelled"] as const)(
+    "of some items ends when these do, whatever the window of items is that had %s before",
+    async (ending) => {
+      const world = new TaskWorld({ answer: (line) => (line === 1 ? bad : "hang") });
+      const tasks = await world.tasks();
+      const { id } = await world.settle(submit(tasks, items(1, 3, 1)));
+      await world.clock.advance(5_000);
+      if (ending === "cancelled") await world.settle(tasks.cancel(PROJECT, id));
+      await world.clock.advance(1_800_000);
+      const first = await ask(world, tasks, id);
+      expect(first).toMatchObject({ status: "completed", counts: { failed: 1 } });
+      expect(first.finishedWallMs).toBeLessThanOrEqual(world.clock.wallMs());
+      for (let round = 0; round < 2; round += 1) {
+        const sinceMs = world.clock.wallMs();
+        await again(world, tasks, id, ["invalid_request"]);
+        await world.clock.advance(3_000);
+        const { status: end, finishedWallMs = 0 } = await ask(world, tasks, id);
+        expect(end).toBe("completed");
+        expect(finishedWallMs).toBeGreaterThanOrEqual(sinceMs);
+        expect(finishedWallMs).toBeLessThanOrEqual(world.clock.wallMs());
+      }
+    },
+  );
+
   it("leaves nothing of it when the task is removed", async () => {
     const world = new TaskWorld({ answer: thirds });
     const tasks = await world.tasks();

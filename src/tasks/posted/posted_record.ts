@@ -1,6 +1,7 @@
 /**
  * A posted task as its row in the work log has it: what it is and was promised. How its items stand is in the log itself.
  */
+import type { EndedStatus } from "../../log/records.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { LoggedTask } from "../../store/log_rows.ts";
 import { stemOf } from "../../work/object_id.ts";
@@ -9,6 +10,8 @@ import { stemOf } from "../../work/object_id.ts";
 export interface RestItems {
   readonly cancelled: readonly number[];
   readonly expired: readonly number[];
+  /** When the last of them ended, Unix time; absent where an earlier version wrote it. */
+  readonly endedWallMs?: number;
 }
 
 /** JSON of the row. */
@@ -86,4 +89,12 @@ export function deadlineWallMsOf({
   createdWallMs,
 }: Pick<PostedRecord, "slaMinutes" | "sinceWallMs" | "createdWallMs">): number | undefined {
   return slaMinutes === null ? undefined : (sinceWallMs ?? createdWallMs) + slaMinutes * 60_000;
+}
+
+/** When an item ended that has no answer of its own, Unix time. */
+export function restEndedWallMs(task: PostedRecord, item: number, status: EndedStatus): number {
+  const { rest, cancelledWallMs, createdWallMs } = task;
+  if (rest?.cancelled.includes(item) === true || rest?.expired.includes(item) === true)
+    return rest.endedWallMs ?? createdWallMs;
+  return (status === "expired" ? deadlineWallMsOf(task) : cancelledWallMs) ?? createdWallMs;
 }

@@ -13,7 +13,7 @@ import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { isWanted } from "../shapes/wanted_errors.ts";
 import type { Admission, Admitted, Work } from "../usage/admission.ts";
 import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
-import { bodyOf, deadlineWallMsOf, type PostedRecord } from "./posted_record.ts";
+import { bodyOf, deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
 const RETRIES_MAX = 64;
 const LINE_END = 0x0a;
@@ -47,13 +47,16 @@ export class PostedRetries {
   async retry(task: PostedRecord, retry: RetryFailed): Promise<RetriedPosted> {
     const { parts, log, work, admission, reader } = this.#options;
     const items: EndedItem[] = [];
-    const rest = { cancelled: [] as number[], expired: [] as number[] };
+    const rest = { cancelled: [] as number[], expired: [] as number[], endedWallMs: 0 };
     for await (const ended of reader.ended(task)) {
       const { item, status, isAnswered } = ended;
       const { error } = lineOf(ended);
       if (status === "completed" || error === undefined) continue;
       if (isWanted(error, retry, parts.isAtMostOnce)) items.push({ item, status, taken: takenBefore(ended) });
-      else if (!isAnswered) rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
+      else if (!isAnswered) {
+        rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
+        rest.endedWallMs = Math.max(rest.endedWallMs, restEndedWallMs(task, item, status));
+      }
     }
     if (items.length === 0) return { task, items: 0, admitted: undefined };
     const { retries = 0, project, number } = task;

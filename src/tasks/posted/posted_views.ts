@@ -17,7 +17,7 @@ import type { TaskView } from "../shapes/task_view.ts";
 import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
 import type { FreshPosted } from "./fresh_posted.ts";
 import type { PostedItemReader } from "./posted_items.ts";
-import { deadlineWallMsOf, type PostedRecord } from "./posted_record.ts";
+import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
 /** Views kept at most. */
 const KEPT_MAX = 1_024;
@@ -197,10 +197,8 @@ export class PostedViews {
     let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
     const justEnded = this.#justEnded.get(task.number);
     if (justEnded !== undefined) return Math.max(latestMs, justEnded.lastWallMs);
-    for await (const { endedWallMs, status, isAnswered } of this.#reader.ended(task)) {
-      const restMs = status === "expired" ? (deadlineWallMsOf(task) ?? 0) : 0;
-      latestMs = Math.max(latestMs, isAnswered ? endedWallMs : restMs);
-    }
+    for await (const { item, endedWallMs, status, isAnswered } of this.#reader.ended(task))
+      latestMs = Math.max(latestMs, isAnswered ? endedWallMs : restEndedWallMs(task, item, status));
     return latestMs;
   }
 

@@ -49,7 +49,7 @@ export type TaskObject = ObjectFacts &
     | {
         readonly status: "submitted";
         readonly phase?: ObjectPhase;
-        /** While something holds it. */
+        /** While something holds it; in a service. */
         readonly held?: ObjectHold;
         /** While it is retrying. */
         readonly last_error?: LastError;

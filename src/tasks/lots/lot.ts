@@ -8,9 +8,10 @@
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
 import type { Run } from "../../engine/runs/run.ts";
-import type { Money } from "../../price/money.ts";
+import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import { UNREADABLE } from "../shapes/wanted_errors.ts";
 import type { Share } from "../usage/backlog.ts";
+import type { OpenUsage } from "../usage/open_usage.ts";
 import type { SpendingHold } from "../usage/spending.ts";
 import { BrokenLines } from "./broken_lines.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
@@ -209,6 +210,17 @@ export class Lot {
       ...this.index.tokens(1, this.record.lines),
     };
     return this.#sums;
+  }
+
+  /** Counts what it took so far, which leaves its hold. */
+  count(open: OpenUsage): void {
+    const { counts, inputTokens, outputTokens } = this.sums();
+    const { completed, failed, expired, cancelled } = counts;
+    const items = completed + failed + expired + cancelled;
+    const money = roundedMoney(this.run?.look() ?? NO_MONEY);
+    const { id, project } = this.record;
+    let moreUsd = open.set(id, project, { items, inputTokens, outputTokens, ...money });
+    for (const hold of this.holds) moreUsd -= hold.take(moreUsd);
   }
 
   #note({ line, listUsd, usd, billedUsd, ambiguousUsd }: OutcomeRecord): void {

@@ -44,7 +44,7 @@ export interface LotsOptions {
   readonly engine: Engine;
   readonly parts: EngineParts;
   readonly backlog: TaskBacklog;
-  readonly spending: Pick<Spending, "capOf" | "onMonth">;
+  readonly spending: Pick<Spending, "capOf" | "onMonth" | "open">;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
   /** The lines that a lot is about to run on. Rejects when they are not those that were accepted. */
@@ -272,6 +272,7 @@ export class Lots {
       onStep: (sequence, step, wallMs) => {
         this.#tell(lot, lot.apply(sequence, step, wallMs));
         if (lot.isLive) lot.share?.settle(step.outcomes.length);
+        if (lot.isLive) lot.count(this.#options.spending.open);
       },
     });
   }
@@ -280,6 +281,7 @@ export class Lots {
     const itemsOf = (member: TaskLines): number =>
       lot.record.taskId === undefined ? member.lines : lot.record.items;
     this.#tell(lot, lot.goLive(itemsOf));
+    lot.count(this.#options.spending.open);
     lot.share?.setItems(lot.members.reduce((sum, { open }) => sum + open, 0));
     if (isCancelled(lot)) void run.cancel();
     return run.finished;

@@ -12,6 +12,7 @@ import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { isWanted } from "../shapes/wanted_errors.ts";
 import type { Admission, Admitted, Work } from "../usage/admission.ts";
+import { NO_PROJECT_USAGE } from "../usage/project_usage.ts";
 import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
 import { bodyOf, deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
@@ -72,7 +73,9 @@ export class PostedRetries {
         retries: retries + 1,
         ...(log.has(number) ? {} : { sinceWallMs: parts.clock.wallMs() }),
         rest,
-        ...(sums === undefined ? {} : { noted: notedOf(sums, items.length) }),
+        ...(sums === undefined
+          ? {}
+          : { noted: log.has(number) ? notedOpen(task, items.length) : notedOf(sums, items.length) }),
       };
       const deadlineWallMs = deadlineWallMsOf(next);
       await work.reopen(number, project, { items, deadlineWallMs, body: bodyOf(next) });
@@ -124,6 +127,11 @@ function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
     ...{ listUsd, usd, billedUsd, ambiguousUsd, isEstimated, price },
     ...{ unusableAnswers: 0, code: 0, httpStatus: 0 },
   };
+}
+
+/** Of a task that is open: what it used since it was noted is noted with its end, the items that run again a second time. */
+function notedOpen({ noted = NO_PROJECT_USAGE }: PostedRecord, again: number): Noted {
+  return { ...noted, items: noted.items - again };
 }
 
 type Noted = NonNullable<PostedRecord["noted"]>;

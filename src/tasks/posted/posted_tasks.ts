@@ -10,19 +10,18 @@
 
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
-import { madeOf } from "../../engine/posted/tried_items.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type { EndedStatus } from "../../log/records.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
-import { completeMoney, roundedMoney } from "../../price/money.ts";
+import { roundedMoney } from "../../price/money.ts";
 import type { TaskObject } from "../../work/task.ts";
 import type { Page, TaskView } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
-import { NO_PROJECT_USAGE, type ProjectUsage, takenUsd } from "../usage/project_usage.ts";
+import { takenUsd } from "../usage/project_usage.ts";
 import type { Spending } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
 import type { Accepted } from "./intake.ts";
@@ -31,6 +30,7 @@ import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "./posted_record
 import { PostedRetries } from "./posted_retries.ts";
 import { PostedViews } from "./posted_views.ts";
 import { RestoredTasks } from "./restored_tasks.ts";
+import { openUsdOf, readOpenUsed, readUsed, type UsedTask, usedSince } from "./task_usage.ts";
 
 const LIST_PAGE = 200;
 /** Rows of open tasks read at a time at the start. */
@@ -45,12 +45,8 @@ interface OpenPosted {
   readonly admitted: readonly Admitted[];
   /** Of one that was accepted in this process and not retried: all that it used is summed up here. */
   readonly fresh?: FreshPosted;
-}
-
-/** A task that is final, and what it used since it was noted last. */
-interface EndedPosted {
-  readonly task: PostedRecord;
-  readonly usage: ProjectUsage;
+  /** What of its usage was noted before its last retry. */
+  readonly noted?: PostedRecord["noted"] | undefined;
 }
 
 export interface PostedTasksOptions {
@@ -116,29 +112,57 @@ export class PostedTasks {
       if (usd > 0) (await spending.capOf(project))?.count(usd);
     };
     for (const number of unnoted()) {
-      const ended = await this.#read(number);
+      const ended = await readUsed(log, number);
+      if (ended !== undefined) spending.open.set(number, ended.task.project, ended.usage);
       if (ended !== undefined) await count(ended.task.project, takenUsd(ended.usage));
     }
-    for (const { number, project } of open) await count(project, await this.#openUsd(number));
+    for (const { number, project } of open) await count(project, await openUsdOf(log, number));
     if (spentUsd > 0) await work.groups.countSpent(spentUsd);
     return unnoted;
   }
 
-  /** Holds room for what an earlier process has left open, and money in projects with a cap. */
+  /** Holds room and money for what an earlier process has left open, and counts what it took. */
   async open(backlog: TaskBacklog): Promise<void> {
-    const { log, admission, spending } = this.#options;
+    const { log, admission, spending, onFault } = this.#options;
     const open = [...log.openTasks()].filter(({ kind }) => kind === WORK_KINDS.posted);
     const nameOf = (project: number): string => log.text(project) ?? "";
-    const restored = new RestoredTasks(open, (project) => backlog.share(nameOf(project)));
+    const restored = new RestoredTasks(
+      open,
+      (project) => backlog.share(nameOf(project)),
+      (project) => admission.again(nameOf(project), 0),
+    );
     this.#restored = restored;
-    const projects = new Set(open.map(({ project }) => project));
-    const capped = new Set([...projects].filter((project) => spending.isCapped(nameOf(project))));
-    const numbers = open.flatMap(({ number, project }) => (capped.has(project) ? number : []));
-    for (let start = 0; start < numbers.length; start += RESTORED_PAGE) {
-      const page = numbers.slice(start, start + RESTORED_PAGE);
-      for (const row of await log.rows.loggedTasks({ numbers: page, limit: RESTORED_PAGE })) {
-        const { project, estimatedUsd = 0 } = rowToPosted(log, row);
-        if (estimatedUsd > 0) restored.keep(row.number, admission.again(project, estimatedUsd));
+    for (const { number, items } of open) {
+      const used = items === 1 ? undefined : await readOpenUsed(log, number); // one item: final as soon as it has ended
+      if (used === undefined) continue;
+      spending.open.set(number, used.task.project, used.usage);
+      if (used.task.noted !== undefined) this.#open.set(number, { admitted: [], noted: used.task.noted });
+    }
+    const capped = new Set(
+      open.map(({ project }) => project).filter((one) => spending.isCapped(nameOf(one))),
+    );
+    await this.#holdAgain(
+      restored,
+      open.filter(({ project }) => capped.has(project)),
+    );
+    const others = this.#holdAgain(
+      restored,
+      open.filter(({ project }) => !capped.has(project)),
+    );
+    others.catch((error: unknown) => {
+      if (!this.#isClosed && !hasCode(error, "closed")) onFault(error); // it is shown, and bounds nothing
+    });
+  }
+
+  /** Money that open tasks may still take, of what they were admitted for. */
+  async #holdAgain(restored: RestoredTasks, open: readonly { readonly number: number }[]): Promise<void> {
+    const { log, spending } = this.#options;
+    for (let start = 0; start < open.length && !this.#isClosed; start += RESTORED_PAGE) {
+      const numbers = open.slice(start, start + RESTORED_PAGE).map(({ number }) => number);
+      for (const row of await log.rows.loggedTasks({ numbers, limit: RESTORED_PAGE })) {
+        const { estimatedUsd = 0 } = rowToPosted(log, row);
+        const leftUsd = estimatedUsd - takenUsd(spending.open.by(row.number));
+        if (leftUsd > 0 && log.has(row.number)) restored.keep(row.number, leftUsd);
       }
     }
   }
@@ -194,6 +218,7 @@ export class PostedTasks {
       cancelledWallMs: this.views.wallMsOf(task),
     };
     await work.cancel(task.number, bodyOf(cancelled));
+    await this.#count(task.number);
     return cancelled;
   }
 
@@ -207,7 +232,9 @@ export class PostedTasks {
     if (retried.admitted === undefined) return retried;
     this.views.forget(task.number);
     const { admitted = [] } = this.#open.get(task.number) ?? {}; // of one that was not final
-    this.#open.set(task.number, { admitted: [...admitted, retried.admitted] });
+    const { noted } = retried.task;
+    this.#open.set(task.number, { admitted: [...admitted, retried.admitted], noted });
+    await this.#count(task.number);
     return retried;
   }
 
@@ -288,6 +315,20 @@ export class PostedTasks {
     if (room === undefined) this.#restored?.settle(number, 1);
     else room.settle(1);
     open?.fresh?.ended(record.status, record, endedWallMs);
+    void this.#count(number);
+  }
+
+  /** Counts what a task that is open took so far; never rejects, as nothing is read. One that is final is counted by its end. */
+  async #count(number: number): Promise<void> {
+    const { log, spending } = this.#options;
+    const task = log.task(number);
+    if (task === undefined) return;
+    const sums = await log.sumsOf(number);
+    if (sums === undefined || !log.has(number)) return;
+    const { admitted = [], noted } = this.#open.get(number) ?? {};
+    let moreUsd = spending.open.set(number, log.text(task.project) ?? "", usedSince(sums, noted));
+    for (const { hold } of admitted) moreUsd -= hold.take(moreUsd);
+    this.#restored?.take(number, moreUsd);
   }
 
   /** Resolves when what has ended is noted. */
@@ -322,9 +363,12 @@ export class PostedTasks {
   async #end(
     number: number,
     open: OpenPosted | undefined,
-    { fresh, told }: { readonly fresh: EndedPosted | undefined; readonly told: Promise<unknown> | undefined },
+    { fresh, told }: { readonly fresh: UsedTask | undefined; readonly told: Promise<unknown> | undefined },
   ): Promise<void> {
-    const ended = fresh ?? (await this.#read(number));
+    const { log, spending } = this.#options;
+    const ended = fresh ?? (await readUsed(log, number));
+    if (ended !== undefined) spending.open.set(number, ended.task.project, ended.usage);
+    this.#release(number, open);
     if (ended !== undefined) await (told ?? this.#tell(ended.task));
     this.#note(number, ended, open);
   }
@@ -333,56 +377,24 @@ export class PostedTasks {
     return this.#options.onFinished({ kind: "completed", project, taskId: id });
   }
 
-  #note(number: number, ended: EndedPosted | undefined, open: OpenPosted | undefined): void {
+  #note(number: number, ended: UsedTask | undefined, open: OpenPosted | undefined): void {
     const { spending, parts } = this.#options;
     const used =
       ended === undefined
         ? undefined
         : { project: ended.task.project, wallMs: parts.clock.wallMs(), usage: ended.usage };
     spending.noteTask(number, used);
+    this.#release(number, open);
+  }
+
+  /** A final task takes nothing more. */
+  #release(number: number, open: OpenPosted | undefined): void {
     for (const { hold } of open?.admitted ?? []) hold.release();
-    this.#restored?.release(number);
-  }
-
-  /** What an open task took that was not noted: by its ended items, and by the attempts of the others. */
-  async #openUsd(number: number): Promise<number> {
-    const { log } = this.#options;
-    const sums = await log.sumsOf(number);
-    const ended = sums === undefined || takenUsd(sums) === 0 ? undefined : await this.#read(number);
-    let usd = ended === undefined ? 0 : takenUsd(ended.usage);
-    for (const [item, tried] of log.triedItems(number))
-      if (log.isOpen(number, item))
-        usd += takenUsd(madeOf(tried).spent) - takenUsd(tried.before ?? NO_PROJECT_USAGE);
-    return usd;
-  }
-
-  /** What a task used since what was noted of it before; undefined when it was removed. */
-  async #read(number: number): Promise<EndedPosted | undefined> {
-    const { log } = this.#options;
-    const row = await log.rows.loggedTask(number);
-    const sums = await log.sumsOf(number);
-    if (row === undefined || sums === undefined) return undefined;
-    const task = rowToPosted(log, row);
-    const { items, ...noted } = { ...NO_PROJECT_USAGE, ...task.noted };
-    const { completed, failed, expired, cancelled } = sums;
-    const usage = {
-      items: completed + failed + expired + cancelled - items,
-      inputTokens: sums.inputTokens - noted.inputTokens,
-      outputTokens: sums.outputTokens - noted.outputTokens,
-      ...roundedMoney(
-        completeMoney({
-          listUsd: sums.listUsd - noted.listUsd,
-          usd: sums.usd - noted.usd,
-          billedUsd: sums.billedUsd - noted.billedUsd,
-          ambiguousUsd: sums.ambiguousUsd - noted.ambiguousUsd,
-        }),
-      ),
-    };
-    return { task, usage };
+    this.#restored?.take(number, Number.POSITIVE_INFINITY);
   }
 }
 
-function freshEnd({ task, usage }: FreshPosted): EndedPosted {
+function freshEnd({ task, usage }: FreshPosted): UsedTask {
   const { items, inputTokens, outputTokens } = usage;
   return { task, usage: { items, inputTokens, outputTokens, ...roundedMoney(usage) } };
 }

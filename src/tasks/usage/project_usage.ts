@@ -35,6 +35,19 @@ export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage 
   };
 }
 
+/** What was used beyond an earlier sum of it. */
+export function usageSince(usage: ProjectUsage, before: ProjectUsage): ProjectUsage {
+  return {
+    items: usage.items - before.items,
+    inputTokens: usage.inputTokens - before.inputTokens,
+    outputTokens: usage.outputTokens - before.outputTokens,
+    listUsd: usage.listUsd - before.listUsd,
+    usd: usage.usd - before.usd,
+    billedUsd: usage.billedUsd - before.billedUsd,
+    ambiguousUsd: usage.ambiguousUsd - before.ambiguousUsd,
+  };
+}
+
 /** What providers took or may have taken: what caps count. */
 export function takenUsd({ billedUsd, ambiguousUsd }: Taken): number {
   return billedUsd + ambiguousUsd;

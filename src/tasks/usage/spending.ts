@@ -5,6 +5,7 @@
  *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
  *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
  *   usage:  noted -> in the sum of its day, once for each source
+ *           an item of open work has ended -> counted at once, in memory (`open_usage.ts`)
  *           a posted task is final -> counted at once -> stored a moment later, with the others of that moment
  *
  * Sums are records of the collection `usage`, one for a project and day. Records written in the same transaction say which work is in
@@ -24,24 +25,19 @@ import { completeMoney, usdText } from "../../price/money.ts";
 import { dayOf } from "../../price/rates.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
 import { DaySums, type UsageMonth } from "./day_sums.ts";
+import { HeldMoney, type SpendingHold } from "./held_money.ts";
 import { MonthCaps } from "./month_caps.ts";
+import { OpenUsage } from "./open_usage.ts";
 import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type TaskUsage, takenUsd } from "./project_usage.ts";
 import { UnwrittenUsage } from "./unwritten_usage.ts";
 import { UsageMark } from "./usage_mark.ts";
 
+export type { SpendingHold } from "./held_money.ts";
 export type { ProjectUsage } from "./project_usage.ts";
 
 export interface DayUsage extends ProjectUsage {
   /** UTC, such as `2026-11-21`. */
   readonly day: string;
-}
-
-/** Money kept for work that was accepted. */
-export interface SpendingHold {
-  /** What is left of it, in USD. */
-  readonly usd: number;
-  /** Gives back what is left; twice changes nothing. */
-  release(): void;
 }
 
 /** What some work used. */
@@ -54,6 +50,8 @@ export interface UsageNote extends TaskUsage {
 
 /** Every method may be called concurrently. */
 export interface Spending {
+  /** What open work took so far: counts today and in this month until its source is noted. Its holds are less by as much. */
+  readonly open: OpenUsage;
   /**
    * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
    * `heldUsd`) when the month's cap leaves no room for it. A project without a cap is never refused.
@@ -126,7 +124,8 @@ class RecordedSpending implements Spending {
   readonly #options: SpendingOptions;
   /** By month and project. Loaded before anything is added, so they are what is stored. */
   readonly #months = new Map<string, Promise<UsageMonth>>();
-  readonly #heldUsd = new Map<string, number>();
+  readonly #held = new HeldMoney();
+  readonly open: OpenUsage = new OpenUsage();
   readonly #caps: MonthCaps;
   #waiting: WaitingNote[] = [];
   readonly #unwritten = new UnwrittenUsage();
@@ -136,7 +135,7 @@ class RecordedSpending implements Spending {
 
   constructor(options: SpendingOptions) {
     this.#options = options;
-    this.#caps = new MonthCaps({ ...options, spentUsd: (project) => this.#spentUsd(project) });
+    this.#caps = new MonthCaps({ ...options, spentUsd: (project) => this.#notedUsd(project) });
   }
 
   capOf(project: string): Promise<Cap | undefined> {
@@ -150,6 +149,7 @@ class RecordedSpending implements Spending {
   }
 
   noteTask(task: number, used: TaskUsage | undefined): void {
+    this.open.end(task);
     this.#unwritten.add(task, used);
     this.#timer ??= this.#options.clock.timer(WRITE_MS, () => this.#due(), { keepsAlive: false });
   }
@@ -171,8 +171,8 @@ class RecordedSpending implements Spending {
   async reserve(project: string, usd: number): Promise<SpendingHold> {
     const capUsd = this.#options.capUsd(project);
     if (capUsd !== undefined) {
-      const spentUsd = await this.#spentUsd(project);
-      const heldUsd = this.#heldUsd.get(project) ?? 0;
+      const days = await this.#month(project, this.#currentMonth);
+      const { spentUsd, heldUsd } = this.#taken(project, days); // held in the same turn
       if (spentUsd + heldUsd + usd > capUsd)
         throw new PerigeeError(
           "budget_exceeded",
@@ -184,12 +184,7 @@ class RecordedSpending implements Spending {
   }
 
   hold(project: string, usd: number): SpendingHold {
-    return new ProjectHold(usd, (change) => {
-      const heldUsd = (this.#heldUsd.get(project) ?? 0) + change;
-      // What is left of many additions and subtractions of floats is no money.
-      if (heldUsd > 1e-9) this.#heldUsd.set(project, heldUsd);
-      else this.#heldUsd.delete(project);
-    });
+    return this.#held.hold(project, usd);
   }
 
   note(note: UsageNote): Promise<void> {
@@ -215,19 +210,32 @@ class RecordedSpending implements Spending {
   }
 
   async month(project: string): ReturnType<Spending["month"]> {
-    const spentUsd = roundedUsd(await this.#spentUsd(project));
-    const heldUsd = roundedUsd(this.#heldUsd.get(project) ?? 0);
-    return { spentUsd, heldUsd, capUsd: this.#options.capUsd(project) };
+    const days = await this.#month(project, this.#currentMonth);
+    const { spentUsd, heldUsd } = this.#taken(project, days);
+    const capUsd = this.#options.capUsd(project);
+    return { spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd), capUsd };
   }
 
-  async #spentUsd(project: string): Promise<number> {
-    const month = dayOf(this.#options.clock.wallMs()).slice(0, 7);
-    const days = await this.#month(project, month);
-    const stored = [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
-    let spentUsd = stored;
+  /** Of one moment: what open work takes leaves its hold. */
+  #taken(project: string, days: UsageMonth): { readonly spentUsd: number; readonly heldUsd: number } {
+    const spentUsd = this.#sumOf(project, days) + takenUsd(this.open.of(project) ?? NO_PROJECT_USAGE);
+    return { spentUsd, heldUsd: this.#held.of(project) };
+  }
+
+  /** Without what open work takes: caps count that by its own budgets. */
+  async #notedUsd(project: string): Promise<number> {
+    return this.#sumOf(project, await this.#month(project, this.#currentMonth));
+  }
+
+  get #currentMonth(): string {
+    return dayOf(this.#options.clock.wallMs()).slice(0, 7);
+  }
+
+  #sumOf(project: string, days: UsageMonth): number {
+    let usd = [...days.values()].reduce((sum, usage) => sum + takenUsd(usage), 0);
     for (const [day, usage] of this.#unwritten.of(project))
-      if (day.startsWith(month)) spentUsd += takenUsd(usage);
-    return spentUsd;
+      if (day.startsWith(this.#currentMonth)) usd += takenUsd(usage);
+    return usd;
   }
 
   /** Writes what waits. Rejects as the store does when posted tasks could not be written. */
@@ -272,6 +280,7 @@ class RecordedSpending implements Spending {
     try {
       await this.#add([waiting]);
     } catch (error) {
+      if (hasCode(error, "conflict")) this.open.end(waiting.note.source);
       if (hasCode(error, "conflict")) settle(waiting);
       else waiting.reject(error);
     }
@@ -292,6 +301,7 @@ class RecordedSpending implements Spending {
       if (changes.length === 0) return;
       await this.#options.store.change(changes);
       sums.written();
+      for (const { note } of notes) this.open.end(note.source);
       mark?.taken();
     } catch (error) {
       this.#unwritten.giveBack();
@@ -314,9 +324,12 @@ class RecordedSpending implements Spending {
 
   /** With what is not written yet. Of months that have passed little is kept. */
   async #shownMonth(project: string, month: string): Promise<UsageMonth> {
-    const isCurrent = dayOf(this.#options.clock.wallMs()).startsWith(month);
+    const today = dayOf(this.#options.clock.wallMs());
+    const isCurrent = today.startsWith(month);
     const days = new Map(await (isCurrent ? this.#month(project, month) : this.#readMonth(project, month)));
-    for (const [day, usage] of this.#unwritten.of(project))
+    const open = this.open.of(project);
+    const used = [...this.#unwritten.of(project), ...(open === undefined ? [] : [[today, open] as const])];
+    for (const [day, usage] of used)
       if (day.startsWith(month)) days.set(day, addUsage(days.get(day) ?? NO_PROJECT_USAGE, usage));
     return days;
   }
@@ -339,33 +352,7 @@ class RecordedSpending implements Spending {
   /** Between writes alone: while one is under way it may be about to add to a month. */
   #forgetMonths(): void {
     if (this.#months.size <= MONTHS_KEPT) return;
-    const current = dayOf(this.#options.clock.wallMs()).slice(0, 7);
-    for (const id of this.#months.keys()) if (!id.startsWith(current)) this.#months.delete(id);
-  }
-}
-
-class ProjectHold implements SpendingHold {
-  #usd: number;
-  readonly #change: (usd: number) => void;
-
-  constructor(usd: number, change: (usd: number) => void) {
-    this.#usd = usd;
-    this.#change = change;
-    change(usd);
-  }
-
-  get usd(): number {
-    return this.#usd;
-  }
-
-  take(usd: number): void {
-    const taken = Math.min(this.#usd, usd);
-    this.#usd -= taken;
-    this.#change(-taken);
-  }
-
-  release(): void {
-    this.take(this.#usd);
+    for (const id of this.#months.keys()) if (!id.startsWith(this.#currentMonth)) this.#months.delete(id);
   }
 }
 
@@ -379,7 +366,7 @@ function markerOf({ project, source }: UsageNote, createdWallMs: number): Record
 }
 
 function settle({ note, resolve }: WaitingNote): void {
-  if (note.hold instanceof ProjectHold) note.hold.take(takenUsd(note.usage));
+  note.hold?.take(takenUsd(note.usage));
   resolve();
 }
 

@@ -1,0 +1,56 @@
+/**
+ * What open work has taken so far, in memory: part of its project's usage until the end of the work is in the sums.
+ *
+ *   open -> more with each item that ends -> ended (its usage is noted)
+ */
+import { roundedMoney } from "../../price/money.ts";
+import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, takenUsd, usageSince } from "./project_usage.ts";
+
+interface OpenSource {
+  readonly project: string;
+  readonly usage: ProjectUsage;
+}
+
+/** One for a store. A source is the number of a posted task, or the id of a lot. */
+export class OpenUsage {
+  readonly #sources = new Map<string | number, OpenSource>();
+  readonly #projects = new Map<string, { sources: number; usage: ProjectUsage }>();
+
+  #add(source: string | number, project: string, used: ProjectUsage): void {
+    const sum = this.#projects.get(project) ?? { sources: 0, usage: NO_PROJECT_USAGE };
+    this.#projects.set(project, sum);
+    sum.usage = addUsage(sum.usage, used);
+    sum.sources += 1;
+    this.#sources.set(source, { project, usage: used });
+  }
+
+  /** A source has used so much in all; returns how much more it took than before, in USD. */
+  set(source: string | number, project: string, usage: ProjectUsage): number {
+    const beforeUsd = takenUsd(this.by(source));
+    this.end(source);
+    this.#add(source, project, usage);
+    return takenUsd(usage) - beforeUsd;
+  }
+
+  /** What a source used is in the sums; twice changes nothing. */
+  end(source: string | number): void {
+    const known = this.#sources.get(source);
+    if (known === undefined) return;
+    this.#sources.delete(source);
+    const sum = this.#projects.get(known.project);
+    if (sum === undefined) return;
+    sum.sources -= 1;
+    sum.usage = usageSince(sum.usage, known.usage);
+    if (sum.sources === 0) this.#projects.delete(known.project); // no rest of floats stays
+  }
+
+  by(source: string | number): ProjectUsage {
+    return this.#sources.get(source)?.usage ?? NO_PROJECT_USAGE;
+  }
+
+  /** Undefined when nothing was used. */
+  of(project: string): ProjectUsage | undefined {
+    const usage = this.#projects.get(project)?.usage;
+    return usage === undefined ? undefined : { ...usage, ...roundedMoney(usage) };
+  }
+}

@@ -1,0 +1,208 @@
+/** What open tasks took so far is spent: it is shown, bounds new work, and is what their end notes. */
+import { describe, expect, it } from "vitest";
+import type { ProjectUsage } from "../../src/tasks/usage/spending.ts";
+import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
+import { ok } from "../engine/world.ts";
+import { item, PROJECT, submit, TaskWorld } from "./world.ts";
+
+const prices = { "alpha:m1": { inputUsdPerMillion: 100, outputUsdPerMillion: 100 } };
+/** 10 input and 5 output tokens. */
+const ANSWER_USD = 0.0015;
+
+const items = (from: number, count: number, sla = 60) =>
+  Array.from({ length: count }, (_, index) => ({ ...item(from + index, sla), max_tokens: 10 }));
+
+/** It costs, and is asked for twice. */
+const empty = openaiAnswer("", { inputTokens: 10, outputTokens: 0 });
+
+/** The first so many lines are answered, the others hang. */
+const upTo = (last: number) => (line: number) => (line <= last ? ok(line) : ("hang" as const));
+
+async function usedBy(world: TaskWorld): Promise<{ readonly items: number; readonly usd: number }> {
+  const days = (await world.settle(
+    world.spending?.days(PROJECT, "2025-12-01", "2026-12-31") ?? Promise.resolve([]),
+  )) as readonly ProjectUsage[];
+  return {
+    items: days.reduce((sum, day) => sum + day.items, 0),
+    usd: days.reduce((sum, { billedUsd, ambiguousUsd }) => sum + billedUsd + ambiguousUsd, 0),
+  };
+}
+
+async function monthOf(world: TaskWorld): Promise<{ readonly spentUsd: number; readonly heldUsd: number }> {
+  const month = await world.settle(world.spending?.month(PROJECT) ?? Promise.reject(new Error("no tasks")));
+  return month;
+}
+
+/** Used so far by open tasks, in all views of it. */
+async function expectUsed(world: TaskWorld, count: number): Promise<void> {
+  const used = await usedBy(world);
+  expect(used.items).toBe(count);
+  expect(used.usd).toBeCloseTo(count * ANSWER_USD, 9);
+  expect((await monthOf(world)).spentUsd).toBeCloseTo(count * ANSWER_USD, 9);
+}
+
+describe.each([
+  ["a posted task", (first: number, count: number) => items(first, count)],
+  ["a large task", (first: number, count: number) => [...items(first, count), ...items(900, 1, 90)]],
+])("the usage of %s that is open", (_, itemsOf) => {
+  it.each([undefined, 1])(
+    "counts as its items end, and once when it is final (cap: %s USD)",
+    async (capUsd) => {
+      const world = new TaskWorld({ config: { prices }, answer: upTo(4) });
+      world.capUsd = capUsd;
+      const tasks = await world.tasks();
+      const all = itemsOf(1, 8);
+      const { id } = await world.settle(submit(tasks, all));
+      const { heldUsd: admittedUsd } = await monthOf(world);
+      expect(admittedUsd).toBeGreaterThan(0);
+      await world.clock.advance(5_000);
+      await expectUsed(world, 4);
+      const { heldUsd } = await monthOf(world);
+      expect(heldUsd).toBeCloseTo(Math.max(0, admittedUsd - 4 * ANSWER_USD), 9);
+      world.answer = (line) => ok(line);
+      await world.clock.advance(7_200_000);
+      const { status: end, usage } = await world.settle(tasks.task(PROJECT, id));
+      const spentUsd = expect.closeTo(usage.billedUsd + usage.ambiguousUsd, 9); // requests that hung are in doubt
+      expect([end, await usedBy(world)]).toEqual(["completed", { items: all.length, usd: spentUsd }]);
+      expect(await monthOf(world)).toMatchObject({ spentUsd, heldUsd: 0 });
+    },
+  );
+
+  it.each([undefined, 1])(
+    "counts after kills, with what it may still take held (cap: %s USD)",
+    async (capUsd) => {
+      const world = new TaskWorld({ config: { prices }, answer: upTo(4) });
+      world.capUsd = capUsd;
+      const all = itemsOf(1, 8);
+      await world.settle(submit(await world.tasks(), all));
+      const { heldUsd: admittedUsd } = await monthOf(world);
+      await world.clock.advance(5_000);
+      for (let kill = 0; kill < 2; kill += 1) {
+        world.kill();
+        await world.settle(world.tasks());
+        await world.clock.advance(1_000);
+        const { items: count, usd } = await usedBy(world);
+        expect(count).toBe(4);
+        expect(usd).toBeGreaterThan(4 * ANSWER_USD - 1e-9);
+        const { spentUsd, heldUsd } = await monthOf(world);
+        expect(spentUsd).toBeCloseTo(usd, 9);
+        expect(spentUsd + heldUsd).toBeCloseTo(Math.max(admittedUsd, spentUsd), 9);
+      }
+      world.answer = (line) => ok(line);
+      await world.clock.advance(7_200_000);
+      expect((await usedBy(world)).items).toBe(all.length);
+      const before = await usedBy(world);
+      world.kill();
+      await world.settle(world.tasks());
+      await world.clock.advance(5_000);
+      expect(await usedBy(world)).toEqual(before);
+      expect((await monthOf(world)).heldUsd).toBe(0);
+    },
+  );
+});
+
+describe("new work", () => {
+  it("is refused when it fits only without what open tasks have taken", async () => {
+    const world = new TaskWorld({ config: { prices }, answer: upTo(6) });
+    world.capUsd = 1;
+    let tasks = await world.tasks();
+    await world.settle(submit(tasks, items(1, 8)));
+    await world.clock.advance(5_000);
+    await expectUsed(world, 6);
+    world.capUsd = 0.0105;
+    const { spentUsd, heldUsd } = await monthOf(world);
+    for (const kill of [false, true]) {
+      if (kill) world.kill();
+      if (kill) tasks = await world.settle(world.tasks());
+      await expect(world.settle(submit(tasks, items(11, 2)))).rejects.toMatchObject({
+        code: "budget_exceeded",
+        details: { spentUsd, heldUsd },
+      });
+    }
+  });
+});
+
+describe("the usage of a task", () => {
+  it("that was cancelled while open and removed is counted once", async () => {
+    const world = new TaskWorld({ config: { prices }, answer: upTo(4), latencyMs: 10 });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 8)));
+    await world.clock.advance(5_000);
+    await expectUsed(world, 4);
+    await world.settle(tasks.cancel(PROJECT, id));
+    await world.clock.advance(3_700_000);
+    const { status: end, usage } = await world.settle(tasks.task(PROJECT, id));
+    expect(end).toBe("completed");
+    const used = await usedBy(world);
+    expect(used).toEqual({ items: 8, usd: expect.closeTo(usage.billedUsd + usage.ambiguousUsd, 9) });
+    await world.settle(tasks.remove(PROJECT, id));
+    expect(await usedBy(world)).toEqual(used);
+    expect(await monthOf(world)).toMatchObject({ heldUsd: 0 });
+  });
+
+  it.each([false, true])(
+    "that is retried while it is open is counted in full (killed: %s)",
+    async (isKilled) => {
+      const answer = (line: number) => (line <= 2 ? ok(line) : line <= 4 ? empty : ("hang" as const));
+      const world = new TaskWorld({ config: { prices }, answer });
+      let tasks = await world.tasks();
+      const { id } = await world.settle(submit(tasks, items(1, 6)));
+      await world.clock.advance(5_000);
+      expect((await usedBy(world)).items).toBe(4);
+      world.answer = upTo(4);
+      await world.settle(tasks.retry(PROJECT, id, ["empty_output"]));
+      await world.clock.advance(5_000);
+      if (isKilled) {
+        world.kill();
+        tasks = await world.settle(world.tasks());
+      }
+      const before = await world.settle(tasks.task(PROJECT, id));
+      expect(before.status).toBe("submitted");
+      expect(await usedBy(world)).toEqual({ items: 6, usd: expect.closeTo(before.usage.billedUsd, 9) }); // two ended twice
+      world.answer = (line) => ok(line);
+      await world.clock.advance(7_200_000);
+      const { usage, counts } = await world.settle(tasks.task(PROJECT, id));
+      expect(counts.completed).toBe(6);
+      expect(await usedBy(world)).toEqual({
+        items: 8,
+        usd: expect.closeTo(usage.billedUsd + usage.ambiguousUsd, 9),
+      });
+    },
+  );
+
+  it("never falls, and is in the end what its tasks say, whatever is killed and retried when", async () => {
+    for (let seed = 1; seed <= 12; seed += 1) {
+      const random = createRandom(seed);
+      const world = new TaskWorld({
+        config: { prices },
+        latencyMs: 500,
+        answer: (line) => (random() < 0.3 ? empty : ok(line)),
+      });
+      let tasks = await world.tasks();
+      const ids: string[] = [];
+      let last = 0;
+      for (let step = 0; step < 8; step += 1) {
+        const chance = random();
+        if (chance < 0.4) ids.push((await world.settle(submit(tasks, items(1 + step * 10, 6)))).id);
+        else if (chance < 0.7)
+          for (const id of ids) await world.settle(tasks.retry(PROJECT, id, ["empty_output"]));
+        else {
+          world.kill();
+          tasks = await world.settle(world.tasks());
+        }
+        await world.clock.advance(Math.floor(random() * 1_200));
+        const { usd } = await usedBy(world);
+        expect(usd).toBeGreaterThanOrEqual(last - 1e-9);
+        last = usd;
+      }
+      await world.clock.advance(7_200_000);
+      let usd = 0;
+      for (const id of ids) {
+        const { usage } = await world.settle(tasks.task(PROJECT, id));
+        usd += usage.billedUsd + usage.ambiguousUsd;
+      }
+      expect([seed, (await usedBy(world)).usd]).toEqual([seed, expect.closeTo(usd, 9)]);
+      expect(await monthOf(world)).toMatchObject({ heldUsd: 0, spentUsd: expect.closeTo(usd, 9) });
+    }
+  });
+});

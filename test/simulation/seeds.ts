@@ -87,4 +87,6 @@ export const FAILED_SEEDS: readonly number[] = [
   160_002_050,
   // An answer to a request from before an outage was taken for proof against items that had failed before it.
   170_005_707,
+  // A kill between a rename and the sync of its folder, and a power cut after the next process had counted on the new name.
+  190_009_378,
 ];

@@ -131,7 +131,10 @@ export async function settleRestatement(
   const part = partPath(path);
   const { aside } = restating;
   let isInPlace = await holds(disk, path, restating);
-  if (!isInPlace && (await holds(disk, part, restating))) {
+  if (isInPlace) {
+    // The process that renamed it may have died before its name was durable, which opening it for writing makes it.
+    await (await room.waitFor(() => disk.open(path, "write"), { signal, path })).close();
+  } else if (await holds(disk, part, restating)) {
     if (aside !== undefined && (await isToMove(disk, aside)))
       await room.waitFor(() => disk.rename(aside.from, aside.to), { signal, path });
     await room.waitFor(() => disk.rename(part, path), { signal, path });

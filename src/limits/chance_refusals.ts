@@ -18,7 +18,7 @@
  * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
  * requests a second, evenly, and half as many in flight: what was sent before has to leave its places first.
  *
- * Where answers take long, half the load shows nothing for as long as requests from before are answered, so there is no trial. A 429
+ * Where answers take long, half the load shows nothing for as long as requests from before are answered, so nothing is tried there. A 429
  * comes at once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a
  * limit where 5 % are refused, 9 where 25 % are (a row of probability e^-9, if 10 % more than the moving share are refused).
  *
@@ -46,7 +46,7 @@ const LIMIT_EVIDENCE = -6;
 const LIMITS = 2;
 const ROW_FIRST = 8;
 const ROW = 14;
-/** Logarithm of the probability of a row by chance, below which it is none. */
+/** Logarithm of the probability of a row by chance, below which a limit explains it. */
 const ROW_CHANCE = -9;
 /** Assumed before anything is known. */
 const SHARE_START = 0.15;

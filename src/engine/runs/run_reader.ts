@@ -4,7 +4,7 @@
  *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
  *                                                -> lines that may have been answered settled, under at_most_once
  *
- * It is no faster than the backlog takes shards and the disk takes lines that end without a request.
+ * It waits for the backlog to take shards, and for the disk to take lines that end without a request.
  */
 import { PerigeeError } from "../../errors.ts";
 import { type Block, lastLineOf } from "../../jsonl/block.ts";

@@ -27,7 +27,7 @@ export class HeldMoney {
   hold(project: string, usd: number): SpendingHold {
     const hold = new ProjectHold((change) => {
       const heldUsd = this.of(project) + change;
-      // What is left of many additions and subtractions of floats is no money.
+      // What is left of many additions and subtractions of floats counts as 0.
       if (heldUsd > 1e-9) this.#usd.set(project, heldUsd);
       else this.#usd.delete(project);
     });

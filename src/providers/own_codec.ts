@@ -188,8 +188,8 @@ function checkedAnswer(decoded: Decoded): Decoded {
     );
   const { retryAfterMs: _asked, ...rest } = copy as Exclude<Decoded, { readonly class: "success" }>; // checked so far
   if (retryAfterMs === undefined) return rest;
-  const waitMs = keptWaitMs(typeof retryAfterMs === "number" ? retryAfterMs : undefined);
-  const keptMs = rest.class === "refused" ? refusalWaitMs(waitMs) : waitMs;
+  const waitMs = typeof retryAfterMs === "number" ? retryAfterMs : undefined;
+  const keptMs = rest.class === "refused" ? refusalWaitMs(waitMs) : keptWaitMs(waitMs);
   return keptMs === undefined ? rest : { ...rest, retryAfterMs: keptMs };
 }
 

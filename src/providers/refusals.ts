@@ -18,7 +18,7 @@ import { type ErrorFacts, readErrorBody } from "./error_body.ts";
 import { nameOf } from "./json.ts";
 import { isShownCode, withoutKeys } from "./key_text.ts";
 import type { Decoded, FailureScope, WireAnswer } from "./provider.ts";
-import { refusalWaitMs, retryAfterMs } from "./retry_after.ts";
+import { keptWaitMs, refusalWaitMs, statedWaitMs } from "./retry_after.ts";
 
 /** A decoded answer other than a success. */
 type Refusal = Exclude<Decoded, { readonly class: "success" }>;
@@ -66,13 +66,13 @@ function refusal(
   status: number,
   usage?: Usage,
 ): Refusal {
-  const told = retryAfterMs(answer.headers, answer.wallMs) ?? facts.waitMs;
+  const told = statedWaitMs(answer.headers, answer.wallMs) ?? facts.waitMs;
   const understood = byCode(facts, status) ?? byStatus(facts, status, told !== undefined);
   const verdict = overruled(understood, answer, status);
   const code = facts.codes.find(isShownCode);
   const requestId = nameOf(answer.headers["x-request-id"] ?? answer.headers["request-id"]);
   // A stopped account keeps its long wait (hours until the quota's day ends); a refused request is tried again sooner.
-  const waitMs = verdict.class === "permanent" ? told : refusalWaitMs(told);
+  const waitMs = verdict.class === "permanent" ? keptWaitMs(told) : refusalWaitMs(told);
   return {
     class: verdict.class,
     code: verdict.code,

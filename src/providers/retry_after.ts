@@ -8,7 +8,8 @@
  *
  * Limits: a wait over 24 h counts as 24 h, however many digits it has; nonsense (negative, `1e3`, nothing, a list, a past date) and a
  * wait under 100 ms count as "no wait", so that the caller's own backoff applies: neither a storm of 1 ms repeats nor a run
- * that never wakes. An x-ratelimit-reset beyond 24 h is in another unit, and no wait either.
+ * that never wakes. An x-ratelimit-reset beyond 24 h is in another unit, and no wait either. A provider's refusal that states more
+ * than 24 h states none: no limit lasts so long, and a whole lane would stop for one senseless header.
  */
 import type { HeaderBag } from "./provider.ts";
 
@@ -23,16 +24,21 @@ const REFUSAL_WAIT_MS_MAX = 900_000;
 
 /** The wait of the headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
 export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undefined {
+  return keptWaitMs(statedWaitMs(headers, wallMs));
+}
+
+/** The wait of the headers in ms, 100 to infinity, or `undefined`. `wallMs` is Unix time, for dates. */
+export function statedWaitMs(headers: HeaderBag, wallMs: number): number | undefined {
   const precise = decimal(headers["retry-after-ms"]);
-  const told = keptWaitMs(precise);
-  if (told !== undefined) return told;
+  if (precise !== undefined && precise >= WAIT_MS_MIN) return precise;
   const plain = headers["retry-after"];
   if (plain !== undefined) {
     const seconds = decimal(plain);
-    return keptWaitMs(seconds === undefined ? httpDateMs(plain) - wallMs : seconds * 1_000);
+    const waitMs = seconds === undefined ? httpDateMs(plain) - wallMs : seconds * 1_000;
+    return waitMs >= WAIT_MS_MIN ? waitMs : undefined;
   }
   const leftMs = (decimal(headers["x-ratelimit-reset"]) ?? 0) - wallMs;
-  return leftMs <= WAIT_MS_MAX ? keptWaitMs(leftMs) : undefined;
+  return leftMs >= WAIT_MS_MIN && leftMs <= WAIT_MS_MAX ? leftMs : undefined;
 }
 
 /** A wait as it is kept, 100 ms to 24 h in whole ms; undefined when it does not count. */
@@ -40,15 +46,17 @@ export function keptWaitMs(waitMs: number | undefined): number | undefined {
   return waitMs !== undefined && waitMs >= WAIT_MS_MIN ? Math.ceil(Math.min(waitMs, WAIT_MS_MAX)) : undefined;
 }
 
-/** A proto3 duration in JSON (`37s`, `0.5s`) in ms, 100 to 24 h, or `undefined`. */
+/** A proto3 duration in JSON (`37s`, `0.5s`) in ms, 100 to infinity, or `undefined`. */
 export function protoDurationMs(text: unknown): number | undefined {
   const match = typeof text === "string" ? /^(\d+(?:\.\d+)?)s$/.exec(text) : null;
-  return match === null ? undefined : keptWaitMs(Number(match[1]) * 1_000);
+  const waitMs = match === null ? 0 : Number(match[1]) * 1_000;
+  return waitMs >= WAIT_MS_MIN ? waitMs : undefined;
 }
 
-/** A wait cut to what a refused request obeys, at most 15 min, in ms. */
+/** A stated wait cut to what a refused request obeys, 100 ms to 15 min in whole ms; `undefined` below, and over 24 h. */
 export function refusalWaitMs(waitMs: number | undefined): number | undefined {
-  return waitMs === undefined ? undefined : Math.min(waitMs, REFUSAL_WAIT_MS_MAX);
+  const keptMs = waitMs !== undefined && waitMs <= WAIT_MS_MAX ? keptWaitMs(waitMs) : undefined;
+  return keptMs === undefined ? undefined : Math.min(keptMs, REFUSAL_WAIT_MS_MAX);
 }
 
 /** Milliseconds of each unit by its first letter; `m` followed by `s` is milliseconds. */

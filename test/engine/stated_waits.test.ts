@@ -1,6 +1,7 @@
 /** 429s that state how long to wait: after the wait one request looks whether the reason is gone. */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
+import { createRandom } from "../../src/testing/index.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const REFUSAL_MS = 50;
@@ -17,6 +18,8 @@ interface Job {
   /** Milliseconds to wait for a request at this time; 0 if it is answered. */
   readonly waitMs: (nowMs: number) => number;
 }
+
+const NONSENSE = ["9999999999", "-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "1, 2", "9".repeat(18)];
 
 /** Until all are answered: when each request was sent, and whether it was refused. */
 async function run({ items, latencyMs, waitMs }: Job): Promise<readonly Sent[]> {
@@ -103,5 +106,22 @@ describe("a Retry-After", () => {
       },
     });
     expect(sent.at(-1)?.atMs).toBeLessThan((1.15 * ((items - capacity) * 1_000)) / perSecond);
+  });
+
+  it("that is nonsense, on every second request by chance, does not stop the provider", async () => {
+    const random = createRandom(1);
+    const world: World = new World({
+      config: { maxInFlight: 64 },
+      answer: (line) => {
+        const wait = NONSENSE[Math.floor(random() * 2 * NONSENSE.length)];
+        if (wait === undefined) return { afterMs: 20, result: ok(line) };
+        return { afterMs: 20, result: status(429, "rl", { "retry-after": wait }) };
+      },
+    });
+    world.input(300);
+    const engine = await world.engine();
+    const { finished } = engine.run(INPUT, { out: OUTPUT, sla: 2 });
+    for (let second = 0; second < 120; second++) await world.clock.advance(1_000);
+    expect((await finished).counts).toMatchObject({ completed: 300, failed: 0, expired: 0 });
   });
 });

@@ -121,15 +121,16 @@ describe("the faults decided by a refusal", () => {
     });
   });
 
-  it("fault 49: a wait that is nonsense is ignored, and a long one is cut to 15 minutes", () => {
+  it("fault 49: a wait that is nonsense or over a day is ignored, and a long one is cut to 15 minutes", () => {
     const waits = ["-5", "soon", "Wed, 21 Oct 2015 07:28:00 GMT", "0", "NaN", "1, 2", "0.001"];
+    waits.push("86401", "9999999999", "9".repeat(400), "Fri, 31 Dec 9999 23:59:59 GMT");
     for (const wait of waits) {
       const decoded = openai.decode(answer(429, { error: { type: "rl" } }, { "retry-after": wait }));
       expect(short(decoded), wait).toBe("refused rate_limited item rate");
     }
     const told = (headers: Record<string, string>): string => short(openai.decode(answer(429, "", headers)));
     expect(told({ "retry-after": "0.25" })).toBe("refused rate_limited item 250ms rate");
-    for (const long of ["3600", "9999999999", "9".repeat(18)])
+    for (const long of ["901", "3600", "86400"])
       expect(told({ "retry-after": long })).toBe("refused rate_limited item 900000ms rate");
     expect(told({ "retry-after": "Fri, 20 Nov 2026 11:00:07 GMT" })).toBe(
       "refused rate_limited item 7000ms rate",

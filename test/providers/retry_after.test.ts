@@ -1,6 +1,6 @@
 /** What counts as a wait, for providers, executions and webhooks. */
 import { describe, expect, it } from "vitest";
-import { protoDurationMs, retryAfterMs } from "../../src/providers/retry_after.ts";
+import { protoDurationMs, refusalWaitMs, retryAfterMs } from "../../src/providers/retry_after.ts";
 
 const NOW = Date.parse("2026-11-20T11:00:00Z");
 const DAY = 86_400_000;
@@ -51,8 +51,11 @@ describe("a Retry-After", () => {
 });
 
 it("a wait in a body is a proto duration, of any length", () => {
-  expect(["37s", "0.5s", `${"9".repeat(18)}s`].map(protoDurationMs)).toEqual([37_000, 500, DAY]);
-  for (const text of ["37", "-1s", "s", "1m", 37, null]) expect(protoDurationMs(text)).toBeUndefined();
+  expect(["37s", "0.5s", "86401s"].map(protoDurationMs)).toEqual([37_000, 500, DAY + 1_000]);
+  expect(refusalWaitMs(protoDurationMs("37s"))).toBe(37_000);
+  expect(refusalWaitMs(protoDurationMs(`${"9".repeat(18)}s`))).toBeUndefined();
+  for (const text of ["37", "-1s", "0.05s", "s", "1m", 37, null])
+    expect(protoDurationMs(text)).toBeUndefined();
   expect(retryAfterMs({}, NOW)).toBeUndefined();
 });
 

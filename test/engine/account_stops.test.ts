@@ -327,12 +327,15 @@ describe("a submitted list", () => {
   });
 });
 
-describe("a key that is new to this machine", () => {
-  const config = { providers: { alpha: { baseUrl: "http://alpha.test/v1", key: "new" } } };
+describe.each([
+  ["a key that is new to this machine", "alpha", { key: "new" }],
+  ["a provider that usually needs a key, at another address and without one", "openai", {}],
+])("%s", (_, provider, access) => {
+  const config = { providers: { [provider]: { baseUrl: `http://${provider}.test/v1`, ...access } } };
 
   it("is tried with two requests, and refused ones stop the run at once with nothing written", async () => {
     const world = new World({ config, answer: () => status(401, "invalid_api_key") });
-    world.input(200, (line) => `alpha:m${line % 4}`);
+    world.input(200, (line) => `${provider}:m${line % 4}`);
     const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
     expect(summary).toMatchObject({ status: "paused", reason: "authentication", counts: { submitted: 200 } });
     expect(summary.held.every(({ was_accepted }) => was_accepted === false)).toBe(true);
@@ -342,13 +345,13 @@ describe("a key that is new to this machine", () => {
 
   it("opens at its first success, and is known to later engines", async () => {
     const world = new World({ config, latencyMs: 500 });
-    world.input(300);
+    world.input(300, `${provider}:m1`);
     const engine = await world.engine();
     await world.settle(engine.run(INPUT, OPTIONS).finished);
     expect(world.sent.filter(({ atMs }) => atMs < 500)).toHaveLength(2);
     await world.settle(engine.close());
     const sentBefore = world.sent.length;
-    world.input(40, "alpha:m1", "/second.jsonl");
+    world.input(40, `${provider}:m1`, "/second.jsonl");
     const startMs = world.clock.nowMs();
     await world.settle((await world.engine()).run("/second.jsonl", { out: "/second.out" }).finished);
     expect(world.sent.slice(sentBefore).filter(({ atMs }) => atMs < startMs + 500).length).toBeGreaterThan(2);
@@ -356,13 +359,23 @@ describe("a key that is new to this machine", () => {
 
   it("opens after two seconds in which nothing refused it", async () => {
     const world = new World({ config, latencyMs: 30_000 });
-    world.input(20);
+    world.input(20, `${provider}:m1`);
     const run = (await world.engine()).run(INPUT, OPTIONS);
     await world.clock.advance(1_900);
     expect(world.sent).toHaveLength(2);
     await world.clock.advance(200);
     expect(world.sent).toHaveLength(20);
     await world.settle(run.finished);
+  });
+});
+
+describe("a provider of which the configuration says that it needs no key", () => {
+  it("is not tried with two requests first", async () => {
+    const providers = { openai: { baseUrl: "http://openai.test/v1", needsKey: false } };
+    const world = new World({ config: { providers }, latencyMs: 500 });
+    world.input(300, "openai:m1");
+    await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
+    expect(world.sent.filter(({ atMs }) => atMs < 500).length).toBeGreaterThan(2);
   });
 });
 

@@ -32,6 +32,8 @@ export interface EngineConfig {
   readonly own: ReadonlyMap<string, OwnProvider>;
   /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
+  /** Providers that usually need a key and are sent requests without one, at another address, with a note on each. */
+  readonly keysUnset: ReadonlyMap<string, string>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
   /** By provider; absent where use may grow as fast as limits allow. */
   readonly ramps: Readonly<Record<string, RampOptions>>;
@@ -160,6 +162,7 @@ export function resolveConfig(
     providers,
     own,
     keysMissing: keys.missing,
+    keysUnset: keys.unset,
     limits,
     ramps: Object.fromEntries(
       providers.flatMap((settings) => {
@@ -180,7 +183,7 @@ export function resolveConfig(
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
-    notes: [...checked, ...keys.notes],
+    notes: [...checked, ...keys.unset.values()],
   };
 }
 
@@ -265,9 +268,9 @@ export function keyVariable(provider: string): string {
 function keysOf(
   providers: readonly ProviderSettings[],
   options: ConfigOptions,
-): { readonly missing: Map<string, string>; readonly notes: readonly string[] } {
+): { readonly missing: Map<string, string>; readonly unset: Map<string, string> } {
   const missing = new Map<string, string>();
-  const notes: string[] = [];
+  const unset = new Map<string, string>();
   for (const { name, key, baseUrl, headers } of providers) {
     const known = KNOWN_PROVIDERS.get(name);
     const { needsKey } = networked(options.providers?.[name]);
@@ -277,11 +280,12 @@ function keysOf(
     if (needsKey === true || baseUrl === known?.baseUrl)
       missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
     else
-      notes.push(
+      unset.set(
+        name,
         `provider "${name}" has no key, and requests to ${addressOf(baseUrl)} are sent without one: set ${variable}, or, if the server needs no key, providers.${name}.needsKey to false`,
       );
   }
-  return { missing, notes };
+  return { missing, unset };
 }
 
 /** Without path, and without a password in it. */

@@ -1,6 +1,7 @@
 /**
  * What is tried with two requests first, so that a mistake does not cost a burst of refusals: a key that was never accepted on
- * this machine, and what an earlier process was refused last: an account (its key, or no money) or a model.
+ * this machine, a provider that never answered without the key that it usually needs, and what an earlier process was refused
+ * last: an account (its key, or no money) or a model.
  *
  *   new, or refused last --two requests were sent--> waits --the first success, or 2 s without a refusal--> open
  *                                                     \--a refusal--> its lanes are stopped (refused_access.ts)
@@ -9,9 +10,10 @@
  * A success takes a refusal back. A model is tried in the lane of its family.
  */
 import type { ProviderSettings } from "../../providers/provider.ts";
-import { type FamilySettings, type LaneKey, providerOfLane } from "../../queue/lanes.ts";
+import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
 import { accountName, type LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { EngineConfig } from "../config/config.ts";
 import { ModelLanes } from "./model_lanes.ts";
 
 const REQUESTS_MAX = 2;
@@ -32,7 +34,7 @@ export class KeyTrials {
   readonly #trials = new Map<string, Trial>();
   /** Names of accounts, by provider. */
   readonly #accounts = new Map<string, string>();
-  /** Keys that no process has seen accepted, by provider. */
+  /** Providers whose key, or the lack of one, no process has seen accepted. */
   readonly #unknown = new Set<string>();
   /** Accounts and models that were refused last. */
   readonly #refused = new Set<string>();
@@ -40,9 +42,8 @@ export class KeyTrials {
   readonly known: readonly string[];
 
   constructor(
-    providers: readonly ProviderSettings[],
+    { providers, families, keysUnset }: Pick<EngineConfig, "providers" | "families" | "keysUnset">,
     learnt: Pick<LearntStore, "get" | "put" | "keys">,
-    families: FamilySettings = {},
   ) {
     this.#learnt = learnt;
     const known: string[] = [];
@@ -50,8 +51,9 @@ export class KeyTrials {
       const { name } = settings;
       const account = accountName(settings);
       this.#accounts.set(name, account);
-      if (mayHaveKey(settings) && learnt.get(ACCEPTED, account) === true) known.push(name);
-      else if (mayHaveKey(settings)) this.#unknown.add(name);
+      if (mayHaveKey(settings) || keysUnset.has(name))
+        if (learnt.get(ACCEPTED, account) === true) known.push(name);
+        else this.#unknown.add(name);
       const isRefused = learnt.get(REFUSED_ACCOUNT, account) === true;
       if (isRefused) this.#refused.add(account);
       if (isRefused || this.#unknown.has(name)) this.#trials.set(name, { sent: 0, firstSentMs: 0 });

@@ -23,6 +23,12 @@ export interface FailureSeries {
   readonly endedMs: number;
 }
 
+/** The same of attempts that may have hung. */
+export interface ItemFailures extends FailureSeries {
+  /** From when on the first one certainly hung; `endedMs` where it did not. */
+  readonly hungMs: number;
+}
+
 /** Refusals of an item's key or model in a row. */
 export interface Refusals extends FailureSeries {
   /** The answers with which they are compared: those of the key, or of the model. */

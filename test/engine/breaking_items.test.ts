@@ -82,6 +82,36 @@ describe("an item that always hangs", () => {
   });
 });
 
+describe("an item that hung once while others were answered", () => {
+  it.each([
+    [2, 9_000],
+    [2, 10_000],
+    [2, 11_000],
+    [4, 9_000],
+  ])(
+    "survives an outage that begins then, in which all hang (%i in flight, from %i ms)",
+    async (places, fromMs) => {
+      const world: World = new World({
+        latencyMs: 200,
+        config: {
+          maxInFlight: places,
+          providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 30_000 } },
+        },
+        answer: (line, attempt) => {
+          const nowMs = world.clock.nowMs();
+          const isOut = nowMs >= fromMs && nowMs < 400_000;
+          return isOut || (line === 40 && attempt === 1) ? "hang" : ok(line);
+        },
+      });
+      world.input(1_000);
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000, failed: 0 } });
+      await world.settle(engine.close());
+    },
+  );
+});
+
 describe("an item that always fails where others need several attempts", () => {
   it.each(["503", "reset"])("ends although it is the only one that is left (%s)", async (kind) => {
     const attempts = new Map<number, number>();

@@ -89,4 +89,6 @@ export const FAILED_SEEDS: readonly number[] = [
   170_005_707,
   // A kill between a rename and the sync of its folder, and a power cut after the next process had counted on the new name.
   190_009_378,
+  // Answers from the time of an item's first hang counted against its later attempts, when its provider had stopped.
+  190_005_009,
 ];

@@ -7,7 +7,7 @@ import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
-import type { FailureSeries, Refusals } from "../../queue/blame.ts";
+import type { ItemFailures, Refusals } from "../../queue/blame.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
@@ -43,7 +43,7 @@ export class ItemCall implements Call {
   /** Of the lane that has it. */
   lane: LaneKey;
   /** Since when its attempts fail on its lane; undefined before the first. */
-  series: FailureSeries | undefined;
+  series: ItemFailures | undefined;
   /** The same for refusals of its key or its model: other failures say nothing about them. */
   refusals: Refusals | undefined;
   /** Whether another item was accepted after its first refusal and before its last attempt was sent. */
@@ -56,7 +56,7 @@ export class ItemCall implements Call {
   retryAtMs = 0;
   /** Bytes of its line while a lane has it; see `claimed_bytes.ts`. */
   claimedBytes = 0;
-  /** Failures of the series count against it: they were compared. */
+  /** Failures of the series count against it: they were compared, with answers since the first one ended. */
   isProven = false;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;

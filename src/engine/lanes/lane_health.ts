@@ -15,7 +15,7 @@ import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { LaneLimits, Permit, Signal } from "../../limits/limits.ts";
 import { OwnRefusals } from "../../limits/own_refusals.ts";
-import { Blame, type FailureSeries } from "../../queue/blame.ts";
+import { Blame, type FailureSeries, type ItemFailures } from "../../queue/blame.ts";
 import { InnocentFailures } from "../../queue/innocent_failures.ts";
 import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
 import { keyVariable } from "../config/config.ts";
@@ -48,8 +48,11 @@ export class LaneHealth {
   #trouble: Trouble | undefined;
   /** Why the lane waits, or waited last, when that began, and until when it was to wait. */
   #refusal: { readonly trouble: Trouble; readonly atMs: number; readonly untilMs: number } | undefined;
-  /** Claimed calls whose last attempt failed without their fault: asleep, waiting for their turn, or out again. */
-  readonly #failing = new Set<ItemCall>();
+  /**
+   * Claimed calls whose last attempt failed without their fault, and how many were answered beside them by then: asleep, waiting
+   * for their turn, or out again.
+   */
+  readonly #failing = new Map<ItemCall, number>();
   /** Answers since the first of them began to fail. */
   #answersBeside = 0;
   /** Sent while the lane was stopped by its account; over when the call has another permit or no permit. */
@@ -86,7 +89,6 @@ export class LaneHealth {
   blames(call: ItemCall, result: AttemptResult, failedAfterMs: number, blame: Blame = this.#blame): Blamed {
     const nowMs = this.#clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
-    const endedMs = sentMs + failedAfterMs;
     const suspects = suspectsOf(result);
     if (suspects === "item") {
       blame.answered(sentMs, nowMs);
@@ -102,14 +104,14 @@ export class LaneHealth {
       call.isProven = false;
     }
     if (result.class !== "permanent") {
-      call.series ??= { sentMs, endedMs };
+      call.series ??= { sentMs, endedMs: nowMs, hungMs: sentMs + failedAfterMs };
       call.isProven ||= this.#isProven(call, call.series, blame);
       call.failuresInRow += 1;
-      if (!call.isProven) return "lane";
+      if (!call.isProven && !this.#isHangProven(call, call.series, blame)) return "lane";
       return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
     }
     if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
-    call.refusals = { sentMs, endedMs, blame };
+    call.refusals = { sentMs, endedMs: nowMs, blame };
     call.isRefusalProven = false;
     return "lane";
   }
@@ -147,6 +149,16 @@ export class LaneHealth {
   }
 
   /**
+   * Whether answers that arrived while its first attempt hung speak against an item. They prove nothing of its later attempts
+   * when others have failed, too, since the last answer: the provider may have stopped meanwhile.
+   */
+  #isHangProven(call: ItemCall, { sentMs, hungMs }: ItemFailures, blame: Blame): boolean {
+    for (const [other, answersBefore] of this.#failing)
+      if (other !== call && answersBefore === this.#answersBeside) return false;
+    return this.#isProven(call, { sentMs, endedMs: hungMs }, blame);
+  }
+
+  /**
    * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
    * nobody would see that it answers. So it is after a 429: its own refusals would look like the lane's.
    */
@@ -158,7 +170,7 @@ export class LaneHealth {
   /** Milliseconds until the first of the items that failed is due again; 0 while one of them is out, and without any. */
   retryMs(nowMs: number): number {
     let atMs = Number.POSITIVE_INFINITY;
-    for (const { permit, retryAtMs } of this.#failing) {
+    for (const { permit, retryAtMs } of this.#failing.keys()) {
       if (permit !== undefined || retryAtMs <= nowMs) return 0;
       atMs = Math.min(atMs, retryAtMs);
     }
@@ -168,7 +180,7 @@ export class LaneHealth {
   /** A failure that is not its item's own. */
   failed(call: ItemCall, result: AttemptResult): void {
     if (result.code === "cancelled" || (result.class === "permanent" && result.scope === "model")) return;
-    if (result.class !== "permanent") this.#failing.add(call);
+    if (result.class !== "permanent") this.#failing.set(call, this.#answersBeside);
     this.troubled(call, result);
   }
 
@@ -247,7 +259,7 @@ export class LaneHealth {
   /** Claimed calls of a run that do not say anything new before the lane answers; `retries` wait for their turn. */
   claimedOf(owner: ItemOwner, retries: readonly ItemCall[]): number {
     const claimed = new Set(retries);
-    for (const call of this.#failing) if (call.owner === owner) claimed.add(call);
+    for (const call of this.#failing.keys()) if (call.owner === owner) claimed.add(call);
     for (const { call, permit } of this.#probes)
       if (call.owner === owner && call.permit === permit) claimed.add(call);
     return claimed.size;

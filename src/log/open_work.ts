@@ -272,8 +272,7 @@ export class OpenWork {
     const { before, intents: all } = this.tried(task, item);
     const intents = all.filter((intent) => intent.attempt !== attempt);
     this.#try(task, item, { ended: record, before: attempt === 0 ? record : before, intents });
-    const row = this.tasks.get(task);
-    const rest = ENDED_STATUSES[(row?.restStatus ?? 0) - 1];
+    const rest = ENDED_STATUSES[(this.tasks.get(task)?.restStatus ?? 0) - 1];
     if (rest !== undefined) this.#endRest({ task, status: rest, code: 0 });
   }
 
@@ -292,9 +291,10 @@ export class OpenWork {
     this.#change(row, { left: row.left - 1 });
   }
 
-  #endRest({ task, status }: FieldsOf<"restEnded">): void {
+  #endRest({ task, status: last }: FieldsOf<"restEnded">): void {
     const row = this.tasks.get(task);
     if (row === undefined) return;
+    const status = ENDED_STATUSES[row.restStatus - 1] ?? last; // what was under way then ends as the others did
     const tried = [...this.triedItems(task)];
     const underWay = tried.flatMap(([item, { intents }]) => (intents.length > 0 ? [item] : []));
     const count = row.left - underWay.length;

@@ -221,6 +221,7 @@ async function endsRest(open: OpeningLog): Promise<void> {
   );
   assert.deepEqual([log.task(task)?.left, (await log.sumsOf(task))?.cancelled], [2, 2]);
   void log.endRest(one, "expired", 0);
+  void log.endRest(task, "expired", 0); // what was under way when it was cancelled ends as cancelled
   void log.end(outcomeOf(task, 1), text("paid"));
   await log.endAttempt(endedOf(task, 2, 1, { usd: 16 }));
   await settled(log);

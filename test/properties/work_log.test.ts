@@ -87,9 +87,10 @@ class Model {
   }
 
   #endRest(task: ModelTask, ended: EndedStatus): void {
-    task.rest = ended;
+    task.rest ??= ended;
     for (const item of task.items)
-      if (item.ended === undefined && item.intents.length === 0) Object.assign(item, { ended, isRest: true });
+      if (item.ended === undefined && item.intents.length === 0)
+        Object.assign(item, { ended: task.rest, isRest: true });
   }
 
   /** As `stateOf` tells it, of tasks that are open. */

@@ -11,6 +11,7 @@ import type { ClosedRecord, IntentRecord, StagedOutcome } from "../journal/journ
 import type { EngineObserver } from "../journal/observer.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
+import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
 
 /** What records of a group need besides it. */
 export interface PostedTerms extends TextTerms {
@@ -30,6 +31,8 @@ export class PostedRecords implements ItemRecords {
   readonly #owner: PostedItems;
   /** Numbers of the attempts under way, by line. */
   readonly #attempts = new Map<number, number[]>();
+  /** What lines took before they were opened again, which was reported then. */
+  readonly #before = new Map<number, ReportedTaken>();
 
   constructor(terms: PostedTerms, owner: PostedItems) {
     this.#terms = terms;
@@ -91,8 +94,11 @@ export class PostedRecords implements ItemRecords {
     const { line, attempt, inputTokens, outputTokens, mostUsd } = record;
     const { number: task, firstLine } = this.#owner.taskAt(line);
     const underWay = this.#attempts.get(line);
-    if (underWay === undefined) this.#attempts.set(line, [attempt]);
-    else if (!underWay.includes(attempt)) underWay.push(attempt);
+    if (underWay === undefined) {
+      this.#attempts.set(line, [attempt]);
+      const before = this.#beforeOf(task, line - firstLine);
+      if (before !== undefined) this.#before.set(line, before);
+    } else if (!underWay.includes(attempt)) underWay.push(attempt);
     const intent = {
       task,
       item: line - firstLine,
@@ -108,23 +114,23 @@ export class PostedRecords implements ItemRecords {
     this.#owner.version += 1;
   }
 
-  /** What has ended otherwise meanwhile stays as it has ended. */
+  /** What has ended with the rest of its task meanwhile stays as it has ended. */
   #end(record: StagedOutcome, text: string, whenDurable?: () => void): void {
     const { line, status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
     const { log, nowMs, observer } = this.#terms;
+    const { project } = this.#owner.settings;
+    const isReported = this.#owner.items.done.has(line); // with the rest of its task
     const { number: task, firstLine, wallOffsetMs } = this.#owner.taskAt(line);
     const item = line - firstLine;
+    const before = this.#before.get(line) ?? this.#beforeOf(task, item);
     this.#attempts.delete(line);
+    this.#before.delete(line);
     const isOpen = log.log.isOpen(task, item);
     const endedWallMs = Math.round(nowMs() + wallOffsetMs);
     const bytes = Buffer.from(`${String(endedWallMs).padStart(13, "0")}${text}`);
     const ended = (): void => {
       this.#owner.items.finished(line);
-      if (isOpen && observer !== undefined) {
-        const { project } = this.#owner.settings;
-        const tokens = { inputTokens, outputTokens };
-        observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
-      }
+      if (!isReported) reportEnd(observer, project, { status, code, taken: record, before });
       this.#terms.onEnded(this.#owner, record, endedWallMs);
       this.#owner.changed();
       whenDurable?.();
@@ -153,6 +159,11 @@ export class PostedRecords implements ItemRecords {
       ambiguousUsd,
     };
     log.write((into) => into.end(outcome, bytes), ended);
+  }
+
+  /** What an item took before it was opened again, as long as its task is open. */
+  #beforeOf(task: number, item: number): ReportedTaken | undefined {
+    return this.#terms.log.log.triedItems(task).get(item)?.before;
   }
 
   /** The number of a price in the log. */

@@ -8,7 +8,6 @@
  *
  * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog bounds their bytes.
  */
-
 import type { Timer } from "../../clock.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { EndedItem } from "../../log/work_log.ts";
@@ -26,6 +25,7 @@ import { ParkedTasks } from "./parked_tasks.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
+import { type RestReport, restReport } from "./posted_reports.ts";
 import { endDoubts } from "./tried_items.ts";
 
 const ITEMS_MAX = 200_000;
@@ -149,11 +149,13 @@ export class PostedWork {
 
   /** Nothing more of a task is sent, durably: what is not under way ends as cancelled. `body` takes the place of the one it has. */
   async cancel(number: number, body: string): Promise<void> {
+    let report: RestReport | undefined;
     await this.#options.parts.room.answerFor(async () => {
+      report = restReport(this.#options.parts.observer, this.#log.log, number, "cancelled");
       void this.#log.log.rewrite(number, body);
       await this.#log.log.endRest(number, "cancelled", numberOfCode("cancelled"));
     });
-    this.#restEnded(number);
+    this.#restEnded(number, report);
   }
 
   /** Items of a task that is final, or not, are open again. Of one that is not, the deadline stays. */
@@ -362,17 +364,21 @@ export class PostedWork {
 
   #expireRest(number: number): void {
     if (!this.#log.log.has(number)) return;
-    const code = numberOfCode("expired");
+    let report: RestReport | undefined;
     this.#log.write(
-      (log) => log.endRest(number, "expired", code),
-      () => this.#restEnded(number),
+      (log) => {
+        report = restReport(this.#options.parts.observer, log, number, "expired");
+        return log.endRest(number, "expired", numberOfCode("expired"));
+      },
+      () => this.#restEnded(number, report),
     );
   }
 
   /** What is not under way of a task has ended, durably. */
-  #restEnded(number: number): void {
+  #restEnded(number: number, report: RestReport | undefined): void {
     const { log } = this.#log;
     const home = this.#homes.get(number);
+    report?.((item) => home?.owner.items.isOpen(home.task.firstLine + item) ?? true);
     if (home !== undefined) {
       const { owner, task } = home;
       task.isCancelled = true;

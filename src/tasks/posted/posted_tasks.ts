@@ -7,7 +7,6 @@
  * A process that ends between the end of a task and its note leaves no mark: the next one tells and notes what the log says of ended
  * tasks that are not in the stored sums (`usage_mark.ts`).
  */
-
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
@@ -210,8 +209,9 @@ export class PostedTasks {
   }
 
   async cancel(task: PostedRecord): Promise<PostedRecord> {
-    const { log, work } = this.#options;
-    if (task.isCancelled === true || !log.has(task.number)) return task;
+    const { log, work, parts } = this.#options;
+    const { restStatus = 0, deadlineMs = 0 } = log.task(task.number) ?? {};
+    if (restStatus !== 0 || deadlineMs <= parts.clock.wallMs()) return task; // final, or as it will end
     const cancelled: PostedRecord = {
       ...task,
       isCancelled: true,

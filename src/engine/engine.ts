@@ -47,6 +47,7 @@ import { ItemPatience } from "./items/patience.ts";
 import { Recorder } from "./journal/recorder.ts";
 import { Room } from "./journal/room.ts";
 import { Arrivals } from "./lanes/arrivals.ts";
+import { restoreLanes } from "./lanes/earlier_lanes.ts";
 import { KeyTrials } from "./lanes/key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
 import { Lanes } from "./lanes/lanes.ts";
@@ -205,7 +206,7 @@ class LocalEngine implements Engine {
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
   async open(): Promise<void> {
-    await this.#lanes.restore(this.#seams.store);
+    await restoreLanes(this.#lanes, this.#seams.store, this.#seams.clock);
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
       await this.#submissions.resume(task);

@@ -9,9 +9,9 @@
  * One request: `reserve` -> permit -> (sent) -> `observe` what came, `learn` its headers -> `settle` its tokens ->
  * `release` its place. A refusal says when to ask again; nothing in here waits or wakes.
  *
- * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down); it also cuts the places in flight, but
- * where a rate is configured or learnt not below the start: there the rate is what the provider objects to.
- * After an outage the places in flight begin again with slow start, so that what failed meanwhile does not linger.
+ * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down); it also cuts the places in flight, but where a
+ * rate is configured or learnt not below the start: there the rate is what the provider objects to. After an outage the
+ * places in flight begin again with slow start.
  *
  * Hot path: reserve + settle + release 1 us (bench/parts/admit.ts).
  */
@@ -44,9 +44,8 @@ export interface LaneLimitsOptions {
   readonly ramp?: RampOptions | undefined;
 }
 
-const PROBE_EVERY_MS = 60_000;
 const NO_TOKENS: TokenLoad = { inputTokens: 0, outputTokens: 0 };
-/** Changes of the share below this are not worth a new pace. */
+/** Smaller changes of the share are not worth a new pace. */
 const SHARE_STEP = 0.01;
 
 export class LaneLimits {
@@ -121,8 +120,8 @@ export class LaneLimits {
 
   /** What `places` will come to if nothing is refused. */
   get placesHoped(): number {
-    const { placesHoped = Number.POSITIVE_INFINITY } = this.#shared ?? {};
-    return Math.min(this.#concurrency.limitHoped, this.hidden.places, placesHoped);
+    const shared = this.#shared?.placesHoped ?? Number.POSITIVE_INFINITY;
+    return Math.min(this.#concurrency.limitHoped, this.hidden.places, shared);
   }
 
   /**
@@ -151,7 +150,6 @@ export class LaneLimits {
       this.#isHeldByShared = true;
       return shared;
     }
-    const isProbe = this.#pause.isPaused || this.#gate.isDown;
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     this.#gate.sent(nowMs);
     this.#concurrency.take();
@@ -159,7 +157,7 @@ export class LaneLimits {
     if (isFollowed) this.#flow.sent(nowMs, whole);
     this.#oversized = undefined;
     const permit: Permit = {
-      isProbe: isProbe || shared?.permit.isProbe === true,
+      isProbe: this.isPaused || this.isDown || shared?.permit.isProbe === true,
       atMs: nowMs,
       sentAtMs: nowMs,
       load: whole,
@@ -262,7 +260,7 @@ export class LaneLimits {
   }
 
   /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
-  pause(nowMs: number, reason: string, probeEveryMs: number = PROBE_EVERY_MS): void {
+  pause(nowMs: number, reason: string, probeEveryMs?: number): void {
     this.#pause.pause(nowMs, reason, probeEveryMs);
   }
 
@@ -297,14 +295,16 @@ export class LaneLimits {
   heldBack(nowMs: number): HeldBack | undefined {
     const cooldownMs = this.#gate.cooldownMs(nowMs);
     const rampTokensPerMinute = this.#quotas.rampLevel(nowMs);
-    if (rampTokensPerMinute !== undefined) return { cooldownMs, rampTokensPerMinute };
-    return cooldownMs > 0 ? { cooldownMs } : undefined;
+    if (cooldownMs === 0 && rampTokensPerMinute === undefined && !this.isPaused) return;
+    return { cooldownMs, rampTokensPerMinute, pauseReason: this.pauseReason };
   }
 
   /** Goes on with what held an earlier process back `ageMs` ago. Once, before any reserve. */
-  restoreHeldBack(nowMs: number, ageMs: number, { cooldownMs, rampTokensPerMinute }: HeldBack): void {
-    if (cooldownMs > ageMs) this.#gate.restoreCooldown(nowMs, cooldownMs - ageMs);
-    if (rampTokensPerMinute !== undefined) this.#quotas.restoreRamp(nowMs, ageMs, rampTokensPerMinute);
+  restoreHeldBack(nowMs: number, ageMs: number, held: HeldBack): void {
+    if (held.pauseReason !== undefined) this.#pause.restore(nowMs, held.pauseReason);
+    if (held.cooldownMs > ageMs) this.#gate.restoreCooldown(nowMs, held.cooldownMs - ageMs);
+    const { rampTokensPerMinute: level } = held;
+    if (level !== undefined) this.#quotas.restoreRamp(nowMs, ageMs, level);
   }
 
   snapshot(nowMs: number): LimitsSnapshot {
@@ -320,7 +320,7 @@ export class LaneLimits {
       inFlightMax: this.places,
       cooldownMs,
       state: this.#state(cooldownMs),
-      pauseReason: this.#pause.reason,
+      pauseReason: this.pauseReason,
       oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
     };
   }

@@ -19,7 +19,9 @@ export interface HeldBack {
   /** What is left of its cool-down, 0 when there is none. */
   readonly cooldownMs: number;
   /** The use of input tokens that its ramp has reached; absent when it needs nothing to begin anew. */
-  readonly rampTokensPerMinute?: number;
+  readonly rampTokensPerMinute?: number | undefined;
+  /** Why it is paused, in the words of who paused it; absent when it is not. */
+  readonly pauseReason?: string | undefined;
 }
 
 /** Limits that were learnt. */

@@ -4,8 +4,11 @@
  *   running --pause--> paused --resume, or a probe succeeds--> running
  *
  * While paused one probe per `probeEveryMs` is let through, the first one that long after the pause. Pausing again
- * (the rest of the burst, or a probe that was refused) changes the reason and leaves the next probe where it is.
+ * (the rest of the burst, or a probe that was refused) changes the reason and leaves the next probe where it is. A process
+ * that starts goes on with the pause of the one before; its first request is a probe, and may go at once.
  */
+
+const PROBE_EVERY_MS = 60_000;
 
 export class Pause {
   #reason: string | undefined;
@@ -27,13 +30,19 @@ export class Pause {
     return this.#reason !== undefined && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
-  pause(nowMs: number, reason: string, probeEveryMs: number): void {
+  pause(nowMs: number, reason: string, probeEveryMs: number = PROBE_EVERY_MS): void {
     if (this.#reason === undefined || probeEveryMs !== this.#probeEveryMs) {
       this.#probeEveryMs = probeEveryMs;
       this.#probeAtMs = nowMs + probeEveryMs;
       this.#isProbed = false;
     }
     this.#reason = reason;
+  }
+
+  /** Goes on with a pause of an earlier process, whose next probe is due. */
+  restore(nowMs: number, reason: string): void {
+    this.pause(nowMs, reason);
+    this.#probeAtMs = nowMs;
   }
 
   /** A probe goes out. */

@@ -1,7 +1,7 @@
 /** What the limits know of the processes before, after any jumps of the machine's clocks in between. */
 import { describe, expect, it } from "vitest";
 import { killedAfter, mostInAMinute } from "./runs.ts";
-import { OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -120,5 +120,61 @@ describe("a cool-down", () => {
     world.clock.jumpWall(-HOUR_MS);
     await killedAfter(world, 901_000);
     expect(world.sent.length).toBeGreaterThan(before);
+  });
+});
+
+describe("a stop", () => {
+  const KINDS = {
+    "without money": status(402, "insufficient_quota"),
+    "whose key is refused": status(401, "invalid_api_key"),
+    "that the key may not use": status(404, "model_not_found"),
+  } as const;
+
+  describe.each(Object.entries(KINDS))("of a lane %s", (_, refusal) => {
+    /** All but the first three items are refused. */
+    const stopped = (): World => {
+      const world = new World({ answer: (line) => (line <= 3 ? ok(line) : refusal) });
+      world.input(200);
+      return world;
+    };
+
+    it("is kept when the process is killed at once: the next one sends one request first", async () => {
+      const world = stopped();
+      await killedAfter(world, 1_000);
+      for (const jumpMs of [0, HOUR_MS, -HOUR_MS]) {
+        const before = world.sent.length;
+        world.clock.jumpWall(jumpMs);
+        await killedAfter(world, 1_000);
+        expect(world.sent.length - before).toBe(1);
+      }
+      world.answer = ok;
+      const before = world.sent.length;
+      await killedAfter(world, 1_000);
+      expect(world.sent.length - before).toBe(197);
+      expect(world.output()).toHaveLength(200);
+    });
+
+    it("that is kept holds what waits from the first probe on, and no command ends before that", async () => {
+      const world = stopped();
+      await killedAfter(world, 1_000);
+      const before = world.sent.length;
+      world.answer = (line) => ({ afterMs: 5_000, result: line <= 3 ? ok(line) : refusal });
+      const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 0 });
+      await world.clock.advance(1_000);
+      expect(run.progress().held).toMatchObject([{ items: 197 }]);
+      const summary = await world.settle(run.finished);
+      expect(summary).toMatchObject({ status: "paused", counts: { completed: 3, submitted: 197 } });
+      expect(world.sent.length - before).toBe(1);
+    });
+
+    it("is not kept when it was over before the process was killed", async () => {
+      const world = stopped();
+      await killedAfter(world, 1_000);
+      world.answer = (line) => (line <= 150 ? ok(line) : "hang");
+      await killedAfter(world, 1_000);
+      const before = world.sent.length;
+      await killedAfter(world, 1_000);
+      expect(world.sent.length - before).toBe(50);
+    });
   });
 });

@@ -94,3 +94,33 @@ describe("an open task whose account is stopped", () => {
     expect(said(await world.settle(tasks.task(PROJECT, second.id)))).toEqual(GOES_ON);
   });
 });
+
+describe("the stop of an account", () => {
+  it("is kept when the process is killed at once: the next one sends one request first", async () => {
+    const { world, pay } = unpaid();
+    world.reconfigure({ limits: {} });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, items(1, 200, 600)));
+    await world.clock.advance(1_000);
+    expect(world.sent.length).toBeGreaterThan(1);
+    for (const _ of [1, 2]) {
+      world.kill();
+      const before = world.sent.length;
+      await world.settle(world.tasks());
+      await world.clock.advance(1_000);
+      expect(world.sent.length - before).toBe(1);
+    }
+    pay();
+    world.kill();
+    const again = await world.settle(world.tasks());
+    await world.clock.advance(10_000);
+    expect(await world.settle(again.task(PROJECT, id))).toMatchObject({ counts: { completed: 200 } });
+    world.answer = () => "hang";
+    world.kill();
+    const last = await world.settle(world.tasks());
+    const before = world.sent.length;
+    await world.settle(submit(last, items(201, 50, 600)));
+    await world.clock.advance(5_000);
+    expect(world.sent.length - before).toBe(50); // the stop is over
+  });
+});

@@ -20,7 +20,7 @@ import { InnocentFailures } from "../../queue/innocent_failures.ts";
 import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
 import { keyVariable } from "../config/config.ts";
 import { suspectsOf } from "../items/attempt_signal.ts";
-import { type HeldEnd, holdReasonOf, type Trouble } from "../items/holds.ts";
+import { codeOfHold, type HeldEnd, holdReasonOf, isHoldReason, type Trouble } from "../items/holds.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 
@@ -134,7 +134,9 @@ export class LaneHealth {
   sending(call: ItemCall): void {
     const { refusals } = call;
     if (refusals !== undefined) call.isRefusalProven = refusals.blame.isProven(refusals, true);
-    if (this.#limits.isPaused) this.#probing(call);
+    if (!this.#limits.isPaused) return;
+    this.#probing(call);
+    this.#trouble ??= this.#stoppedBefore(call);
   }
 
   /**
@@ -214,6 +216,20 @@ export class LaneHealth {
       address: "",
     });
     this.#trouble = this.#refusal?.trouble;
+  }
+
+  /** The first probe of a lane that was stopped in an earlier process: until it is answered, the reason is what it was then. */
+  #stoppedBefore({ model, head, provider: { settings } }: ItemCall): Trouble | undefined {
+    const reason = this.#limits.pauseReason ?? "";
+    if (!isHoldReason(reason)) return undefined;
+    return {
+      reason,
+      code: codeOfHold(reason),
+      sinceMs: this.#clock.nowMs(),
+      message: `${settings.name} refused this to an earlier process (${reason}), and has not answered since`,
+      ...(reason === "model_unavailable" ? { model } : {}),
+      address: settings.protocol === "function" ? "" : head.origin,
+    };
   }
 
   /** Keeps a refusal if the lane waits because of it, or for longer. */

@@ -7,13 +7,11 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
-import type { SentLoad } from "../../limits/quotas.ts";
 import type { LaneOutlook, ProjectWork } from "../../queue/feasibility.ts";
 import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../../queue/lanes.ts";
 import { needMs, type PlannedWork, planLane } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
-import type { Store } from "../../store/store.ts";
 import type { EngineConfig } from "../config/config.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -22,14 +20,13 @@ import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
-import { recentSteps } from "../journal/recent.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
-import type { ModelLane } from "./model_lanes.ts";
+import { type ModelLane, modelOfHeld } from "./model_lanes.ts";
 import {
   capacityOf,
   expectedDoneMs,
@@ -109,7 +106,10 @@ export class Lanes {
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
-      send: (call) => sender.send(call),
+      send: (call) => {
+        this.#lookForHold(lane); // the first probe of a lane that an earlier process has found stopped
+        sender.send(call);
+      },
       giveUp: (call) => sender.giveUp(call),
       hold: (call, reason) => sender.hold(call, reason),
     });
@@ -151,31 +151,14 @@ export class Lanes {
     return records;
   }
 
-  /** Counts what earlier processes sent within the last window, and waits on where they had to. */
-  async restore(store: Store): Promise<void> {
-    const { clock } = this.#options;
-    const nowMs = clock.nowMs();
-    const sent = new Map<LaneKey, SentLoad[]>();
-    let isHeldKnown = false;
-    for await (const { step, ageMs } of recentSteps(store, clock.moment())) {
-      if (!isHeldKnown && step.lanes !== undefined) {
-        isHeldKnown = true;
-        for (const { lane: key, ...held } of step.lanes) {
-          const lane = this.of(key);
-          lane.limits.restoreHeldBack(nowMs, ageMs, held);
-          lane.health.started();
-          this.#lookForHold(lane);
-        }
-      }
-      if (ageMs > LIMITS_WINDOW_MS && isHeldKnown) break;
-      if (ageMs > LIMITS_WINDOW_MS) continue; // only steps of recovery so far, which say nothing of lanes
-      for (const { lane, ...load } of step.sent) {
-        const loads = sent.get(lane) ?? [];
-        loads.push({ ...load, atMs: nowMs - ageMs });
-        sent.set(lane, loads);
-      }
-    }
-    for (const [key, loads] of sent) this.of(key).limits.restore(clock.nowMs(), loads);
+  /** Goes on with what held a lane back in an earlier process `ageMs` ago. */
+  goOn({ lane: key, ...held }: LaneRecord, ageMs: number): void {
+    const { clock, sender } = this.#options;
+    const model = held.pauseReason === "model_unavailable" ? modelOfHeld(key) : undefined;
+    const lane = this.of(model === undefined ? key : sender.models.hold(model));
+    lane.limits.restoreHeldBack(clock.nowMs(), ageMs, held);
+    lane.health.started();
+    this.#lookForHold(lane);
   }
 
   /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */

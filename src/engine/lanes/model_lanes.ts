@@ -13,6 +13,8 @@ import { parseModelId } from "../../work/request.ts";
 /** Models that have a lane by their family; all further ones of a provider share one lane, so that memory is bounded. */
 const MODELS_MAX = 1_000;
 const CROWD_FAMILY = "other";
+/** Ends the family of a lane that holds a model. */
+const HELD = " (held)";
 
 /** Where a model's requests go. */
 export interface ModelLane {
@@ -47,7 +49,7 @@ export class ModelLanes {
   hold(model: string): LaneKey {
     const { provider = "", name = "" } = parseModelId(model) ?? {};
     const isCrowded = this.#held.size >= MODELS_MAX && !this.#held.has(model);
-    const place = placeOf(provider, `${isCrowded ? CROWD_FAMILY : name} (held)`);
+    const place = placeOf(provider, `${isCrowded ? CROWD_FAMILY : name}${HELD}`);
     this.#held.set(model, place);
     return place.key;
   }
@@ -60,6 +62,13 @@ export class ModelLanes {
     this.#held.delete(model);
     return held.key;
   }
+}
+
+/** The model that a lane of an earlier process held; undefined for one of several models. */
+export function modelOfHeld(key: LaneKey): string | undefined {
+  const [provider = "", , ...family] = key.split(":");
+  const name = family.join(":").slice(0, -HELD.length);
+  return name === CROWD_FAMILY ? undefined : `${provider}:${name}`;
 }
 
 function placeOf(provider: string, family: string): ModelLane {

@@ -85,11 +85,10 @@ export class RefusedAccess {
       this.#refused.delete(call.lane);
       this.#refused.delete(call.model);
     }
-    if (this.#blames.size === 0) return;
     const { clock, models, laneOf, onChange } = this.#options;
     const nowMs = clock.nowMs();
-    this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
-    const held = models.answered(call.model);
+    if (this.#blames.size > 0) this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
+    const held = models.answered(call.model); // also one that an earlier process has held
     if (held === undefined) return;
     const lane = laneOf(held);
     lane.limits.resume();

@@ -4,9 +4,9 @@
  *   log read -> limits count what the last minute sent, and wait on where they had to -> open tasks parked
  */
 import type { PerigeeError } from "../../errors.ts";
-import type { SentLoad } from "../../limits/quotas.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { PacedCalls } from "../journal/paced_calls.ts";
+import { countSent } from "../lanes/earlier_lanes.ts";
 import type { Lanes } from "../lanes/lanes.ts";
 import type { EngineParts } from "../parts.ts";
 import { PostedLog } from "./posted_log.ts";
@@ -27,6 +27,10 @@ interface PostedPlace {
 /** Facts of lanes in the log, by their numbers. */
 const COOLDOWN = 1;
 const RAMP = 2;
+/** Its value is the place of the reason in the list. */
+const PAUSE = 3;
+/** Append only, never reorder; 0 is a lane that is not paused. */
+const PAUSE_REASONS = ["", "quota", "authentication", "model_unavailable"];
 
 /** For one engine. */
 export function openPosted(
@@ -53,19 +57,22 @@ function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
   for (const { lane, fact, value, ageMs } of log.facts()) {
     const key = log.text(lane);
     if (key === undefined || value === 0) continue;
-    const heldBack =
-      fact === COOLDOWN ? { cooldownMs: value } : { cooldownMs: 0, rampTokensPerMinute: value };
-    lanes.of(key).limits.restoreHeldBack(nowMs, ageMs, heldBack);
+    const pauseReason = fact === PAUSE ? PAUSE_REASONS[value] : undefined;
+    lanes.goOn(
+      {
+        lane: key,
+        cooldownMs: fact === COOLDOWN ? value : 0,
+        ...(fact === RAMP ? { rampTokensPerMinute: value } : {}),
+        ...(pauseReason === undefined ? {} : { pauseReason }),
+      },
+      ageMs,
+    );
   }
-  const sent = new Map<string, SentLoad[]>();
-  for (const { lane, ageMs, ...load } of log.recentlySent()) {
-    const key = log.text(lane);
-    if (key === undefined) continue;
-    const loads = sent.get(key) ?? [];
-    loads.push({ ...load, atMs: nowMs - ageMs });
-    sent.set(key, loads);
-  }
-  for (const [key, loads] of sent) lanes.of(key).limits.restore(nowMs, loads);
+  const sent = log.recentlySent().flatMap(({ lane: number, ...load }) => {
+    const lane = log.text(number);
+    return lane === undefined ? [] : [{ ...load, lane }];
+  });
+  countSent(lanes, sent, nowMs);
 }
 
 /** Tells the log which lanes are held back, when that has changed. */
@@ -77,13 +84,16 @@ class HeldLanes {
   constructor(log: WorkLog, lanes: Lanes) {
     this.#log = log;
     this.#lanes = lanes;
+    for (const { lane, fact, value } of log.facts())
+      if (fact === PAUSE && value > 0) this.#told.set(`${PAUSE} ${log.text(lane) ?? ""}`, value);
   }
 
   record(): void {
     const now = new Map<string, number>();
-    for (const { lane, cooldownMs, rampTokensPerMinute } of this.#lanes.records()) {
+    for (const { lane, cooldownMs, rampTokensPerMinute, pauseReason } of this.#lanes.records()) {
       if (cooldownMs > 0) now.set(`${COOLDOWN} ${lane}`, cooldownMs);
       if (rampTokensPerMinute !== undefined) now.set(`${RAMP} ${lane}`, rampTokensPerMinute);
+      if (pauseReason !== undefined) now.set(`${PAUSE} ${lane}`, PAUSE_REASONS.indexOf(pauseReason));
     }
     if (now.size === 0 && this.#told.size === 0) return;
     for (const [key, value] of now) {

@@ -17,6 +17,7 @@
  * Half against full: the same sum since half the load began, with q = f, the share at full load, and p = 2 f - 1, what a limit
  * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
  * requests a second, evenly, and half as many in flight: what was sent before has to leave its places first.
+ * Nothing is sent while a lane has no work, or waits as it was asked to: of the time between two requests at most 5 s are load.
  *
  * Where answers take long, half the load shows nothing for as long as requests from before are answered, so nothing is tried there. A 429
  * comes at once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a
@@ -38,6 +39,8 @@ const SHARE_MAX = 0.75;
 const FULL_REFUSALS = 3;
 const FULL_REQUESTS_MIN = 40;
 const FULL_REQUESTS_MAX = 100;
+/** Where answers take longer, no load is compared. */
+const GAP_MS_MAX = 5_000;
 const HALF_REFUSALS = 3;
 const HALF_REQUESTS_MIN = 10;
 /** Refused requests in a row that show that a limit is used up: at the start of a trial, and later. */
@@ -81,8 +84,9 @@ export class ChanceRefusals {
   /** The first request that counts now, and the refused ones from it on, in the order of their sending. */
   #from = 1;
   #refused: number[] = [];
-  /** When what counts now began. */
-  #beganMs = 0;
+  /** When the last request was sent, and how long requests were sent since what counts now began. */
+  #sentMs = 0;
+  #loadMs = 0;
   /** At full load. */
   #full: Sample = { refused: 0, all: 0 };
   /** At half the load: milliseconds from one request to the next, and when that may be sent. */
@@ -102,6 +106,8 @@ export class ChanceRefusals {
 
   /** A request is sent; returns its number. */
   sent(nowMs: number): number {
+    this.#loadMs = this.#loadMsAt(nowMs);
+    this.#sentMs = nowMs;
     this.#sent += 1;
     if (this.#state === "half") this.#nextMs = Math.max(nowMs, this.#nextMs + this.#everyMs);
     return this.#sent;
@@ -193,6 +199,10 @@ export class ChanceRefusals {
     return this.row >= (isFirst ? ROW_FIRST : least);
   }
 
+  #loadMsAt(nowMs: number): number {
+    return this.#loadMs + Math.min(GAP_MS_MAX, nowMs - this.#sentMs);
+  }
+
   #triedFull(nowMs: number, inFlight: number): boolean {
     const sample = this.#sample;
     const share = sample.refused / sample.all;
@@ -200,7 +210,7 @@ export class ChanceRefusals {
     if (this.#isRow || (isOver && share > SHARE_MAX)) return this.#found(nowMs);
     if (!isOver) return true;
     this.#full = sample;
-    this.#everyMs = (2 * Math.max(1, nowMs - this.#beganMs)) / (sample.all - sample.refused);
+    this.#everyMs = (2 * Math.max(1, this.#loadMsAt(nowMs))) / (sample.all - sample.refused);
     this.#nextMs = nowMs + this.#everyMs;
     this.#places = Math.max(1, Math.floor(inFlight / 2));
     this.#begin(nowMs, "half");
@@ -228,7 +238,8 @@ export class ChanceRefusals {
 
   #begin(nowMs: number, state: "watch" | "full" | "half"): void {
     this.#state = state;
-    this.#beganMs = nowMs;
+    this.#sentMs = nowMs;
+    this.#loadMs = 0;
     this.#known = this.#sent;
     this.#from = this.#sent + 1;
     this.#refused = [];

@@ -1,7 +1,7 @@
 /** 429s that come by chance, at any rate, without a wait: they cost their own retries, and no pace. */
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/random.ts";
-import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
+import { type Answering, INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const ITEMS = 1_000;
 const LOOKED_EVERY_MS = 1_000;
@@ -65,22 +65,65 @@ describe("429s that come by chance", () => {
   });
 });
 
+describe("time in which a lane has nothing to send, or may not send", () => {
+  const REFUSED = 0.15;
+
+  it.each([40, 60, 80, 100, 120, 140])(
+    "between two runs is no time of low load: 300 items take less than 40 s, an hour after %i others",
+    async (before) => {
+      const random = createRandom(3);
+      const world = worldOf({ inFlight: 8, latencyMs: 200 }, (line) =>
+        random() < REFUSED ? status(429, "rate_limit_exceeded") : ok(line),
+      );
+      const engine = await world.engine();
+      world.input(before);
+      await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+      await world.clock.advance(3_600_000);
+      const fromMs = world.clock.nowMs();
+      world.input(300, "alpha:m1", "/later.jsonl");
+      const { counts } = await world.settle(engine.run("/later.jsonl", { out: "/later.out.jsonl" }).finished);
+      expect(counts.completed).toBe(300);
+      expect(world.clock.nowMs() - fromMs).toBeLessThan(40_000);
+      await world.settle(engine.close());
+    },
+  );
+
+  it.each([20, 30, 40, 50, 60, 70])(
+    "because a 429 states a wait is no time of low load: 300 items take less than 60 s beside it, with it at request %i",
+    async (stating) => {
+      const random = createRandom(3);
+      let requests = 0;
+      const world = worldOf({ inFlight: 8, latencyMs: 200 }, (line) => {
+        requests += 1;
+        if (requests === stating) return status(429, "rate_limit_exceeded", { "retry-after": "900" });
+        return random() < REFUSED ? status(429, "rate_limit_exceeded") : ok(line);
+      });
+      world.input(300);
+      const engine = await world.engine();
+      const { counts } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+      expect(counts.completed).toBe(300);
+      expect(world.clock.nowMs()).toBeLessThan(960_000);
+      await world.settle(engine.close());
+    },
+  );
+});
+
+function worldOf({ inFlight, latencyMs }: Pick<Job, "inFlight" | "latencyMs">, answer: Answering): World {
+  return new World({ config: { maxInFlight: inFlight, waitMs: 36_000_000 }, latencyMs, answer });
+}
+
 async function run(
   { share, inFlight, latencyMs, refusalMs = latencyMs, seed }: Job,
   limitMs = 1_500_000,
 ): Promise<{ readonly seconds: number; readonly requests: number; readonly answered: number }> {
   const random = createRandom(seed);
   let [answered, requests, lastMs] = [0, 0, 0];
-  const world: World = new World({
-    config: { maxInFlight: inFlight, waitMs: 36_000_000 },
-    latencyMs,
-    answer: (line) => {
-      requests += 1;
-      if (random() < share) return { afterMs: refusalMs, result: status(429, "rate_limit_exceeded") };
-      answered += 1;
-      lastMs = world.clock.nowMs();
-      return ok(line);
-    },
+  const world: World = worldOf({ inFlight, latencyMs }, (line) => {
+    requests += 1;
+    if (random() < share) return { afterMs: refusalMs, result: status(429, "rate_limit_exceeded") };
+    answered += 1;
+    lastMs = world.clock.nowMs();
+    return ok(line);
   });
   world.input(ITEMS);
   const engine = await world.engine();

@@ -6,6 +6,7 @@
  *
  * Its signal is made when it is first read: most attempts never need one.
  */
+import { setMaxListeners } from "node:events";
 import { PerigeeError } from "../errors.ts";
 import type { JobAttempt, JobShown } from "./job.ts";
 
@@ -36,6 +37,7 @@ export class RunningAttempt implements JobAttempt {
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
+      setMaxListeners(0, this.#controller.signal); // one for each call that an attempt makes at the same time
       if (this.#stopped !== undefined) this.#controller.abort(this.#stopped.reason);
     }
     return this.#controller.signal;

@@ -170,8 +170,15 @@ describe("a satellite that runs others", () => {
       }),
     );
     const executions = await world.open();
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error): void => {
+      warnings.push(warning);
+    };
+    process.on("warning", onWarning);
     await executions.submit(CALLER, own("many"));
     await world.clock.advance(100);
+    process.off("warning", onWarning);
+    expect(warnings).toEqual([]);
     expect(codes).toEqual(Array.from({ length: 750 }, () => "too_many"));
     const other = { ...CALLER, project: "two" };
     const request = {

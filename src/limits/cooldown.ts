@@ -15,8 +15,8 @@
  * What is told but cannot be meant: 0, negative and NaN count as not told; a told wait that was obeyed and refused
  * again without a success in between is raised to our own backoff, so that 1 ms repeated makes no storm.
  */
+import { REFUSAL_WAIT_MS_MAX } from "../work/limits.ts";
 
-const RETRY_AFTER_MS_MAX = 15 * 60_000;
 const CEILING_MS_START = 1_000;
 const CEILING_MS_MAX = 60_000;
 const QUIET_MS = 60_000;
@@ -48,14 +48,14 @@ export class Cooldown {
       return;
     }
     const leastMs = this.#isRepeated ? this.#ownWaitMs : 0;
-    const waitMs = Math.max(leastMs, Math.min(retryAfterMs, RETRY_AFTER_MS_MAX));
+    const waitMs = Math.max(leastMs, Math.min(retryAfterMs, REFUSAL_WAIT_MS_MAX));
     this.#untilMs = Math.max(this.#untilMs, nowMs + waitMs);
   }
 
   /** Goes on with what an earlier process had left of its wait; its backoff is forgotten. Once, before any refusal. */
   restore(nowMs: number, waitMs: number): void {
     this.#startedAtMs = nowMs;
-    this.#untilMs = nowMs + Math.min(waitMs, RETRY_AFTER_MS_MAX);
+    this.#untilMs = nowMs + Math.min(waitMs, REFUSAL_WAIT_MS_MAX);
   }
 
   succeeded(): void {

@@ -11,6 +11,7 @@
  * that never wakes. An x-ratelimit-reset beyond 24 h is in another unit, and no wait either. A provider's refusal that states more
  * than 24 h states none: no limit lasts so long, and a whole lane would stop for one senseless header.
  */
+import { REFUSAL_WAIT_MS_MAX } from "../work/limits.ts";
 import type { HeaderBag } from "./provider.ts";
 
 /** Shorter waits than this are left to the caller's backoff, in ms. */
@@ -18,9 +19,6 @@ const WAIT_MS_MIN = 100;
 
 /** The longest wait that is kept: 24 h, in ms. A quota per day is sent this way. */
 const WAIT_MS_MAX = 86_400_000;
-
-/** The longest wait for which one refusal stops a provider, whose limits other items need: 15 min, in ms. */
-const REFUSAL_WAIT_MS_MAX = 900_000;
 
 /** The wait of the headers in ms, 100 to 24 h, or `undefined`. `wallMs` is Unix time, for dates. */
 export function retryAfterMs(headers: HeaderBag, wallMs: number): number | undefined {

@@ -5,6 +5,9 @@
  * both together (`tokensPerMinute`).
  */
 
+/** The longest time for which one refusal stops a provider, whose limits other items need: 15 min, in ms. */
+export const REFUSAL_WAIT_MS_MAX = 900_000;
+
 /** Limits as configured. Absent means unlimited. Rates are whole numbers from 1. */
 export interface LimitSettings {
   readonly requestsPerMinute?: number;

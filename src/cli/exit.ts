@@ -1,5 +1,5 @@
 /**
- * How errors look on a terminal, and which exit code each means.
+ * How errors look on a terminal, and which exit code each error means. Those of runs that end: run/run.ts.
  */
 import { styleText } from "node:util";
 import { type ErrorCode, PerigeeError } from "../errors.ts";

@@ -84,7 +84,7 @@ export interface EngineParts {
   holdsOf(owner: ItemOwner, isStopping?: boolean): RunHolds;
   /** How a held item of a model ends where its caller does not want to wait; undefined when no lane holds it. */
   heldEndOf(model: string): HeldEnd | undefined;
-  /** Whether nothing of a model is sent but probes. */
+  /** Whether nothing of a model is sent but probes, or nothing at all: its provider or its key is missing. */
   isStopped(model: string): boolean;
   /** Whether something of a run waits for a provider that nothing but probes is sent to, or for the caller. */
   isHeldByStop(owner: ItemOwner): boolean;

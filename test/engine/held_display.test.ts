@@ -66,6 +66,32 @@ describe.each(Object.keys(KINDS))("items that are held (%s)", (reason) => {
   });
 });
 
+describe("items that only the caller can continue", () => {
+  const price = { inputUsdPerMillion: 1, outputUsdPerMillion: 1 };
+  const alpha = { baseUrl: "http://alpha.test/v1" };
+  const providers = { alpha, beta: { baseUrl: "http://beta.test/v1", needsKey: true } };
+  const limits = { alpha: { requestsPerMinute: 60 } };
+
+  it.each([
+    ["key_missing", { providers, limits }, {}],
+    ["provider_missing", { providers: { alpha }, limits }, {}],
+    ["price_unknown", { limits, prices: { "alpha:m1": price } }, { maxCostUsd: 1 }],
+  ])(
+    "leave the end of their run unknown from the start, while others are answered (%s)",
+    async (reason, config, capped) => {
+      const world = new World({ config });
+      world.input(60, (line) => (line % 2 === 0 ? "alpha:m1" : "beta:m1"));
+      const run = (await world.engine()).run(INPUT, { out: OUTPUT, ...capped });
+      for (let second = 0; second < 12; second += 1) {
+        await look(world, run, 1);
+        expect(run.progress().held).toMatchObject([{ reason, items: 30 }]);
+        expect(run.progress()).not.toHaveProperty("etaMs");
+      }
+      expect(run.progress().settled).toBeGreaterThan(5);
+    },
+  );
+});
+
 describe("the only item of a run whose provider is down", () => {
   it("is tried again when the display says so, from its first failure on", async () => {
     const world: World = new World({ answer: () => status(503) });

@@ -95,6 +95,70 @@ describe("an open task whose account is stopped", () => {
   });
 });
 
+describe("an open task that only its caller can continue", () => {
+  const price = { inputUsdPerMillion: 100, outputUsdPerMillion: 100 };
+  const prices = { "alpha:m1": price, "beta:m1": price };
+  /** Enough for some of the items. */
+  const capped = { prices, cap: { name: "all", usd: 0.01 } };
+  const alpha = { baseUrl: "http://alpha.test/v1" };
+  const tasksOf = {
+    "that is posted": items(1, 40, 60),
+    "of its own lots": [...items(1, 20, 60), ...items(101, 20, 120)],
+  };
+
+  /** Submitted, and looked at after some time. */
+  async function shown(world: TaskWorld, given: ReturnType<typeof items>): Promise<TaskView> {
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, given));
+    await world.clock.advance(20_000);
+    return world.settle(tasks.task(PROJECT, id));
+  }
+
+  describe.each(Object.entries(tasksOf))("%s", (_name, given) => {
+    const capless = given.map((each) => ({ ...each, max_tokens: 10 }));
+
+    it("has no expected end and its sla is at risk while a cap holds it, and continues when the cap is raised", async () => {
+      const world = new TaskWorld({ latencyMs: 100, config: capped });
+      const view = await shown(world, capless);
+      expect(view.held).toMatchObject([{ reason: "cap_reached" }]);
+      expect(view.counts.completed).toBeGreaterThan(0);
+      expect(said(view)).toEqual(STOPPED);
+      world.kill();
+      world.reconfigure({ cap: { name: "all", usd: 10 }, limits: { alpha: { requestsPerMinute: 60 } } });
+      const tasks = await world.settle(world.tasks());
+      await world.clock.advance(5_000);
+      expect(said(await world.settle(tasks.task(PROJECT, view.id)))).toEqual(GOES_ON);
+    });
+
+    it("says so while its key is missing", async () => {
+      const providers = { alpha: { ...alpha, needsKey: true } };
+      const view = await shown(new TaskWorld({ config: { providers } }), given);
+      expect(view.held).toMatchObject([{ reason: "key_missing" }]);
+      expect(said(view)).toEqual(STOPPED);
+    });
+
+    it("says so while its provider is missing", async () => {
+      const world = new TaskWorld({ config: { providers: { alpha } }, answer: () => "hang" });
+      const { id } = await shown(world, given);
+      world.kill();
+      world.reconfigure({ providers: { beta: { baseUrl: "http://beta.test/v1" } } });
+      const tasks = await world.settle(world.tasks());
+      expect(said(await world.settle(tasks.task(PROJECT, id)))).toEqual(STOPPED);
+      await world.clock.advance(20_000);
+      const view = await world.settle(tasks.task(PROJECT, id));
+      expect(view.held).toMatchObject([{ reason: "provider_missing" }]);
+      expect(said(view)).toEqual(STOPPED);
+    });
+
+    it("says so while its model is unknown to the provider", async () => {
+      const world = new TaskWorld({ answer: () => status(404, "model_not_found") });
+      const view = await shown(world, given);
+      expect(view.held).toMatchObject([{ reason: "model_unavailable" }]);
+      expect(said(view)).toEqual(STOPPED);
+    });
+  });
+});
+
 describe("the stop of an account", () => {
   it("is kept when the process is killed at once: the next one sends one request first", async () => {
     const { world, pay } = unpaid();

@@ -12,6 +12,7 @@ import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../../queue
 import { needMs, type PlannedWork, planLane } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
+import { parseModelId } from "../../work/request.ts";
 import type { EngineConfig } from "../config/config.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -234,8 +235,12 @@ export class Lanes {
     return this.#lanes.get(this.#options.sender.models.of(model).key)?.health.heldEnd;
   }
 
-  /** Whether nothing of a model is sent but probes. */
+  /** Whether nothing of a model is sent but probes, or nothing at all: its provider or its key is missing. */
   isStopped(model: string): boolean {
+    const { keysMissing, providers } = this.#options.config;
+    const { provider } = parseModelId(model) ?? {};
+    if (provider === undefined || !providers.some(({ name }) => name === provider)) return true;
+    if (keysMissing.has(provider)) return true;
     if (this.#held.size === 0) return false;
     const lane = this.#lanes.get(this.#options.sender.models.of(model).key);
     return lane !== undefined && isStill(lane);

@@ -6,7 +6,7 @@ import type { LimitsSnapshot } from "../../limits/limits.ts";
 import { roundedUsd } from "../../price/cost.ts";
 import { sourceText } from "../../price/used_prices.ts";
 import type { TaskBody } from "../files/task_body.ts";
-import { type Hold, isHoldReason } from "../items/holds.ts";
+import { type Hold, isCallers, isHoldReason } from "../items/holds.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
@@ -98,6 +98,7 @@ export class RunReport {
   #isHeld(holds: readonly Hold[]): boolean {
     const wallMs = this.#parts.clock.wallMs();
     return holds.some(({ reason, since }) => {
+      if (isCallers(reason)) return true;
       const isLimit = reason === "rate_limited" || reason === "overloaded";
       return wallMs - Date.parse(since) > (isLimit ? SHORT_LIMIT_MS : SHORT_HOLD_MS);
     });

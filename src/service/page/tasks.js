@@ -159,7 +159,7 @@ function updateTimes(view, task, nowMs) {
 
 function slackNote(task, isLate) {
   if (task.deadline_at === null) return "";
-  if (task.slack_ms === null) return "not known yet";
+  if (task.slack_ms === null) return task.held.length > 0 ? "unknown while held" : "not known yet";
   if (isFinal(task)) return isLate ? "ended late" : "ended early";
   return isLate ? "will be late" : "to spare";
 }

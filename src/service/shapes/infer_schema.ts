@@ -254,7 +254,7 @@ const taskFields = {
   eta: z.iso
     .datetime()
     .nullable()
-    .describe("Estimated end; null: over, or not known, as while the provider's account is stopped."),
+    .describe("Estimated end; null: over, or not known, as while an account is stopped or a cap is used up."),
   sla_at_risk: z
     .boolean()
     .optional()

@@ -2,7 +2,7 @@
  * Views of posted tasks, from the sums of the work log.
  */
 import { randomUUID } from "node:crypto";
-import type { Hold } from "../../engine/items/holds.ts";
+import { type Hold, isCallers } from "../../engine/items/holds.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
 import { RECENT_MS } from "../../engine/posted/recent_items.ts";
@@ -153,7 +153,9 @@ export class PostedViews {
     const finishedWallMs = isFinal ? await this.#finishedOf(task) : undefined;
     const held = isFinal ? [] : this.#heldOf(task, home);
     const wallMs = this.wallMsOf(task);
-    const outlook = isFinal ? undefined : steady(this.#outlookOf(task, submitted, home), before, wallMs);
+    const outlook = isFinal
+      ? undefined
+      : steady(this.#outlookOf(task, submitted, home, held), before, wallMs);
     const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
     const view: { -readonly [part in keyof TaskView]: TaskView[part] } = {
       id: task.id,
@@ -217,12 +219,18 @@ export class PostedViews {
     return [...items].map(([hold, count]) => ({ ...hold, items: count }));
   }
 
-  /** The last of its models; what is said while accounts are stopped is that nobody knows. */
-  #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined): Outlook {
+  /** The last of its models; while accounts are stopped, or only the caller can continue it, nobody knows. */
+  #outlookOf(
+    task: PostedRecord,
+    submitted: number,
+    home: PostedHome | undefined,
+    held: readonly Hold[],
+  ): Outlook {
     const { clock } = this.#parts;
     const deadlineWallMs = deadlineWallMsOf(task);
     const isDated = deadlineWallMs !== undefined;
-    if (task.works.some(([model]) => this.#parts.isStopped(model)))
+    const isStopped = task.works.some(([model]) => this.#parts.isStopped(model));
+    if (isStopped || held.some(({ reason }) => isCallers(reason)))
       return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
     const [nowMs, wallMs] = [clock.nowMs(), this.wallMsOf(task)];
     const deadlineMs = isDated ? nowMs + deadlineWallMs - wallMs : Number.POSITIVE_INFINITY;

@@ -202,6 +202,7 @@ class LocalEngine implements Engine {
     this.parts = this.#partsOf({ room, recorder, backlog, sender, answers, prices });
     this.#forgotten = new Forgotten(this.parts);
     this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
+    void store.failed?.then((error) => this.#failed.tell(error));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
@@ -228,9 +229,7 @@ class LocalEngine implements Engine {
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
     const run = new Run(this.parts, source, options);
     this.#runs.add(run);
-    const forget = (): void => {
-      this.#runs.delete(run);
-    };
+    const forget = (): boolean => this.#runs.delete(run);
     run.finished.then(forget, forget);
     return run;
   }

@@ -33,6 +33,9 @@ export interface PerigeeService extends Pick<HttpService, "listen" | "handler" |
 
 /** With less free space the service is not ready: a commit may need as much. */
 const READY_BYTES_MIN = 1024 * 1024;
+const DISK_FULL = "no space is left on the disk of the data folder; free some";
+const STORE_FAILED =
+  "the store in the data folder failed, as the log says; check its disk and start the service again";
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
 export async function openPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
@@ -119,6 +122,13 @@ async function open(
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });
   const publicUrl = new PublicUrl(options.publicUrl);
+  let failure: PerigeeError | undefined;
+  const failed = new Promise<PerigeeError>((resolve) => {
+    parts.onFailure((error) => {
+      failure ??= error;
+      resolve(error);
+    });
+  });
   const service = await createHttpService({
     context: {
       clock,
@@ -139,13 +149,14 @@ async function open(
     spending,
     ...access,
     version: packageVersion(),
-    isDiskFull: async () =>
-      parts.storageWait() !== undefined || ((await disk.freeBytes?.(dataDir)) ?? Infinity) < READY_BYTES_MIN,
+    unready: async () => {
+      if (failure !== undefined) return { code: "store_failed", message: STORE_FAILED };
+      const freeBytes = (await disk.freeBytes?.(dataDir)) ?? Number.POSITIVE_INFINITY;
+      const isFull = parts.storageWait() !== undefined || freeBytes < READY_BYTES_MIN;
+      return isFull ? { code: "disk_full", message: DISK_FULL } : undefined;
+    },
     limits: { ...limitsOf(options.requests), ...serverLimits },
     ...(isBehindProxy === undefined ? {} : { isBehindProxy }),
-  });
-  const failed = new Promise<PerigeeError>((resolve) => {
-    parts.onFailure(resolve);
   });
   return {
     handler: service.handler,

@@ -6,11 +6,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { publicHolds } from "../engine/lanes/run_holds.ts";
-import { PerigeeError } from "../errors.ts";
 import type { Spending } from "../tasks/usage/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerFileRoutes } from "./files/files.ts";
 import { registerDescription, registerDescriptionRoutes } from "./http/description.ts";
+import type { Unready } from "./http/errors.ts";
 import type { FastifyInstance } from "./http/fastify.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./http/server.ts";
 import { registerInferRoutes } from "./infer/infer.ts";
@@ -33,8 +33,8 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
   readonly spending: Pick<Spending, "days" | "month">;
   readonly version: string;
-  /** Whether nothing can be recorded because the disk is full. */
-  readonly isDiskFull?: () => Promise<boolean>;
+  /** Why nothing can be recorded; undefined when it can. */
+  readonly unready?: () => Promise<Unready | undefined>;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
   /** Receives every request that arrives through the handler or the plugin, before it is answered. */
@@ -72,12 +72,8 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   });
   let isReady = true;
   await registerDescription(app, version);
-  const unready = async (): Promise<PerigeeError | undefined> => {
-    if (!isReady) return new PerigeeError("closed", "the service is closing");
-    return (await options.isDiskFull?.()) === true
-      ? new PerigeeError("store_failed", `no space is left for ${context.dataDir}; free some`)
-      : undefined;
-  };
+  const unready = async (): Promise<Unready | undefined> =>
+    isReady ? options.unready?.() : { code: "closed", message: "the service is closing" };
   registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()));
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);

@@ -98,6 +98,8 @@ class ThreadedStore implements SqliteStore {
   /** Settles when the thread has opened the folder. */
   readonly opened: Promise<void>;
   notes: readonly string[] = [];
+  readonly failed: Promise<PerigeeError>;
+  #tellFailed: (error: PerigeeError) => void = () => undefined;
   readonly #worker: Worker;
   /** Never keeps the process alive: the worker does, while calls are pending. */
   readonly #port: MessagePort;
@@ -118,6 +120,9 @@ class ThreadedStore implements SqliteStore {
     this.#worker = worker;
     this.#port = port;
     this.#answered = answered;
+    this.failed = new Promise((resolve) => {
+      this.#tellFailed = resolve;
+    });
     port.on("message", (message: StoreReplies) => this.#settle(message));
     port.unref();
     worker.on("error", (cause) => {
@@ -311,12 +316,17 @@ class ThreadedStore implements SqliteStore {
       const call = this.#pending.get(reply.id);
       this.#pending.delete(reply.id);
       if (reply.ok) call?.resolve(reply.value);
-      else call?.reject(new PerigeeError(reply.code, reply.message, { details: reply.details }));
+      else {
+        const error = new PerigeeError(reply.code, reply.message, { details: reply.details });
+        if (error.code === "store_failed") this.#tellFailed(error);
+        call?.reject(error);
+      }
     }
     if (this.#pending.size === 0) this.#worker.unref();
   }
 
   #end(error: PerigeeError): void {
+    if (this.#ended === undefined) this.#tellFailed(error);
     this.#lost ??= error;
     this.#ended ??= error;
     for (const call of this.#pending.values()) call.reject(error);

@@ -6,6 +6,7 @@
  * sent, how items ended, how far the output file was written. Its `records` are opaque here; `engine/journal/journal.ts`
  * reads and writes them.
  */
+import type { PerigeeError } from "../errors.ts";
 import type { LogStore, OutputWrite } from "./log_rows.ts";
 import type { RecordStore } from "./records.ts";
 
@@ -58,6 +59,8 @@ export interface Store extends RecordStore, LogStore {
    * in the journal, and are never added later.
    */
   append(entries: readonly JournalEntry[]): Promise<void>;
+  /** Resolves with what a call was refused with as the store became unusable; never rejects. Absent: it never fails. */
+  readonly failed?: Promise<PerigeeError>;
   /** Takes in answers that have arrived, for a caller whose turn of the event loop is long. Cheap without any. */
   poll?(): void;
   /** Entries of a task in order, read in pages of bounded size. */

@@ -161,7 +161,8 @@ class TaskDesk implements OpenedTasks {
     const pathOf = (taskId: string, part: number): string => lots.pathFor(taskId, part);
     try {
       const assertKeysDiffer = files.assertKeysDiffer.bind(files);
-      const spooled = await spoolRequest({ parts, pathOf, indexOf, assertKeysDiffer }, request);
+      const home = { parts, pathOf, indexOf, assertKeysDiffer };
+      const spooled = await parts.room.once(() => spoolRequest(home, request));
       if (spooled.kind === "large") return await lots.submit(project, request, spooled);
       return await this.#submitSmall(project, request, spooled);
     } finally {
@@ -227,7 +228,7 @@ class TaskDesk implements OpenedTasks {
 
   async retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask> {
     checkRetryFailed(codes, "codes", { param: "codes" });
-    return this.#changes.take(id, async () => {
+    return this.#answered(project, id, async () => {
       const task = await this.#find(project, id);
       if (task === undefined) return this.#rooms.lots.retry(project, id, codes ?? true);
       const retried = await this.#rooms.posted.retry(task, codes ?? true);

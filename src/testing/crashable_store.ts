@@ -109,7 +109,7 @@ class CrashableState implements CrashableStore {
     const code = this.#failures.shift();
     if (code !== undefined) {
       const failure = new PerigeeError(code, "the write was made to fail");
-      if (code === "store_failed") this.#session?.end(failure);
+      if (code === "store_failed") this.#session?.fail(failure);
       throw failure;
     }
     await new Promise<void>((resolve, reject) => {
@@ -138,6 +138,8 @@ class Session implements Store {
   readonly #memory: Store;
   readonly #write: (apply: () => Promise<void>) => Promise<void>;
   readonly #release: () => void;
+  readonly failed: Promise<PerigeeError>;
+  #tellFailed: (error: PerigeeError) => void = () => undefined;
   #ended: PerigeeError | undefined;
   readonly #order = new CallOrder();
   /** Settles when all writes so far have: `close` and reads wait for them. */
@@ -147,6 +149,14 @@ class Session implements Store {
     this.#memory = memory;
     this.#write = write;
     this.#release = release;
+    this.failed = new Promise((resolve) => {
+      this.#tellFailed = resolve;
+    });
+  }
+
+  fail(error: PerigeeError): void {
+    this.#tellFailed(error);
+    this.end(error);
   }
 
   /** Every later call rejects with this. */

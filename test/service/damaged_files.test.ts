@@ -77,7 +77,12 @@ it("an upload whose bytes have changed is neither served nor sent, and each answ
 it("is not ready while its disk is full, and ready when it is not", async () => {
   let freeBytes = 0;
   const { call } = await service({ ...systemDisk, freeBytes: async () => freeBytes });
-  expect((await call("GET", "/readyz")).status).toBe(503);
+  expect(await call("GET", "/readyz")).toMatchObject({
+    status: 503,
+    body: {
+      error: { code: "disk_full", message: "no space is left on the disk of the data folder; free some" },
+    },
+  });
   expect((await call("GET", "/healthz")).status).toBe(200);
   freeBytes = 1e9;
   expect((await call("GET", "/readyz")).status).toBe(200);

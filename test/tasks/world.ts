@@ -33,6 +33,12 @@ export class TaskWorld extends World {
   /** The project's, for a month. */
   capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
+  #parts: OpenedEngine["parts"] | undefined;
+
+  /** Whether the disk counts as full for the engine that was opened last. */
+  get isFull(): boolean {
+    return this.#parts?.storageWait() !== undefined;
+  }
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
     return this.tasksOn(await this.opened(clock, life));
@@ -40,6 +46,7 @@ export class TaskWorld extends World {
 
   async tasksOn(opened: OpenedEngine): Promise<OpenedTasks> {
     const { store } = opened.parts;
+    this.#parts = opened.parts;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
     this.spending = spending;
     this.workLog = await openWorkLog({ store, clock: opened.parts.clock });

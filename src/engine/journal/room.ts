@@ -103,11 +103,24 @@ export class Room {
     return this.waitFor(write, { ...options, waitMs: Math.min(CALL_WAIT_MS, this.#options.waitMs) });
   }
 
+  /** Writes only while all have space, and once: `disk_full` means that nothing of it remains. Nothing new is sent until the next check then. */
+  async once<T>(write: () => Promise<T>): Promise<T> {
+    if (this.#lackingSinceMs !== undefined) throw noSpace();
+    try {
+      return await write();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+      const lack = this.lack();
+      this.#options.clock.timer(ROOM_CHECK_MS, () => lack.end(), { keepsAlive: false });
+      throw noSpace(error);
+    }
+  }
+
   /** Throws `disk_full` as soon as a write has no space; `work`, once begun, continues nevertheless. */
   async orRefuse<T>(work: () => Promise<T>): Promise<T> {
     let refuse = (): void => undefined;
     const refused = new Promise<never>((_resolve, reject) => {
-      refuse = () => reject(new PerigeeError("disk_full", "no space left on the disk"));
+      refuse = () => reject(noSpace());
     });
     if (this.#lackingSinceMs !== undefined) refuse();
     this.#impatient.add(refuse);
@@ -166,4 +179,8 @@ export class Lack {
 function isFull(error: unknown): boolean {
   const code = errorCodeOf(error);
   return isNoSpace(code) || code === "disk_full";
+}
+
+function noSpace(cause?: unknown): PerigeeError {
+  return new PerigeeError("disk_full", "no space left on the disk", { cause });
 }

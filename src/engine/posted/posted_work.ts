@@ -120,7 +120,7 @@ export class PostedWork {
     const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
     const { log } = this.#log;
     const wallOffsetMs = createdWallMs - this.#options.parts.clock.nowMs();
-    const numbers = await this.#options.parts.room.answerFor(async () => {
+    const numbers = await this.#options.parts.room.once(async () => {
       let durable: Promise<void> | undefined;
       const accepted = group.tasks.map(({ id, items, body, request }) => {
         const work = log.accept({

@@ -22,6 +22,22 @@ export interface ErrorAnswer {
   };
 }
 
+/** Why no work is taken. It is shown to callers without a key, so it names no path. */
+export interface Unready {
+  readonly code: Extract<ErrorCode, "closed" | "disk_full" | "store_failed">;
+  readonly message: string;
+}
+
+/** The service takes no work now: 503, whatever the status of such an error is elsewhere. */
+export class NotReady extends Error {
+  readonly code: Unready["code"];
+
+  constructor({ code, message }: Unready) {
+    super(message);
+    this.code = code;
+  }
+}
+
 const STATUSES: Readonly<Record<ErrorCode, number>> = {
   usage: 422,
   invalid_config: 500,
@@ -80,6 +96,8 @@ const PLACED_DETAILS: readonly string[] = ["param", "retryAfterSeconds"];
 /** Returns what to answer; `isOurs` means that the error is to be logged. */
 export function answerOf(error: unknown): ErrorAnswer & { readonly isOurs: boolean } {
   if (error instanceof PerigeeError) return answerOfPerigee(error);
+  if (error instanceof NotReady)
+    return { ...plain(503, error.code, error.message), headers: headersOf(503, Number.NaN) };
   const { statusCode, validation } = error as Partial<FastifyError>;
   if (validation !== undefined) return answerOfValidation(error as FastifyError);
   const known = statusCode === undefined ? undefined : FRAMEWORK_ERRORS[statusCode];

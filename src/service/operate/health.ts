@@ -3,9 +3,9 @@
  */
 
 import { HOLD_REASONS, type Hold } from "../../engine/items/holds.ts";
-import type { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import { failures } from "../http/description.ts";
+import { NotReady, type Unready } from "../http/errors.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 
 const health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
@@ -25,10 +25,10 @@ const readiness = z
   })
   .meta({ id: "Readiness" });
 
-/** `unready` says why no work is taken, such as while the service closes or the disk is full; undefined when it is. */
+/** `unready` says why no work is taken; undefined when it is. */
 export function registerHealthRoutes(
   app: FastifyInstance,
-  unready: () => Promise<PerigeeError | undefined>,
+  unready: () => Promise<Unready | undefined>,
   holds: () => readonly Hold[],
 ): void {
   app.get("/healthz", {
@@ -39,7 +39,7 @@ export function registerHealthRoutes(
     schema: { summary: "Takes work", tags: ["operation"], response: { 200: readiness, ...failures(503) } },
     handler: async () => {
       const reason = await unready();
-      if (reason !== undefined) throw reason;
+      if (reason !== undefined) throw new NotReady(reason);
       return { status: "ok", held: holds().map(shown) };
     },
   });

@@ -101,7 +101,7 @@ export class LargeIntake {
       admitted.room.release(); // counted with its lots from here on
       const dated = opened.map(({ record }) => record);
       const changes: RecordChange[] = dated.map((record) => ({ kind: "put", record: lotToRecord(record) }));
-      const made = await parts.room.answerFor(async () => {
+      const made = await parts.room.once(async () => {
         const beforeTask = workLog.nextRow.number; // as of the turn in which the store is called
         const { made, change } = make({ estimatedUsd, records: dated, beforeTask });
         await parts.store.change([change, ...lots.cards.unstored(), ...changes]);

@@ -55,7 +55,7 @@ const fine = {
 async function said(words: readonly string[]): Promise<[number | null, string[]]> {
   const { code, stderr } = await desk.perigee(words, { env });
   const lines = stderr.replaceAll(`${desk.dir}/`, "").trimEnd().split("\n");
-  return [code, lines.filter((line) => !/^(time|running|paused|reading) /.test(line))];
+  return [code, lines.filter((line) => !/^(time|running|paused|reading|done) /.test(line))];
 }
 
 describe("the command says", () => {
@@ -163,10 +163,38 @@ describe("the command says", () => {
     await said(run);
     desk.write("grown.jsonl", [question("a"), question("d")]);
     const gone = "2 keys are no longer in the input; their lines are kept (to remove: --update --prune)";
-    expect((await said([...run, "--update"]))[1]).toContain(gone);
+    const update = "update: 1 kept, 0 changed, 1 new or without a line before, 2 no longer in the input";
+    const summary = (items: number, tokens: number) => [
+      `items    ${items} (${items} answered, 0 with an error)`,
+      `tokens   ${tokens} in, ${tokens} out`,
+      expect.stringMatching(/^billed {3}\$0\.00 \(local, [\d-]{10}\)$/),
+      "answers  out.jsonl",
+    ];
+    expect(await said([...run, "--update"])).toEqual([0, [...summary(4, 4), update, gone]]);
     expect(desk.lines("out.jsonl")).toHaveLength(4);
-    expect((await said([...run, "--update", "--prune"]))[1].join()).not.toContain("no longer");
+    expect(await said([...run, "--update"])).toEqual([0, [...summary(4, 4), gone]]); // nothing has changed since
+    const pruned =
+      "update: 2 kept, 0 changed, 0 new or without a line before; 2 removed, no longer in the input";
+    expect(await said([...run, "--update", "--prune"])).toEqual([0, [...summary(2, 4), pruned]]);
     expect(desk.lines("out.jsonl").map(({ key }) => key)).toEqual(["a", "d"]);
+    expect(await said([...run, "--update", "--prune"])).toEqual([0, summary(2, 4)]);
+  });
+
+  it("of an update what becomes of each line, which adds up to the items of the summary", async () => {
+    answer = () => fine;
+    const held = question("d", "hi", "nobox:m");
+    const lines = [question("a"), "not JSON", question("b", "old"), question("c"), held];
+    desk.write("grown.jsonl", lines);
+    const run = ["run", "grown.jsonl", "--out", "out.jsonl", "--wait", "0"];
+    await said(run);
+    const now = [question("n"), "", held, question("a"), question("b", "new"), "not JSON"];
+    desk.write("grown.jsonl", now);
+    const [, after] = await said([...run, "--update"]);
+    expect(after).toContain("items           6 (4 answered, 1 with an error)");
+    expect(after).toContain(
+      "update: 1 kept, 1 changed, 3 new or without a line before, 1 no longer in the input",
+    );
+    expect(after).toContain("stopped with 1 item left: held (provider_missing)");
   });
 
   it.each([

@@ -8,6 +8,7 @@ import { systemClock } from "../../clock.ts";
 import { type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import type { UpdateCounts } from "../../engine/reopening/update.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
@@ -120,7 +121,8 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
     });
     const summary = summaryInOptions(await watch(work));
     const { keptLines = 0 } = await work.opened;
-    report(summary, given, `${keptText(keptLines, given)}${await errorText(await work.errors(), given)}`);
+    const updated = `${updateText(work.update)}${keptText(keptLines, given)}`;
+    report(summary, given, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
     asking.abort();
@@ -165,6 +167,20 @@ async function watch(work: Run): Promise<Summary> {
   } finally {
     unlisten();
   }
+}
+
+/** What an update made of the lines; its counts are the items of the summary. */
+function updateText(counts: UpdateCounts | undefined): string {
+  if (counts === undefined) return "";
+  const { kept, changed, added, gone, pruned } = counts;
+  const parts = [
+    `${count(kept)} kept`,
+    `${count(changed)} changed`,
+    `${count(added)} new or without a line before`,
+  ];
+  if (gone > 0) parts.push(`${count(gone)} no longer in the input`);
+  const removed = pruned === 0 ? "" : `; ${count(pruned)} removed, no longer in the input`;
+  return `update: ${parts.join(", ")}${removed}\n`;
 }
 
 /** After an update: how many keys are no longer in the input, and how to remove their lines. */

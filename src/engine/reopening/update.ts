@@ -32,16 +32,31 @@ export interface InputUpdate {
   readonly accepted: Moment;
 }
 
+/** What an update makes of each line: `kept`, `changed`, `added` and `gone` are all items of the run after it. */
+export interface UpdateCounts {
+  /** Lines of the input whose answer or error stays. */
+  readonly kept: number;
+  /** Lines of the input whose key had another request. */
+  readonly changed: number;
+  /** Lines of the input that had no line in the output. */
+  readonly added: number;
+  /** Lines that stay although their keys are no longer in the input. */
+  readonly gone: number;
+  /** Lines that are removed because their keys are no longer in the input. */
+  readonly pruned: number;
+}
+
 /** The task on its new input, durably. Throws `output_changed`. */
 export async function updateRun(
   parts: EngineParts,
   left: LeftRun,
   update: InputUpdate,
   signal: AbortSignal,
-): Promise<TaskBody> {
+): Promise<{ readonly body: TaskBody; readonly counts: UpdateCounts }> {
   const { task, body, input } = left;
   const { digests, ...checked } = update.checked;
   const before = await LineDigests.load(parts.store, task.id, body.inputChecksum ?? "");
+  const places = new NewPlaces(before, digests);
   const isUnchanged = (line: number): boolean => before.isSame(line, digests, line);
   const next = await withLeftRun(
     parts,
@@ -50,7 +65,6 @@ export async function updateRun(
     async ({ output, lines, made, end }) => {
       const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
       if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
-      const places = new NewPlaces(before, digests);
       await places.readOutput(lines(), new LineReader(output));
       await places.readInput(parts, left);
       const keptLines = places.place(checked.lines, update.isPruned);
@@ -85,7 +99,7 @@ export async function updateRun(
   );
   if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
     await LineDigests.remove(parts.store, task.id, body.inputChecksum);
-  return next;
+  return { body: next, counts: places.counts(checked.lines - checked.blankLines) };
 }
 
 /** An update opens lines again, without the requests that were under way for them. */
@@ -106,6 +120,7 @@ class NewPlaces {
   #places = new Uint32Array(1_024);
   readonly #withKey = new LineSet();
   readonly #kept = new LineSet();
+  readonly #counts = { kept: 0, changed: 0, gone: 0, pruned: 0 };
 
   constructor(before: LineDigests, now: LineDigests) {
     this.#before = before;
@@ -133,21 +148,28 @@ class NewPlaces {
         const old = this.#keys.get(hashes[index * 2] as number, hashes[index * 2 + 1] as number);
         if (old === 0) continue;
         this.#places[old] = now;
-        if (this.#before.isSame(old, this.#now, now)) this.#kept.add(old);
+        const isSame = this.#before.isSame(old, this.#now, now);
+        if (isSame) this.#kept.add(old);
+        this.#counts[isSame ? "kept" : "changed"] += 1;
       }
     }
   }
 
   /** Assigns places after `lastLine` to keys that are no longer in the input; returns how many. */
   place(lastLine: number, isPruned: boolean): number {
-    let kept = 0;
-    for (let line = 1; line < this.#places.length && !isPruned; line += 1) {
+    for (let line = 1; line < this.#places.length; line += 1) {
       if (this.#places[line] !== 0 || !this.#withKey.has(line)) continue;
-      kept += 1;
-      this.#places[line] = lastLine + kept;
+      this.#counts[isPruned ? "pruned" : "gone"] += 1;
+      if (isPruned) continue;
+      this.#places[line] = lastLine + this.#counts.gone;
       this.#kept.add(line);
     }
-    return kept;
+    return this.#counts.gone;
+  }
+
+  /** `items`: of the new input. */
+  counts(items: number): UpdateCounts {
+    return { ...this.#counts, added: items - this.#counts.kept - this.#counts.changed };
   }
 
   fateOf(line: number): Fate {

@@ -24,6 +24,7 @@ import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
 import { diskHold } from "../lanes/run_holds.ts";
 import type { EngineParts } from "../parts.ts";
+import type { UpdateCounts } from "../reopening/update.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
@@ -48,6 +49,8 @@ export class Run implements AsyncIterable<ResultLine> {
   readonly opened: Promise<TaskBody>;
   /** Resolves when the run is over or stopped; rejects with a `PerigeeError` when it cannot go on. */
   readonly finished: Promise<Summary>;
+  /** What its update made of the lines, once it is opened; undefined without one, and where the input is what it was. */
+  update: UpdateCounts | undefined;
   readonly #parts: EngineParts;
   readonly #report: RunReport;
   readonly #options: Pick<RunOptions, "finish" | "isStandIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
@@ -77,7 +80,10 @@ export class Run implements AsyncIterable<ResultLine> {
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
-    const leaving = { left, stopped: this.#stopping.signal };
+    const onUpdate = (counts: UpdateCounts): void => {
+      this.update = counts;
+    };
+    const leaving = { left, stopped: this.#stopping.signal, onUpdate };
     const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#tell(options, this.#work(opening));

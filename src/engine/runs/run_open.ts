@@ -30,7 +30,7 @@ import { findTask, mended } from "../reopening/found_task.ts";
 import { recoverRun } from "../reopening/recover.ts";
 import { checkRetryFailed, reopenFailed } from "../reopening/reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
-import { updateRun } from "../reopening/update.ts";
+import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
@@ -54,12 +54,14 @@ export type OpenedRun =
       readonly release: () => Promise<void>;
     };
 
-/** How a caller ends a run before it is open. */
+/** How a caller ends a run before it is open, and what it learns of it. */
 export interface RunLeaving {
   /** Resolves when the run is left in any way. */
   readonly left: Promise<void>;
   /** Aborts when it is stopped: then nobody waits for a full disk. */
   readonly stopped: AbortSignal;
+  /** Receives what an update of this call makes of the lines. */
+  readonly onUpdate: (counts: UpdateCounts) => void;
 }
 
 /** Throws `usage` for an option that cannot be; `where` names the call. */
@@ -175,8 +177,9 @@ async function openWith(
   parts: EngineParts,
   { task, before, input }: Found,
   options: RunOptions,
-  { claim, stopped }: Opening,
+  opening: Opening,
 ): Promise<Opened> {
+  const { claim, stopped } = opening;
   if (before?.input !== undefined) {
     if (input.identity === undefined)
       throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
@@ -189,7 +192,7 @@ async function openWith(
   const body =
     before === undefined
       ? termed
-      : await changed(parts, { task, before, input, checked }, termed, options, stopped).catch(
+      : await changed(parts, { task, before, input, checked }, termed, options, opening).catch(
           async (error: unknown) => {
             throw await noteChanged(parts, task, before, error);
           },
@@ -226,7 +229,7 @@ async function changed(
   }: Found & { readonly before: TaskBody; readonly checked: CheckedKeys | undefined },
   termed: TaskBody,
   options: RunOptions,
-  signal: AbortSignal,
+  { stopped: signal, onUpdate }: Opening,
 ): Promise<TaskBody> {
   const now = parts.clock.moment();
   const { retryFailed, rateCard = parts.rateCard, accepted = now } = options;
@@ -234,7 +237,9 @@ async function changed(
   let body = onThisClock(termed, now);
   if (options.update === true && checked !== undefined) {
     const update = { checked, isPruned: options.prune === true, accepted };
-    body = await updateRun(parts, { ...left, body }, update, signal);
+    const updated = await updateRun(parts, { ...left, body }, update, signal);
+    onUpdate(updated.counts);
+    body = updated.body;
   }
   if (retryFailed === undefined) return body;
   const terms = costTerms(before, rateCard);

@@ -25,6 +25,7 @@ export interface TraceEvent {
     | "accepted"
     | "waiting"
     | "held"
+    | "released"
     | "admitted"
     | "ended"
     | "in doubt"

@@ -1,7 +1,7 @@
 /**
  * The life of one item, from what is durable of it: its task, the journal, the line that answered it, and the note of what holds its run.
  *
- *   accepted -> [held] -> (admitted -> [ended | in doubt])* -> committed -> written
+ *   accepted -> [held -> released] -> (admitted -> [ended | in doubt])* -> committed -> written
  *                                                             committed -> reopened -> admitted, and so on
  *
  *   accepted    its task was stored; from then on it waits for its turn
@@ -32,7 +32,7 @@ import type { TaskBody } from "./files/task_body.ts";
 import { answersPath, spoolPath } from "./files/task_files.ts";
 import { STATES_ANEW } from "./files/task_journal.ts";
 import { ItemLife, type TraceEvent } from "./item_life.ts";
-import { readHoldNote } from "./items/hold_note.ts";
+import { type PastHold, readHoldNote } from "./items/hold_note.ts";
 import type { Hold } from "./items/holds.ts";
 import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
@@ -40,6 +40,9 @@ import { submissionIn } from "./submissions/submission_body.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
 const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;
+
+/** `waiting` is the last event: it is what is now. */
+const WAITING = "\uffff";
 
 /** The life of an item, in order. */
 export interface ItemTrace {
@@ -78,15 +81,20 @@ export async function traceItem(
     throw new PerigeeError("not_found", `no line of the run has the key ${JSON.stringify(key)}`);
   const life = await lifeOf(parts, task.id, body, line);
   const { outcome } = life;
-  const events = [acceptedEvent(body), ...life.events];
-  if (outcome === undefined) {
-    for (const hold of await readHoldNote(parts, task.id)) insert(events, heldEvent(hold));
-    events.push(waitingEvent(life, body));
-  } else {
+  const noted = await readHoldNote(parts, task.id);
+  const endedAt = outcome === undefined ? null : life.settledAt;
+  const past = noted.past.filter(({ since }) => endedAt === null || since < endedAt);
+  const released = past.map(
+    (hold): TraceEvent => ({ at: hold.until, event: "released", detail: holdText(hold) }),
+  );
+  const events = [...released, acceptedEvent(body), ...life.events];
+  events.push(...past.map((hold): TraceEvent => ({ at: hold.since, event: "held", detail: holdText(hold) })));
+  if (outcome === undefined) events.push(...noted.holds.map(heldEvent), waitingEvent(life, body));
+  else {
     const found = await settledLine(parts, task.id, body, line);
     if (found !== undefined) events.push(await writtenEvent(parts, task.id, body, found, life.settledAt));
   }
-  return { key, line, status: outcome?.status ?? "open", events };
+  return { key, line, status: outcome?.status ?? "open", events: inOrder(events) };
 }
 
 /** The life of an item of a run, by the run's `task_id`, its output or its `id`. Throws `not_found`. */
@@ -129,10 +137,16 @@ async function lifeOf(
   return life;
 }
 
-/** Puts an event before the first one that is later. */
-function insert(events: TraceEvent[], event: TraceEvent): void {
-  const index = events.findIndex(({ at }) => at !== null && event.at !== null && at > event.at);
-  events.splice(index < 0 ? events.length : index, 0, event);
+/** By time, those of one time as given: what was released at that time before, what was held after. One without a time stays after the one before it. */
+function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
+  let last = "";
+  const timed = events.map((event) => {
+    last = event.at ?? last;
+    return { event, at: event.event === "waiting" ? WAITING : last };
+  });
+  return timed
+    .sort((one, other) => (one.at < other.at ? -1 : Number(one.at > other.at)))
+    .map(({ event }) => event);
 }
 
 function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
@@ -140,14 +154,14 @@ function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
   return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail: `its run began: ${sla}` };
 }
 
-function heldEvent({ reason, since, next_try, provider, model, message }: Hold): TraceEvent {
-  const who = model ?? provider ?? "";
+function heldEvent(hold: Hold): TraceEvent {
+  const { since, next_try } = hold;
   const next = next_try === null ? "nothing is tried before the run is called again" : `next try ${next_try}`;
-  return {
-    at: since,
-    event: "held",
-    detail: `${[reason, who, message].filter(Boolean).join(": ")}; ${next}`,
-  };
+  return { at: since, event: "held", detail: `${holdText(hold)}; ${next}` };
+}
+
+function holdText({ reason, provider, model, message }: Hold | PastHold): string {
+  return [reason, model ?? provider ?? "", message].filter(Boolean).join(": ");
 }
 
 function waitingEvent({ open, events }: ItemLife, { status }: TaskBody): TraceEvent {

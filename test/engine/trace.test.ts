@@ -34,17 +34,20 @@ describe("engine.trace", () => {
       "accepted",
       "admitted 1",
       "ended 1",
+      "held",
       "admitted 2",
+      "released",
       "committed",
       "written",
     ]);
-    const [, sent = 0, ended = 0, again = 0, committed = 0, written] = timesOf(trace) as number[];
+    const requests = { ...trace, events: trace.events.filter(({ event }) => !/held|released/.test(event)) };
+    const [, sent = 0, ended = 0, again = 0, committed = 0, written] = timesOf(requests) as number[];
     expect(sent).toBeGreaterThanOrEqual(1_000); // one request at a time
     expect(ended - sent).toBeGreaterThanOrEqual(1_000);
     expect(again).toBeGreaterThan(ended);
     expect(committed - again).toBeGreaterThanOrEqual(1_000);
     expect(written).toBe(committed);
-    const details = trace.events.map(({ detail }) => detail);
+    const details = requests.events.map(({ detail }) => detail);
     expect(details[0]).toBe("its run began: sla 60 minutes");
     expect(details[1]).toMatch(/^alpha.*: reserved \d+ input and \d+ output tokens, at most \$0\.\d+$/);
     expect(details[2]).toMatch(/may have been billed/);
@@ -228,11 +231,13 @@ describe("engine.trace", () => {
     expect(shortOf(trace)).toEqual([
       "accepted",
       "admitted 1",
+      "held",
       "ended 1",
       "admitted 2",
       "ended 2",
       "committed",
       "reopened",
+      "released",
       "admitted 3",
       "committed",
       "reopened",
@@ -242,7 +247,7 @@ describe("engine.trace", () => {
     ]);
     const times = timesOf(trace).map(Number);
     expect(times).toEqual([...times].sort((left, right) => left - right));
-    expect(trace.events[2]?.detail).toBe(
+    expect(trace.events[3]?.detail).toBe(
       "it failed (overloaded, HTTP 503), nothing billed; it does not count against the item (an outage, a limit, an account or a restart)",
     );
     const ends = trace.events.filter(({ event }) => event === "committed").map(({ detail }) => detail);
@@ -265,6 +270,64 @@ describe("engine.trace", () => {
     await world.settle(engine.close());
     expect([kept.line, shortOf(kept)]).toEqual([3, ["accepted", "committed", "written"]]);
     expect([added.line, shortOf(added)]).toEqual([1, ["accepted", "admitted 1", "committed", "written"]]);
+  });
+
+  it.each(["ended", "killed and called again"])(
+    "keeps what held an item and when it was released, in the order of time, after its run has %s",
+    async (how) => {
+      const world = new World({ answer: () => status(503) });
+      world.input(3);
+      let process = mortal(world.clock);
+      let { engine } = await world.opened(process.clock, process);
+      let run = engine.run(INPUT, { out: OUTPUT, sla: 60 });
+      await world.clock.advance(100_000);
+      const during = await world.settle(engine.trace(OUTPUT, "k2"));
+      expect(shortOf(during)).toContain("held");
+      expect(shortOf(during)).not.toContain("released");
+      if (how !== "ended") {
+        process.kill();
+        world.kill();
+        process = mortal(world.clock);
+        ({ engine } = await world.settle(world.opened(process.clock, process)));
+        run = engine.run(INPUT, { out: OUTPUT, sla: 60 });
+        await world.clock.advance(20_000);
+      }
+      world.answer = (line) => ok(line);
+      await world.settle(run.finished);
+      for (let time = 0; time < 2; time += 1) {
+        const trace = await world.settle(engine.trace(OUTPUT, "k2"));
+        const held = trace.events.filter(({ event }) => event === "held");
+        const released = trace.events.filter(({ event }) => event === "released");
+        expect(held).toHaveLength(how === "ended" ? 1 : 2);
+        expect(released.map(({ detail }) => detail)).toEqual(held.map(({ detail }) => detail));
+        expect(held[0]?.detail).toMatch(/^outage: alpha/);
+        expect(Date.parse(released.at(-1)?.at ?? "")).toBeGreaterThan(Date.parse(held[0]?.at ?? "") + 95_000);
+        expect(timesOf(trace)).toEqual(timesOf(trace).toSorted((one, other) => Number(one) - Number(other)));
+        expect(shortOf(trace).at(-1)).toBe("written");
+        await world.settle(engine.run(INPUT, { out: OUTPUT }).finished); // finished before
+      }
+      await world.settle(engine.close());
+    },
+  );
+
+  it("shows events of before and after an update in the order of time", async () => {
+    const world = new World({ answer: (line) => (line === 1 ? status(400, "bad") : ok(line)) });
+    world.input(2);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 60 }).finished);
+    await world.clock.advance(60_000);
+    world.answer = (line) => ok(line);
+    const retryFailed = ["invalid_request"] as const;
+    await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 120, retryFailed }).finished);
+    await world.clock.advance(60_000);
+    world.disk.put(INPUT, itemLine(1) + itemLine(2) + itemLine(3));
+    await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 120, update: true }).finished);
+    for (const key of ["k1", "k2", "k3"]) {
+      const times = timesOf(await world.settle(engine.trace(OUTPUT, key)));
+      expect(times).toEqual(times.toSorted((one, other) => Number(one) - Number(other)));
+      expect(times).not.toContain(null);
+    }
+    await world.settle(engine.close());
   });
 
   it("finds an item by the id of its object, and in a stream and an ordered output by its key", async () => {

@@ -5,10 +5,10 @@
  *   <id>.input.jsonl.<state>   the lines of a `.json` file in that state (`array_copy.ts`)
  *   <id>.answers.jsonl         answers that will be put in order
  *   <id>.output.jsonl          answers of a run without `out`
- *   <id>.held.json             what holds the run (`hold_note.ts`)
+ *   <id>.held.json             what holds the run, and what has held it (`hold_note.ts`)
  *   <id>.<part>.jsonl          the items of a submitted list that have one sla
  *
- * The first three, and what holds it, exist until the task is finished.
+ * The first three exist until the task is finished.
  */
 import { join } from "node:path";
 import { holdNotePath } from "../items/hold_note.ts";
@@ -34,7 +34,7 @@ export async function removeRunFiles(
   body: TaskBody,
 ): Promise<void> {
   const own = ownOutputPath(parts, taskId);
-  const paths = workPaths(parts, taskId, body);
+  const paths = [...workPaths(parts, taskId, body), holdNotePath(parts, taskId)];
   if (body.out === own) paths.push(own);
   for (const path of paths) await parts.disk.remove(path);
 }
@@ -42,7 +42,7 @@ export async function removeRunFiles(
 function workPaths(home: Home, taskId: string, body: TaskBody): string[] {
   const spool = spoolPath(home, taskId);
   const paths = body.isOrdered ? [answersPath(home, taskId, body)] : [];
-  paths.push(partPath(answersPath(home, taskId, body)), holdNotePath(home, taskId));
+  paths.push(partPath(answersPath(home, taskId, body)));
   if (body.input === undefined) paths.push(spool);
   else if (isArrayPath(body.input.name)) paths.push(arrayCopyPath(spool, body.input));
   return paths;

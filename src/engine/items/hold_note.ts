@@ -4,11 +4,10 @@
  *   nothing held (no file) --held--> written a second later
  *   written --what holds the run changes--> written again, at most once a second
  *   written --a next try is due, or 15 s have passed--> checked again: other runs of a lane move its next try
- *   written --nothing held--> removed
  *   written --the run stops--> written once more with what it is left with
  *
- * The file is a note, not a record: it is not synced, a full disk leaves it unchanged, and after a kill it says what held the
- * run at that time. Limit: 1 MiB.
+ * What no longer holds the run stays in it, for traces. The file is a note, not a record: it is not synced, a full disk leaves it
+ * unchanged, and after a kill it says what held the run at that time. Limits: 1 MiB, the last 256 holds that are over.
  */
 import { join } from "node:path";
 import type { Clock, Timer } from "../../clock.ts";
@@ -19,7 +18,22 @@ import type { Hold } from "./holds.ts";
 const LOOK_MS = 1_000;
 const LOOK_MS_MAX = 15_000;
 const BYTES_MAX = 1024 * 1024;
+const PAST_MAX = 256;
 const VERSION = 1;
+
+/** A hold that is over. */
+export interface PastHold extends Pick<Hold, "reason" | "provider" | "model" | "message" | "since"> {
+  /** When it was found to be over, ISO 8601. */
+  readonly until: string;
+}
+
+/** What the note says. */
+interface Noted {
+  readonly holds: readonly Hold[];
+  readonly past: readonly PastHold[];
+}
+
+const NOTHING_NOTED: Noted = { holds: [], past: [] };
 
 interface HoldNoteParts {
   readonly clock: Clock;
@@ -41,8 +55,12 @@ export class HoldNote {
   readonly #parts: HoldNoteParts;
   readonly #path: string;
   readonly #holds: () => readonly Hold[];
-  /** The last written text; empty for no file. */
-  #written: string;
+  /** What the file says; undefined where it is not known. */
+  #noted: Noted | undefined;
+  /** What held the run at the last look. */
+  #seen: readonly Hold[] = [];
+  /** What is over and not in the file. */
+  #over: PastHold[] = [];
   #timer: Timer | undefined;
   /** When the holds are checked again; monotonic, valid only with a timer. */
   #lookAtMs = 0;
@@ -54,13 +72,23 @@ export class HoldNote {
     this.#parts = parts;
     this.#path = holdNotePath(parts, taskId);
     this.#holds = holds;
-    this.#written = isResumed ? "unknown" : "";
+    this.#noted = isResumed ? undefined : NOTHING_NOTED;
   }
 
   /** What holds the run may have changed. */
-  look(isHeld: boolean): void {
-    if (!isHeld && this.#written === "") return;
+  look(holds: readonly Hold[]): void {
+    this.#see(holds);
+    if (holds.length + this.#over.length === 0 && this.#noted?.holds.length === 0) return;
     this.#lookAfter(LOOK_MS);
+  }
+
+  #see(holds: readonly Hold[]): void {
+    const wallMs = this.#parts.clock.wallMs();
+    const isLong = ({ since }: Hold): boolean => wallMs - Date.parse(since) >= LOOK_MS;
+    for (const hold of this.#seen)
+      if (isLong(hold) && !holds.some((other) => keyOf(other) === keyOf(hold)))
+        this.#over.push(pastHold(hold, new Date(wallMs).toISOString()));
+    this.#seen = holds;
   }
 
   #lookAfter(delayMs: number): void {
@@ -72,27 +100,37 @@ export class HoldNote {
     this.#timer = clock.timer(delayMs, () => {
       this.#timer = undefined;
       const holds = this.#holds();
-      this.#write(textOf(holds));
+      this.#note(holds);
       if (holds.length > 0) this.#lookAfter(stableMs(holds, clock.wallMs()));
     });
   }
 
-  /** Resolves when the note says what the run is left with; without holds, when nothing writes it any more. */
-  async close(holds: readonly Hold[] | undefined): Promise<void> {
+  /** Resolves when the note says what the run is left with. */
+  async close(holds: readonly Hold[]): Promise<void> {
     this.#isClosed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    if (holds !== undefined) this.#write(textOf(holds));
+    this.#note(holds);
     await this.#writing;
   }
 
-  #write(text: string): void {
-    if (text === this.#written) return;
-    this.#written = text;
+  #note(holds: readonly Hold[]): void {
+    this.#see(holds);
+    const over = this.#over.splice(0).filter((hold) => !holds.some((other) => isSame(other, hold))); // as the run stops
+    const now = new Date(this.#parts.clock.wallMs()).toISOString();
     this.#writing = this.#writing
-      .then(() => this.#put(text))
+      .then(async () => {
+        const before = this.#noted ?? (await readNote(this.#parts.disk, this.#path));
+        const added =
+          this.#noted === undefined ? [...leftOf(before.holds, [...over, ...holds], now), ...over] : over;
+        const past = before.past.filter((hold) => ![...added, ...holds].some((other) => isSame(other, hold)));
+        const next = { holds, past: [...past, ...added].slice(-PAST_MAX) };
+        if (this.#noted === undefined || textOf(next) !== textOf(before)) await this.#put(textOf(next));
+        this.#noted = next;
+      })
       .catch(() => {
-        this.#written = "unknown"; // a full disk, perhaps: it is written at the next look
+        this.#over.unshift(...over); // a full disk, perhaps: it is written at the next look
+        this.#noted = undefined;
       });
   }
 
@@ -110,25 +148,26 @@ export class HoldNote {
   }
 }
 
-/** What holds a run as its note says; empty without a note that can be read. */
-export async function readHoldNote(
-  parts: Pick<HoldNoteParts, "disk" | "dataDir">,
-  taskId: string,
-): Promise<readonly Hold[]> {
+/** What holds a run as its note says, and what has held it; empty without a note that can be read. */
+export function readHoldNote(parts: Pick<HoldNoteParts, "disk" | "dataDir">, taskId: string): Promise<Noted> {
+  return readNote(parts.disk, holdNotePath(parts, taskId));
+}
+
+async function readNote(disk: Disk, path: string): Promise<Noted> {
   try {
-    const file = await parts.disk.open(holdNotePath(parts, taskId), "read");
+    const file = await disk.open(path, "read");
     try {
       const bytes = await readWhole(file, 0, Math.min(BYTES_MAX, await file.sizeBytes()));
-      const note = JSON.parse(Buffer.from(bytes).toString()) as {
+      const note = JSON.parse(Buffer.from(bytes).toString()) as Partial<Noted> & {
         readonly version?: number;
-        readonly holds?: readonly Hold[]; // as written below
-      };
-      return note.version === VERSION ? (note.holds ?? []) : [];
+      }; // as written below
+      if (note.version !== VERSION) return NOTHING_NOTED;
+      return { holds: note.holds ?? [], past: note.past ?? [] };
     } finally {
       await file.close();
     }
   } catch {
-    return []; // absent, or half written: the next one is written within a second
+    return NOTHING_NOTED; // absent, or half written: the next one is written within a second
   }
 }
 
@@ -146,7 +185,33 @@ function stableMs(holds: readonly Hold[], wallMs: number): number {
 }
 
 /** Empty without any. */
-function textOf(holds: readonly Hold[]): string {
-  if (holds.length === 0) return "";
-  return `${JSON.stringify({ version: VERSION, holds })}\n`;
+function textOf({ holds, past }: Noted): string {
+  if (holds.length + past.length === 0) return "";
+  return `${JSON.stringify({ version: VERSION, holds, past })}\n`;
+}
+
+/** A hold goes on while its reason, provider and model do. */
+function keyOf({ reason, provider, model }: Hold | PastHold): string {
+  return JSON.stringify([reason, provider, model]);
+}
+
+/** Also where the run was called again meanwhile. */
+function isSame(one: Hold | PastHold, other: Hold | PastHold): boolean {
+  return keyOf(one) === keyOf(other) && one.since === other.since;
+}
+
+/** What an earlier process was held by until this one was held, or not any more. */
+function leftOf(before: readonly Hold[], found: readonly (Hold | PastHold)[], now: string): PastHold[] {
+  return before.flatMap((hold) => {
+    const same = found.find((other) => keyOf(other) === keyOf(hold));
+    return same?.since === hold.since ? [] : [pastHold(hold, same?.since ?? now)];
+  });
+}
+
+function pastHold({ reason, provider, model, message, since }: Hold, until: string): PastHold {
+  return {
+    ...{ reason, message, since, until },
+    ...(provider === undefined ? {} : { provider }),
+    ...(model === undefined ? {} : { model }),
+  };
 }

@@ -242,7 +242,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const watch = new Watch(this.#parts, opened.state, {
       waitMs,
       onHolds: (found) => {
-        note?.look(found.length > 0);
+        note?.look(found);
         this.#full = found.find(({ reason }) => reason === "disk_full") ?? this.#full;
       },
       isFinishing: onHeld === undefined && this.#options.finish === true,
@@ -269,7 +269,7 @@ export class Run implements AsyncIterable<ResultLine> {
       await watch.recorded(log.recorded()).catch(() => undefined); // reported above
       await this.#parts.recorder.leave(log); // its files are not closed under a write
       watch.close();
-      await note?.close(isFinished ? undefined : this.#held); // that of a finished one is removed with the other work files
+      await note?.close(isFinished ? [] : this.#held);
       await opened.input.file.close();
       await opened.output.close();
       if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);

@@ -91,7 +91,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   const open = unsettled.taken();
   const isOver = body.status === "completed";
   const left = isOver ? 0 : Math.max(0, total === undefined ? unsettled.count : total - answered - failed);
-  const holds = left === 0 ? [] : await readHoldNote(parts, task.id);
+  const holds = left === 0 ? [] : (await readHoldNote(parts, task.id)).holds;
   const held = Math.min(
     left,
     holds.reduce((items, hold) => items + hold.items, 0),

@@ -86,6 +86,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   weight: CHECKED_LATER,
   isStandIn: A_TRUTH,
   skip: A_FUNCTION,
+  takenEarlier: A_FUNCTION,
   onStep: A_FUNCTION,
 };
 

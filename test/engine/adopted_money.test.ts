@@ -11,12 +11,25 @@ import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";
 
 const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000, asOf: "2026-11-01" } };
 const LINES = 4;
+const TOKENS_EARLIER = {
+  inputTokens: 10,
+  cachedTokens: 1,
+  cacheWriteTokens: 2,
+  outputTokens: 7,
+  reasoningTokens: 3,
+};
 const TOKENS = {
   inputTokens: 40,
   cachedTokens: 8,
   cacheWriteTokens: 4,
   outputTokens: 20,
   reasoningTokens: 6,
+};
+
+/** Of each line in earlier runs. */
+const EARLIER = {
+  ...{ attempts: 3, ambiguousAttempts: 1, isEstimated: false, ...TOKENS_EARLIER },
+  ...{ listUsd: 0.3, usd: 0.2, billedUsd: 0.1, ambiguousUsd: 0.4, priceNumber: 0 },
 };
 
 function priced(): World {
@@ -75,6 +88,7 @@ describe("answers that are adopted after a kill", () => {
     ["perigee's own", {}],
     ["the bodies of a raw output", { format: "raw" }],
     ["the bodies of OpenAI's layout", { format: "openai" }],
+    ["lines that have what earlier runs took, too", { takenEarlier: () => EARLIER }],
   ] as const)("cost what the provider billed: %s", async (_what, more) => {
     const options: RunOptions = { out: OUTPUT, sla: 60, ...more };
     const world = priced();
@@ -113,6 +127,44 @@ describe("answers that are adopted after a kill", () => {
     expect(costOf(doubted)).toEqual(costOf(trimmed));
   });
 });
+
+describe("what items took in earlier runs", () => {
+  it("is in their lines, and not in the sums of the run", async () => {
+    const plain = priced();
+    answering(plain);
+    const alone = await ended(plain, { out: OUTPUT });
+    const world = priced();
+    answering(world);
+    const whole = await ended(world, { out: OUTPUT, takenEarlier: () => EARLIER });
+    expect(whole.outcomes.map(withoutLine)).toEqual(alone.outcomes.map(withoutLine));
+    expect([costOf(whole), whole.summary.usage]).toEqual([costOf(alone), alone.summary.usage]);
+    for (const [index, line] of linesOf(alone).entries()) {
+      const { attempts, error, cost, usage } = linesOf(whole)[index] as Line;
+      expect(error?.attempts ?? attempts).toBe((line.error?.attempts ?? line.attempts ?? 0) + 3);
+      expect(error?.ambiguous_attempts).toBe(line.error && line.error.ambiguous_attempts + 1);
+      expect(cost?.billed_usd).toBeCloseTo((line.cost?.billed_usd ?? 0) + 0.1, 9);
+      expect(cost?.ambiguous_usd).toBeCloseTo((line.cost?.ambiguous_usd ?? 0) + 0.4, 9);
+      expect(usage?.output_tokens).toBe((line.usage?.output_tokens ?? 0) + TOKENS_EARLIER.outputTokens);
+    }
+  });
+});
+
+interface Line {
+  readonly key: string;
+  readonly attempts?: number;
+  readonly error?: { readonly attempts: number; readonly ambiguous_attempts: number };
+  readonly cost?: { readonly billed_usd: number; readonly ambiguous_usd: number };
+  readonly usage?: { readonly output_tokens: number };
+}
+
+function linesOf({ text }: Ended): readonly Line[] {
+  const lines = text.trimEnd().split("\n");
+  return lines.map((line) => JSON.parse(line) as Line).sort((a, b) => a.key.localeCompare(b.key));
+}
+
+function withoutLine({ lineBytes: _bytes, lineCrc32: _crc32, ...outcome }: OutcomeRecord): object {
+  return outcome;
+}
 
 function withoutMoney({ usd: _usd, listUsd: _list, billedUsd: _billed, ...others }: OutcomeRecord): object {
   return others;

@@ -5,6 +5,7 @@ import { bodilessLine, bodyLine, type LineOwner } from "../../jsonl/body_lines.t
 import { completedLine, errorJson, failedLine, type LineFacts } from "../../jsonl/write.ts";
 import type { LineLayout } from "../../work/line_layout.ts";
 import type { Failure, Outcome } from "../../work/outcome.ts";
+import { addSpent, type TakenEarlier } from "../journal/item_cost.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
@@ -28,6 +29,8 @@ export interface TextTerms {
   readonly layout: LineLayout;
   /** Whether errors name the line of their item: those of a file do. */
   readonly namesLines: boolean;
+  /** Of a line that other runs have tried; absent without any. */
+  readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
 }
 
 /** What records of a run need of its settings. */
@@ -102,8 +105,11 @@ export class RunRecords implements ItemRecords {
 }
 
 /** The line of an item that was sent. */
-export function sentText(terms: TextTerms, item: SentItem, outcome: Outcome): string {
-  const { spent, keyJson, line, warnings } = item;
+export function sentText(terms: TextTerms, item: SentItem, sent: Outcome): string {
+  const { keyJson, line, warnings } = item;
+  const earlier = terms.takenEarlier?.(line);
+  const spent = earlier === undefined ? item.spent : addSpent(earlier, item.spent);
+  const outcome = earlier === undefined ? sent : withEarlier(sent, earlier);
   const { format, fields } = terms.layout;
   const facts = {
     used: spent,
@@ -123,18 +129,27 @@ export function sentText(terms: TextTerms, item: SentItem, outcome: Outcome): st
   return failedLine(keyJson, terms.namesLines ? line : undefined, failure, told, warnings, fields);
 }
 
+function withEarlier(outcome: Outcome, earlier: TakenEarlier): Outcome {
+  const attempts = outcome.attempts + earlier.attempts;
+  if (outcome.status === "completed") return { ...outcome, attempts };
+  const ambiguous_attempts = outcome.failure.ambiguous_attempts + earlier.ambiguousAttempts;
+  return { ...outcome, attempts, failure: { ...outcome.failure, attempts, ambiguous_attempts } };
+}
+
 /** The record and the line of an item that ends without a request, or a further one. */
 export function unsentEnding(
   terms: TextTerms,
   made: AttemptsMade | undefined,
   { line, keyJson, end }: { readonly line: number; readonly keyJson: string | null; readonly end: UnsentEnd },
 ): { readonly record: StagedOutcome; readonly text: string } {
+  const { attempts = 0, ambiguousAttempts = 0, spent = NOTHING_SPENT } = made ?? {};
+  const earlier = terms.takenEarlier?.(line);
   const failure: Failure = {
     code: end.code,
     message: end.message,
     retryable: end.retryable ?? (end.code === "expired" || end.code === "cancelled"),
-    attempts: made?.attempts ?? 0,
-    ambiguous_attempts: made?.ambiguousAttempts ?? 0,
+    attempts: attempts + (earlier?.attempts ?? 0),
+    ambiguous_attempts: ambiguousAttempts + (earlier?.ambiguousAttempts ?? 0),
     ...(terms.namesLines ? { line } : {}),
     ...(end.provider === undefined ? {} : { provider: end.provider }),
     ...(end.providerStatus === undefined ? {} : { provider_status: end.providerStatus }),
@@ -143,13 +158,13 @@ export function unsentEnding(
     line,
     status: end.status,
     code: end.code,
-    attempts: failure.attempts,
-    ambiguousAttempts: failure.ambiguous_attempts,
-    ...spentOf(made?.spent ?? NOTHING_SPENT),
+    attempts,
+    ambiguousAttempts,
+    ...spentOf(spent),
   };
-  const { spent } = made ?? {};
-  const priceVersion = terms.prices.sourceOf(spent?.priceNumber ?? 0);
-  const used = failure.attempts === 0 ? undefined : spent;
+  const priceVersion = terms.prices.sourceOf(spent.priceNumber);
+  const all = earlier === undefined ? spent : addSpent(earlier, spent);
+  const used = failure.attempts === 0 ? undefined : all;
   const isNamed = failure.attempts > 0 || end.status === "failed"; // what was held names what it waited for
   const model = isNamed && end.model !== undefined ? { requestedModel: end.model } : {};
   const facts = { used, priceVersion, metadata: end.metadata ?? "", ...model };

@@ -135,6 +135,9 @@ export function addGone(records: ClosedRecord[], last: ClosedRecord): void {
   };
 }
 
+/** What an item took in earlier runs: its line has it, the sums of this run do not. */
+export type TakenEarlier = Spent & Pick<ClosedRecord, "attempts" | "ambiguousAttempts">;
+
 /** The sum of an item's attempts, with the price of the last one. */
 export function addSpent(before: Spent, last: Spent): Spent {
   return {

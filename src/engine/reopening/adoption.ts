@@ -9,6 +9,7 @@ import type { DiskFile } from "../../disk.ts";
 import type { ReadOutput } from "../../jsonl/write.ts";
 import type { Store } from "../../store/store.ts";
 import type { OwnLine } from "../files/tail_lines.ts";
+import type { TakenEarlier } from "../journal/item_cost.ts";
 import {
   NOTHING_SPENT,
   type OutcomeRecord,
@@ -35,6 +36,8 @@ export interface AdoptionParts {
   readonly moment: Moment;
   readonly prices: PriceTable;
   readonly reckon: ReckonAdopted;
+  /** What a line took in earlier runs, which is in it. */
+  readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
   /** Notified of every step. */
   readonly onStep?: StepListener | undefined;
 }
@@ -86,10 +89,12 @@ export class Adoption {
 
 /** What is known of an item whose answer was not recorded. */
 async function adoptedOutcome(
-  { line, found, intent, bytes }: OwnLine,
-  { input, reckon }: AdoptionParts,
+  { line, found: written, intent, bytes }: OwnLine,
+  { input, reckon, takenEarlier }: AdoptionParts,
   replay: Replay,
 ): Promise<OutcomeRecord> {
+  const earlier = takenEarlier?.(line);
+  const found = earlier === undefined ? written : withoutEarlier(written, earlier);
   const end = {
     status: statusOf(found),
     code: found.ok ? undefined : found.errorCode,
@@ -112,6 +117,32 @@ async function adoptedOutcome(
     before,
   });
   return { line, ...end, ...counts, ...spent };
+}
+
+/** What this run took for a line. */
+function withoutEarlier(found: ReadOutput, earlier: TakenEarlier): ReadOutput {
+  const { used, ambiguousAttempts } = found;
+  const rest = (sum: number, before: number): number => Math.max(0, sum - before);
+  const ambiguous = ambiguousAttempts && rest(ambiguousAttempts, earlier.ambiguousAttempts);
+  return {
+    ...found,
+    ...(ambiguous === undefined ? {} : { ambiguousAttempts: ambiguous }),
+    ...(used === undefined
+      ? {}
+      : {
+          used: {
+            isEstimated: used.isEstimated,
+            inputTokens: rest(used.inputTokens, earlier.inputTokens),
+            cachedTokens: rest(used.cachedTokens, earlier.cachedTokens),
+            cacheWriteTokens: rest(used.cacheWriteTokens, earlier.cacheWriteTokens),
+            outputTokens: rest(used.outputTokens, earlier.outputTokens),
+            reasoningTokens: rest(used.reasoningTokens, earlier.reasoningTokens),
+            listUsd: rest(used.listUsd, earlier.listUsd),
+            billedUsd: rest(used.billedUsd, earlier.billedUsd),
+            ambiguousUsd: rest(used.ambiguousUsd, earlier.ambiguousUsd),
+          },
+        }),
+  };
 }
 
 function statusOf({ ok, errorCode }: ReadOutput): SettledStatus {

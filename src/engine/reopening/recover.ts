@@ -22,6 +22,7 @@ import type { StepListener } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
 import type { EngineParts } from "../parts.ts";
 import { adoptedCosts } from "./adopted_costs.ts";
+import type { AdoptionParts } from "./adoption.ts";
 import { recoverTail, type TailParts } from "./tail.ts";
 
 export interface Recovered {
@@ -46,6 +47,8 @@ export interface RecoveredRun {
   readonly output: OutputFile;
   /** Whether a line of the input is unchanged since the run began; absent if all are. */
   readonly isUnchanged?: ((line: number) => boolean) | undefined;
+  /** What lines took in earlier runs: they have it, and this run's sums do not. */
+  readonly takenEarlier?: AdoptionParts["takenEarlier"];
   /** Notified of every step, also of those that recovery adds. */
   readonly onStep?: StepListener | undefined;
 }
@@ -53,7 +56,7 @@ export interface RecoveredRun {
 /** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
 export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
   const { disk, store, room, clock, lineBytesMax, notice } = parts;
-  const { taskId, body, input, terms, model, output, isUnchanged, onStep } = run;
+  const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
   return recover({
     disk,
@@ -68,6 +71,7 @@ export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortS
     input: input.spool?.stored ?? input.file,
     lineBytesMax,
     isUnchanged,
+    takenEarlier,
     moment: clock.moment(),
     prices: terms.prices,
     reckon: adoptedCosts(parts, terms, { modelOverride: model }),

@@ -310,11 +310,12 @@ async function openState(
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
-  const run = { taskId, body, input, terms, model: before.model, output, onStep: options.onStep };
+  const { onStep, takenEarlier } = options;
+  const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, onStep };
   const recovered = await recoverRun(parts, run, stopped);
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
-  const log = parts.recorder.open(taskId, output, options.onStep);
+  const log = parts.recorder.open(taskId, output, onStep);
   terms.prices.whenAdded = (price) => log.price(price);
   const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const deadlineMs =
@@ -330,6 +331,7 @@ async function openState(
     measurer: parts.measurer,
     layout,
     namesLines: true,
+    takenEarlier,
     keepsBody: layout.hasBody,
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
     log,

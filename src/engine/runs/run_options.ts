@@ -5,6 +5,7 @@ import type { Moment } from "../../clock.ts";
 import type { RateCard } from "../../price/factor.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
 import type { HoldReason } from "../items/holds.ts";
+import type { TakenEarlier } from "../journal/item_cost.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { PilotOptions } from "./pilot_options.ts";
@@ -84,6 +85,8 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    * one as `skip` says; nothing is sent before.
    */
   readonly isStandIn?: boolean;
+  /** What a line took in earlier runs of its item: its output line counts that too, this run does not. The same at every call. */
+  readonly takenEarlier?: (line: number) => TakenEarlier | undefined;
   /** Called with every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: StepListener;
 }

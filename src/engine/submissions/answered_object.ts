@@ -33,11 +33,11 @@ export function answeredObject(
   const { key, line: _, output, error: failure, usage: used, body: _body, ...facts } = line;
   const usage = {
     ...used,
-    input_tokens: answer.inputTokens || inputTokens,
+    input_tokens: used?.input_tokens || answer.inputTokens || inputTokens,
     price_factor: priceFactor,
   };
   if (answer.status === "completed" && output !== null) {
-    const all = { ...usage, output_tokens: answer.outputTokens };
+    const all = { ...usage, output_tokens: used?.output_tokens ?? answer.outputTokens };
     return { object_id: objectId, status: "completed", usage: all, output, error: null, ...facts };
   }
   const status = answer.status === undefined || answer.status === "completed" ? "failed" : answer.status;

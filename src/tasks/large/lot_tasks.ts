@@ -56,6 +56,7 @@ import { type OpenCounts, openCountsOf } from "./open_counts.ts";
 import { basesOf, layersOf } from "./part_layers.ts";
 import { type OwnLotTask, type ReopeningOptions, reopenLots } from "./reopening.ts";
 import { Retrying } from "./retrying.ts";
+import { takenEarlier } from "./taken_earlier.ts";
 import { TaskObjects } from "./task_objects.ts";
 import { openOutput, placesOf } from "./task_output.ts";
 import { TaskViews } from "./task_views.ts";
@@ -95,7 +96,10 @@ export class LotTasks {
     this.#lots = new Lots({
       ...{ engine, parts, backlog, spending: options.spending },
       pathOf: (lot) => this.#pathOf(lot),
-      linesOf: (lot) => linesOf({ ...options, folder: this.#folder }, lot),
+      inputOf: async (lot) => ({
+        path: await linesOf({ ...options, folder: this.#folder }, lot),
+        ...(await takenEarlier(parts, lot.record)),
+      }),
       onFinished: async (ended, lot) => {
         await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
       },

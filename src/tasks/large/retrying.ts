@@ -22,7 +22,7 @@ import type { Files } from "../files/files.ts";
 import { onDisk } from "../files/upload.ts";
 import { packLines } from "../lots/line_bits.ts";
 import type { Lot } from "../lots/lot.ts";
-import type { LotRecord } from "../lots/lot_record.ts";
+import { type LotRecord, lotRunName } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
 import {
@@ -196,7 +196,7 @@ export class Retrying {
       }
       return;
     }
-    const run = await parts.store.taskByName(`id:lot:${id}`);
+    const run = await parts.store.taskByName(lotRunName(id));
     const checksum = run === undefined ? undefined : decodeBody(run.body).inputChecksum;
     if (checksum === undefined) return;
     await checkOutput(parts.disk, lot.path, checksum).catch((cause: unknown) => {

@@ -118,7 +118,10 @@ export class TaskObjects {
         status: bytes === undefined ? "failed" : status,
         output,
         error: error === undefined ? null : failureOf(lot, error),
-        usage: { input_tokens: inputTokens, output_tokens: outputTokens },
+        usage: {
+          input_tokens: facts.usage?.input_tokens ?? inputTokens,
+          output_tokens: facts.usage?.output_tokens ?? outputTokens,
+        },
         facts,
         ...(json === undefined || value === undefined ? {} : { body: { json, value } }),
       };

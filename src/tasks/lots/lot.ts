@@ -8,6 +8,7 @@
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
 import type { Run } from "../../engine/runs/run.ts";
+import type { RunOptions } from "../../engine/runs/run_options.ts";
 import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import { UNREADABLE } from "../shapes/wanted_errors.ts";
 import type { Share } from "../usage/backlog.ts";
@@ -17,6 +18,11 @@ import { BrokenLines } from "./broken_lines.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
 import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
+
+/** The path of the lines that it runs on, and what those of a retry took before. */
+export interface LotInput extends Pick<RunOptions, "takenEarlier"> {
+  readonly path: string;
+}
 
 /** Lines of a lot that are one task's objects. */
 export interface TaskLines {

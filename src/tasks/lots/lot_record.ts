@@ -98,6 +98,11 @@ export interface LotEnd {
   readonly ambiguousUsd?: number;
 }
 
+/** Under which the engine keeps its run. */
+export function lotRunName(id: string): string {
+  return `id:lot:${id}`;
+}
+
 /** Open ones have a collection of their own, so that a start reads those alone. */
 export function lotToRecord(lot: LotRecord): StoredRecord {
   const { id, project, ...body } = lot;

@@ -26,9 +26,17 @@ import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
-import { Lot, type TaskLines } from "./lot.ts";
+import { Lot, type LotInput, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf } from "./lot_deadline.ts";
-import { LOTS, type LotEnd, type LotRecord, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import {
+  LOTS,
+  type LotEnd,
+  type LotRecord,
+  lotRunName,
+  lotToRecord,
+  OPEN_LOTS,
+  recordToLot,
+} from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
 import { RateCards } from "./rate_cards.ts";
 import { CANCELS } from "./task_record.ts";
@@ -47,8 +55,8 @@ export interface LotsOptions {
   readonly spending: Pick<Spending, "capOf" | "onMonth" | "open">;
   /** Where the lines of a lot stand. */
   readonly pathOf: (lot: LotRecord) => string;
-  /** The lines that a lot is about to run on. Rejects when they are not those that were accepted. */
-  readonly linesOf: (lot: Lot) => Promise<string>;
+  /** What a lot is about to run on. Rejects when its lines are not those that were accepted. */
+  readonly inputOf: (lot: Lot) => Promise<LotInput>;
   /** Told why a lot could not go on; it is tried again a minute later. */
   readonly onFault: (error: unknown, lotId: string) => void;
   /** Told of each task whose objects are final; at least once. */
@@ -226,8 +234,8 @@ export class Lots {
   async #answer(lot: Lot): Promise<void> {
     try {
       const isAnswered = await this.#isAnswered(lot);
-      const path = await this.#options.linesOf(lot);
-      const run = this.#run(lot, path, await this.#options.spending.capOf(lot.record.project));
+      const input = await this.#options.inputOf(lot);
+      const run = this.#run(lot, input, await this.#options.spending.capOf(lot.record.project));
       lot.begin(run);
       if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
       lot.out = (await run.opened).out;
@@ -248,15 +256,16 @@ export class Lots {
 
   /** Whether its run was over when a crash came before the lot was. */
   async #isAnswered({ record }: Lot): Promise<boolean> {
-    const task = await this.#options.parts.store.taskByName(nameOf(record));
+    const task = await this.#options.parts.store.taskByName(lotRunName(record.id));
     return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
-  #run(lot: Lot, path: string, cap: Cap | undefined): Run {
+  #run(lot: Lot, { path, ...input }: LotInput, cap: Cap | undefined): Run {
     const { engine } = this.#options;
     const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
     const isLost = path !== lot.path;
     return engine.run(path, {
+      ...input,
       id: `lot:${id}`,
       accepted: acceptanceOf(lot.record),
       volumeTokens,
@@ -371,7 +380,7 @@ export class Lots {
   async #replay(lot: Lot): Promise<void> {
     const { store } = this.#options.parts;
     const { run } = lot;
-    const task = await store.taskByName(nameOf(lot.record));
+    const task = await store.taskByName(lotRunName(lot.record.id));
     if (task === undefined) return;
     for await (const { sequence, records, wallMs } of countingEntries(
       store,
@@ -388,9 +397,4 @@ export class Lots {
 /** As a whole: of one that tasks share, single lines are. */
 function isCancelled({ record, members }: Lot): boolean {
   return record.taskId !== undefined && members.some((member) => member.isCancelled);
-}
-
-/** Under which its run is stored. */
-function nameOf({ id }: LotRecord): string {
-  return `id:lot:${id}`;
 }

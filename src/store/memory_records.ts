@@ -4,6 +4,7 @@
 import { copyRecord, idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
+  numberOfBody,
   type ProjectScope,
   type RecordChange,
   type RecordQuery,
@@ -31,6 +32,7 @@ export class MemoryRecords implements RecordStore {
     if (query.isNewestFirst === true) all.reverse();
     const isListed = (one: StoredRecord): boolean =>
       isVisible(one, project) &&
+      (query.atMost === undefined || numberOfBody(one.body, query.atMost) <= query.atMost.value) &&
       (query.parent === undefined || (query.parent === one.parent && one.parent !== ""));
     const after = query.after;
     const afterIndex =

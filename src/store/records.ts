@@ -48,6 +48,21 @@ export interface RecordQuery {
   readonly limit: number;
   /** The newest first. */
   readonly isNewestFirst?: boolean;
+  /** Begins, the newest first, at the first record whose body has at most this number. It is found without those before it. */
+  readonly atMost?: NumberedPlace;
+}
+
+/** A place among records by a member of their bodies, which is never higher in an older one. */
+export interface NumberedPlace {
+  /** A number; where it is absent it counts as 0. */
+  readonly member: string;
+  readonly value: number;
+}
+
+/** The number of a body at a place. */
+export function numberOfBody(body: string, { member }: NumberedPlace): number {
+  const number: unknown = (JSON.parse(body) as { readonly [member: string]: unknown })[member];
+  return typeof number === "number" ? number : 0;
 }
 
 /** Part of the port `Store`; its promises are those of `store.ts`. */

@@ -15,6 +15,8 @@ import { isId, notFound } from "./shapes/ids.ts";
 import type { Page, PageQuery, TaskView } from "./shapes/task_view.ts";
 
 const ROWS_PAGE = 200;
+/** Never higher in an older record. */
+const BEFORE_TASK = "beforeTask" satisfies keyof TaskRecord;
 
 /** One or the other. */
 export type ListedTask = { readonly posted: PostedRecord } | { readonly large: TaskRecord };
@@ -110,29 +112,25 @@ export class TaskListing {
     return found;
   }
 
-  /** Behind a posted task all newer ones are read: nothing finds a record by its place. */
   async #large(
     project: string,
     last: ListedTask | undefined,
     limit: number,
   ): Promise<readonly TaskRecord[] | undefined> {
     const { store } = this.#options;
-    const found: TaskRecord[] = [];
-    let after = last !== undefined && "large" in last ? stemOf(last.large.id) : undefined;
-    for (let wanted = limit; ; wanted = Math.max(limit, ROWS_PAGE)) {
-      const place = { collection: TASKS, isNewestFirst: true, ...(after === undefined ? {} : { after }) };
-      const [mark, records] = await Promise.all([
-        after === undefined ? undefined : store.record(project, TASKS, after),
-        store.records(project, { ...place, limit: wanted }),
-      ]);
-      if (after !== undefined && mark === undefined) return undefined;
-      for (const record of records) {
-        const large = recordToTask(record);
-        if (last === undefined || beforeTaskOf(large) <= numberAt(last)) found.push(large);
-      }
-      if (found.length >= limit || records.length < wanted) return found.slice(0, limit);
-      after = records.at(-1)?.id;
-    }
+    const after = last !== undefined && "large" in last ? stemOf(last.large.id) : undefined;
+    const place =
+      after !== undefined
+        ? { after }
+        : last === undefined
+          ? {}
+          : { atMost: { member: BEFORE_TASK, value: numberAt(last) } };
+    const [mark, records] = await Promise.all([
+      after === undefined ? undefined : store.record(project, TASKS, after),
+      store.records(project, { collection: TASKS, isNewestFirst: true, ...place, limit }),
+    ]);
+    if (after !== undefined && mark === undefined) return undefined;
+    return records.map(recordToTask);
   }
 }
 

@@ -16,6 +16,7 @@ export const RECORD_CASES: Readonly<Record<string, (store: Store) => Promise<voi
   "records are deleted one by one or by their parent, and deleting again is allowed": deletesRecords,
   "a project sees only its own records": keepsProjectsApart,
   "records are listed in order of creation, page by page, and newest first": listsRecords,
+  "records are listed from the newest on whose body has at most a number": findsNumbers,
   "a read sees what was called before it": readsBehindWrites,
   "a stored record does not change with the caller's, nor the caller's with each other": copiesRecords,
   "a text that cannot be read back is refused, with nothing of its call": refusesTexts,
@@ -165,6 +166,32 @@ async function listsRecords(store: Store): Promise<void> {
   assert.deepEqual(await idsOf(store, { parent: "" }), []);
   assert.deepEqual(await idsOf(store, { limit: 0 }), []);
   assert.equal((await idsOf(store, { limit: 100 })).length, 10);
+}
+
+async function findsNumbers(store: Store): Promise<void> {
+  const numbers = [undefined, 0, 3, 3, 3, 7, 9, 9, 12];
+  const ids: string[] = [];
+  for (const [index, number] of numbers.entries()) {
+    const id = `n${index}`;
+    const project = index % 3 === 0 ? "q" : "p";
+    if (project === "p") ids.unshift(id);
+    await store.change([
+      put(id, { project, body: JSON.stringify(number === undefined ? {} : { number }) }),
+      put(`other ${id}`, { collection: "other" }),
+    ]);
+  }
+  await store.change([{ kind: "delete", collection: "thing", id: "n4" }]);
+  for (let value = -1; value <= 13; value += 1) {
+    const query = { collection: "thing", isNewestFirst: true, atMost: { member: "number", value } };
+    const wanted = ids.filter((id) => id !== "n4" && (numbers[Number(id.slice(1))] ?? 0) <= value);
+    for (const limit of [1, 2, 100]) {
+      const found = await store.records("p", { ...query, limit });
+      assert.deepEqual(
+        found.map(({ id }) => id),
+        wanted.slice(0, limit),
+      );
+    }
+  }
 }
 
 async function readsBehindWrites(store: Store): Promise<void> {

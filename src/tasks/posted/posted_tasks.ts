@@ -132,7 +132,8 @@ export class PostedTasks {
     );
     this.#restored = restored;
     for (const { number, items } of open) {
-      const used = items === 1 ? undefined : await readOpenUsed(log, number); // one item: final as soon as it has ended
+      if (items === 1 && log.triedItems(number).get(0)?.before === undefined) continue; // final as soon as it has ended
+      const used = await readOpenUsed(log, number);
       if (used === undefined) continue;
       spending.open.set(number, used.task.project, used.usage);
       if (used.task.noted !== undefined) this.#open.set(number, { admitted: [], noted: used.task.noted });
@@ -188,9 +189,8 @@ export class PostedTasks {
   /** By its id or that of an object; undefined when there is none. */
   async find(project: string | undefined, id: string): Promise<PostedRecord | undefined> {
     const row = await this.#options.log.rows.loggedTask(rowIdOf(id));
-    if (row === undefined) return undefined;
-    const task = rowToPosted(this.#options.log, row);
-    return project === undefined || task.project === project ? task : undefined;
+    const task = row === undefined ? undefined : rowToPosted(this.#options.log, row);
+    return project === undefined || task?.project === project ? task : undefined;
   }
 
   /** `view`: of the task; its objects are shown as of its moment. */

@@ -104,7 +104,7 @@ export class HiddenLimit {
   /** The cap while requests of before may still occupy places; each end raises it by one. */
   #capOpen = Number.POSITIVE_INFINITY;
   #contradictions: readonly number[] = [];
-  /** When a probe was last accepted; at first, when the lane began. */
+  /** When a probe was last accepted, or the first request after a minute without any was sent. */
   #sinceMs: number;
   /** Requests accepted since then. */
   #taken = 0;
@@ -151,6 +151,8 @@ export class HiddenLimit {
       this.#probeInFlight = this.#inFlight + 1;
       if (nowMs >= this.#windowAtMs) this.#windowAtMs = Number.POSITIVE_INFINITY;
     }
+    const isIdle = this.#heldAtMs === undefined && this.#minute.count(nowMs) <= 0;
+    if (isIdle) [this.#sinceMs, this.#taken] = [nowMs, 0]; // what nobody asked for shows no limit
     this.#inFlight += 1;
     this.#taken += 1;
     this.#minute.add(nowMs, 1);
@@ -242,8 +244,7 @@ export class HiddenLimit {
   state(): HiddenState | undefined {
     if (this.#mode === "places") return { places: this.#capProven };
     if (this.#mode === "tokens") return this.#tokens.state();
-    if (this.#mode !== "rate") return undefined;
-    return this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
+    return this.#mode === "rate" && this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
   }
 
   /** Continues with what an earlier process found. Call it once, before anything is sent. */

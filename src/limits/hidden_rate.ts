@@ -254,13 +254,17 @@ export class HiddenRate {
 
   /** Requests a millisecond that a window of a minute accepts, after it refused for long. */
   #windowRate(
-    { takenAtMs, heldAtMs, sinceMs, taken, minuteHeld, minuteRefused }: RateEvidence,
+    { takenAtMs, heldAtMs, sinceMs, taken, minuteHeld, minuteRefused, isLate }: RateEvidence,
     isFirst: boolean,
   ): number {
     // Accepted requests used tokens after the refusals had begun, so the whole time is better evidence than the minute.
     const isLong = takenAtMs - heldAtMs > WINDOW_MS - 5_000;
     if (isFirst && !isLong) return minuteHeld / WINDOW_MS;
-    if (isLong || takenAtMs - sinceMs < WINDOW_MS - 5_000) return taken / (takenAtMs - sinceMs);
+    if (isLong || takenAtMs - sinceMs < WINDOW_MS - 5_000) {
+      const found = taken / (takenAtMs - sinceMs);
+      // Requests may have been rare before, and not because the provider allowed no more.
+      return isLong && !isLate ? Math.max(found, minuteHeld / (takenAtMs - heldAtMs + WINDOW_MS)) : found;
+    }
     return (minuteRefused + this.#minute.count(takenAtMs)) / 2 / WINDOW_MS; // too many, and few enough
   }
 

@@ -1,6 +1,7 @@
 /** 429s that say nothing, where no limit is known. */
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
+import { LimitedProvider } from "../schedule/limited_provider.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
@@ -142,4 +143,56 @@ describe("a limit of a sliding minute that others have used up when the run begi
     expect(accepted(fromMs, toMs)).toBeGreaterThanOrEqual(0.9 * 4 * limit);
     expect(refusals).toBeLessThan(0.03 * 4 * limit);
   });
+});
+
+describe("a limit of a minute that is met first after a time of little work", () => {
+  const LIMIT = 60;
+
+  /** How long 240 items take after `before` single ones, which come one each `everyMs`; in minutes. */
+  async function minutesAfter(kind: "sliding" | "fixed", before: number, everyMs: number): Promise<number> {
+    const provider = new LimitedProvider({ kind, counted: "requests", limit: LIMIT });
+    const request = { inputTokens: 1, outputTokens: 1 };
+    const world: World = new World({
+      answer: (line) =>
+        provider.arrives(world.clock.nowMs(), request)
+          ? ok(line)
+          : { afterMs: 50, result: status(429, "rate_limit_exceeded") },
+      latencyMs: 200,
+    });
+    const engine = await world.engine();
+    for (let index = 0; index < before; index += 1) {
+      const path = `/single${index}.jsonl`;
+      world.input(1, "alpha:m1", path);
+      await world.settle(engine.run(path, { out: `/single${index}.out.jsonl` }).finished);
+      await world.clock.advance(everyMs);
+    }
+    await world.clock.advance(60_001 - (world.clock.nowMs() % 60_000)); // a fixed minute begins
+    const fromMs = world.clock.nowMs();
+    world.input(4 * LIMIT);
+    const { counts } = await world.settle(engine.run(INPUT, OPTIONS).finished);
+    expect(counts.completed).toBe(4 * LIMIT);
+    const tookMs = world.clock.nowMs() - fromMs;
+    await world.settle(engine.close());
+    return tookMs / 60_000;
+  }
+
+  it.each([
+    ["sliding", 1, 3_600_000],
+    ["fixed", 1, 3_600_000],
+    ["sliding", 40, 100_000],
+    ["fixed", 40, 100_000],
+    ["sliding", 60, 5_000],
+  ] as const)(
+    "%s: is used as well as at the start, after %i items, one each %i ms",
+    async (kind, before, everyMs) => {
+      expect(await minutesAfter(kind, before, everyMs)).toBeLessThan(4.5);
+    },
+  );
+
+  it.each([5_000, 20_000, 30_000, 40_000])(
+    "fixed: is used at half at least, after 60 items, one each %i ms",
+    async (everyMs) => {
+      expect(await minutesAfter("fixed", 60, everyMs)).toBeLessThan(8);
+    },
+  );
 });

@@ -96,13 +96,17 @@ describe("a Retry-After that arrives while intents wait for space on the disk", 
     const { events } = await world.settle(engine.trace(OUTPUT, "k4"));
     expect(events.map(({ event, attempt }) => [event, attempt])).toEqual([
       ["accepted", undefined],
+      ["held", undefined], // by the disk
+      ["held", undefined], // by the 429
+      ["released", undefined],
       ["admitted", 1],
       ["ended", 1],
+      ["released", undefined],
       ["admitted", 1],
       ["committed", undefined],
       ["written", undefined],
     ]);
-    expect(events[2]?.detail).toBe("it was not sent: its run or its lane was stopped first");
+    expect(events[5]?.detail).toBe("it was not sent: its run or its lane was stopped first");
   });
 
   it("leaves no item in doubt when the process is killed before they are sent", async () => {

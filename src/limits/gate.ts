@@ -114,11 +114,11 @@ export class Gate {
         this.#throttle.answered(nowMs, false);
         if (signal.retryAfterMs !== undefined && this.#throttle.share(nowMs) < WIDESPREAD_SHARE)
           this.#cooldown.refused(nowMs, signal.retryAfterMs, roundTripMs, this.#random);
-        this.#outage.failed(nowMs);
+        this.#outage.failed(nowMs, sentMs);
         return false;
       case "failed":
       case "not_sent":
-        this.#outage.failed(nowMs);
+        this.#outage.failed(nowMs, sentMs);
         return false;
       case "other":
         return this.#outage.answered(nowMs, sentMs);

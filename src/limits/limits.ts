@@ -221,9 +221,8 @@ export class LaneLimits {
   }
 
   /**
-   * Takes in how an attempt ended. The shared limits do so, too, except for rate_limited and overloaded, which concern only
-   * this lane. Call it before `release`, so that the places in use are known. With the `permit` of the request, a 429 without a
-   * wait is evidence of an unknown limit (hidden_limit.ts), if no rate is configured or in a header.
+   * Takes in how an attempt ended, before its `release`. The shared limits do so, too, unless it is rate_limited or overloaded.
+   * With its `permit`, a 429 without a wait is evidence of an unknown limit, if no rate is configured or in a header.
    */
   observe(nowMs: number, signal: Signal, permit?: Permit): void {
     const concurrency = this.#concurrency;
@@ -246,7 +245,8 @@ export class LaneLimits {
     } else if (signal.kind === "overloaded" || signal.kind === "failed") {
       concurrency.congested(nowMs, signal.kind === "overloaded", 1);
     }
-    if (signal.kind !== "rate_limited" && signal.kind !== "overloaded") this.#shared?.observe(nowMs, signal);
+    if (signal.kind !== "rate_limited" && signal.kind !== "overloaded")
+      this.#shared?.observe(nowMs, signal, permit?.shared);
   }
 
   /** A lane that shares these limits was refused. */

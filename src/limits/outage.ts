@@ -9,7 +9,9 @@
  *   up, doubt, ramp --a 429 states a wait--> doubt, from its end on --an answer--> up, after more than 61 s ramp
  *
  * Failures are 5xx, overload, timeouts, lost and refused connections. A row is broken by any success, and by any other
- * answer that shows the provider at work. In doubt a request goes every 250 ms, and twice as often for each second without
+ * answer that shows the provider at work. An answer to a request from before the first failure shows that only while most requests
+ * that were sent since have not failed: an outage leaves answers under way, and where answers take long, chance failures
+ * are surrounded by them. In doubt a request goes every 250 ms, and twice as often for each second without
  * a failure: a provider that resets connections as fast as they come is sent what was in flight and about twenty more, each
  * of which may have to be paid, and one that is back gets all that it can take before it has answered the first. A ramp
  * opens `share = 0.05 * 20^(t / 15 s)` of the rate. So during an outage a probe per 5 s is sent (1 % of 1,200 a minute),
@@ -37,6 +39,8 @@ const ROW_MIN = 5;
 const ROW_MS = 10_000;
 const WALL_MIN = 20;
 const WALL_MS = 2_000;
+/** So many of the requests sent since a first failure have failed: older answers do not show that the provider works. */
+const FAILED_SHARE = 3 / 4;
 const RAMP_MS = 15_000;
 const RAMP_START = 0.05;
 
@@ -49,12 +53,20 @@ interface StatedWait {
   readonly row: number;
 }
 
+/** Requests since the first failure that no answer to a later request has followed. */
+interface Since {
+  readonly fromMs: number;
+  sent: number;
+  failed: number;
+}
+
 export class Outage {
   #status: "up" | "doubt" | "down" | "ramp" = "up";
   /** Failures since the last answer, and when the first came. */
   #row = 0;
   #rowSinceMs = 0;
   #failedMs = 0;
+  #since: Since | undefined;
   #sentMs = 0;
   #probeAtMs = 0;
   #rampSinceMs = 0;
@@ -96,6 +108,7 @@ export class Outage {
   /** A request goes out; while down it is a probe. */
   sent(nowMs: number): void {
     this.#sentMs = nowMs;
+    if (this.#since !== undefined) this.#since.sent += 1;
     if (this.#status !== "down") return;
     this.#probeAtMs = nowMs + PROBE_HANGS_MS;
     this.#isProbed = true;
@@ -112,7 +125,10 @@ export class Outage {
     if (untilMs - this.#stated.fromMs > SHORT_MS || this.#stated.row >= SHORT_ROW) this.#status = "doubt";
   }
 
-  failed(nowMs: number): void {
+  /** A request of `sentMs` failed. */
+  failed(nowMs: number, sentMs: number = nowMs): void {
+    this.#since ??= { fromMs: nowMs, sent: 0, failed: 0 };
+    if (sentMs >= this.#since.fromMs) this.#since.failed += 1;
     if (this.#row === 0) this.#rowSinceMs = nowMs;
     this.#row += 1;
     this.#failedMs = nowMs;
@@ -132,6 +148,9 @@ export class Outage {
 
   /** The provider answered a request of `sentMs`. True when this ends an outage. */
   answered(nowMs: number, sentMs: number = nowMs): boolean {
+    const { fromMs: failedMs, sent, failed } = this.#since ?? { fromMs: sentMs, sent: 0, failed: 0 };
+    if (sentMs < failedMs && failed > FAILED_SHARE * sent) return false;
+    if (sentMs >= failedMs) this.#since = undefined;
     this.#row = 0;
     const isHealed = this.#status === "down";
     const { fromMs, untilMs } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs };

@@ -1,6 +1,7 @@
 /** Outages of seconds, in which everything fails as fast as it is sent: few requests are lost to them, and little time. */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
+import { createRandom } from "../../src/testing/random.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const FROM_MS = 5_000;
@@ -65,5 +66,43 @@ describe("connections that are all lost at once", () => {
     const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 30 } });
     expect(world.clock.nowMs()).toBeLessThan(FROM_MS + lengthMs + 20_000 + 8_000);
+  });
+});
+
+describe("an outage while answers to earlier requests still arrive", () => {
+  const LONG_MS = 20_000;
+
+  it.each(Object.keys(FAILS))(
+    "(%s) of 10 s is sent few requests more than one without them",
+    async (kind) => {
+      const world: World = new World({
+        config: { maxInFlight: 64 },
+        answer: (line) => {
+          const nowMs = world.clock.nowMs();
+          const isOut = nowMs >= 40_000 && nowMs < 50_000;
+          if (isOut) return { afterMs: 3, result: FAILS[kind] ?? LOST };
+          return { afterMs: nowMs === 0 ? 300 * line : LONG_MS, result: ok(line) }; // 3 a second from then on
+        },
+      });
+      world.input(500);
+      const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: 500 } });
+      const lost = world.sent.filter(({ atMs }) => atMs >= 40_000 && atMs < 50_000).length;
+      expect(lost).toBeLessThanOrEqual(30 + REQUESTS_MAX); // 30 answers free their places
+    },
+  );
+
+  it.each([0.05, 0.1])("is not seen in failures that come by chance: %f of all", async (share) => {
+    const random = createRandom(3);
+    const world: World = new World({
+      config: { maxInFlight: 64 },
+      answer: (line) =>
+        random() < share
+          ? { afterMs: 50, result: status(500) }
+          : { afterMs: LONG_MS * (0.5 + random()), result: ok(line) },
+    });
+    world.input(1_000);
+    await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(world.clock.nowMs()).toBeLessThan((1.5 * 1_000 * LONG_MS) / 64);
   });
 });

@@ -64,6 +64,30 @@ describe("Outage", () => {
     expect(outage.isDown).toBe(false);
   });
 
+  it("is not ended by an answer to a request from before it while all that was sent since has failed", () => {
+    const outage = new Outage();
+    for (let atMs = 1_000; atMs < 1_005; atMs++) {
+      outage.failed(atMs, atMs - 3);
+      outage.sent(atMs);
+      outage.answered(atMs, 500);
+    }
+    for (let atMs = 1_005; atMs < 1_015; atMs++) outage.failed(atMs, atMs - 4);
+    outage.answered(1_015, 900);
+    expect(outage.waitMs(1_015)).toBeGreaterThan(200);
+    outage.answered(1_016, 1_002);
+    expect(outage.waitMs(1_016)).toBe(0);
+  });
+
+  it("is not feared for failures while most of what was sent since the first one has not failed", () => {
+    const outage = new Outage();
+    for (let atMs = 0; atMs < 20_000; atMs += 250) {
+      outage.sent(atMs);
+      if (atMs % 1_000 === 0) outage.failed(atMs + 50, atMs);
+      if (atMs % 2_000 === 0) outage.answered(atMs + 60, atMs - 20_000);
+      expect(outage.waitMs(atMs + 70)).toBe(0);
+    }
+  });
+
   it("lets one probe per 5 s through while it lasts", () => {
     const outage = fallen();
     expect(outage.waitMs(10_000)).toBe(5_000);

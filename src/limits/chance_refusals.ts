@@ -2,7 +2,7 @@
  * Tells 429s that come by chance, at any load, from those of a limit: at half the load a limit refuses none, chance refuses
  * the same share.
  *
- *   watch --more refusals than `share` explains--> full, once a limit was found they count
+ *   watch --more refusals than `share` explains--> full
  *   full  --after 8 requests it waits until one was accepted--> full
  *         --fewer than 3 refusals of 100 requests--> watch
  *         --3 of 40 requests or more--> half
@@ -11,8 +11,16 @@
  *         --hardly refused any more--> watch; after the second time in a row the next refusal counts
  *         --a row of refusals--> watch, and they count
  *
+ * Once a limit was found, more than that limit is tried again and again, and a limit that is used up refuses a row of requests:
+ *
+ *   watch --a row, or more refusals than `share` explains--> watch, and they count: the limit is lower than believed
+ *   watch --more than `share` explains, without a row, within 100 requests after that--> half
+ *
+ * 2 in a row are a row where none are refused by chance, 4 where 10 % are (a row of probability e^-7). Where the request tries more than
+ * was ever accepted, one less is enough. Of the others up to some 2 % cost their retries only.
+ *
  * More than `share` explains: over the last requests, from some refusal on, the sum of log(q / p) for a refused request and
- * log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2 p + 0.1 (Page 1954, as a scan).
+ * log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2 p + 0.1 (Page 1954, as a scan); once a limit was found, at least 1 % and q = 2 p + 0.02.
  *
  * Half against full: the same sum since half the load began, with q = f, the share at full load, and p = 2 f - 1, what a limit
  * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
@@ -49,12 +57,13 @@ const LIMIT_EVIDENCE = -6;
 const LIMITS = 2;
 const ROW_FIRST = 8;
 const ROW = 14;
-/** Logarithm of the probability of a row by chance, below which a limit explains it. */
-const ROW_CHANCE = -9;
 /** Assumed before anything is known. */
 const SHARE_START = 0.15;
-/** The share may be as much more than is seen. */
-const SHARE_DOUBT = 0.1;
+/** What chance may explain while no limit is known, and once one was found. */
+const FREE: Bounds = { shareMin: SHARE_MIN, more: 0.1, rowChance: -9, rowMore: 0.1 };
+const FOUND: Bounds = { shareMin: 0.01, more: 0.02, rowChance: -7, rowMore: 0.02 };
+/** After refusals that counted: more of them within so many requests, at a lower rate, do not come from the limit. */
+const AGAIN_REQUESTS = 100;
 const WEIGHT = 1 / 128;
 const REFUSALS_KEPT = 64;
 
@@ -64,6 +73,19 @@ export interface Situation {
   readonly inFlight: number;
   /** Whether answers take so long that no load can be compared with another one in time. */
   readonly isLate: boolean;
+  /** Milliseconds from one request to the next at the rate that was found; 0 without one. */
+  readonly everyMs: number;
+  /** Whether more is tried than was ever accepted. */
+  readonly isExpected: boolean;
+}
+
+interface Bounds {
+  /** The share that is expected at least, and how much more shows something else. */
+  readonly shareMin: number;
+  readonly more: number;
+  /** Logarithm of the probability of a row by chance, below which a limit explains it, if that much more than is seen are refused. */
+  readonly rowChance: number;
+  readonly rowMore: number;
 }
 
 interface Sample {
@@ -96,6 +118,8 @@ export class ChanceRefusals {
   #places = 0;
   /** How often in a row half the load showed a limit. */
   #limits = 0;
+  /** The newest request when refusals last counted against a limit that had been found. */
+  #alarmAt = Number.NEGATIVE_INFINITY;
 
   /** Milliseconds until one more request may be sent, in a trial; Infinity if only an answer can allow it. */
   waitMs(nowMs: number, inFlight: number): number {
@@ -119,32 +143,44 @@ export class ChanceRefusals {
     if (this.#state === "full" && this.#sample.all >= FULL_REQUESTS_MAX) this.#begin(0, "watch");
     else if (this.#state === "half" && this.#halfEvidence <= LIMIT_EVIDENCE) {
       this.#limits += 1;
+      this.#alarmAt = Number.NEGATIVE_INFINITY;
       this.#begin(0, "watch");
     }
   }
 
   /** Whether chance may explain a refusal. `isFree`: no limit was found yet. If not, a limit is looked for. */
-  explains(nowMs: number, index: number, { isFree, inFlight, isLate }: Situation): boolean {
+  explains(nowMs: number, index: number, lane: Situation): boolean {
+    const { isFree, inFlight, isLate } = lane;
     this.#know(index);
     this.#mean += (1 - this.#mean) * WEIGHT;
     if (this.#mean > SHARE_MAX) return this.#found(nowMs);
-    if (isLate) return isFree && this.#explainsLate(nowMs, index);
-    if (index < this.#from) return isFree || this.#state !== "watch" || this.#share > 0;
+    if (isLate && this.#state !== "watch") this.#begin(nowMs, "watch");
+    if (index < this.#from) return true;
     this.#note(index);
+    if (isLate && isFree) return this.row < rowMin(FREE, this.#mean);
     if (this.#state === "full") return this.#triedFull(nowMs, inFlight);
     if (this.#state === "half") return this.#triedHalf();
-    if (!isFree && this.#share === 0) return false;
-    if (this.#limits < LIMITS && !this.#isAlarming) return true;
-    if (!isFree || this.#limits >= LIMITS) return this.#found(nowMs);
+    if (!isFree) return this.#explainsFound(nowMs, lane);
+    if (this.#limits < LIMITS && !this.#isAlarming(FREE)) return true;
+    if (this.#limits >= LIMITS) return this.#found(nowMs);
     this.#begin(nowMs, "full");
     return true;
   }
 
-  #explainsLate(nowMs: number, index: number): boolean {
-    if (this.#state !== "watch") this.#begin(nowMs, "watch");
-    if (index < this.#from) return true;
-    this.#note(index);
-    return this.row < rowMin(this.#mean);
+  /** Beside a limit that was found, which has been lowered if refusals counted a short time ago. */
+  #explainsFound(nowMs: number, { inFlight, isLate, everyMs, isExpected }: Situation): boolean {
+    const isRow = this.row >= rowMin(FOUND, this.#share) - (isExpected ? 1 : 0);
+    if (!isRow && !this.#isAlarming(FOUND)) return true;
+    if (isRow || this.#sent - this.#alarmAt > AGAIN_REQUESTS) return this.#foundAgain(nowMs);
+    if (isLate) this.#learn(this.#sample);
+    else this.#tryHalf(nowMs, inFlight, everyMs);
+    return true;
+  }
+
+  #foundAgain(nowMs: number): false {
+    this.#alarmAt = this.#sent;
+    this.#begin(nowMs, "watch");
+    return false;
   }
 
   #note(index: number): void {
@@ -171,9 +207,9 @@ export class ChanceRefusals {
   }
 
   /** Whether there are more refusals than the share explains, from some refusal on. */
-  get #isAlarming(): boolean {
-    const share = Math.max(SHARE_MIN, this.#share);
-    const other = Math.min(0.95, 2 * share + 0.1);
+  #isAlarming({ shareMin, more }: Bounds): boolean {
+    const share = Math.max(shareMin, this.#share);
+    const other = Math.min(0.95, 2 * share + more);
     return this.#refused.some((from, at) => {
       const sample = { refused: this.#refused.length - at, all: this.#known - from + 1 };
       return evidence(sample, share, other) >= EVIDENCE;
@@ -195,7 +231,7 @@ export class ChanceRefusals {
   /** Whether the last requests were all refused. */
   get #isRow(): boolean {
     const isFirst = this.#share === 0 && this.#refused.length === this.#sample.all;
-    const least = this.#share === 0 ? ROW : Math.max(ROW, rowMin(this.#share));
+    const least = this.#share === 0 ? ROW : Math.max(ROW, rowMin(FREE, this.#share));
     return this.row >= (isFirst ? ROW_FIRST : least);
   }
 
@@ -209,12 +245,17 @@ export class ChanceRefusals {
     const isOver = sample.refused >= FULL_REFUSALS && sample.all >= FULL_REQUESTS_MIN;
     if (this.#isRow || (isOver && share > SHARE_MAX)) return this.#found(nowMs);
     if (!isOver) return true;
-    this.#full = sample;
-    this.#everyMs = (2 * Math.max(1, this.#loadMsAt(nowMs))) / (sample.all - sample.refused);
+    this.#tryHalf(nowMs, inFlight, Math.max(1, this.#loadMsAt(nowMs)) / (sample.all - sample.refused));
+    return true;
+  }
+
+  /** `everyMs`: from one accepted request to the next, until now. */
+  #tryHalf(nowMs: number, inFlight: number, everyMs: number): void {
+    this.#full = this.#sample;
+    this.#everyMs = 2 * everyMs;
     this.#nextMs = nowMs + this.#everyMs;
     this.#places = Math.max(1, Math.floor(inFlight / 2));
     this.#begin(nowMs, "half");
-    return true;
   }
 
   #triedHalf(): boolean {
@@ -222,11 +263,14 @@ export class ChanceRefusals {
     if (this.#isRow) return this.#found(0);
     const isFew = sample.refused < HALF_REFUSALS || sample.all < HALF_REQUESTS_MIN;
     if (isFew || this.#halfEvidence < EVIDENCE) return true;
-    const [refused, all] = [this.#full.refused + sample.refused, this.#full.all + sample.all];
+    this.#learn({ refused: this.#full.refused + sample.refused, all: this.#full.all + sample.all });
+    return true;
+  }
+
+  #learn({ refused, all }: Sample): void {
     this.#share = this.#mean = Math.min(SHARE_MAX, Math.max(SHARE_MIN, (refused + 1) / all));
     this.#limits = 0;
     this.#begin(0, "watch");
-    return true;
   }
 
   #found(nowMs: number): false {
@@ -247,8 +291,8 @@ export class ChanceRefusals {
 }
 
 /** The shortest row of refusals that chance does not explain where it refuses `share`. */
-function rowMin(share: number): number {
-  return Math.ceil(ROW_CHANCE / Math.log(Math.min(0.8, share + SHARE_DOUBT)));
+function rowMin({ rowChance, rowMore }: Bounds, share: number): number {
+  return Math.ceil(rowChance / Math.log(Math.min(0.8, share + rowMore)));
 }
 
 /** Logarithm of how much more likely `sample` is if `other` were refused, not `share`. */

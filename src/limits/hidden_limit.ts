@@ -22,13 +22,13 @@
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
  *   nothing but the probe was ever accepted            no rate is set: others, or an earlier process, had used up the limit
  *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
- *   the next probe is accepted                         the rate continues to rise from its value before
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
- *   few in a row, or as many at half the load          they come by chance, and nothing is limited (chance_refusals.ts)
+ *   few in a row, or as many at half the load          they come by chance, and the limit is not lowered (chance_refusals.ts)
  */
 import { ChanceRefusals } from "./chance_refusals.ts";
 import { HiddenDoubt } from "./hidden_doubt.ts";
-import { HiddenRate, RAISE_EVERY_MS, WINDOW_MS } from "./hidden_rate.ts";
+import { HiddenPlaces } from "./hidden_places.ts";
+import { HiddenRate, WINDOW_MS } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
 import { Minute } from "./minute.ts";
 import type { FlowLimits, TokenFlow } from "./token_flow.ts";
@@ -45,7 +45,6 @@ const REFUSAL_MS_MAX = 3_000;
 const STOP_MS = 2 * WINDOW_MS;
 /** Share of what was in flight. A provider that limits places accepts the next request before so few are left. */
 const PLACES_KEPT = 0.4;
-const PLACES_SEARCH_EVERY_MS = 3_000;
 /** So many episodes of refusals below the cap in one minute show that the provider does not limit places. */
 const CONTRADICTIONS_MAX = 3;
 
@@ -97,12 +96,7 @@ export class HiddenLimit {
   #probeRefusedAtMs = Number.NEGATIVE_INFINITY;
   /** Requests in flight after the refusals had stopped; undefined until then. */
   #placesSeen: number | undefined;
-  /** Places: the most requests in flight. */
-  #cap = Number.POSITIVE_INFINITY;
-  /** How many of the cap were never refused. */
-  #capProven = 0;
-  /** The cap while requests of before may still occupy places; each end raises it by one. */
-  #capOpen = Number.POSITIVE_INFINITY;
+  readonly #places = new HiddenPlaces();
   #contradictions: readonly number[] = [];
   /** When a probe was last accepted, or the first request after a minute without any was sent. */
   #sinceMs: number;
@@ -114,8 +108,6 @@ export class HiddenLimit {
   /** Requests accepted in the minute before the first refusal of a hold, and before the last one. */
   #minuteHeld = 0;
   #minuteRefused = 0;
-  #raisedAtMs = 0;
-  #raises = 0;
 
   /** `flow` counts the tokens that the lane has used. */
   constructor(nowMs: number, flow: TokenFlow) {
@@ -134,12 +126,13 @@ export class HiddenLimit {
       const heldMs = this.#heldMs(nowMs);
       if (this.#heldAtMs !== undefined || heldMs > 0) return heldMs;
     }
+    const trialMs = this.#chance.waitMs(nowMs, this.#inFlight);
     if (this.#mode === "places") {
-      this.#raisePlaces(nowMs);
-      return this.#inFlight < Math.min(this.#cap, this.#capOpen) ? 0 : Number.POSITIVE_INFINITY;
+      const hasRoom = this.#places.hasRoom(nowMs, this.#inFlight, this.#minute.count(nowMs));
+      return hasRoom ? trialMs : Number.POSITIVE_INFINITY;
     }
     if (this.#mode === "tokens") this.#tokens.raise(nowMs);
-    return this.#mode === "rate" ? this.#rate.waitMs(nowMs) : this.#chance.waitMs(nowMs, this.#inFlight);
+    return this.#mode === "rate" ? Math.max(trialMs, this.#rate.waitMs(nowMs)) : trialMs;
   }
 
   /** Counts a request that is sent. Call it after `waitMs` returned 0. */
@@ -165,6 +158,7 @@ export class HiddenLimit {
     if (!mark.isHidden) return;
     if (this.#heldAtMs === undefined && this.#isChance(nowMs, mark)) {
       this.uncount(mark);
+      if (this.#mode === "rate") this.#rate.unsent();
       return;
     }
     this.doubt.refused(nowMs, mark, () => this.#keep());
@@ -175,17 +169,20 @@ export class HiddenLimit {
     this.#minuteRefused = this.#minute.count(nowMs);
     if (this.#heldAtMs === undefined || nowMs - this.#heldAtMs < 2 * this.#refusalMs)
       this.#minuteHeld = this.#minuteRefused;
-    if (this.#heldAtMs === undefined && this.#mode === "places" && this.#cap > this.#capProven) {
-      this.#cap = this.#capProven;
-      this.#raises += 1;
-    } else if (this.#heldAtMs === undefined) this.#hold(nowMs);
-    else if (isProbe) this.#probeRefused(nowMs);
+    if (this.#heldAtMs !== undefined) {
+      if (isProbe) this.#probeRefused(nowMs);
+    } else if (this.#mode !== "places" || !this.#places.refused(nowMs)) this.#hold(nowMs);
   }
 
   /** Whether chance may explain a refusal. If not, the first one of its row shows what a limit on tokens had counted by then. */
-  #isChance(nowMs: number, { index }: HiddenMark): boolean {
-    const lane = { isFree: this.#mode === "free", inFlight: this.#inFlight, isLate: this.#tokens.isLate };
-    const isChance = this.#chance.explains(nowMs, index, lane);
+  #isChance(nowMs: number, { atMs, index }: HiddenMark): boolean {
+    const isChance = this.#chance.explains(nowMs, index, {
+      isFree: this.#mode === "free",
+      inFlight: this.#inFlight,
+      isLate: this.#tokens.isLate,
+      everyMs: this.#mode === "rate" ? this.#rate.everyMs : 0,
+      isExpected: this.#mode === "places" && this.#places.isFirst(atMs),
+    });
     if (this.#chance.row <= 1) this.#tokens.refused(nowMs);
     return isChance;
   }
@@ -205,7 +202,7 @@ export class HiddenLimit {
     if (!mark.isHidden) return;
     mark.isHidden = false;
     this.#inFlight -= 1;
-    this.#capOpen += 1;
+    this.#places.freed();
     this.#chance.accepted(mark.index);
     if (this.#heldAtMs === undefined) return;
     if (mark === this.#probe) this.#leave(mark.atMs);
@@ -220,7 +217,7 @@ export class HiddenLimit {
 
   /** The most requests that may be in flight; Infinity while no limit on places was found. */
   get places(): number {
-    return this.#mode === "places" ? this.#cap : Number.POSITIVE_INFINITY;
+    return this.#mode === "places" ? this.#places.cap : Number.POSITIVE_INFINITY;
   }
 
   /** Tokens a minute; undefined while no limit on them was found. */
@@ -242,18 +239,18 @@ export class HiddenLimit {
 
   /** What a later process may begin with; undefined while nothing is known. */
   state(): HiddenState | undefined {
-    if (this.#mode === "places") return { places: this.#capProven };
+    if (this.#mode === "places") return { places: this.#places.proven };
     if (this.#mode === "tokens") return this.#tokens.state();
     return this.#mode === "rate" && this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
   }
 
   /** Continues with what an earlier process found. Call it once, before anything is sent. */
   restore(nowMs: number, { places, requests = 0, tokens = 0, outputTokens = 0 }: HiddenState): void {
-    this.#sinceMs = this.#raisedAtMs = nowMs;
+    this.#sinceMs = nowMs;
     if (places !== undefined) {
       this.#mode = "places";
-      this.#cap = this.#capProven = Math.max(1, places);
-      this.#capOpen = Math.ceil(this.#cap / 4); // the provider may still work on requests of the earlier process
+      this.#places.found(nowMs, places, true);
+      this.#places.open(Math.ceil(this.#places.cap / 4)); // the provider may still work on requests of the earlier process
     } else if (tokens > 0 || outputTokens > 0) {
       this.#mode = "tokens";
       this.#tokens.restore(nowMs, { tokens, outputTokens });
@@ -265,16 +262,12 @@ export class HiddenLimit {
 
   /** Returns what brings the present result back. */
   #keep(): () => void {
-    const [mode, heldAtMs, cap, capProven] = [this.#mode, this.#heldAtMs, this.#cap, this.#capProven];
-    const [raises, contradictions] = [this.#raises, this.#contradictions];
-    const [undoTokens, undoRate] = [this.#tokens.keep(), this.#rate.keep()];
+    const [mode, heldAtMs, contradictions] = [this.#mode, this.#heldAtMs, this.#contradictions];
+    const undo = [this.#places.keep(), this.#tokens.keep(), this.#rate.keep()];
     return () => {
-      [this.#mode, this.#heldAtMs, this.#cap, this.#capProven] = [mode, heldAtMs, cap, capProven];
-      [this.#raises, this.#contradictions] = [raises, contradictions];
-      this.#capOpen = Number.POSITIVE_INFINITY;
+      [this.#mode, this.#heldAtMs, this.#contradictions] = [mode, heldAtMs, contradictions];
       if (heldAtMs === undefined) this.#probe = undefined;
-      undoTokens();
-      undoRate();
+      for (const each of undo) each();
     };
   }
 
@@ -334,7 +327,7 @@ export class HiddenLimit {
     const heldAtMs = this.#heldAtMs ?? atMs;
     this.#heldAtMs = undefined;
     this.#probe = undefined;
-    this.#capOpen = this.#inFlight + 1;
+    this.#places.open(this.#inFlight + 1);
     const sentShare = this.#minute.count(atMs) / Math.max(1, this.#minuteHeld);
     const isPlaces = this.#mode === "places" && this.#probeInFlight > PLACES_KEPT * this.#heldInFlight;
     const isTokens = !isPlaces && this.#tokens.taken(sentShare, atMs - heldAtMs > STOP_MS);
@@ -347,12 +340,12 @@ export class HiddenLimit {
     if (this.#mode === "tokens") this.#sinceMs = atMs;
     else if (this.#mode === "rate") this.#learnRate(atMs, heldAtMs);
     else {
-      this.#sinceMs = this.#raisedAtMs = atMs;
+      this.#sinceMs = atMs;
       this.#rate.doubted(this.#minuteHeld);
-      this.#mode = "places";
       const wasRefused = this.#probeBelow !== Number.POSITIVE_INFINITY;
       const seen = wasRefused ? this.#probeInFlight : (this.#placesSeen ?? this.#inFlight);
-      this.#cap = this.#capProven = Math.max(1, seen);
+      this.#places.found(atMs, seen, this.#mode === "places");
+      this.#mode = "places";
     }
     this.#taken = 1;
   }
@@ -365,36 +358,22 @@ export class HiddenLimit {
   /** Keeps the earlier result, after refusals that say nothing about a limit. */
   #goOn(atMs: number): void {
     if (this.#mode === "rate" && !this.#rate.isKnown) this.#mode = "free";
-    this.#sinceMs = this.#raisedAtMs = atMs;
+    this.#sinceMs = atMs;
     this.#taken = 1;
-    this.#raises = 0;
     this.#rate.goOn(atMs);
   }
 
   #learnRate(takenAtMs: number, heldAtMs: number): void {
-    const isSingle = this.#rate.isKnown && this.#heldLevel === 0;
-    this.#sinceMs = this.#rate.learn(
-      {
-        takenAtMs,
-        heldAtMs,
-        probeRefusedAtMs: this.#probeRefusedAtMs,
-        sinceMs: this.#sinceMs,
-        taken: this.#taken,
-        minuteHeld: this.#minuteHeld,
-        minuteRefused: this.#minuteRefused,
-        isLong: this.#heldLevel >= HELD_LEVEL_MAX,
-        isLate: this.#tokens.isLate,
-      },
-      isSingle,
-    );
-  }
-
-  #raisePlaces(nowMs: number): void {
-    const everyMs = this.#raises === 0 ? PLACES_SEARCH_EVERY_MS : RAISE_EVERY_MS * 2 ** (this.#raises - 1);
-    if (nowMs - this.#raisedAtMs < everyMs || this.#inFlight < this.#cap) return;
-    this.#capProven = this.#cap;
-    this.#cap += Math.max(1, Math.floor(this.#cap / (this.#raises === 0 ? 10 : 50)));
-    this.#capOpen = Number.POSITIVE_INFINITY;
-    this.#raisedAtMs = nowMs;
+    this.#sinceMs = this.#rate.learn({
+      takenAtMs,
+      heldAtMs,
+      probeRefusedAtMs: this.#probeRefusedAtMs,
+      sinceMs: this.#sinceMs,
+      taken: this.#taken,
+      minuteHeld: this.#minuteHeld,
+      minuteRefused: this.#minuteRefused,
+      isLong: this.#heldLevel >= HELD_LEVEL_MAX,
+      isLate: this.#tokens.isLate,
+    });
   }
 }

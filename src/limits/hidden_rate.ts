@@ -7,9 +7,10 @@
  * Otherwise the rate is measured between two probes: the first request accepted after refusals, and the first one accepted
  * after the next refusals. In this time the provider accepted what it allows, whatever it counts by: `rate = accepted / time`.
  *
- * Requests are sent evenly at 98 % of the rate, which no window refuses. The rate rises by 1, 2, 4, ... 16 % after every 30 s
- * and 150 requests (after 2 minutes if those take longer, then by at least one request). While it comes from fewer than 20
- * requests, it rises by 15 % a second.
+ * Requests are sent evenly at 98 % of the rate, which no window refuses; those that chance refused are not counted. The rate rises
+ * by 4 % after 30 s and 150 requests (after 2 minutes if those take longer, then by at least one request), if nine tenths of it
+ * were used. If nothing is refused for as long again, the limit is higher by now, or gone: the rate rises by 15 % a second until a
+ * refusal; with long answers by 2, 4, 8 and 16 % each time. While it comes from fewer than 20 requests, it rises by 15 % a second as well.
  *
  * Refusals of 10 s and more may be those of no window: the provider accepted a few requests of a new lane, then none, and later
  * all. A search shows which: from at least 20 a minute, the rate rises by 15 % a second (once a request below one a second)
@@ -31,6 +32,8 @@ export const RAISE_EVERY_MS = 30_000;
 export const RAISE_EVERY_MS_MAX = 120_000;
 const BELOW = 0.98;
 const LOWER = 0.97;
+/** After less than 5 s without refusals: what the minute holds is of before them. */
+const LOWER_SOON = 0.9;
 /** Counts of a minute that differ by less are the same. */
 const SAME = 0.04;
 /** A window refuses for so long; a bucket refuses for less. */
@@ -56,6 +59,10 @@ const SEARCHES_MAX = 3;
 const WINDOW_REQUESTS_MIN = 5;
 const RAISE_EVERY_REQUESTS = 150;
 const RAISE_DOUBLINGS_MAX = 4;
+/** From 98 % of a limit to 2 % above it, which each kind of limit refuses within a minute. */
+const FIRST_RAISE = 0.04;
+/** Share of the rate that must have been used before it rises. */
+const USED = 0.9;
 /** A timer that is late by less does not cost pace. */
 const CREDIT_MS = 100;
 
@@ -108,8 +115,12 @@ export class HiddenRate {
   #openMs = 0;
   /** Whether one of these is under way. */
   #isTrying = false;
+  /** Whether answers take so long that refusals show late. */
+  #isLate = false;
   #raisedAtMs: number;
   #raises = 0;
+  /** Requests since the last raise. */
+  #sent = 0;
 
   /** `minute` counts the accepted requests. */
   constructor(nowMs: number, minute: Minute) {
@@ -141,6 +152,18 @@ export class HiddenRate {
   /** Counts a request that is sent, for the pace. */
   sent(nowMs: number): void {
     this.#nextMs = Math.max(this.#nextMs, nowMs - CREDIT_MS) + 1 / this.#rate;
+    this.#sent += 1;
+  }
+
+  /** Such a request was refused by chance: it took nothing. */
+  unsent(): void {
+    this.#nextMs -= 1 / this.#rate;
+    this.#sent -= 1;
+  }
+
+  /** Milliseconds from one request to the next; 0 while no rate was found. */
+  get everyMs(): number {
+    return this.#rate > 0 ? 1 / this.#rate : 0;
   }
 
   /** Refusals begin; `minuteRequests` were accepted in the minute before. */
@@ -181,28 +204,29 @@ export class HiddenRate {
   }
 
   /**
-   * Estimates the rate when a probe was accepted; `isSingle`: a rate is known and no probe of this hold was refused. Returns
-   * the time from which the next evidence counts.
+   * Estimates the rate when a probe was accepted. Returns the time from which the next evidence counts.
    */
-  learn(evidence: RateEvidence, isSingle: boolean): number {
+  learn(evidence: RateEvidence): number {
     const { takenAtMs, heldAtMs, minuteHeld, isLong } = evidence;
     const wasTrying = this.#isTrying;
     // It would have been accepted at some time between the two; the probes in a search are too far apart to say more.
     const atMs = wasTrying ? takenAtMs : (takenAtMs + evidence.probeRefusedAtMs) / 2;
     const before = this.#rate;
-    if (!isSingle) this.#raisedAtMs = takenAtMs;
+    this.#isLate = evidence.isLate;
+    this.#sent = 0;
+    this.#raisedAtMs = takenAtMs;
     const isWindow =
       Math.abs(minuteHeld / this.#windowUnits - 1) < SAME && takenAtMs - this.#startMs > WINDOW_MS;
     this.#windowUnits = minuteHeld;
     this.#isWindow = isWindow;
     if (isWindow) {
-      this.#rate = Math.min(
-        (this.#windowUnits / WINDOW_MS) * BELOW,
-        Math.max(before, this.#windowUnits / WINDOW_MS) * LOWER,
-      );
+      const window = minuteHeld / WINDOW_MS;
+      const isSoon = heldAtMs - evidence.sinceMs < SAMPLE_MS_MIN && !evidence.isLate;
+      const lower = isSoon ? before * LOWER_SOON : Math.max(before, window) * LOWER;
+      this.#rate = Math.min(window * BELOW, lower);
       this.#isSearching = this.#isTrying = false;
     } else if (atMs - evidence.sinceMs >= LONG_MS) this.#learnLong(evidence, before);
-    else this.#learnShort(evidence.taken, atMs - evidence.sinceMs, before);
+    else this.#learnShort(evidence.taken - 1, atMs - evidence.sinceMs, before);
     if (isLong || takenAtMs - heldAtMs >= LONG_MS) this.#mostUnits = 0;
     const kept = (this.#mostUnits / WINDOW_MS) * KEPT;
     this.#rate = Math.max(RATE_MIN, kept, this.#rate);
@@ -276,13 +300,16 @@ export class HiddenRate {
       ? Math.max(SEARCH_EVERY_MS, requestMs)
       : Math.max(RAISE_EVERY_MS, Math.min(RAISE_EVERY_MS_MAX, RAISE_EVERY_REQUESTS * requestMs));
     if (elapsedMs < everyMs) return;
-    const factor = this.#isSearching
-      ? SEARCH_FACTOR
-      : 1 + Math.max(raiseShare(this.#raises), requestMs / everyMs);
+    const isUsed = this.#sent * requestMs >= elapsedMs * USED;
+    this.#raisedAtMs = nowMs;
+    this.#sent = 0;
+    if (!isUsed) return;
+    if (this.#raises > 0 && !this.#isLate) this.#isSearching = true;
+    const share = this.#raises === 0 ? FIRST_RAISE : raiseShare(this.#raises);
+    const factor = this.#isSearching ? SEARCH_FACTOR : 1 + Math.max(share, requestMs / everyMs);
     this.#rate *= factor;
     this.#windowUnits *= factor;
-    if (this.#isTrying && this.#rate >= SEARCH_RATE_MAX) this.#isSearching = this.#isTrying = false;
+    if (this.#rate >= SEARCH_RATE_MAX) this.#isSearching = this.#isTrying = false;
     this.#raises += 1;
-    this.#raisedAtMs = nowMs;
   }
 }

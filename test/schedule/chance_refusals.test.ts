@@ -34,7 +34,13 @@ function sendAll(
     while (underWay[0] !== undefined && underWay[0].endMs <= nowMs) {
       const ended = underWay.shift();
       if (ended === undefined) break;
-      const lane = { isFree: true, inFlight: underWay.length + 1, isLate: answerMs !== undefined };
+      const lane = {
+        isFree: true,
+        inFlight: underWay.length + 1,
+        isLate: answerMs !== undefined,
+        everyMs: 0,
+        isExpected: false,
+      };
       if (!ended.isRefused) chance.accepted(ended.index);
       else {
         refused += 1;

@@ -204,6 +204,11 @@ export function stamped(entry: UnstampedEntry, moment: Moment): JournalEntry {
   return { ...entry, wallMs: moment.wallMs };
 }
 
+/** When an entry was stamped: of one of version 1 only the wall time is known. */
+export function stampOf(entry: JournalEntry): Moment {
+  return momentOf(entry) ?? { wallMs: entry.wallMs, bootId: undefined, sinceBootMs: 0 };
+}
+
 /** When an entry was stamped; undefined for one of version 1. */
 export function momentOf({ wallMs, records }: JournalEntry): Moment | undefined {
   const bytes = Buffer.from(records.buffer, records.byteOffset, records.byteLength);

@@ -19,7 +19,7 @@
  * Hot path: one commit per 2-4 ms under load, some ten to hundreds of records each, one hop to the store's thread and
  * back for each (bench/jobs/engine.ts).
  */
-import type { Clock, Timer } from "../../clock.ts";
+import type { Clock, Moment, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import { isNoSpace } from "../../disk.ts";
 import { hasCode, type PerigeeError } from "../../errors.ts";
@@ -141,13 +141,13 @@ export class Recorder {
     const lanes = this.#options.lanes();
     const sealed = logs.map((log) => log.seal(lanes));
     const startMs = this.#options.clock.nowMs();
-    const wallMs = await this.#append(sealed);
+    const at = await this.#append(sealed);
     const durationMs = this.#options.clock.nowMs() - startMs;
     this.#options.observer?.committed(durationMs);
     debug.commits?.(`a step of ${sealed.length} runs is durable after ${durationMs.toFixed(1)} ms`);
     const full = logs.find((log) => log.isHolding);
     if (full !== undefined) this.#roomIsLost(full.outputPath); // before places are freed, so that nothing new is sent
-    for (const step of sealed) step.release(wallMs);
+    for (const step of sealed) step.release(at);
     for (const log of logs) this.#hold(log);
     this.checkSpace();
     this.#roomIsBack();
@@ -200,14 +200,14 @@ export class Recorder {
    * Appends, waiting as long as the store's own disk is full; lines whose output is full go into the journal. Resolves
    * with the time that it stamped them with.
    */
-  async #append(sealed: readonly SealedStep[]): Promise<number> {
+  async #append(sealed: readonly SealedStep[]): Promise<Moment> {
     for (;;) {
       if (this.#failure !== undefined) throw this.#failure; // the wait for space was long enough: outputs are closed by now
       const moment = this.#options.clock.moment(); // of each try: what is in them is only sent after it
       try {
         this.#writing = this.#options.store.append(sealed.map((step) => stamped(step.entry, moment)));
         await this.#writing;
-        return moment.wallMs;
+        return moment;
       } catch (error) {
         if (this.#holdInstead(sealed, error)) continue;
         if (!hasCode(error, "disk_full")) throw error;

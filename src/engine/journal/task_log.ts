@@ -8,6 +8,7 @@
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
 import { crc32 } from "node:zlib";
+import type { Moment } from "../../clock.ts";
 import type { PerigeeError } from "../../errors.ts";
 import { allocate, LARGE_BYTES_MIN, noteLargeBytes } from "../../large_bytes.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
@@ -35,7 +36,7 @@ export const RELEASES_HELD = -1;
  * Called with each durable step of a log, in order, with the Unix time at which it was appended; its number in the journal is
  * not known here and given as 0.
  */
-export type StepListener = (sequence: number, step: Step, wallMs: number) => void;
+export type StepListener = (sequence: number, step: Step, at: Moment) => void;
 
 /** A step between its sealing and its being durable. */
 export interface SealedStep {
@@ -47,7 +48,7 @@ export interface SealedStep {
   /** Its log calls back `onFull`. */
   refuse(error: PerigeeError): void;
   /** The step is durable; it was stamped with this time. */
-  release(wallMs: number): void;
+  release(at: Moment): void;
 }
 
 /** One task's records on their way to the disk. Methods stage and return at once; callbacks are called when durable. */
@@ -200,7 +201,7 @@ export class TaskLog {
         this.#hold(step, lines);
       },
       onRefused: (error) => this.onFull(error),
-      onDurable: (entry, header, wallMs) => this.#durable(entry, header, { after, wallMs }),
+      onDurable: (entry, header, at) => this.#durable(entry, header, { after, at }),
     });
   }
 
@@ -217,9 +218,9 @@ export class TaskLog {
       write,
       onHold: () => this.#output.rewind(range.outStart),
       onRefused: (error) => this.onFull(error),
-      onDurable: (entry, header, wallMs) => {
+      onDurable: (entry, header, at) => {
         if (header.voids === RELEASES_HELD) this.#released();
-        this.#durable(entry, header, { after: [], wallMs });
+        this.#durable(entry, header, { after: [], at });
       },
     });
   }
@@ -244,9 +245,9 @@ export class TaskLog {
   #durable(
     entry: UnstampedEntry,
     header: StepHeader,
-    { after, wallMs }: { readonly after: readonly (() => void)[]; readonly wallMs: number },
+    { after, at }: { readonly after: readonly (() => void)[]; readonly at: Moment },
   ): void {
-    this.#onStep?.(0, readStep(entry.records), wallMs);
+    this.#onStep?.(0, readStep(entry.records), at);
     this.#calls.run(after);
     if (header.outEnd <= this.#durableEnd) return;
     this.#durableEnd = header.outEnd;
@@ -262,7 +263,7 @@ interface SealedParts {
   readonly write: OutputWrite | undefined;
   readonly onHold: () => void;
   readonly onRefused: (error: PerigeeError) => void;
-  readonly onDurable: (entry: UnstampedEntry, header: StepHeader, wallMs: number) => void;
+  readonly onDurable: (entry: UnstampedEntry, header: StepHeader, at: Moment) => void;
 }
 
 class Sealed implements SealedStep {
@@ -293,8 +294,8 @@ class Sealed implements SealedStep {
     this.#parts.onRefused(error);
   }
 
-  release(wallMs: number): void {
-    this.#parts.onDurable(this.entry, this.#header, wallMs);
+  release(at: Moment): void {
+    this.#parts.onDurable(this.entry, this.#header, at);
   }
 }
 

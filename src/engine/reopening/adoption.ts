@@ -79,7 +79,7 @@ export class Adoption {
     const { range, write } = output.claim(Buffer.concat(lines.map(({ bytes }) => bytes)));
     const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
     await store.append([stamped({ taskId, records, output: write }, moment)]);
-    onStep?.(0, readStep(records), moment.wallMs);
+    onStep?.(0, readStep(records), moment);
     for (const outcome of outcomes) replay.settle(outcome);
     for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
     replay.outEnd = range.outEnd;

@@ -15,7 +15,7 @@ import type { TaskBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
 import { checksumText } from "../journal/checksum.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
-import { readStep, StepWriter, stamped } from "../journal/journal.ts";
+import { readStep, StepWriter, stamped, stampOf } from "../journal/journal.ts";
 import { type OutputFile, outputChanged } from "../journal/output.ts";
 import { type AttemptsMade, Replay } from "../journal/replay.ts";
 import type { StepListener } from "../journal/task_log.ts";
@@ -94,7 +94,7 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
     const step = readStep(entry.records);
     replay.apply(entry.sequence, step);
     options.prices.restore(step.prices);
-    options.onStep?.(entry.sequence, step, entry.wallMs);
+    options.onStep?.(entry.sequence, step, stampOf(entry));
   }
   await checkWhole(options, replay);
   await checkLastRange(options, replay);
@@ -126,6 +126,6 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     committedUsd: replay.committedUsd,
   });
   await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
-  options.onStep?.(0, readStep(records), options.moment.wallMs);
+  options.onStep?.(0, readStep(records), options.moment);
   replay.voidLast(last.sequence);
 }

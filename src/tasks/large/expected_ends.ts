@@ -21,6 +21,7 @@ import type { NewWork } from "../../engine/lanes/outlook.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { Lot } from "../lots/lot.ts";
+import { shownWallMs } from "../lots/lot_deadline.ts";
 import type { LotWork } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import type { TaskPart } from "../lots/task_record.ts";
@@ -73,7 +74,7 @@ export class ExpectedEnds {
     const estimate = this.#estimateOf(lot, nowMs);
     if (estimate === undefined || estimate.leftMs === Number.POSITIVE_INFINITY) return estimate?.leftMs;
     const leftMs = estimate.leftMs * (lot.isLive ? shareOf(lot, part, open) : 1);
-    return Math.round(clock.wallMs() + Math.max(0, estimate.atMs + leftMs - nowMs));
+    return Math.round(shownWallMs(lot.record, clock.moment()) + Math.max(0, estimate.atMs + leftMs - nowMs));
   }
 
   #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {

@@ -23,6 +23,7 @@ import type { TaskObject } from "../../work/task.ts";
 import type { Files } from "../files/files.ts";
 import { linesOf, removeStandIn } from "../lots/lost_input.ts";
 import type { Lot } from "../lots/lot.ts";
+import { shownWallMs } from "../lots/lot_deadline.ts";
 import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
 import { Lots, type LotsOptions } from "../lots/lots.ts";
 import type { SpooledRequest } from "../lots/request_spool.ts";
@@ -167,7 +168,9 @@ export class LotTasks {
     const task = await this.#find(project, id);
     const before = await this.#views.view(task);
     if (isPartCancelled(task) || before.status !== "submitted") return before;
-    const cancelledWallMs = this.#options.parts.clock.wallMs();
+    const [first] = await Promise.all(task.parts.slice(0, 1).map(({ lotId }) => this.#lots.recordOf(lotId)));
+    const now = this.#options.parts.clock.moment();
+    const cancelledWallMs = first === undefined ? now.wallMs : shownWallMs(first, now);
     const cancelledParts = task.parts.length;
     const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledParts, cancelledWallMs };
     const stored = (await this.#record(project, id)) as StoredRecord; // found above
@@ -263,9 +266,10 @@ export class LotTasks {
   /** Money is held until what was used instead is durable. */
   async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
     const { project, id } = record;
-    const { inputTokens, outputTokens, finishedWallMs } = end;
+    const { inputTokens, outputTokens } = end;
     const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
-    await this.#options.spending.note({ project, source: id, wallMs: finishedWallMs, usage });
+    const wallMs = this.#options.parts.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
+    await this.#options.spending.note({ project, source: id, wallMs, usage });
     for (const hold of holds.splice(0)) hold.release();
   }
 

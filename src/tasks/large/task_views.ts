@@ -8,6 +8,7 @@ import type { EngineParts } from "../../engine/parts.ts";
 import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import type { TaskCounts } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
+import { shownWallMs } from "../lots/lot_deadline.ts";
 import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
@@ -119,7 +120,9 @@ export class TaskViews {
     const isFinal = counts.submitted === 0;
     const deadlineWallMs = deadlineOf(task);
     const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
-    const outlook = isFinal ? undefined : steady(this.#outlookOf(task, lots, sums), before, this.#wallMs());
+    const outlook = isFinal
+      ? undefined
+      : steady(this.#outlookOf(task, lots, sums), before, this.#wallMs(lots));
     const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
     return {
       id: task.id,
@@ -160,13 +163,15 @@ export class TaskViews {
       const { slaMinutes } = part;
       const sinceWallMs = part.again?.sinceWallMs ?? task.createdWallMs;
       const deadlineWallMs = sinceWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
-      isSlaAtRisk ||= (endWallMs ?? this.#wallMs()) > deadlineWallMs;
+      isSlaAtRisk ||= (endWallMs ?? this.#wallMs(lots)) > deadlineWallMs;
     }
     return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
   }
 
-  #wallMs(): number {
-    return this.#parts.clock.wallMs();
+  /** Now, by the clock that a task was accepted by. */
+  #wallMs([first]: readonly Look[]): number {
+    const now = this.#parts.clock.moment();
+    return first === undefined ? now.wallMs : shownWallMs(first.record, now);
   }
 }
 

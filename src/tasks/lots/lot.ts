@@ -5,6 +5,7 @@
  *
  * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
  */
+import type { Moment } from "../../clock.ts";
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
 import type { Run } from "../../engine/runs/run.ts";
@@ -15,6 +16,7 @@ import type { Share } from "../usage/backlog.ts";
 import type { OpenUsage } from "../usage/open_usage.ts";
 import type { SpendingHold } from "../usage/spending.ts";
 import { BrokenLines } from "./broken_lines.ts";
+import { shownWallMs } from "./lot_deadline.ts";
 import type { LotRecord, LotWork } from "./lot_record.ts";
 import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
@@ -179,9 +181,9 @@ export class Lot {
   }
 
   /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
-  apply(sequence: number, step: Step, wallMs: number): TaskLines[] {
+  apply(sequence: number, step: Step, at: Moment): TaskLines[] {
     const placed = this.index.apply(sequence, step);
-    this.times.note(step.outStart, step.outEnd, wallMs);
+    this.times.note(step.outStart, step.outEnd, shownWallMs(this.record, at));
     this.version += 1;
     if (step.outEnd > step.outStart) this.outEnd = step.outEnd;
     if (step.voids !== 0 || step.held.byteLength > 0) this.#sums = undefined;

@@ -17,3 +17,8 @@ export function deadlineMsOf({ slaMinutes, ...record }: LotRecord, clock: Clock)
 export function acceptanceOf({ acceptedAt, acceptedWallMs }: LotRecord): Moment {
   return acceptedAt ?? { wallMs: acceptedWallMs, bootId: undefined, sinceBootMs: 0 };
 }
+
+/** A moment by the wall clock that a lot was accepted by, however that was set since: times of its tasks fit each other. Unix time. */
+export function shownWallMs({ acceptedAt }: Pick<LotRecord, "acceptedAt">, at: Moment): number {
+  return Math.round(at.wallMs - jumpMsSince(acceptedAt, at));
+}

@@ -14,7 +14,7 @@ import { bodyOf } from "../../engine/files/moved_task.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
 import { countingEntries } from "../../engine/files/task_journal.ts";
 import type { Summary } from "../../engine/items/progress.ts";
-import { readStep } from "../../engine/journal/journal.ts";
+import { readStep, stampOf } from "../../engine/journal/journal.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
@@ -27,7 +27,7 @@ import type { Spending } from "../usage/spending.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
 import { Lot, type LotInput, type TaskLines } from "./lot.ts";
-import { acceptanceOf, deadlineMsOf } from "./lot_deadline.ts";
+import { acceptanceOf, deadlineMsOf, shownWallMs } from "./lot_deadline.ts";
 import {
   LOTS,
   type LotEnd,
@@ -278,8 +278,8 @@ export class Lots {
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
       ...(isLost ? { skip: () => true, isStandIn: true } : {}),
       onHeld: () => lot.endWait(),
-      onStep: (sequence, step, wallMs) => {
-        this.#tell(lot, lot.apply(sequence, step, wallMs));
+      onStep: (sequence, step, at) => {
+        this.#tell(lot, lot.apply(sequence, step, at));
         if (lot.isLive) lot.share?.settle(step.outcomes.length);
         if (lot.isLive) lot.count(this.#options.spending.open);
       },
@@ -325,7 +325,7 @@ export class Lots {
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
-      finishedWallMs: lot.times.last ?? parts.clock.wallMs(),
+      finishedWallMs: lot.times.last ?? shownWallMs(lot.record, parts.clock.moment()),
       runTaskId: summary.task_id,
       counts: { completed, failed, expired, cancelled },
       unreadable: lot.unreadable,
@@ -382,13 +382,9 @@ export class Lots {
     const { run } = lot;
     const task = await store.taskByName(lotRunName(lot.record.id));
     if (task === undefined) return;
-    for await (const { sequence, records, wallMs } of countingEntries(
-      store,
-      task.id,
-      decodeBody(task.body),
-    )) {
+    for await (const entry of countingEntries(store, task.id, decodeBody(task.body))) {
       if (lot.run !== run) return; // begun meanwhile: it tells the same steps
-      lot.apply(sequence, readStep(records), wallMs);
+      lot.apply(entry.sequence, readStep(entry.records), stampOf(entry));
     }
     lot.out = bodyOf(this.#options.parts, task).out;
   }

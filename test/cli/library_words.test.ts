@@ -15,12 +15,12 @@ it("Errors of the library name calls and options, and those of commands name com
   expect(said(changed)).toBe(
     "/work/out.jsonl does not exist: it was moved, cut or changed; put it back, or run the same command again (or perigee repair out.jsonl) to rewrite it from the lines that are left and request only the missing answers",
   );
-  const stream = streamChanged("differs");
+  const stream = streamChanged("other");
   expect(stream.message).toBe(
-    "the input differs from what this run began with; use another dataDir for new input",
+    "the input has other lines than the one that this run began with; return the same lines again, or use another out or id for a new run",
   );
   expect(said(stream)).toBe(
-    "the input differs from what this run began with; use another --data for new input",
+    "the input has other lines than the one that this run began with; pass the same input again, or use another --out for a new run",
   );
   const other = new Error("call run with update");
   expect(inOptions(other)).toBe(other);

@@ -22,9 +22,9 @@ afterEach(() => {
 });
 
 /** `perigee run <input>`, whose standard input stays open. */
-function start(input = "-"): void {
+function start(input = "-", out = "out.jsonl"): void {
   const env = { PATH: process.env["PATH"], NO_COLOR: "1", XDG_STATE_HOME: dir };
-  child = spawn(process.execPath, [MAIN, "run", input, "--out", "out.jsonl"], { cwd: dir, env });
+  child = spawn(process.execPath, [MAIN, "run", input, "--out", out], { cwd: dir, env });
   let stderr = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
@@ -33,8 +33,8 @@ function start(input = "-"): void {
   ended = new Promise((resolve) => child.on("close", (code) => resolve({ code, stderr })));
 }
 
-function keys(): string[] {
-  const path = join(dir, "out.jsonl");
+function keys(out = "out.jsonl"): string[] {
+  const path = join(dir, out);
   const text = existsSync(path) ? readFileSync(path, "utf8") : "";
   return text
     .split("\n")
@@ -94,6 +94,37 @@ describe("perigee run -", () => {
     child.stdin?.end(`${JSON.stringify([question("a")])}\n${JSON.stringify(question("b"))}\n`);
     expect(await ended).toMatchObject({ code: 3, stderr: expect.stringContaining("invalid_line") });
     expect(keys().sort()).toEqual(["b", "null"]);
+  });
+
+  it("says how another input differs from the one that its output is for, and what it advises works", async () => {
+    const pass = async (lines: readonly object[], out?: string): Promise<unknown> => {
+      start("-", out);
+      child.stdin?.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+      const { code, stderr } = await ended;
+      return code === 0 ? code : [code, stderr];
+    };
+    const [a, b, c] = [question("a"), question("b"), question("c")] as const;
+    const advice = "pass the same input again, or use another --out for a new run\n";
+    expect(await pass([a, b])).toBe(0);
+    for (const [lines, what] of [
+      [[a, b, c], "the input has more lines than the one that this run has answered"],
+      [[a], "the input ends before the lines that this run has begun do"],
+      [[a, c], "the input has other lines than the one that this run began with"],
+    ] as const)
+      expect(await pass(lines)).toEqual([74, `perigee: input_changed: ${what}; ${advice}`]);
+    expect(await pass([a, b])).toBe(0);
+    expect(await pass([a, b, c], "other.jsonl")).toBe(0);
+    expect(keys("other.jsonl").sort()).toEqual(["a", "b", "c"]);
+  });
+
+  it("says of a run that began with a file which file that is", async () => {
+    writeFileSync(join(dir, "in.jsonl"), `${JSON.stringify(question("a"))}\n`);
+    start("in.jsonl");
+    expect(await ended).toMatchObject({ code: 0 });
+    start();
+    child.stdin?.end(`${JSON.stringify(question("a"))}\n`);
+    const said = `this run began with the file ${join(dir, "in.jsonl")}, and its input is a stream now; use that file again, or another output`;
+    expect(await ended).toEqual({ code: 74, stderr: `perigee: input_changed: ${said}\n` });
   });
 
   it("refuses what is compressed", async () => {

@@ -3,7 +3,7 @@
  */
 import { basename } from "node:path";
 import { CALL_WITH_UPDATE } from "../../engine/files/checked_body.ts";
-import { OTHER_DATA_DIR } from "../../engine/files/spool.ts";
+import { SAME_STREAM } from "../../engine/files/spool.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import { CALL_AGAIN } from "../../engine/journal/output.ts";
 import { PILOT_DECLINED } from "../../engine/runs/run.ts";
@@ -16,7 +16,7 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [CALL_WITH_UPDATE, () => "run the same command with --update"],
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
   [DATA_DIR_OF_OUTPUT, () => "name the --data folder it belongs to"],
-  [OTHER_DATA_DIR, () => "use another --data"],
+  [SAME_STREAM, () => "pass the same input again, or use another --out for a new run"],
   [
     FOLDER_IN_USE,
     () =>

@@ -83,7 +83,7 @@ export function isPrunable({ keptLines = 0 }: TaskBody, { update, prune }: Asked
 /** How a caller of the library answers an input that changed; a command has an option for it. */
 export const CALL_WITH_UPDATE = "call run with update";
 
-export function otherInput(what: string): PerigeeError {
+function otherInput(what: string): PerigeeError {
   return new PerigeeError(
     "input_changed",
     `${what}; put it back, ${CALL_WITH_UPDATE} to answer the new lines, or start over with another output`,

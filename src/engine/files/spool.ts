@@ -167,7 +167,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   async #end(): Promise<void> {
     if (this.#givenBytes < this.#spooledBytes) {
       if (this.#comparedLines < this.recordedLines && (await this.#recordedEnd()) > this.#givenBytes)
-        throw streamChanged("ended earlier");
+        throw streamChanged("shorter");
       await this.#cut(this.#givenBytes);
     }
     this.#isOver = true;
@@ -179,7 +179,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     const known = this.#knownBytes(bytes.subarray(0, equal));
     if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
     if (equal < bytes.byteLength && this.#givenBytes + equal < this.#spooledBytes) {
-      if (this.#comparedLines < this.recordedLines) throw streamChanged("differs");
+      if (this.#comparedLines < this.recordedLines) throw streamChanged("other");
       await this.#cut(this.#givenBytes + equal);
     }
     if (known < bytes.byteLength) {
@@ -273,12 +273,15 @@ function rethrowWriteError(error: unknown): never {
 }
 
 /** The command line replaces these words (cli/run/library_words.ts). */
-export const OTHER_DATA_DIR = "use another dataDir";
+export const SAME_STREAM = "return the same lines again, or use another out or id for a new run";
+
+const CHANGES = {
+  longer: "the input has more lines than the one that this run has answered",
+  shorter: "the input ends before the lines that this run has begun do",
+  other: "the input has other lines than the one that this run began with",
+} as const;
 
 /** A stream is not the one that its run began with. */
-export function streamChanged(how: string): PerigeeError {
-  return new PerigeeError(
-    "input_changed",
-    `the input ${how} from what this run began with; ${OTHER_DATA_DIR} for new input`,
-  );
+export function streamChanged(change: keyof typeof CHANGES): PerigeeError {
+  return new PerigeeError("input_changed", `${CHANGES[change]}; ${SAME_STREAM}`);
 }

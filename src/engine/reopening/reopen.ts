@@ -235,6 +235,6 @@ async function readAgain({ input, body }: LeftRun): Promise<void> {
   for await (const _ of readBlocks(input.file)) {
     // read to its end, so that all of it is in the copy
   }
-  if (String(await input.spool.checksum()) !== body.streamChecksum) throw streamChanged("differs");
+  if (String(await input.spool.checksum()) !== body.streamChecksum) throw streamChanged("other");
   await input.spool.sync(); // an open run counts on the copy of every line that it has recorded
 }

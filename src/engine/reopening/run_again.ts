@@ -87,8 +87,8 @@ async function readAgain(
     if (next.done === true) break;
     const known = next.value.subarray(0, lengthBytes - sum.lengthBytes);
     sum.add(known);
-    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("goes on");
+    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("longer");
   }
-  if (sum.lengthBytes < lengthBytes) throw streamChanged("ended earlier");
-  if (String(sum) !== checksum) throw streamChanged("differs");
+  if (sum.lengthBytes < lengthBytes) throw streamChanged("shorter");
+  if (String(sum) !== checksum) throw streamChanged("other");
 }

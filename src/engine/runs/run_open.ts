@@ -13,7 +13,7 @@ import type { StoredTask } from "../../store/store.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
-import { checkedBody, checkPrune, isPrunable, otherInput } from "../files/checked_body.ts";
+import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
@@ -182,7 +182,10 @@ async function openWith(
   const { claim, stopped } = opening;
   if (before?.input !== undefined) {
     if (input.identity === undefined)
-      throw otherInput(`a stream is not what this run began with, which is ${before.input.name}`);
+      throw new PerigeeError(
+        "input_changed",
+        `this run began with the file ${before.input.name}, and its input is a stream now; use that file again, or another output`,
+      );
     if (!isSameState(before.input, input.identity))
       await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
   }

@@ -3,6 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
+import { continueLine } from "../../src/cli/run/continue.ts";
 import { holdsReport } from "../../src/cli/run/holds.ts";
 import { ProgressDisplay, progressLine } from "../../src/cli/run/progress.ts";
 import { summaryTable } from "../../src/cli/run/summary.ts";
@@ -266,5 +267,32 @@ describe("the command to continue with", () => {
     expect(commandLine(["run", "my file.jsonl", "--out", "it's.jsonl", "--sla", "60"])).toBe(
       "perigee run 'my file.jsonl' --out 'it'\\''s.jsonl' --sla 60",
     );
+  });
+
+  describe("with a deadline", () => {
+    const words = ["run", "in.jsonl", "--out", "out.jsonl", "--sla", "10", "--wait", "0"];
+    const said = (deadlineInMs: number, held: Parameters<typeof continueLine>[0]["held"]): string =>
+      continueLine({ words, held, sla: 10, deadlineInMs });
+
+    it("says until when it works", () => {
+      expect(said(312_000, [{ reason: "quota", provider: "mybox" }])).toBe(
+        `to continue: add credit to the account of mybox: perigee ${words.join(" ")}\n` +
+          "what is left expires in 5:12, also while nothing runs; another --sla counts from its call\n",
+      );
+    });
+
+    it.each([
+      [-1, "whose deadline has passed"],
+      [42_000, "whose deadline ends in 0:42"],
+    ])("has another --sla when what is left would expire (%i ms)", (inMs, why) => {
+      const command = "perigee run in.jsonl --out out.jsonl --wait 0 --sla <minutes>";
+      expect(said(inMs, [])).toBe(`to continue: choose an --sla other than 10, ${why}: ${command}\n`);
+      expect(said(inMs, [{ reason: "outage", provider: "mybox" }])).toBe(
+        `to continue (--finish ends what is held with its error): choose an --sla other than 10, ${why}: ${command}\n`,
+      );
+      expect(said(inMs, [{ reason: "cap_reached", needed_usd: 1 }])).toBe(
+        `to continue: raise the cap to at least $1.0; choose an --sla other than 10, ${why}: perigee run in.jsonl --out out.jsonl --wait 0 --max-cost <usd> --sla <minutes>\n`,
+      );
+    });
   });
 });

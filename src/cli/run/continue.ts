@@ -3,12 +3,14 @@
  *
  *   to continue: raise the cap to at least $0.013 ($1.30 is enough for all): perigee run in.jsonl --out out.jsonl --max-cost <usd>
  *
- * A part in angle brackets is for the user to fill in; a shell refuses it as it is.
+ * A part in angle brackets is for the user to fill in; a shell refuses it as it is. A deadline goes on while nothing runs, so the
+ * command says until when it works, or, in the last minute and later, has another `--sla`, which counts from its call.
  */
 import { styleText } from "node:util";
 import { keyVariable } from "../../engine/config/config.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import { commandLine } from "../command_line.ts";
+import { duration } from "../numbers.ts";
 
 /** What decides how a command continues. */
 export interface Stopped {
@@ -19,7 +21,13 @@ export interface Stopped {
   /** The name of `--cap`, and the sheet of `--prices`. */
   readonly cap?: string | undefined;
   readonly prices?: string | undefined;
+  /** `--sla`, and milliseconds until what is left expires by it: below 0 when it has, absent without a deadline. */
+  readonly sla?: number | undefined;
+  readonly deadlineInMs?: number | undefined;
 }
+
+/** Too little for another call. */
+const DEADLINE_MS_MIN = 60_000;
 
 type StoppedBy = Pick<
   Hold,
@@ -36,13 +44,27 @@ interface Step {
 
 /** `to continue: ...`, with its line end. */
 export function continueLine(stopped: Stopped): string {
-  const steps = stepsOf(stopped);
+  const { deadlineInMs = Number.POSITIVE_INFINITY } = stopped;
+  const late = deadlineInMs < DEADLINE_MS_MIN ? lateStep(stopped.sla, deadlineInMs) : undefined;
+  const steps = [...stepsOf(stopped), ...(late === undefined ? [] : [late])];
   const todo = [...new Set(steps.map((step) => step.todo))].join("; ");
   const command = styleText("bold", changed(stopped.words, steps), { stream: process.stderr });
   // A single item that breaks its provider is held like one of an outage, and would be held again.
-  const mayFinish = stopped.held.length > 0 && steps.length === 0 && !stopped.words.includes("--finish");
+  const mayFinish =
+    stopped.held.length > 0 && steps.every((step) => step === late) && !stopped.words.includes("--finish");
   const finish = mayFinish ? " (--finish ends what is held with its error)" : "";
-  return `to continue${finish}: ${todo === "" ? "" : `${todo}: `}${command}\n`;
+  const isSoon = late === undefined && Number.isFinite(deadlineInMs);
+  const until = isSoon
+    ? `what is left expires in ${duration(deadlineInMs)}, also while nothing runs; another --sla counts from its call\n`
+    : "";
+  return `to continue${finish}: ${todo === "" ? "" : `${todo}: `}${command}\n${until}`;
+}
+
+/** The same `--sla` keeps its deadline: what is left would expire at once. */
+function lateStep(sla: number | undefined, deadlineInMs: number): Step {
+  const when = deadlineInMs > 0 ? `ends in ${duration(deadlineInMs)}` : "has passed";
+  const todo = `choose an --sla other than ${sla}, whose deadline ${when}`;
+  return { todo, flag: "--sla", value: "<minutes>" };
 }
 
 function stepsOf(stopped: Stopped): readonly Step[] {

@@ -54,29 +54,38 @@ interface RunArguments extends StateArguments, ConfigArguments {
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
 export async function run(input: string, options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as RunArguments; // commander's own shape, declared in main.ts
+  const last: Last = {};
   try {
-    return await runChecked(input, given);
+    return await runChecked(input, given, last);
   } catch (thrown) {
     const error = inOptions(thrown);
     const isFull = hasCode(error, "disk_full");
     if (given.json === true) process.stdout.write(`${errorJson(error, isFull ? "paused" : "failed")}\n`);
     if (!isFull) throw error;
     printError(error);
-    process.stderr.write(toContinue(given, [{ reason: "disk_full" }]));
+    process.stderr.write(toContinue(given, [{ reason: "disk_full" }], last));
     return 3;
   }
 }
 
-/** How to continue: what to change, and the command with that change and with `more` added. */
-function toContinue(
-  { cap, prices }: RunArguments,
-  held: Stopped["held"],
-  more: readonly string[] = [],
-): string {
-  return continueLine({ words: [...process.argv.slice(2), ...more], held, cap: cap?.name, prices });
+/** What is known of a run when it is over, also if it failed. */
+interface Last {
+  /** Until its deadline; below 0 when that has passed. */
+  deadlineInMs?: number | undefined;
 }
 
-async function runChecked(input: string, given: RunArguments): Promise<number> {
+/** How to continue: what to change, and the command with that change and with `more` added. */
+function toContinue(
+  { cap, prices, sla }: RunArguments,
+  held: Stopped["held"],
+  { deadlineInMs }: Last,
+  more: readonly string[] = [],
+): string {
+  const words = [...process.argv.slice(2), ...more];
+  return continueLine({ words, held, cap: cap?.name, prices, sla, deadlineInMs });
+}
+
+async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
   const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
   const options = await engineOptions(given);
@@ -119,10 +128,14 @@ async function runChecked(input: string, given: RunArguments): Promise<number> {
       onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
     });
-    const summary = summaryInOptions(await watch(work));
+    const summary = summaryInOptions(
+      await watch(work).finally(() => {
+        last.deadlineInMs = work.progress().deadlineInMs;
+      }),
+    );
     const { keptLines = 0 } = await work.opened;
     const updated = `${updateText(work.update)}${keptText(keptLines, given)}`;
-    report(summary, given, `${updated}${await errorText(await work.errors(), given)}`);
+    report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
     asking.abort();
@@ -198,14 +211,14 @@ async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Pr
 }
 
 /** `notes` are lines of text. */
-function report(summary: Summary, given: RunArguments, notes: string): void {
+function report(summary: Summary, given: RunArguments, last: Last, notes: string): void {
   process.stderr.write(`${summaryTable(summary)}${notes}`);
   if (summary.status !== "completed") {
     const left = leftText(summary.counts.submitted, summary.held);
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const reasons = [...new Set(summary.held.map(({ reason }) => reason))].join(", ");
     const why = summary.status === "paused" ? `held (${reasons})` : summary.reason;
-    const way = toContinue(given, summary.held, summary.reason === DECLINED ? ["--yes"] : []);
+    const way = toContinue(given, summary.held, last, summary.reason === DECLINED ? ["--yes"] : []);
     process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${way}`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);

@@ -90,10 +90,10 @@ export class Outage {
     return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
-  /** As `waitMs`; while a probe is under way, milliseconds until the probe that follows if it fails. */
+  /** As `waitMs`; while a probe is under way, milliseconds until the probe that follows if it fails, or goes on to hang. */
   retryMs(nowMs: number): number {
-    const isOut = this.#status === "down" && this.#isProbed;
-    return isOut ? Math.max(0, this.#probedMs + PROBE_EVERY_MS - nowMs) : this.waitMs(nowMs);
+    const nextMs = this.#probedMs + PROBE_EVERY_MS - nowMs;
+    return this.#status === "down" && this.#isProbed && nextMs > 0 ? nextMs : this.waitMs(nowMs);
   }
 
   /** Share of the rate that is open, 0.05 to 1; probes are not part of it. */

@@ -92,6 +92,46 @@ describe("items that only the caller can continue", () => {
   );
 });
 
+describe("items of a lane that has to wait for 15 minutes", () => {
+  const WAIT = status(429, "rate_limit_exceeded", { "retry-after": "900" });
+
+  it.each([1, 30, 64, 65, 100])(
+    "are held until then, although requests that were on their way are answered (line %i is refused first)",
+    async (first) => {
+      let isRefusing = false;
+      const world: World = new World({
+        commitMs: 5, // so that some leave just after the first refusal
+        answer: (line) => {
+          isRefusing ||= line === first;
+          if (isRefusing && (line === first || line % 3 === 0)) return WAIT;
+          return { afterMs: 40 + ((line * 7) % 20), result: ok(line) };
+        },
+      });
+      world.input(300);
+      const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+      await world.clock.advance(1_000);
+      for (let second = 0; second < 100; second += 1) {
+        const { held, retry, settled } = run.progress();
+        expect(held).toMatchObject([{ reason: "rate_limited", items: 300 - settled }]);
+        const untilMs = Date.parse(held[0]?.next_try ?? "") - world.clock.wallMs() + world.clock.nowMs();
+        expect(untilMs).toBeGreaterThanOrEqual(900_000);
+        expect(untilMs).toBeLessThan(902_000);
+        expect((retry?.nextTryInMs ?? 0) + world.clock.nowMs()).toBeGreaterThanOrEqual(900_000);
+        await world.clock.advance(1_000);
+      }
+      expect(run.progress()).not.toHaveProperty("etaMs");
+    },
+  );
+
+  it("are tried again with it, also those whose own wait is over", async () => {
+    const world = new World({ answer: (line) => (line === 1 ? status(503, "overloaded") : WAIT) });
+    world.input(3);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+    await world.clock.advance(100_000);
+    expect(run.progress().retry?.nextTryInMs).toBeGreaterThan(799_000);
+  });
+});
+
 describe("the only item of a run whose provider is down", () => {
   it("is tried again when the display says so, from its first failure on", async () => {
     const world: World = new World({ answer: () => status(503) });

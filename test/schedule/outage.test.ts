@@ -22,6 +22,16 @@ describe("Outage", () => {
     expect(fast.isDown).toBe(true);
   });
 
+  it("says when the next probe goes: 5 s after the last one, or 30 s where that hangs", () => {
+    const outage = fallen();
+    outage.sent(20_000);
+    expect(outage.retryMs(21_000)).toBe(4_000);
+    expect(outage.retryMs(25_000)).toBe(25_000);
+    expect(outage.retryMs(49_000)).toBe(1_000);
+    outage.failed(49_500);
+    expect(outage.retryMs(49_500)).toBe(0);
+  });
+
   it("is feared after five failures in a row: until an answer comes, a request goes every 250 ms", () => {
     const outage = new Outage();
     for (let each = 0; each < 4; each++) outage.failed(0);

@@ -144,11 +144,14 @@ export async function readRun<T>(
   }
 }
 
-/** Without tries that are due: a process that was killed left them. */
+/** The process at work notes the next try within about a second after the last one. */
+const NOTED_MS = 3_000;
+
+/** Without tries that are overdue: a process that was killed left them. */
 function current(found: RunStatus): RunStatus {
-  const nowWallMs = systemClock.wallMs();
-  const isDue = (nextTry: string | null): boolean => nextTry !== null && Date.parse(nextTry) < nowWallMs;
-  const held = found.held.map((hold) => (isDue(hold.next_try) ? { ...hold, next_try: null } : hold));
+  const leastMs = systemClock.wallMs() - NOTED_MS;
+  const isOver = (nextTry: string | null): boolean => nextTry !== null && Date.parse(nextTry) < leastMs;
+  const held = found.held.map((hold) => (isOver(hold.next_try) ? { ...hold, next_try: null } : hold));
   return { ...found, held };
 }
 

@@ -2,11 +2,11 @@
  * What the attempts of a lane say about it: whether it answers, since when it does not, and which failures are items' own.
  *
  *   answering --a failure that is not its item's own--> in trouble --an answer--> answering
- *   in trouble --a refusal makes the lane wait, and a request from before it is answered--> in trouble, since the answer
+ *   in trouble --a refusal makes the lane wait, and a request is answered meanwhile--> in trouble, since the answer
  *   answering --the process starts, and the lane waits as an earlier process had to--> in trouble
  *
- * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden_limit.ts). Answers to requests from before it say
- * that the provider works, not that it takes the next request. A lane that its account has stopped stays in trouble until a
+ * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden_limit.ts). Answers to requests that were on
+ * their way say that the provider works, not that it takes the next request. A lane that its account has stopped stays in trouble until a
  * probe was answered (limits/pause.ts).
  */
 import type { Clock } from "../../clock.ts";
@@ -243,11 +243,11 @@ export class LaneHealth {
     this.#refusal = { trouble, atMs: goesOn ? before.atMs : nowMs, untilMs };
   }
 
-  /** The provider answered a request that was sent at `sentMs`. */
-  healed(sentMs: number): void {
+  /** The provider answered a request. */
+  healed(): void {
     if (this.#trouble === undefined || this.#limits.isPaused) return;
     const nowMs = this.#clock.nowMs();
-    if (this.#refusal !== undefined && sentMs < this.#refusal.atMs && this.#waitMs(nowMs) > 0) {
+    if (this.#refusal !== undefined && this.#waitMs(nowMs) > 0) {
       this.#trouble = { ...this.#refusal.trouble, sinceMs: nowMs };
       return;
     }

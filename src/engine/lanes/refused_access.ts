@@ -92,7 +92,7 @@ export class RefusedAccess {
     if (held === undefined) return;
     const lane = laneOf(held);
     lane.limits.resume();
-    lane.health.healed(nowMs - latencyMs);
+    lane.health.healed();
     onChange(lane); // its items move to their family's lane
   }
 

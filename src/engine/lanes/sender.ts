@@ -259,7 +259,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#options.money.account(ended, result);
     if (result.class === "success") {
       this.#access.answered(call, result);
-      lane.health.healed(nowMs - result.latencyMs);
+      lane.health.healed();
       this.#options.onAnswered(lane);
       this.#learnLengths(call, lane, result);
       return true;
@@ -272,7 +272,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       call.owner.items.retrying.set(call.line, { call, code, message });
     if (isOwn) lane.health.ended(call);
     else lane.health.failed(call, result);
-    if (isOwn && suspectsOf(result) === "item") lane.health.healed(nowMs - result.latencyMs);
+    if (isOwn && suspectsOf(result) === "item") lane.health.healed();
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);

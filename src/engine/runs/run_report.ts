@@ -60,7 +60,7 @@ export class RunReport {
       errors: totals.settled - totals.completed,
       inFlight: state.items.inFlight,
       retrying: state.items.retrying.size,
-      ...retryOf(state, nowMs),
+      ...this.#retry(state, nowMs),
       ...this.#silence(state),
       itemsPerSecond,
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
@@ -92,6 +92,18 @@ export class RunReport {
         ? (forecastMs ?? paceMs)
         : Math.max(forecastMs, paceMs);
     return Number.isFinite(etaMs) ? { etaMs } : {};
+  }
+
+  /** Of the item that is due first; while its lane waits, it is due with it. */
+  #retry({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
+    if (items.retrying.size === 0) return {};
+    const waits = new Map(Array.from(this.#parts.lanes(), ({ key, limits }) => [key, limits.retryMs(nowMs)]));
+    let retry: Progress["retry"];
+    for (const { code, message, call } of items.retrying.values()) {
+      const nextTryInMs = Math.max(waits.get(call.lane) ?? 0, (call.retryAtMs ?? nowMs) - nowMs);
+      if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { code, message, nextTryInMs };
+    }
+    return retry === undefined ? {} : { retry };
   }
 
   /** Whether the end depends on a hold, whose end is unknown. */
@@ -234,15 +246,6 @@ function opening(): Progress {
     usd: 0,
     lanes: [],
   };
-}
-
-function retryOf({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
-  let retry: Progress["retry"];
-  for (const { code, message, call } of items.retrying.values()) {
-    const nextTryInMs = Math.max(0, (call.retryAtMs ?? nowMs) - nowMs);
-    if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { code, message, nextTryInMs };
-  }
-  return retry === undefined ? {} : { retry };
 }
 
 function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefined): Progress["state"] {

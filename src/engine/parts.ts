@@ -76,7 +76,7 @@ export interface EngineParts {
   expectedDoneMs(work: NewWork): number;
   /** How long work takes on each of its models, when nothing else waits. */
   workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime>;
-  /** How long what is left of a run takes; undefined while nothing of it waits in a lane. */
+  /** How long what is left of a run takes; undefined while nothing of it waits in a lane, Infinity while nobody knows. */
   leftMs(owner: ItemOwner): number | undefined;
   /** Stops lanes from sending for a run and rejects what waits. */
   dropRun(owner: ItemOwner): void;

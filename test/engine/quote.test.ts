@@ -148,6 +148,26 @@ describe("a quote", () => {
     expect(Math.abs(world.clock.nowMs() - startMs - etaMs)).toBeLessThan(5_000);
   });
 
+  it("of a run is not known before the first answer of a model, where it depends on how long answers take", async () => {
+    const world = new World({ config: { maxInFlight: 10 }, latencyMs: 30_000 });
+    world.input(100, (line) => (line <= 90 ? "alpha:m1" : "beta:m1"));
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    for (let second = 0; second < 30; second += 1) {
+      expect(run.progress()).not.toHaveProperty("etaMs");
+      await world.clock.advance(1_000);
+    }
+    await world.clock.advance(5_000);
+    const { etaMs = 0 } = run.progress();
+    expect(etaMs).toBeGreaterThan(200_000); // nine rounds of alpha, one of beta
+    expect(etaMs).toBeLessThan(300_000);
+    await world.settle(run.finished);
+    await world.settle(engine.close());
+    const again = (await world.engine()).run(INPUT, { out: "/again.out" });
+    await world.clock.advance(500);
+    expect(again.progress().etaMs).toBeGreaterThan(200_000); // by what was learnt
+  });
+
   it("takes the limits of the family in addition to those of the provider", async () => {
     const limits = { alpha: { requestsPerMinute: 60 }, "alpha:m2": { requestsPerMinute: 6 } };
     const world = new World({ config: { limits } });

@@ -54,7 +54,7 @@ export interface Progress {
   readonly usd: number;
   /** Until the deadline; absent without sla. */
   readonly deadlineInMs?: number;
-  /** Until the end, as it is forecast (as by a quote), no sooner than at the present rate; absent while unknown, as while something is held (at once if only the caller can change it) or nothing moves. */
+  /** Until the end, as it is forecast (as by a quote), no sooner than at the present rate; absent while unknown, as before the first answer of a model, while something is held (at once if only the caller can change it) or nothing moves. */
   readonly etaMs?: number;
   readonly lanes: readonly LaneProgress[];
 }

@@ -31,7 +31,7 @@ import type { LaneTurns } from "./lane_turns.ts";
 const READY_ITEMS = 1_024;
 
 /** Assumed of an answer before the first one arrived. */
-const ITEM_MS_START = 1_000;
+export const ITEM_MS_START = 1_000;
 const ITEM_WEIGHT = 1 / 16;
 
 const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
@@ -227,7 +227,7 @@ export class Lane {
     this.#ln += (ln - this.#ln) * weight;
     this.#lnSquare += (ln * ln - this.#lnSquare) * weight;
     this.#hasAnswered = true;
-    this.itemMs += (latencyMs - this.itemMs) * ITEM_WEIGHT;
+    this.itemMs += (latencyMs - this.itemMs) * (this.itemMs === ITEM_MS_START ? weight : ITEM_WEIGHT);
   }
 
   /** What so many answers take, as the last ones did; what was not measured is assumed. */

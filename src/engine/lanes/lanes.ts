@@ -192,7 +192,7 @@ export class Lanes {
     return workTimes(works, places, this.#options.clock.nowMs());
   }
 
-  /** How long what is left of a run takes; undefined while nothing of it waits here. */
+  /** How long what is left of a run takes; undefined while nothing of it waits here, Infinity while nobody knows. */
   leftMs(owner: ItemOwner): number | undefined {
     const nowMs = this.#options.clock.nowMs();
     return leftMs(owner, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));

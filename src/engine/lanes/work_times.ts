@@ -14,9 +14,12 @@ import { boundOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
-import type { Lane } from "./lane.ts";
+import { ITEM_MS_START, type Lane } from "./lane.ts";
 import type { ModelLane } from "./model_lanes.ts";
 import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./outlook.ts";
+
+/** What an answer may take that was never measured: where this doubles the time, nobody knows it. */
+const SLOW_ITEM_MS = 60_000;
 
 /** How long it takes, from now. */
 export interface WorkTime {
@@ -66,7 +69,10 @@ export function workTimes(
   return new Map([...groupsOf].map(([model, of]) => [model, slowest(of)]));
 }
 
-/** Of what a run has in lanes, beside what others have there; undefined when it has nothing in any. */
+/**
+ * Of what a run has in lanes, beside what others have there; undefined when it has nothing in any, Infinity while it depends on how long
+ * answers take that nobody has measured.
+ */
 export function leftMs(
   owner: ItemOwner,
   lanes: Iterable<Lane>,
@@ -80,6 +86,10 @@ export function leftMs(
     if (!lane.hasWaiting(owner)) continue;
     const outlook = outlookOf(lane);
     const doneMs = expectedDoneMs(outlook, last, lane) - outlook.nowMs;
+    if (!lane.hasAnswered && lane.itemMs === ITEM_MS_START) {
+      const slow = { limits: lane.limits, itemMs: SLOW_ITEM_MS };
+      if (expectedDoneMs(outlook, last, slow) - outlook.nowMs > 2 * doneMs) return Number.POSITIVE_INFINITY;
+    }
     const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
     const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
     longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);

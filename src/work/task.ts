@@ -20,7 +20,7 @@ export interface ObjectHold {
   readonly reason: string;
   /** ISO 8601. */
   readonly since: string;
-  /** ISO 8601; null where only the operator can change it. */
+  /** ISO 8601; null where only the operator or caller can change it. */
   readonly next_try: string | null;
   readonly provider?: string;
   readonly model?: string;
@@ -49,7 +49,7 @@ export type TaskObject = ObjectFacts &
     | {
         readonly status: "submitted";
         readonly phase?: ObjectPhase;
-        /** While something holds it; in a service. */
+        /** While something holds it. */
         readonly held?: ObjectHold;
         /** While it is retrying. */
         readonly last_error?: LastError;

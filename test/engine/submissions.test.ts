@@ -248,6 +248,49 @@ describe("a submitted list", () => {
     expect([...phases]).toEqual(["retrying after 1", "running"]);
   });
 
+  it("says of an item what holds it, until that is over", async () => {
+    const world = new World({
+      config: {
+        providers: {
+          alpha: { baseUrl: "http://alpha.test/v1" },
+          beta: { baseUrl: "http://beta.test/v1" },
+          gamma: { baseUrl: "http://gamma.test/v1", needsKey: true },
+        },
+      },
+      answer: (line) =>
+        line < 10 && world.clock.nowMs() < 200_000
+          ? status(402, "insufficient_balance")
+          : { afterMs: line < 10 ? 10 : 3_600_000, result: ok(line) },
+    });
+    const engine = await world.engine();
+    const given = [
+      item(1, 60),
+      item(2, 90),
+      { ...item(10, 90), model: "beta:m1" },
+      { ...item(11, 90), model: "gamma:m1" },
+    ];
+    const { task_id } = await world.settle(engine.submit(given));
+    await world.clock.advance(90_000);
+    const { objects } = await world.settle(engine.task(task_id));
+    const quota = { reason: "quota", provider: "alpha", code: "quota_exceeded", provider_status: 402 };
+    const times = { since: expect.any(String), next_try: expect.any(String) };
+    expect(objects.map(({ held }) => held)).toEqual([
+      { ...quota, ...times },
+      { ...quota, ...times },
+      undefined,
+      { reason: "key_missing", provider: "gamma", since: expect.any(String), next_try: null },
+    ]);
+    expect(await world.settle(engine.object(objects[0]?.object_id ?? ""))).toEqual(objects[0]);
+    await world.clock.advance(200_000);
+    const later = (await world.settle(engine.task(task_id))).objects;
+    expect(later.map(({ status: state, held }) => [state, held?.reason])).toEqual([
+      ["completed", undefined],
+      ["completed", undefined],
+      ["submitted", undefined],
+      ["submitted", "key_missing"],
+    ]);
+  });
+
   it("is given up by its caller, and continues", async () => {
     const world = new World({ latencyMs: 1_000 });
     const engine = await world.engine();

@@ -9,6 +9,8 @@ import type { OutputLine } from "../../work/item.ts";
 import type { ObjectPhase, TaskObject } from "../../work/task.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
+import type { Hold } from "../items/holds.ts";
+import { concerns, objectHold } from "../items/object_holds.ts";
 import type { Progress, Summary } from "../items/progress.ts";
 import { brokenAnswer, isAnswerWhole } from "../journal/answer_check.ts";
 import { AnswerIndex, type IndexedAnswer } from "../journal/answer_index.ts";
@@ -29,13 +31,15 @@ export interface PartTerms {
   readonly retryFailed?: RetryFailed;
 }
 
-/** The file of answers, opened when the first of them is read. Close it once. */
+/** The file of answers, opened when the first of them is read, and what held the others then. Close it once. */
 export class PartAnswers {
   readonly #open: () => Promise<DiskFile>;
+  readonly holds: readonly Hold[];
   #file: Promise<DiskFile> | undefined;
 
-  constructor(open: () => Promise<DiskFile>) {
+  constructor(open: () => Promise<DiskFile>, holds: readonly Hold[]) {
     this.#open = open;
+    this.holds = holds;
   }
 
   async read(start: number, lengthBytes: number): Promise<Uint8Array> {
@@ -58,6 +62,8 @@ export class SubmittedPart {
   readonly #stopped: Promise<void>;
   readonly #inputTokens: Uint32Array;
   readonly #factors: Float64Array;
+  /** By line. */
+  readonly #models: string[] = [];
 
   private constructor(
     parts: EngineParts,
@@ -141,7 +147,7 @@ export class SubmittedPart {
 
   /** To read objects from; the caller closes it. */
   answers(): PartAnswers {
-    return new PartAnswers(async () => this.#parts.disk.open(await this.#path(), "read"));
+    return new PartAnswers(async () => this.#parts.disk.open(await this.#path(), "read"), this.#run.holds);
   }
 
   async #path(): Promise<string> {
@@ -158,6 +164,7 @@ export class SubmittedPart {
         object_id: objectId,
         status: "submitted",
         phase: this.#phaseOf(line, answer),
+        ...this.#heldOf(line, answers.holds),
         ...(answer.lastCode === undefined ? {} : { last_error: { code: answer.lastCode } }),
         usage: { input_tokens: counted, price_factor },
         error: null,
@@ -169,6 +176,12 @@ export class SubmittedPart {
       ? parseOutputLine(Buffer.from(bytes).toString())
       : { key: null, output: null, error: brokenAnswer(await this.#path(), answer) };
     return answeredObject({ objectId, inputTokens: counted, priceFactor: price_factor }, answer, text);
+  }
+
+  #heldOf(line: number, holds: readonly Hold[]): Pick<TaskObject, "held"> {
+    const model = this.#models[line] ?? "";
+    const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+    return hold === undefined ? {} : { held: objectHold(hold) };
   }
 
   /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */
@@ -188,6 +201,7 @@ export class SubmittedPart {
         for (let item = 0; item < measured.count; item += 1) {
           const line = measured.lines[item] as number;
           const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+          this.#models[line] = model;
           this.#inputTokens[line] = measured.inputTokens[item] as number;
           this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, rateCard);
         }

@@ -4,8 +4,8 @@
  * Hot path: a polled task of 1,000 objects answers 2,000/s; its body is made once for each version.
  */
 import type { Hold } from "../../engine/items/holds.ts";
+import { objectHold } from "../../engine/items/object_holds.ts";
 import { moneyBody } from "../../price/money.ts";
-import { objectHold } from "../../tasks/shapes/object_holds.ts";
 import type { PageQuery, TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import type { TaskObject } from "../../work/task.ts";

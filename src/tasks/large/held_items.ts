@@ -4,11 +4,11 @@
  * Lines are read for their models only while something is held, and only of a lot that tasks share.
  */
 import type { Hold } from "../../engine/items/holds.ts";
+import { concerns, objectHold } from "../../engine/items/object_holds.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { ObjectHold } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
 import type { TaskPart } from "../lots/task_record.ts";
-import { concerns, objectHold } from "../shapes/object_holds.ts";
 import { LineTable } from "./line_table.ts";
 
 /** One for a store. */

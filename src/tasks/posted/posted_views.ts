@@ -3,6 +3,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { type Hold, isCallers } from "../../engine/items/holds.ts";
+import { concerns, objectHold } from "../../engine/items/object_holds.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
 import { RECENT_MS } from "../../engine/posted/recent_items.ts";
@@ -12,7 +13,6 @@ import { roundedUsd } from "../../price/cost.ts";
 import { NO_MONEY } from "../../price/money.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ObjectHold } from "../../work/task.ts";
-import { concerns, objectHold } from "../shapes/object_holds.ts";
 import type { TaskView } from "../shapes/task_view.ts";
 import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
 import type { FreshPosted } from "./fresh_posted.ts";

@@ -1,14 +1,13 @@
 /**
- * Which items a hold concerns, and what callers of the service see of it.
+ * Which items a hold concerns, and what their objects show of it.
  */
-import type { Hold } from "../../engine/items/holds.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ObjectHold } from "../../work/task.ts";
+import type { Hold } from "./holds.ts";
 
 /** Whether a hold is one of items of a model. */
 export function concerns(
-  modelFault: EngineParts["modelFault"],
+  modelFault: (model: string) => string | undefined,
   { reason, provider, model: heldModel }: Hold,
   model: string,
 ): boolean {

@@ -27,7 +27,7 @@ import { CallerPause } from "./caller_pause.ts";
 import type { Feature } from "./features.ts";
 import { Laws } from "./laws.ts";
 import { type Answers, Observer } from "./observer.ts";
-import { inputOf, isOf, outputOf } from "./paths.ts";
+import { DATA, inputOf, isOf, noteOf, outputOf } from "./paths.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedProviders } from "./provider.ts";
 import type { RunBook } from "./run_book.ts";
@@ -43,7 +43,6 @@ import {
   type Workload,
 } from "./workload.ts";
 
-const DATA = "/data";
 /** Faults end within minutes; later it hangs. Retry-After may ask for 15 min, quota waits for probes. */
 const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
@@ -345,7 +344,8 @@ class Simulation {
     await engine.close();
     // A run that died while it was being opened leaves an empty file, which the engine must not take for nobody's.
     const mayLeave = (path: string): boolean => this.#observer.deaths > 0 && this.#disk.text(path) === "";
-    const left = this.#disk.paths.filter((path) => path.startsWith(DATA) && !mayLeave(path));
+    const files = this.#disk.paths.filter((path) => path.startsWith(DATA) && !mayLeave(path));
+    const left = files.filter((path) => ![...this.#summaries.values()].map(noteOf).includes(path));
     if (left.length > 0) this.#observer.violate(`finished runs have left ${left.join(", ")}`);
     const others = this.#disk.paths.filter((path) => /\.damaged|\.perigee-/.test(path));
     if (others.length > 0)

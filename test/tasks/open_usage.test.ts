@@ -58,7 +58,7 @@ describe.each([
       await world.clock.advance(5_000);
       await expectUsed(world, 4);
       const { heldUsd } = await monthOf(world);
-      expect(heldUsd).toBeCloseTo(Math.max(0, admittedUsd - 4 * ANSWER_USD), 9);
+      expect(heldUsd).toBeCloseTo((admittedUsd * (all.length - 4)) / all.length, 9);
       world.answer = (line) => ok(line);
       await world.clock.advance(7_200_000);
       const { status: end, usage } = await world.settle(tasks.task(PROJECT, id));
@@ -86,7 +86,7 @@ describe.each([
         expect(usd).toBeGreaterThan(4 * ANSWER_USD - 1e-9);
         const { spentUsd, heldUsd } = await monthOf(world);
         expect(spentUsd).toBeCloseTo(usd, 9);
-        expect(spentUsd + heldUsd).toBeCloseTo(Math.max(admittedUsd, spentUsd), 9);
+        expect(heldUsd).toBeCloseTo((admittedUsd * (all.length - 4)) / all.length, 9); // the others are sent again
       }
       world.answer = (line) => ok(line);
       await world.clock.advance(7_200_000);
@@ -99,6 +99,62 @@ describe.each([
       expect((await monthOf(world)).heldUsd).toBe(0);
     },
   );
+});
+
+describe.each([
+  ["a posted task", (count: number) => items(1, count)],
+  ["a large task", (count: number) => [...items(1, count - 1), ...items(count, 1, 90)]],
+])("what %s holds", (_, itemsOf) => {
+  it("is for the items that are run again only, over a restart", async () => {
+    const world = new TaskWorld({ config: { prices }, answer: (line) => (line === 3 ? empty : ok(line)) });
+    world.capUsd = 1;
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, itemsOf(20)));
+    const { heldUsd: admittedUsd } = await monthOf(world);
+    await world.clock.advance(60_000);
+    expect((await monthOf(world)).heldUsd).toBe(0);
+    world.answer = () => "hang";
+    await world.settle(tasks.retry(PROJECT, id, ["empty_output"]));
+    const { heldUsd } = await monthOf(world);
+    expect(heldUsd).toBeGreaterThan(0);
+    expect(heldUsd).toBeLessThan(admittedUsd / 10);
+    await world.clock.advance(5_000);
+    for (let kill = 0; kill < 2; kill += 1) {
+      const { spentUsd } = await monthOf(world);
+      world.kill();
+      await world.settle(world.tasks());
+      expect((await monthOf(world)).spentUsd).toBeGreaterThanOrEqual(spentUsd); // before a run reads anything
+      expect((await monthOf(world)).heldUsd).toBeCloseTo(heldUsd, 9);
+      await world.clock.advance(5_000);
+      expect((await monthOf(world)).heldUsd).toBeCloseTo(heldUsd, 9);
+    }
+    world.answer = (line) => ok(line);
+    await world.clock.advance(7_200_000);
+    expect((await monthOf(world)).heldUsd).toBe(0);
+  });
+
+  it("does not grow with retries of its items while others are open", async () => {
+    const world = new TaskWorld({ config: { prices }, answer: (line) => (line === 1 ? "hang" : empty) });
+    let tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, itemsOf(10)));
+    const { heldUsd: admittedUsd } = await monthOf(world);
+    await world.clock.advance(5_000);
+    const { heldUsd } = await monthOf(world);
+    expect(heldUsd).toBeCloseTo(admittedUsd / 10, 9);
+    for (let round = 0; round < 4; round += 1) {
+      const { items: count } = await world.settle(tasks.retry(PROJECT, id, ["empty_output"]));
+      expect(count).toBe(9);
+      expect((await monthOf(world)).heldUsd).toBeGreaterThan(heldUsd * 2);
+      await world.clock.advance(60_000);
+      expect((await monthOf(world)).heldUsd).toBeLessThan(heldUsd * 2);
+      if (round !== 1) continue;
+      world.kill();
+      tasks = await world.settle(world.tasks());
+    }
+    world.answer = (line) => ok(line);
+    await world.clock.advance(7_200_000);
+    expect((await monthOf(world)).heldUsd).toBe(0);
+  });
 });
 
 describe("new work", () => {

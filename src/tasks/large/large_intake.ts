@@ -29,7 +29,6 @@ export interface LargeIntakeOptions {
 
 /** Lots that were accepted together. */
 export interface AcceptedLots {
-  readonly estimatedUsd: number;
   readonly records: readonly LotRecord[];
   /** They are older than tasks of the work log from this number on. */
   readonly beforeTask: number;
@@ -82,18 +81,20 @@ export class LargeIntake {
     records: readonly LotRecord[],
     make: (accepted: AcceptedLots) => { readonly made: T; readonly change: RecordChange },
   ): Promise<{ readonly made: T; readonly lots: readonly Lot[] }> {
-    const { lots, parts, workLog } = this.#options;
+    const { admission, lots, parts, workLog } = this.#options;
     let admitted: Admitted | undefined;
     const opened: Lot[] = [];
     try {
       const works: Work[][] = [];
       for (const record of records) works.push(await this.#worksOf(record));
-      admitted = await this.#options.admission.admit(project, works.flat(), amountOf(records));
+      admitted = await admission.admit(project, works.flat(), amountOf(records));
       const { estimatedUsd } = admitted;
       // Only now: a lot that is open counts as waiting, and none waits behind itself.
       const now = this.#acceptance();
+      const all = amountOf(records).items;
       for (const [index, record] of records.entries()) {
-        const money = index === 0 && estimatedUsd > 0 && record.again !== undefined ? { estimatedUsd } : {};
+        const ownUsd = all === 0 ? 0 : (estimatedUsd * record.items) / all;
+        const money = ownUsd > 0 ? { estimatedUsd: ownUsd } : {};
         const sizes = sizesOf(works[index] ?? []);
         opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...now, ...money, works: sizes }));
       }
@@ -103,12 +104,13 @@ export class LargeIntake {
       const changes: RecordChange[] = dated.map((record) => ({ kind: "put", record: lotToRecord(record) }));
       const made = await parts.room.once(async () => {
         const beforeTask = workLog.nextRow.number; // as of the turn in which the store is called
-        const { made, change } = make({ estimatedUsd, records: dated, beforeTask });
+        const { made, change } = make({ records: dated, beforeTask });
         await parts.store.change([change, ...lots.cards.unstored(), ...changes]);
         return made;
       });
       lots.cards.stored();
-      opened[0]?.holds.push(admitted.hold);
+      admitted.hold.release(); // in one turn
+      for (const lot of opened) lot.hold = admission.again(project, lot.record.estimatedUsd ?? 0);
       return { made, lots: opened };
     } catch (error) {
       admitted?.hold.release();
@@ -154,7 +156,7 @@ function taskOf(
   { hasOutputFile, note }: TaskRequest,
   accepted: AcceptedLots & Pick<TaskRecord, "project" | "volumeTokens">,
 ): TaskRecord {
-  const { records: lots, estimatedUsd, beforeTask, project, volumeTokens } = accepted;
+  const { records: lots, beforeTask, project, volumeTokens } = accepted;
   return {
     id: taskId,
     project,
@@ -172,6 +174,5 @@ function taskOf(
     })),
     spans,
     beforeTask,
-    ...(estimatedUsd > 0 ? { estimatedUsd } : {}),
   };
 }

@@ -123,6 +123,7 @@ export class LotTasks {
       parts,
       lots: this.#lots,
       admission: this.#options.admission,
+      spending: this.#options.spending,
       adopt: this.#options.adopt,
       begin: (lot, task) => this.#begin(lot, task),
     });
@@ -264,13 +265,13 @@ export class LotTasks {
   }
 
   /** Money is held until what was used instead is durable. */
-  async #note({ record, holds }: Lot, end: LotEnd, items: number): Promise<void> {
+  async #note({ record, hold }: Lot, end: LotEnd, items: number): Promise<void> {
     const { project, id } = record;
     const { inputTokens, outputTokens } = end;
     const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
     const wallMs = this.#options.parts.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
     await this.#options.spending.note({ project, source: id, wallMs, usage });
-    for (const hold of holds.splice(0)) hold.release();
+    hold?.release();
   }
 
   async #over(lot: Lot): Promise<void> {

@@ -7,15 +7,21 @@
  *
  * The records of tasks in sealed lots are not read, so that a million open tasks cost a start little.
  */
+import { decodeBody } from "../../engine/files/task_body.ts";
+import { countingEntries } from "../../engine/files/task_journal.ts";
+import { readStep } from "../../engine/journal/journal.ts";
+import { Replay } from "../../engine/journal/replay.ts";
 import type { EngineParts } from "../../engine/parts.ts";
+import { roundedMoney } from "../../price/money.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../../store/records.ts";
 import { stemOf } from "../../work/object_id.ts";
 import type { Lot } from "../lots/lot.ts";
 import { deadlineMsOf } from "../lots/lot_deadline.ts";
-import { amountOf, LOTS, type LotRecord, OPEN_LOTS } from "../lots/lot_record.ts";
+import { amountOf, LOTS, type LotRecord, lotRunName, OPEN_LOTS } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { CANCELS, recordToTask, TASKS, type TaskRecord } from "../lots/task_record.ts";
 import type { Admission } from "../usage/admission.ts";
+import type { Spending } from "../usage/spending.ts";
 
 const PAGE = 500;
 
@@ -23,6 +29,7 @@ export interface ReopeningOptions {
   readonly parts: EngineParts;
   readonly lots: Lots;
   readonly admission: Admission;
+  readonly spending: Pick<Spending, "open">;
   /** Takes a task over whose lot was never sent, with its request; durable when it resolves. */
   readonly adopt: (
     task: TaskRecord & { readonly deadlineWallMs: number | undefined },
@@ -49,9 +56,9 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   const { parts, lots } = options;
   const found = await parts.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
-  const lot = lots.add(record, true);
-  if (record.again !== undefined) hold(options, lot, record.estimatedUsd);
-  else if (task?.parts[0]?.lotId === record.id) hold(options, lot, task.estimatedUsd);
+  const estimatedUsd = task?.parts[0]?.lotId === record.id ? task.estimatedUsd : undefined; // of an earlier version
+  const lot = lots.add({ ...(estimatedUsd === undefined ? {} : { estimatedUsd }), ...record }, true);
+  await restoreMoney(options, lot);
   lot.share?.grow(amountOf([record]));
   options.begin(lot, task ?? { id: taskId, parts: [] });
 }
@@ -69,7 +76,7 @@ async function reopenSealed(
     lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
   }
   lot.share?.grow(amountOf([record]));
-  hold(options, lot, record.estimatedUsd);
+  await restoreMoney(options, lot);
   lots.sealed(lot);
 }
 
@@ -104,6 +111,16 @@ async function* recordsOf(
   }
 }
 
-function hold({ admission }: ReopeningOptions, lot: Lot, estimatedUsd = 0): void {
-  if (estimatedUsd > 0) lot.holds.push(admission.again(lot.record.project, estimatedUsd));
+/** What its open items may take is held, and what it took so far is counted. */
+async function restoreMoney({ admission, parts, spending }: ReopeningOptions, lot: Lot): Promise<void> {
+  const { id, project, estimatedUsd = 0 } = lot.record;
+  if (estimatedUsd > 0) lot.hold = admission.again(project, estimatedUsd);
+  const run = await parts.store.taskByName(lotRunName(id));
+  if (run === undefined) return;
+  const replay = new Replay();
+  for await (const { sequence, records } of countingEntries(parts.store, run.id, decodeBody(run.body)))
+    replay.apply(sequence, readStep(records));
+  const { settled, inputTokens, outputTokens, listUsd, usd } = replay.totals;
+  const money = roundedMoney({ listUsd, usd, ...replay.taken() });
+  lot.countAs(spending.open, { items: settled, inputTokens, outputTokens, ...money });
 }

@@ -14,6 +14,7 @@ import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import { UNREADABLE } from "../shapes/wanted_errors.ts";
 import type { Share } from "../usage/backlog.ts";
 import type { OpenUsage } from "../usage/open_usage.ts";
+import type { ProjectUsage } from "../usage/project_usage.ts";
 import type { SpendingHold } from "../usage/spending.ts";
 import { BrokenLines } from "./broken_lines.ts";
 import { shownWallMs } from "./lot_deadline.ts";
@@ -95,8 +96,8 @@ export class Lot {
   readonly live: Promise<void>;
   /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
   readonly ended: Promise<void>;
-  /** Money that is kept for it. */
-  readonly holds: SpendingHold[] = [];
+  /** Money that is kept for its open items. */
+  hold: SpendingHold | undefined;
   /** Its open items in the backlog; undefined for one that is over. */
   share: Share | undefined;
   /** Listeners that have not taken in the end of a task. */
@@ -220,15 +221,20 @@ export class Lot {
     return this.#sums;
   }
 
-  /** Counts what it took so far, which leaves its hold. */
+  /** Counts what it took so far; it holds what its open items were estimated to take. */
   count(open: OpenUsage): void {
     const { counts, inputTokens, outputTokens } = this.sums();
     const { completed, failed, expired, cancelled } = counts;
     const items = completed + failed + expired + cancelled;
     const money = roundedMoney(this.run?.look() ?? NO_MONEY);
-    const { id, project } = this.record;
-    let moreUsd = open.set(id, project, { items, inputTokens, outputTokens, ...money });
-    for (const hold of this.holds) moreUsd -= hold.take(moreUsd);
+    this.countAs(open, { items, inputTokens, outputTokens, ...money });
+  }
+
+  /** As `count`, while its run is not open. */
+  countAs(open: OpenUsage, used: ProjectUsage): void {
+    const { id, project, estimatedUsd = 0, items } = this.record;
+    open.set(id, project, used);
+    this.hold?.set((estimatedUsd * Math.max(0, items - used.items)) / Math.max(1, items));
   }
 
   #note({ line, listUsd, usd, billedUsd, ambiguousUsd }: OutcomeRecord): void {

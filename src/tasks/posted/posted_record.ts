@@ -27,8 +27,9 @@ export interface PostedBody {
   readonly works: readonly (readonly [model: string, items: number, inputTokens: number])[];
   /** Of each item, or of all when it is one number. */
   readonly factors: number | readonly number[];
-  /** What it was estimated to cost when it was admitted, in USD. */
+  /** What its items were estimated to cost when it was admitted, in USD; after a retry, so many of them that were open then. */
   readonly estimatedUsd?: number | undefined;
+  readonly estimatedItems?: number;
   readonly isCancelled?: true;
   readonly cancelledWallMs?: number;
   /** How often failed items were run again, and since when the window of these counts. */
@@ -73,6 +74,7 @@ export function bodyOf(task: PostedBody): string {
     works: task.works,
     factors: task.factors,
     estimatedUsd: task.estimatedUsd,
+    estimatedItems: task.estimatedItems,
     isCancelled: task.isCancelled,
     cancelledWallMs: task.cancelledWallMs,
     retries: task.retries,

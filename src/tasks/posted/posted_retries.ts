@@ -44,8 +44,8 @@ export class PostedRetries {
     this.#options = options;
   }
 
-  /** Resolves when it is durable. Throws `too_many` after 64 retries, and what admission throws. */
-  async retry(task: PostedRecord, retry: RetryFailed): Promise<RetriedPosted> {
+  /** Resolves when it is durable. `heldUsd`: for its open items. Throws `too_many` after 64 retries, and what admission throws. */
+  async retry(task: PostedRecord, retry: RetryFailed, heldUsd: number): Promise<RetriedPosted> {
     const { parts, log, work, admission, reader } = this.#options;
     const items: EndedItem[] = [];
     const rest = { cancelled: [] as number[], expired: [] as number[], endedWallMs: 0 };
@@ -71,6 +71,8 @@ export class PostedRetries {
       const next: PostedRecord = {
         ...left,
         retries: retries + 1,
+        estimatedUsd: heldUsd + admitted.estimatedUsd,
+        estimatedItems: (log.task(number)?.left ?? 0) + items.length,
         ...(log.has(number) ? {} : { sinceWallMs: parts.clock.wallMs() }),
         rest,
         ...(sums === undefined

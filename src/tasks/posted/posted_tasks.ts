@@ -19,9 +19,9 @@ import type { TaskObject } from "../../work/task.ts";
 import type { Page, TaskView } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
-import type { TaskBacklog } from "../usage/backlog.ts";
+import type { Share, TaskBacklog } from "../usage/backlog.ts";
 import { takenUsd } from "../usage/project_usage.ts";
-import type { Spending } from "../usage/spending.ts";
+import type { Spending, SpendingHold } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
 import type { Accepted } from "./intake.ts";
 import { PostedItemReader } from "./posted_items.ts";
@@ -39,9 +39,13 @@ const SWEEP_PACE_MS = 1_000;
 /** Until what could not be told or noted is tried again. */
 const AGAIN_MS = 60_000;
 
-/** What an open task was admitted for in this process: when it was accepted, and each time that items of it were opened again. */
+/** An open task of this process: one that was accepted, or retried, in it. */
 interface OpenPosted {
-  readonly admitted: readonly Admitted[];
+  /** Of when it was accepted, and each time that items of it were opened again. */
+  readonly rooms: readonly Share[];
+  /** What its open items were estimated to take, and how many they were when that was held. */
+  readonly hold?: SpendingHold;
+  readonly heldItems: number;
   /** Of one that was accepted in this process and not retried: all that it used is summed up here. */
   readonly fresh?: FreshPosted;
   /** What of its usage was noted before its last retry. */
@@ -88,7 +92,9 @@ export class PostedTasks {
       admitted.hold.release();
       return;
     }
-    this.#open.set(number, { admitted: [admitted], fresh: new FreshPosted(task) });
+    const { room, hold } = admitted;
+    const heldItems = task.totalItems;
+    this.#open.set(number, { rooms: [room], hold, heldItems, fresh: new FreshPosted(task) });
   }
 
   /**
@@ -136,7 +142,8 @@ export class PostedTasks {
       const used = await readOpenUsed(log, number);
       if (used === undefined) continue;
       spending.open.set(number, used.task.project, used.usage);
-      if (used.task.noted !== undefined) this.#open.set(number, { admitted: [], noted: used.task.noted });
+      const { noted } = used.task;
+      if (noted !== undefined) this.#open.set(number, { rooms: [], heldItems: 0, noted });
     }
     const capped = new Set(
       open.map(({ project }) => project).filter((one) => spending.isCapped(nameOf(one))),
@@ -154,15 +161,14 @@ export class PostedTasks {
     });
   }
 
-  /** Money that open tasks may still take, of what they were admitted for. */
+  /** Money that the open items of tasks may take, of what these were admitted for. */
   async #holdAgain(restored: RestoredTasks, open: readonly { readonly number: number }[]): Promise<void> {
-    const { log, spending } = this.#options;
+    const { log } = this.#options;
     for (let start = 0; start < open.length && !this.#isClosed; start += RESTORED_PAGE) {
       const numbers = open.slice(start, start + RESTORED_PAGE).map(({ number }) => number);
       for (const row of await log.rows.loggedTasks({ numbers, limit: RESTORED_PAGE })) {
-        const { estimatedUsd = 0 } = rowToPosted(log, row);
-        const leftUsd = estimatedUsd - takenUsd(spending.open.by(row.number));
-        if (leftUsd > 0 && log.has(row.number)) restored.keep(row.number, leftUsd);
+        const { estimatedUsd = 0, totalItems, estimatedItems = totalItems } = rowToPosted(log, row);
+        if (estimatedUsd > 0) restored.keep(row.number, estimatedUsd / estimatedItems);
       }
     }
   }
@@ -228,14 +234,26 @@ export class PostedTasks {
     retry: RetryFailed,
   ): Promise<{ readonly task: PostedRecord; readonly items: number }> {
     await this.#noted();
-    const retried = await this.#retries.retry(task, retry);
+    const { number } = task;
+    const heldUsd = this.#open.get(number)?.hold?.usd ?? this.#restored?.of(number).usd ?? 0;
+    const retried = await this.#retries.retry(task, retry, heldUsd);
     if (retried.admitted === undefined) return retried;
-    this.views.forget(task.number);
-    const { admitted = [] } = this.#open.get(task.number) ?? {}; // of one that was not final
-    const { noted } = retried.task;
-    this.#open.set(task.number, { admitted: [...admitted, retried.admitted], noted });
-    await this.#count(task.number);
+    this.views.forget(number);
+    this.#reopened(retried.task, retried.admitted);
+    await this.#count(number);
     return retried;
+  }
+
+  /** What was held of one that was not final is held with what its items that run again hold. */
+  #reopened({ number, noted }: PostedRecord, { room, hold }: Admitted): void {
+    const { rooms = [], hold: before } = this.#open.get(number) ?? {};
+    const { items = 0, usd = 0 } = this.#restored?.of(number) ?? {};
+    room.grow({ items, bytes: 0 });
+    hold.set(hold.usd + (before?.usd ?? 0) + usd);
+    before?.release();
+    this.#restored?.settle(number);
+    const { left: heldItems = 0 } = this.#options.log.task(number) ?? {};
+    this.#open.set(number, { rooms: [...rooms, room], hold, heldItems, noted });
   }
 
   async remove({ number, id }: PostedRecord): Promise<void> {
@@ -281,7 +299,7 @@ export class PostedTasks {
 
   #final(number: number, open: OpenPosted | undefined): void {
     if (this.#isClosed) return;
-    for (const { room } of open?.admitted ?? []) room.release();
+    for (const room of open?.rooms ?? []) room.release();
     this.#restored?.settle(number);
     const fresh = open?.fresh?.isWhole === true ? freshEnd(open.fresh) : undefined;
     const told = fresh === undefined ? undefined : this.#tell(fresh.task);
@@ -311,9 +329,7 @@ export class PostedTasks {
     endedWallMs: number,
   ): void {
     const open = this.#open.get(number);
-    const room = open?.admitted.find(({ room: { items } }) => items > 0)?.room;
-    if (room === undefined) this.#restored?.settle(number, 1);
-    else room.settle(1);
+    open?.rooms.find(({ items }) => items > 0)?.settle(1);
     open?.fresh?.ended(record.status, record, endedWallMs);
     void this.#count(number);
   }
@@ -325,10 +341,12 @@ export class PostedTasks {
     if (task === undefined) return;
     const sums = await log.sumsOf(number);
     if (sums === undefined || !log.has(number)) return;
-    const { admitted = [], noted } = this.#open.get(number) ?? {};
-    let moreUsd = spending.open.set(number, log.text(task.project) ?? "", usedSince(sums, noted));
-    for (const { hold } of admitted) moreUsd -= hold.take(moreUsd);
-    this.#restored?.take(number, moreUsd);
+    const open = this.#open.get(number);
+    spending.open.set(number, log.text(task.project) ?? "", usedSince(sums, open?.noted));
+    this.#restored?.settle(number, task.left);
+    if (open?.hold === undefined || task.left >= open.heldItems) return;
+    open.hold.set((open.hold.usd * task.left) / open.heldItems);
+    this.#open.set(number, { ...open, heldItems: task.left });
   }
 
   /** Resolves when what has ended is noted. */
@@ -389,8 +407,8 @@ export class PostedTasks {
 
   /** A final task takes nothing more. */
   #release(number: number, open: OpenPosted | undefined): void {
-    for (const { hold } of open?.admitted ?? []) hold.release();
-    this.#restored?.take(number, Number.POSITIVE_INFINITY);
+    open?.hold?.release();
+    this.#restored?.settle(number);
   }
 }
 

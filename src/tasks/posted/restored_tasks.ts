@@ -1,7 +1,7 @@
 /**
  * Room and money of open tasks that earlier processes have accepted: some 24 bytes a task.
  *
- *   restored -> fewer open items, and less money, with each that ends -> final (its room and its money are free)
+ *   restored -> fewer open items, and less money, with each that ends -> final, or retried (its room and its money are free)
  */
 import type { OpenTask } from "../../log/open_columns.ts";
 import type { Share } from "../usage/backlog.ts";
@@ -13,7 +13,7 @@ export class RestoredTasks {
   readonly #numbers: Float64Array;
   readonly #left: Uint32Array;
   readonly #projects: Uint32Array;
-  /** Money that each may still take, in USD. */
+  /** What the open items of each were estimated to take, in USD. */
   readonly #leftUsd: Float64Array;
   /** By the number of the project's name. */
   readonly #rooms = new Map<number, Share>();
@@ -38,33 +38,35 @@ export class RestoredTasks {
     }
   }
 
-  /** Money that a task may still take. */
-  keep(number: number, usd: number): void {
+  /** What each open item of a task was estimated to take, in USD. */
+  keep(number: number, itemUsd: number): void {
     const place = this.#placeOf(number);
-    const project = this.#projects[place];
-    if (project === undefined) return;
+    this.#hold(place, itemUsd * (this.#left[place] ?? 0));
+  }
+
+  /** The open items of a task, and the money that is held for them; nothing of a task of this process. */
+  of(number: number): { readonly items: number; readonly usd: number } {
+    const place = this.#placeOf(number);
+    return { items: this.#left[place] ?? 0, usd: this.#leftUsd[place] ?? 0 };
+  }
+
+  /** At most so many items of a task are open; changes nothing for a task of this process. */
+  settle(number: number, leftMax = 0): void {
+    const place = this.#placeOf(number);
+    const before = this.#left[place] ?? 0;
+    if (before <= leftMax) return;
+    this.#left[place] = leftMax;
+    this.#rooms.get(this.#projects[place] ?? 0)?.settle(before - leftMax);
+    this.#hold(place, ((this.#leftUsd[place] ?? 0) * leftMax) / before);
+  }
+
+  #hold(place: number, usd: number): void {
+    const [project, before = 0] = [this.#projects[place], this.#leftUsd[place]];
+    if (project === undefined || usd === before) return;
     this.#leftUsd[place] = usd;
     const hold = this.#holds.get(project) ?? this.#holdOf(project);
     this.#holds.set(project, hold);
-    hold.grow(usd);
-  }
-
-  /** So many items of a task have ended, or all of them; changes nothing for a task of this process. */
-  settle(number: number, itemsMax: number = Number.POSITIVE_INFINITY): void {
-    const place = this.#placeOf(number);
-    const items = Math.min(itemsMax, this.#left[place] ?? 0);
-    if (items === 0) return;
-    this.#left[place] = (this.#left[place] ?? 0) - items;
-    this.#rooms.get(this.#projects[place] ?? 0)?.settle(items);
-  }
-
-  /** A task took so much of its money, or takes no more; changes nothing for a task of this process. */
-  take(number: number, usdMax: number): void {
-    const place = this.#placeOf(number);
-    const usd = Math.min(usdMax, this.#leftUsd[place] ?? 0);
-    if (usd <= 0) return;
-    this.#leftUsd[place] = (this.#leftUsd[place] ?? 0) - usd;
-    this.#holds.get(this.#projects[place] ?? 0)?.take(usd);
+    hold.set(hold.usd + usd - before);
   }
 
   /** Below 0 for a task that is not one of these. */

@@ -1,17 +1,15 @@
 /**
  * Money of projects that is held for accepted work, in memory.
  *
- *   held -> taken as the work spends it -> released (what is left)
+ *   held -> less with each item that ends, more with each that is run again -> released
  */
 
 /** Money kept for work that was accepted. */
 export interface SpendingHold {
   /** What is left of it, in USD. */
   readonly usd: number;
-  /** Keeps more in it. */
-  grow(usd: number): void;
-  /** The work has spent so much: at most what is left is taken. Returns what was, in USD. */
-  take(usd: number): number;
+  /** Keeps so much in it, in USD. */
+  set(usd: number): void;
   /** Gives back what is left; twice changes nothing. */
   release(): void;
 }
@@ -31,7 +29,7 @@ export class HeldMoney {
       if (heldUsd > 1e-9) this.#usd.set(project, heldUsd);
       else this.#usd.delete(project);
     });
-    hold.grow(usd);
+    hold.set(usd);
     return hold;
   }
 }
@@ -48,18 +46,13 @@ class ProjectHold implements SpendingHold {
     return this.#usd;
   }
 
-  grow(usd: number): void {
-    this.#usd += usd;
-    this.#change(usd);
-  }
-
-  take(usd: number): number {
-    const taken = Math.max(0, Math.min(this.#usd, usd));
-    this.grow(-taken);
-    return taken;
+  set(usd: number): void {
+    const more = usd - this.#usd;
+    this.#usd = usd;
+    this.#change(more);
   }
 
   release(): void {
-    this.take(this.#usd);
+    this.set(0);
   }
 }

@@ -2,7 +2,7 @@
  * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month, which counts what providers
  * bill and what is in doubt.
  *
- *   money:  reserve -> held -> noted (usage with its hold) -> released (what is left of it)
+ *   money:  reserve -> held -> less with each item that ends -> released
  *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
  *   usage:  noted -> in the sum of its day, once for each source
  *           an item of open work has ended -> counted at once, in memory (`open_usage.ts`)
@@ -44,13 +44,11 @@ export interface DayUsage extends ProjectUsage {
 export interface UsageNote extends TaskUsage {
   /** What used it, such as a task or a part of one. The same source counts once, however often it is noted. */
   readonly source: string;
-  /** The noted money is taken from it. */
-  readonly hold?: SpendingHold;
 }
 
 /** Every method may be called concurrently. */
 export interface Spending {
-  /** What open work took so far: counts today and in this month until its source is noted. Its holds are less by as much. */
+  /** What open work took so far: counts today and in this month until its source is noted. */
   readonly open: OpenUsage;
   /**
    * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
@@ -216,7 +214,7 @@ class RecordedSpending implements Spending {
     return { spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd), capUsd };
   }
 
-  /** Of one moment: what open work takes leaves its hold. */
+  /** Of one moment. */
   #taken(project: string, days: UsageMonth): { readonly spentUsd: number; readonly heldUsd: number } {
     const spentUsd = this.#sumOf(project, days) + takenUsd(this.open.of(project) ?? NO_PROJECT_USAGE);
     return { spentUsd, heldUsd: this.#held.of(project) };
@@ -365,8 +363,7 @@ function markerOf({ project, source }: UsageNote, createdWallMs: number): Record
   };
 }
 
-function settle({ note, resolve }: WaitingNote): void {
-  note.hold?.take(takenUsd(note.usage));
+function settle({ resolve }: WaitingNote): void {
   resolve();
 }
 

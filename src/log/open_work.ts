@@ -24,14 +24,16 @@ import { OpenColumns, type OpenTask } from "./open_columns.ts";
 import {
   BITS_ITEMS,
   ENDED_STATUSES,
-  type EndedStatus,
   type FieldsOf,
   type LogRecord,
   type LogRecords,
   recordBytes,
   UNCOUNTED_ITEMS,
 } from "./records.ts";
+import { addedSums, NO_SUMS, type TaskSums } from "./task_sums.ts";
 import { WORK_KINDS } from "./work_kinds.ts";
+
+export type { TaskSums } from "./task_sums.ts";
 
 /** An open item that was tried. */
 export interface TriedItem {
@@ -43,32 +45,11 @@ export interface TriedItem {
   readonly intents: readonly FieldsOf<"intent">[];
 }
 
-/** What the ended items of a task took together; `completed` to `cancelled` count them. */
-export type TaskSums = Omit<FieldsOf<"sums">, "task">;
-
 interface TaskParts {
   readonly done: LineSet;
   sums: TaskSums;
 }
 
-const NO_SUMS: TaskSums = {
-  completed: 0,
-  failed: 0,
-  expired: 0,
-  cancelled: 0,
-  outBytes: 0,
-  attempts: 0,
-  ambiguousAttempts: 0,
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  listUsd: 0,
-  usd: 0,
-  billedUsd: 0,
-  ambiguousUsd: 0,
-};
 const NEVER_TRIED: TriedItem = { ended: undefined, intents: [] };
 
 export class OpenWork {
@@ -76,6 +57,8 @@ export class OpenWork {
   readonly lanes: LaneMemory;
   readonly #parts = new Map<number, TaskParts>();
   readonly #tried = new Map<number, Map<number, TriedItem>>();
+  /** What open items of tasks took by attempts that ended, without what they took before they were reopened. */
+  readonly #taken = new Map<number, TaskSums>();
   readonly #holds = new Map<number, FieldsOf<"held">>();
   /** Tasks whose last item has ended, and that are not final. */
   readonly #finished = new Set<number>();
@@ -120,9 +103,14 @@ export class OpenWork {
     return this.#parts.get(task)?.sums ?? NO_SUMS;
   }
 
+  /** What open items of a task took by attempts that ended; counts no items. What they took before they were reopened is in `sumsOf`. */
+  takenOf(task: number): TaskSums {
+    return this.#taken.get(task) ?? NO_SUMS;
+  }
+
   /** The sums of a task of one item that ended so. */
   sumsWith(outcome: FieldsOf<"outcome">): TaskSums {
-    return added(NO_SUMS, outcome, outcome.status, 1);
+    return addedSums(NO_SUMS, outcome, outcome.status, 1);
   }
 
   holdOf(task: number): FieldsOf<"held"> | undefined {
@@ -230,12 +218,8 @@ export class OpenWork {
         this.#takeSums(row, record);
         break;
       case "doneRange":
-        this.#partsOf(row).done.addRange(record.first, record.count);
-        break;
       case "doneBits":
-        for (let index = 0; index < BITS_ITEMS; index += 1)
-          if (((record.bits[index >>> 3] ?? 0) & (1 << (index & 7))) !== 0)
-            this.#partsOf(row).done.add(record.first + index);
+        this.#takeDone(row, record);
     }
   }
 
@@ -285,8 +269,10 @@ export class OpenWork {
       return;
     }
     const parts = this.#partsOf(row);
+    const tried = this.tried(task, item);
     parts.done.add(item);
-    parts.sums = added(parts.sums, outcome, status, 1, this.tried(task, item).before);
+    parts.sums = addedSums(parts.sums, outcome, status, 1, tried.before);
+    this.#take(task, tried, undefined);
     this.#untry(task, item);
     this.#change(row, { left: row.left - 1 });
   }
@@ -300,10 +286,12 @@ export class OpenWork {
     const count = row.left - underWay.length;
     if (count > 0) {
       const parts = this.#partsOf(row);
-      parts.sums = added(parts.sums, undefined, status, count);
+      parts.sums = addedSums(parts.sums, undefined, status, count);
       for (const [item, { ended, before, intents }] of tried)
-        if (intents.length === 0 && this.isOpen(task, item))
-          parts.sums = added(parts.sums, ended, status, 0, before);
+        if (intents.length === 0 && this.isOpen(task, item)) {
+          parts.sums = addedSums(parts.sums, ended, status, 0, before);
+          this.#take(task, { ended, before, intents }, undefined);
+        }
       parts.done.addRange(0, row.items);
       for (const item of underWay) parts.done.delete(item);
     }
@@ -315,9 +303,21 @@ export class OpenWork {
     if (!parts.done.has(item)) return;
     parts.done.delete(item);
     this.#untry(row.number, item);
-    parts.sums = added(parts.sums, undefined, status, -1);
+    parts.sums = addedSums(parts.sums, undefined, status, -1);
     this.#finished.delete(row.number);
     this.#change(row, { left: row.left + 1, restStatus: 0 });
+  }
+
+  /** Of a task that is stated again: what was tried of items is stated before which of them are done. */
+  #takeDone(row: OpenTask, record: LogRecord & { readonly is: "doneRange" | "doneBits" }): void {
+    const { number } = row;
+    const { done } = this.#partsOf(row);
+    const open = [...this.triedItems(number)].filter(([item]) => this.isOpen(number, item));
+    if (record.is === "doneRange") done.addRange(record.first, record.count);
+    else
+      for (let index = 0; index < BITS_ITEMS; index += 1)
+        if (((record.bits[index >>> 3] ?? 0) & (1 << (index & 7))) !== 0) done.add(record.first + index);
+    for (const [item, tried] of open) if (!this.isOpen(number, item)) this.#take(number, tried, undefined);
   }
 
   #takeSums(row: OpenTask, record: LogRecord & { readonly is: "sums" }): void {
@@ -342,6 +342,7 @@ export class OpenWork {
   }
 
   #try(task: number, item: number, tried: TriedItem): void {
+    this.#take(task, this.tried(task, item), tried);
     const items = this.#tried.get(task) ?? new Map<number, TriedItem>();
     this.#tried.set(task, items);
     items.set(item, tried);
@@ -350,7 +351,16 @@ export class OpenWork {
   #untry(task: number, item: number): void {
     const items = this.#tried.get(task);
     items?.delete(item);
-    if (items?.size === 0) this.#tried.delete(task);
+    if (items?.size !== 0) return;
+    this.#tried.delete(task);
+    this.#taken.delete(task); // no rest of floats stays
+  }
+
+  /** What was tried of an open item has changed; undefined: it is not open any more. */
+  #take(task: number, from: TriedItem, to: TriedItem | undefined): void {
+    if (from.ended === to?.ended && from.before === to?.before) return;
+    const without = addedSums(this.takenOf(task), from.before, "failed", 0, from.ended);
+    this.#taken.set(task, to === undefined ? without : addedSums(without, to.ended, "failed", 0, to.before));
   }
 
   #final({ number, kind }: OpenTask, sequence: number): void {
@@ -362,39 +372,8 @@ export class OpenWork {
     this.tasks.delete(task);
     this.#parts.delete(task);
     this.#tried.delete(task);
+    this.#taken.delete(task);
     this.#holds.delete(task);
     this.#finished.delete(task);
   }
-}
-
-type Taken = Omit<TaskSums, EndedStatus | "outBytes">;
-
-/** Without what it took `before`. Hot. Names each part, because V8 is slow to spread objects with fractions. */
-function added(
-  sums: TaskSums,
-  taken: Taken | undefined,
-  status: EndedStatus,
-  items: number,
-  before?: Taken,
-): TaskSums {
-  return {
-    completed: sums.completed + (status === "completed" ? items : 0),
-    failed: sums.failed + (status === "failed" ? items : 0),
-    expired: sums.expired + (status === "expired" ? items : 0),
-    cancelled: sums.cancelled + (status === "cancelled" ? items : 0),
-    outBytes: sums.outBytes,
-    attempts: sums.attempts + (taken?.attempts ?? 0) - (before?.attempts ?? 0),
-    ambiguousAttempts:
-      sums.ambiguousAttempts + (taken?.ambiguousAttempts ?? 0) - (before?.ambiguousAttempts ?? 0),
-    inputTokens: sums.inputTokens + (taken?.inputTokens ?? 0) - (before?.inputTokens ?? 0),
-    cachedTokens: sums.cachedTokens + (taken?.cachedTokens ?? 0) - (before?.cachedTokens ?? 0),
-    cacheWriteTokens:
-      sums.cacheWriteTokens + (taken?.cacheWriteTokens ?? 0) - (before?.cacheWriteTokens ?? 0),
-    outputTokens: sums.outputTokens + (taken?.outputTokens ?? 0) - (before?.outputTokens ?? 0),
-    reasoningTokens: sums.reasoningTokens + (taken?.reasoningTokens ?? 0) - (before?.reasoningTokens ?? 0),
-    listUsd: sums.listUsd + (taken?.listUsd ?? 0) - (before?.listUsd ?? 0),
-    usd: sums.usd + (taken?.usd ?? 0) - (before?.usd ?? 0),
-    billedUsd: sums.billedUsd + (taken?.billedUsd ?? 0) - (before?.billedUsd ?? 0),
-    ambiguousUsd: sums.ambiguousUsd + (taken?.ambiguousUsd ?? 0) - (before?.ambiguousUsd ?? 0),
-  };
 }

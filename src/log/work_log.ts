@@ -78,6 +78,8 @@ export class WorkLog {
   readonly ended: EndedTasks;
   /** What the operator should know of how it was opened. */
   readonly notes: readonly string[];
+  /** What open items of a task took by attempts that ended; it counts no items. What they took before they were reopened is in `sumsOf`. */
+  readonly takenOf: (task: number) => TaskSums = (task) => this.#work.takenOf(task);
   readonly #options: WorkLogOptions;
   readonly #work: OpenWork;
   readonly #read: ReadLog;
@@ -115,8 +117,7 @@ export class WorkLog {
     if (this.#commits.hasId(id))
       throw new PerigeeError("conflict", `another task has the id ${JSON.stringify(id)}`);
     const project = this.number(work.project);
-    const task = this.#commits.place.nextTask;
-    this.#commits.place.nextTask += 1;
+    const task = this.#commits.place.nextTask++;
     staged.records.add("accepted", { task, items, deadlineMs, project, kind });
     staged.accept({ number: task, id, project, kind, parent, createdWallMs, body }, work.request ?? NO_BYTES);
     return { task, durable: staged.durable };
@@ -360,8 +361,7 @@ export class WorkLog {
     const [sums] = await this.rows.loggedAnswers(task, SUMS_ITEM, 1);
     if (sums !== undefined) return recordOf("sums", sums.record);
     const [only] = await this.rows.loggedAnswers(task, 0, 1); // of a task of one item
-    if (only === undefined) return undefined;
-    return this.#work.sumsWith(recordOf("outcome", only.record));
+    return only === undefined ? undefined : this.#work.sumsWith(recordOf("outcome", only.record));
   }
 
   /** What was learnt of lanes. */

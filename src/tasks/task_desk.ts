@@ -86,6 +86,7 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
       return cap === undefined ? [] : [cap];
     },
     onFinal: (number) => opened.posted?.final(number),
+    onTried: (number) => opened.posted?.itemTried(number),
     onEnded: (number, record, endedWallMs) => opened.posted?.itemEnded(number, record, endedWallMs),
     onFault: (error) => onFault(error, "posted"),
   });

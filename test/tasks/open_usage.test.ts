@@ -1,5 +1,6 @@
 /** What open tasks took so far is spent: it is shown, bounds new work, and is what their end notes. */
 import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import type { ProjectUsage } from "../../src/tasks/usage/spending.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { ok } from "../engine/world.ts";
@@ -19,11 +20,17 @@ const empty = openaiAnswer("", { inputTokens: 10, outputTokens: 0 });
 const upTo = (last: number) => (line: number) => (line <= last ? ok(line) : ("hang" as const));
 
 async function usedBy(world: TaskWorld): Promise<{ readonly items: number; readonly usd: number }> {
+  const { items, usd } = await allUsedBy(world);
+  return { items, usd };
+}
+
+async function allUsedBy(world: TaskWorld): Promise<Record<"items" | "usd" | "billedUsd", number>> {
   const days = (await world.settle(
     world.spending?.days(PROJECT, "2025-12-01", "2026-12-31") ?? Promise.resolve([]),
   )) as readonly ProjectUsage[];
   return {
     items: days.reduce((sum, day) => sum + day.items, 0),
+    billedUsd: days.reduce((sum, { billedUsd }) => sum + billedUsd, 0),
     usd: days.reduce((sum, { billedUsd, ambiguousUsd }) => sum + billedUsd + ambiguousUsd, 0),
   };
 }
@@ -157,6 +164,62 @@ describe.each([
   });
 });
 
+describe.each([
+  ["a posted task", (count: number) => items(1, count)],
+  ["a posted task of one item", () => items(1, 1)],
+  ["a large task", (count: number) => [...items(1, count - 1), ...items(count, 1, 90)]],
+])("what the open items of %s took", (_, itemsOf) => {
+  it("is spent: requests that a kill has cut off, over further kills too", async () => {
+    const world = new TaskWorld({ config: { prices }, answer: () => "hang" });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, itemsOf(6)));
+    await world.clock.advance(5_000);
+    const sent = world.sent.length;
+    expect(sent).toBeGreaterThan(0);
+    let spentUsd = 0;
+    for (let kill = 1; kill <= 3; kill += 1) {
+      world.kill();
+      const again = await world.settle(world.tasks());
+      const month = await monthOf(world);
+      expect(month.spentUsd).toBeGreaterThan(spentUsd);
+      const { usd } = await usedBy(world);
+      expect(usd).toBeCloseTo(month.spentUsd, 9);
+      await world.clock.advance(5_000);
+      expect((await monthOf(world)).spentUsd).toBeCloseTo(month.spentUsd, 9);
+      ({ spentUsd } = month);
+      if (kill === 3) await finished(world, again, id);
+    }
+  });
+
+  it("is spent: answers that could not be used", async () => {
+    const world = new TaskWorld({
+      config: { prices },
+      answer: (_line, attempt) => (attempt === 1 ? empty : "hang"),
+    });
+    const tasks = await world.tasks();
+    const { id } = await world.settle(submit(tasks, itemsOf(6)));
+    await world.clock.advance(30_000);
+    const count = itemsOf(6).length;
+    expect((await monthOf(world)).spentUsd).toBeCloseTo(count * 0.001, 9);
+    expect(await usedBy(world)).toEqual({ items: 0, usd: expect.closeTo(count * 0.001, 9) });
+    await finished(world, tasks, id);
+  });
+});
+
+/** All is answered; the usage of the project is what its task says, before a restart and after it. */
+async function finished(world: TaskWorld, tasks: OpenedTasks, id: string): Promise<void> {
+  world.answer = (line) => ok(line);
+  await world.clock.advance(7_200_000);
+  const { usage, counts } = await world.settle(tasks.task(PROJECT, id));
+  expect(counts.submitted).toBe(0);
+  for (const isRestarted of [false, true]) {
+    if (isRestarted) world.kill();
+    if (isRestarted) await world.settle(world.tasks());
+    const spentUsd = expect.closeTo(usage.billedUsd + usage.ambiguousUsd, 9);
+    expect(await monthOf(world)).toMatchObject({ spentUsd, heldUsd: 0 });
+  }
+}
+
 describe("new work", () => {
   it("is refused when it fits only without what open tasks have taken", async () => {
     const world = new TaskWorld({ config: { prices }, answer: upTo(6) });
@@ -166,10 +229,10 @@ describe("new work", () => {
     await world.clock.advance(5_000);
     await expectUsed(world, 6);
     world.capUsd = 0.0105;
-    const { spentUsd, heldUsd } = await monthOf(world);
     for (const kill of [false, true]) {
       if (kill) world.kill();
       if (kill) tasks = await world.settle(world.tasks());
+      const { spentUsd, heldUsd } = await monthOf(world);
       await expect(world.settle(submit(tasks, items(11, 2)))).rejects.toMatchObject({
         code: "budget_exceeded",
         details: { spentUsd, heldUsd },
@@ -214,7 +277,10 @@ describe("the usage of a task", () => {
       }
       const before = await world.settle(tasks.task(PROJECT, id));
       expect(before.status).toBe("submitted");
-      expect(await usedBy(world)).toEqual({ items: 6, usd: expect.closeTo(before.usage.billedUsd, 9) }); // two ended twice
+      expect(await allUsedBy(world)).toMatchObject({
+        items: 6, // two ended twice
+        billedUsd: expect.closeTo(before.usage.billedUsd, 9),
+      });
       world.answer = (line) => ok(line);
       await world.clock.advance(7_200_000);
       const { usage, counts } = await world.settle(tasks.task(PROJECT, id));

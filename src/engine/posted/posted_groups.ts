@@ -73,6 +73,7 @@ export interface PostedGroupsOptions {
   readonly log: PostedLog;
   /** Caps that bound a project's posts. */
   readonly capsOf: (project: string) => Promise<readonly Cap[]>;
+  readonly onTried: PostedTerms["onTried"];
   readonly onEnded: PostedTerms["onEnded"];
   readonly onChange: (owner: PostedItems) => void;
 }
@@ -123,7 +124,7 @@ export class PostedGroups {
     factors,
     terms: { caps, options },
   }: PostedGroup): PostedItems {
-    const { parts, log, onEnded, onChange } = this.#options;
+    const { parts, log, onTried, onEnded, onChange } = this.#options;
     this.#made += 1;
     const settings: OwnerTerms = {
       deadlineMs,
@@ -138,7 +139,7 @@ export class PostedGroups {
       prices: this.#prices,
     };
     const recorded = {
-      ...{ log, onEnded, prices: this.#prices },
+      ...{ log, onTried, onEnded, prices: this.#prices },
       taskId: "",
       layout: lineLayout({}),
       namesLines: false,

@@ -18,6 +18,8 @@ export interface PostedTerms extends TextTerms {
   readonly log: PostedLog;
   readonly observer: EngineObserver | undefined;
   readonly nowMs: () => number;
+  /** An attempt has ended durably, and its item continues. */
+  readonly onTried: (task: number) => void;
   /** An item has ended durably. */
   readonly onEnded: (owner: PostedItems, record: StagedOutcome, endedWallMs: number) => void;
 }
@@ -58,18 +60,20 @@ export class PostedRecords implements ItemRecords {
     );
     const { isEstimated, priceNumber, line: _line, failure, ...taken } = record;
     for (const attempt of ended.length === 0 ? [counted] : ended)
-      this.#terms.log.write((log) =>
-        log.endAttempt({
-          ...taken,
-          task,
-          item: line - firstLine,
-          attempt,
-          nextMs: 0,
-          isEstimated: isEstimated ? 1 : 0,
-          price: this.#priceOf(priceNumber),
-          code: numberOfCode(failure?.code),
-          httpStatus: failure?.httpStatus ?? 0,
-        }),
+      this.#terms.log.write(
+        (log) =>
+          log.endAttempt({
+            ...taken,
+            task,
+            item: line - firstLine,
+            attempt,
+            nextMs: 0,
+            isEstimated: isEstimated ? 1 : 0,
+            price: this.#priceOf(priceNumber),
+            code: numberOfCode(failure?.code),
+            httpStatus: failure?.httpStatus ?? 0,
+          }),
+        () => this.#terms.onTried(task),
       );
   }
 

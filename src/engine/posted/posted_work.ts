@@ -39,7 +39,7 @@ export interface PostedHome {
   readonly task: PostedTask;
 }
 
-export interface PostedWorkOptions extends Pick<PostedGroupsOptions, "capsOf"> {
+export interface PostedWorkOptions extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
   readonly parts: EngineParts;
   readonly log: PostedLog;
   /** Told of each task that is final, durably, by its number. */

@@ -20,7 +20,7 @@ import type { Page, TaskView } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
 import type { Share, TaskBacklog } from "../usage/backlog.ts";
-import { takenUsd } from "../usage/project_usage.ts";
+import { NO_PROJECT_USAGE, takenUsd } from "../usage/project_usage.ts";
 import type { Spending, SpendingHold } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
 import type { Accepted } from "./intake.ts";
@@ -28,12 +28,11 @@ import { PostedItemReader } from "./posted_items.ts";
 import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "./posted_record.ts";
 import { PostedRetries } from "./posted_retries.ts";
 import { PostedViews } from "./posted_views.ts";
-import { RestoredTasks } from "./restored_tasks.ts";
-import { openUsdOf, readOpenUsed, readUsed, type UsedTask, usedSince } from "./task_usage.ts";
+import type { RestoredTasks } from "./restored_tasks.ts";
+import { restoreTasks } from "./restoring.ts";
+import { readOpenUsed, readUsed, type UsedTask, usedSince } from "./task_usage.ts";
 
 const LIST_PAGE = 200;
-/** Rows of open tasks read at a time at the start. */
-const RESTORED_PAGE = 2_000;
 const SWEEP_PAGE = 100;
 const SWEEP_PACE_MS = 1_000;
 /** Until what could not be told or noted is tried again. */
@@ -121,56 +120,18 @@ export class PostedTasks {
       if (ended !== undefined) spending.open.set(number, ended.task.project, ended.usage);
       if (ended !== undefined) await count(ended.task.project, takenUsd(ended.usage));
     }
-    for (const { number, project } of open) await count(project, await openUsdOf(log, number));
+    for (const { number, project } of open)
+      await count(project, takenUsd((await readOpenUsed(log, number))?.usage ?? NO_PROJECT_USAGE));
     if (spentUsd > 0) await work.groups.countSpent(spentUsd);
     return unnoted;
   }
 
   /** Holds room and money for what an earlier process has left open, and counts what it took. */
   async open(backlog: TaskBacklog): Promise<void> {
-    const { log, admission, spending, onFault } = this.#options;
-    const open = [...log.openTasks()].filter(({ kind }) => kind === WORK_KINDS.posted);
-    const nameOf = (project: number): string => log.text(project) ?? "";
-    const restored = new RestoredTasks(
-      open,
-      (project) => backlog.share(nameOf(project)),
-      (project) => admission.again(nameOf(project), 0),
-    );
+    const isClosed = (): boolean => this.#isClosed;
+    const { restored, noted } = await restoreTasks({ ...this.#options, backlog, isClosed });
     this.#restored = restored;
-    for (const { number, items } of open) {
-      if (items === 1 && log.triedItems(number).get(0)?.before === undefined) continue; // final as soon as it has ended
-      const used = await readOpenUsed(log, number);
-      if (used === undefined) continue;
-      spending.open.set(number, used.task.project, used.usage);
-      const { noted } = used.task;
-      if (noted !== undefined) this.#open.set(number, { rooms: [], heldItems: 0, noted });
-    }
-    const capped = new Set(
-      open.map(({ project }) => project).filter((one) => spending.isCapped(nameOf(one))),
-    );
-    await this.#holdAgain(
-      restored,
-      open.filter(({ project }) => capped.has(project)),
-    );
-    const others = this.#holdAgain(
-      restored,
-      open.filter(({ project }) => !capped.has(project)),
-    );
-    others.catch((error: unknown) => {
-      if (!this.#isClosed && !hasCode(error, "closed")) onFault(error); // it is shown, and bounds nothing
-    });
-  }
-
-  /** Money that the open items of tasks may take, of what these were admitted for. */
-  async #holdAgain(restored: RestoredTasks, open: readonly { readonly number: number }[]): Promise<void> {
-    const { log } = this.#options;
-    for (let start = 0; start < open.length && !this.#isClosed; start += RESTORED_PAGE) {
-      const numbers = open.slice(start, start + RESTORED_PAGE).map(({ number }) => number);
-      for (const row of await log.rows.loggedTasks({ numbers, limit: RESTORED_PAGE })) {
-        const { estimatedUsd = 0, totalItems, estimatedItems = totalItems } = rowToPosted(log, row);
-        if (estimatedUsd > 0) restored.keep(row.number, estimatedUsd / estimatedItems);
-      }
-    }
+    for (const [number, before] of noted) this.#open.set(number, { rooms: [], heldItems: 0, noted: before });
   }
 
   /** Some at a time. */
@@ -322,6 +283,11 @@ export class PostedTasks {
     parts.clock.timer(AGAIN_MS, () => this.#final(number, open), { keepsAlive: false });
   }
 
+  /** For the work: an attempt of an item has ended, and the item continues. */
+  itemTried(number: number): void {
+    void this.#count(number);
+  }
+
   /** For the work: an item of a task is final. */
   itemEnded(
     number: number,
@@ -342,7 +308,11 @@ export class PostedTasks {
     const sums = await log.sumsOf(number);
     if (sums === undefined || !log.has(number)) return;
     const open = this.#open.get(number);
-    spending.open.set(number, log.text(task.project) ?? "", usedSince(sums, open?.noted));
+    spending.open.set(
+      number,
+      log.text(task.project) ?? "",
+      usedSince(sums, open?.noted, log.takenOf(number)),
+    );
     this.#restored?.settle(number, task.left);
     if (open?.hold === undefined || task.left >= open.heldItems) return;
     open.hold.set((open.hold.usd * task.left) / open.heldItems);

@@ -1,11 +1,16 @@
 /**
  * What posted tasks used since it was noted of them last, as the work log says.
  */
-import { madeOf } from "../../engine/posted/tried_items.ts";
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { completeMoney, roundedMoney } from "../../price/money.ts";
-import { NO_PROJECT_USAGE, type ProjectUsage, takenUsd, usageSince } from "../usage/project_usage.ts";
+import {
+  addUsage,
+  NO_PROJECT_USAGE,
+  type ProjectUsage,
+  takenUsd,
+  usageSince,
+} from "../usage/project_usage.ts";
 import { type PostedRecord, rowToPosted } from "./posted_record.ts";
 
 /** A task, and what it used since it was noted last. */
@@ -23,29 +28,34 @@ export async function readUsed(log: WorkLog, number: number): Promise<UsedTask |
   return { task, usage: usedSince(sums, task.noted) };
 }
 
-/** What a task with these sums used since that was noted. */
-export function usedSince(sums: TaskSums, noted: PostedRecord["noted"]): ProjectUsage {
-  const { completed, failed, expired, cancelled, inputTokens, outputTokens } = sums;
-  const items = completed + failed + expired + cancelled;
-  const { listUsd, usd, billedUsd, ambiguousUsd } = sums;
-  const all = { items, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd };
+/** What a task with these sums used since that was noted; `open`: by items that have not ended. */
+export function usedSince(sums: TaskSums, noted: PostedRecord["noted"], open?: TaskSums): ProjectUsage {
+  const all = open === undefined ? usageOf(sums) : addUsage(usageOf(sums), usageOf(open));
   const usage = usageSince(all, { ...NO_PROJECT_USAGE, ...noted });
   return { ...usage, ...roundedMoney(completeMoney(usage)) };
 }
 
-/** As `readUsed`, of an open task; undefined when none of its items has ended. */
+/**
+ * As `readUsed`, of an open task that an earlier process left, with what its open items took: requests that were under way are in
+ * doubt. Undefined when nothing was used.
+ */
 export async function readOpenUsed(log: WorkLog, number: number): Promise<UsedTask | undefined> {
-  const [open, sums] = [log.task(number), await log.sumsOf(number)];
-  const hasEnded = open !== undefined && sums !== undefined && (open.left < open.items || takenUsd(sums) > 0);
-  return hasEnded ? readUsed(log, number) : undefined;
+  const [open, sums, tried] = [log.task(number), await log.sumsOf(number), log.triedItems(number)];
+  if (open === undefined || sums === undefined) return undefined;
+  if (open.left === open.items && takenUsd(sums) === 0 && tried.size === 0) return undefined;
+  const row = await log.rows.loggedTask(number);
+  if (row === undefined) return undefined;
+  const task = rowToPosted(log, row);
+  const taken = log.takenOf(number);
+  let { ambiguousUsd } = taken;
+  for (const [item, { intents }] of tried)
+    if (log.isOpen(number, item)) for (const { mostUsd } of intents) ambiguousUsd += mostUsd;
+  return { task, usage: usedSince(sums, task.noted, { ...taken, ambiguousUsd }) };
 }
 
-/** What an open task took that was not noted, in USD: by its ended items, and by the attempts of the others. */
-export async function openUsdOf(log: WorkLog, number: number): Promise<number> {
-  const ended = await readOpenUsed(log, number);
-  let usd = ended === undefined ? 0 : takenUsd(ended.usage);
-  for (const [item, tried] of log.triedItems(number))
-    if (log.isOpen(number, item))
-      usd += takenUsd(madeOf(tried).spent) - takenUsd(tried.before ?? NO_PROJECT_USAGE);
-  return usd;
+function usageOf(sums: TaskSums): ProjectUsage {
+  const { completed, failed, expired, cancelled, inputTokens, outputTokens } = sums;
+  const { listUsd, usd, billedUsd, ambiguousUsd } = sums;
+  const items = completed + failed + expired + cancelled;
+  return { items, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd };
 }

@@ -8,6 +8,9 @@
  *
  * While connections flap and half of all requests fail, an item is blamed from its 20th failure in a row on. On a lane that
  * fails only items that are never answered, s is 0: such items do not protect each other, however many they are.
+ *
+ * Innocent failures are plenty while the items that were answered after failures, and those that failed when the lane went down,
+ * are at least as many as those that ended after failures of their own.
  */
 
 /** Fewer items that were answered after failures are not enough evidence. */
@@ -25,6 +28,10 @@ interface Slot {
   failures: number;
   /** The number of these items. */
   recovered: number;
+  /** Items that ended after failures that were proven to be their own. */
+  guilty: number;
+  /** The most items that failed at a time when the lane was down. */
+  doubtful: number;
 }
 
 /** One per lane. Times are monotonic. Hot path: 10 ns an answer. */
@@ -39,6 +46,28 @@ export class InnocentFailures {
     if (failuresBefore === 0) return;
     slot.failures += failuresBefore;
     slot.recovered += 1;
+  }
+
+  /** An item ended, and failures of it were proven to be its own. */
+  ended(nowMs: number): void {
+    this.#slotAt(nowMs).guilty += 1;
+  }
+
+  /** The lane is down, and so many items fail. */
+  down(items: number, nowMs: number): void {
+    const slot = this.#slotAt(nowMs);
+    slot.doubtful = Math.max(slot.doubtful, items);
+  }
+
+  /** Whether the lane failed at least as many items for its own reasons as ended for theirs. */
+  arePlenty(nowMs: number): boolean {
+    let [innocent, guilty] = [0, 0];
+    for (const slot of this.#slots) {
+      if (slot.startMs <= nowMs - SLOTS * SLOT_MS) continue;
+      innocent += slot.recovered + slot.doubtful;
+      guilty += slot.guilty;
+    }
+    return innocent > 0 && innocent >= guilty;
   }
 
   /** The failures in a row that an item may have by chance, 0 to 40; 0 on a lane without such failures. */
@@ -58,7 +87,7 @@ export class InnocentFailures {
   #slotAt(nowMs: number): Slot {
     const last = this.#slots.at(-1);
     if (last !== undefined && nowMs < last.startMs + SLOT_MS) return last;
-    const slot = { startMs: nowMs, answers: 0, failures: 0, recovered: 0 };
+    const slot = { startMs: nowMs, answers: 0, failures: 0, recovered: 0, guilty: 0, doubtful: 0 };
     this.#slots.push(slot);
     if (this.#slots.length > SLOTS) this.#slots.shift();
     return slot;

@@ -18,6 +18,7 @@ import { OwnRefusals } from "../../limits/own_refusals.ts";
 import { Blame, type FailureSeries, type ItemFailures } from "../../queue/blame.ts";
 import { InnocentFailures } from "../../queue/innocent_failures.ts";
 import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
+import { OtherFailures } from "../../queue/other_failures.ts";
 import { keyVariable } from "../config/config.ts";
 import { suspectsOf } from "../items/attempt_signal.ts";
 import { codeOfHold, type HeldEnd, holdReasonOf, isHoldReason, type Trouble } from "../items/holds.ts";
@@ -28,6 +29,10 @@ import type { ItemOwner } from "../items/item_owner.ts";
 const BESIDE_FACTOR = 4;
 /** While its lane is down, an item that failed so often in a row is sent when no item is that was not sent yet. */
 const PROBES_MAX = 3;
+/** So many other items that fail without an answer to a later request are a lane that fails. */
+const OTHERS_MAX = 5;
+/** From so many proven failures on, what an item does says nothing of its lane, and needs no comparison when all others are done. */
+const PROOFS_MAX = 2;
 /** Sums of times differ by less. */
 const LONGER_MS_MIN = 1;
 
@@ -43,6 +48,7 @@ export class LaneHealth {
   readonly #clock: Clock;
   readonly #limits: LaneLimits;
   readonly #blame = new Blame();
+  readonly #others = new OtherFailures<ItemCall>();
   readonly #innocent = new InnocentFailures();
   readonly #ownRefusals: OwnRefusals;
   #trouble: Trouble | undefined;
@@ -93,21 +99,23 @@ export class LaneHealth {
     if (suspects === "item") {
       blame.answered(sentMs, nowMs);
       if (this.#failing.size > 0) this.#answersBeside += 1;
+      this.#others.answered(sentMs);
       this.#innocent.answered(call.failuresInRow, nowMs);
       call.failuresInRow = 0;
-      call.series = call.refusals = undefined; // its own answer proves nothing against itself
+      call.series = call.proven = call.refusals = undefined; // its own answer proves nothing against itself
       call.isProven = false;
+      call.proofs = 0;
     }
     if (suspects !== "either") return suspects === "item" ? "item" : "lane";
     if (this.#limits.isDown) {
       blame.void(sentMs);
       call.isProven = false;
+      call.proofs = 0;
+      this.#innocent.down(this.#failing.size, nowMs);
     }
     if (result.class !== "permanent") {
-      call.series ??= { sentMs, endedMs: nowMs, hungMs: sentMs + failedAfterMs };
-      call.isProven ||= this.#isProven(call, call.series, blame);
-      call.failuresInRow += 1;
-      if (!call.isProven && !this.#isHangProven(call, call.series, blame)) return "lane";
+      if (!this.#isOwn(call, { sentMs, endedMs: nowMs, hungMs: sentMs + failedAfterMs }, blame))
+        return "lane";
       return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
     }
     if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
@@ -158,6 +166,31 @@ export class LaneHealth {
     for (const [other, answersBefore] of this.#failing)
       if (other !== call && answersBefore === this.#answersBeside) return false;
     return this.#isProven(call, { sentMs, endedMs: hungMs }, blame);
+  }
+
+  /**
+   * Whether a failure is its item's own. Once the lane has failed as many items as ended for their own reasons, an answer proves one
+   * failure for each item, and none while all others fail: of two outages, what is answered between them proves nothing in
+   * the second.
+   */
+  #isOwn(call: ItemCall, failure: ItemFailures, blame: Blame): boolean {
+    const { sentMs, endedMs, hungMs } = failure;
+    call.series ??= failure;
+    call.isProven ||= this.#isProven(call, call.series, blame);
+    call.failuresInRow += 1;
+    const isProven =
+      this.#isProven(call, call.proven ?? call.series, blame) ||
+      this.#isProven(call, { sentMs, endedMs: hungMs }, blame);
+    if (isProven) {
+      call.proofs += 1;
+      call.proven = { sentMs, endedMs };
+    }
+    const othersMax = isProven ? OTHERS_MAX : Math.min(call.proofs, PROOFS_MAX);
+    const isOwn = this.#innocent.arePlenty(endedMs)
+      ? this.#others.beside(call) < othersMax
+      : call.isProven || this.#isHangProven(call, call.series, blame);
+    if (call.proofs < PROOFS_MAX) this.#others.failed(call, sentMs);
+    return isOwn;
   }
 
   /**
@@ -263,6 +296,7 @@ export class LaneHealth {
   /** A call is over, or moves to another lane. */
   ended(call: ItemCall): void {
     this.#failing.delete(call);
+    if (call.isProven && call.failuresInRow > 0) this.#innocent.ended(this.#clock.nowMs());
     if (this.#failing.size === 0) this.#answersBeside = 0;
   }
 

@@ -213,7 +213,7 @@ class Simulation {
       if (summary.reason === "cap_reached") this.#laws.stoppedByCap(book, clock.nowMs()); // before another run's caller raises it
       if (summary.status === "paused") {
         this.#laws.paused(book, summary, clock.nowMs());
-        await clock.sleep(this.#pause.next(book, summary, this.#observer));
+        await clock.sleep(this.#pause.next(book, this.#providers.served, this.#observer));
       }
       if (this.#mends(book, summary)) return;
       if (this.#random() < 0.5) return;

@@ -108,7 +108,7 @@ export class Gate {
         this.#throttle.answered(nowMs, false);
         this.#cooldown.refused(nowMs, signal.retryAfterMs, roundTripMs, this.#random);
         if (Number(signal.retryAfterMs) > 0)
-          this.#outage.stated(nowMs, nowMs + this.cooldownMs(nowMs), sentMs);
+          this.#outage.stated(nowMs, nowMs + this.cooldownMs(nowMs), sentMs, signal.retryAfterMs);
         return false;
       case "overloaded":
         this.#throttle.answered(nowMs, false);

@@ -18,7 +18,7 @@
  * and full speed is reached 20 s and one answer after healing.
  *
  * After a wait that a 429 stated, one request goes, and the second one not before a refusal of the first would have arrived (250 ms
- * to 3 s). An answer to what was sent before the wait proves nothing. Of waits of up to 2 s only the third in a row without any answer
+ * to 3 s). An answer to what was sent before the wait proves nothing. Of waits of up to 2 s only the eighth in a row without any answer
  * counts: a bucket says so when its next token arrives, and the lane must not close for each of them.
  */
 
@@ -32,7 +32,7 @@ const DOUBT_EVERY_MS_MAX = 3_000;
 /** A wait of a bucket; a longer one may be that of an outage. */
 const SHORT_MS = 2_000;
 /** So many of them without an answer in between are an outage. */
-const SHORT_ROW = 3;
+const SHORT_ROW = 8;
 /** No window of a minute states a longer wait. */
 const LONG_MS = 61_000;
 const ROW_MIN = 5;
@@ -49,6 +49,8 @@ interface StatedWait {
   readonly fromMs: number;
   readonly untilMs: number;
   readonly refusalMs: number;
+  /** The longest that one 429 stated. */
+  readonly longestMs: number;
   /** Such waits since the last answer. */
   readonly row: number;
 }
@@ -115,14 +117,21 @@ export class Outage {
     this.#probedMs = nowMs;
   }
 
-  /** The 429 of a request of `sentMs` states a wait until `untilMs`. */
-  stated(nowMs: number, untilMs: number, sentMs: number): void {
+  /**
+   * The 429 of a request of `sentMs` states a wait of `waitMs`. The lane waits until `untilMs`, later where other 429s want it: those of
+   * requests under way add up to a long wait, and short ones they are.
+   */
+  stated(nowMs: number, untilMs: number, sentMs: number, waitMs: number = untilMs - nowMs): void {
     if (this.#status === "down") return;
-    const { fromMs, untilMs: endMs, row } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs, row: 0 };
-    const refusalMs = nowMs - sentMs;
-    if (nowMs < endMs) this.#stated = { fromMs, untilMs, refusalMs, row };
-    else this.#stated = { fromMs: nowMs, untilMs, refusalMs, row: row + 1 };
-    if (untilMs - this.#stated.fromMs > SHORT_MS || this.#stated.row >= SHORT_ROW) this.#status = "doubt";
+    const before = this.#stated ?? { fromMs: nowMs, untilMs: nowMs, longestMs: 0, row: 0 };
+    const goesOn = nowMs < before.untilMs;
+    this.#stated = {
+      fromMs: goesOn ? before.fromMs : nowMs,
+      ...{ untilMs, refusalMs: nowMs - sentMs },
+      longestMs: goesOn ? Math.max(before.longestMs, waitMs) : waitMs,
+      row: goesOn ? before.row : before.row + 1,
+    };
+    if (this.#stated.longestMs > SHORT_MS || this.#stated.row >= SHORT_ROW) this.#status = "doubt";
   }
 
   /** A request of `sentMs` failed. */
@@ -153,9 +162,9 @@ export class Outage {
     if (sentMs >= failedMs) this.#since = undefined;
     this.#row = 0;
     const isHealed = this.#status === "down";
-    const { fromMs, untilMs } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs };
+    const { fromMs, untilMs, longestMs } = this.#stated ?? { fromMs: nowMs, untilMs: nowMs, longestMs: 0 };
     const statedMs = untilMs - fromMs;
-    if (!isHealed && statedMs > SHORT_MS && sentMs < untilMs) return false;
+    if (!isHealed && longestMs > SHORT_MS && sentMs < untilMs) return false;
     this.#stated = undefined;
     if (this.#status === "doubt") this.#status = "up";
     if (!isHealed && statedMs <= LONG_MS) return false;

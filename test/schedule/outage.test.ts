@@ -165,17 +165,29 @@ describe("Outage", () => {
     expect(short.share(61_100)).toBe(1);
   });
 
-  it("is feared only after the third wait of up to 2 s in which nothing was answered", () => {
+  it("is feared only after the eighth wait of up to 2 s in which nothing was answered", () => {
     const outage = new Outage();
     const wait = (atMs: number): number => {
       outage.stated(atMs, atMs + 2_000, atMs - 50);
       outage.sent(atMs + 2_000);
       return outage.waitMs(atMs + 2_000);
     };
-    expect([wait(1_000), wait(4_000)]).toEqual([0, 0]);
-    outage.answered(6_500, 500); // also of what was sent before
-    expect([wait(7_000), wait(10_000), wait(13_000)]).toEqual([0, 0, 250]);
-    outage.answered(15_100, 15_000);
-    expect(wait(16_000)).toBe(0);
+    for (let count = 0; count < 7; count++) expect(wait(1_000 + count * 3_000)).toBe(0);
+    outage.answered(23_500, 500); // also of what was sent before
+    for (let count = 0; count < 7; count++) expect(wait(24_000 + count * 3_000)).toBe(0);
+    expect(wait(45_000)).toBe(250);
+    outage.answered(47_100, 47_000);
+    expect(wait(48_000)).toBe(0);
+  });
+
+  it("is not feared for several short waits that add up to a long one", () => {
+    const outage = new Outage();
+    outage.stated(1_000, 2_000, 600, 1_000);
+    outage.stated(1_900, 2_900, 700, 1_000);
+    outage.stated(2_800, 3_800, 800, 1_000);
+    expect(outage.waitMs(3_800)).toBe(0);
+    outage.stated(3_700, 6_700, 3_650, 3_000);
+    outage.sent(6_700);
+    expect(outage.waitMs(6_700)).toBe(250);
   });
 });

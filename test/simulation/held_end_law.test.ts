@@ -12,6 +12,7 @@ interface Request {
   readonly run?: number;
   readonly process?: number;
   readonly retryAfterMs?: number;
+  readonly mayWaitMs?: number;
 }
 
 /** Whether an item of `alpha:m1` may have ended at 100 s with a code, after these requests. */
@@ -21,7 +22,16 @@ function mayEnd(
   { waitMs, hasDied = false }: { readonly waitMs?: number; readonly hasDied?: boolean } = {},
 ): boolean {
   const served = requests.map(
-    ({ what, sentMs, endMs, model = "alpha:m1", run = 0, process = 1, retryAfterMs }): SentRequest => ({
+    ({
+      what,
+      sentMs,
+      endMs,
+      model = "alpha:m1",
+      run = 0,
+      process = 1,
+      retryAfterMs,
+      mayWaitMs = 0,
+    }): SentRequest => ({
       what,
       model,
       process,
@@ -31,7 +41,7 @@ function mayEnd(
       overAtMs: endMs,
       isDelivered: true,
       retryAfterMs,
-      mayWaitMs: 0,
+      mayWaitMs,
     }),
   );
   const run = { index: 0, waitMs };
@@ -73,6 +83,18 @@ describe("the law of held ends", () => {
     expect(mayEnd("rate_limited", [ACCEPTED, short, old], { waitMs: 0 })).toBe(false); // the wait was over
     const failed = at("bad_gateway", 10, 50);
     expect(mayEnd("provider_error", [ACCEPTED, refused, failed, old], { waitMs: 0 })).toBe(false);
+  });
+
+  it("counts the wait of a later 429 from that 429 when its request was sent after the wait before", () => {
+    const first = at("rate_limited", 20, 30, { mayWaitMs: 900_000 });
+    const second = at("rate_limited", 40, 70, { mayWaitMs: 900_000 });
+    const requests = [ACCEPTED, first, second, at("answer", 50, 90)];
+    expect(mayEnd("rate_limited", requests, { waitMs: 99_910 })).toBe(true);
+    expect(mayEnd("rate_limited", requests, { waitMs: 99_911 })).toBe(false); // from the answer
+    const early = at("rate_limited", 25, 70, { mayWaitMs: 900_000 });
+    const late = [ACCEPTED, first, early, at("answer", 50, 90)];
+    expect(mayEnd("rate_limited", late, { waitMs: 0 })).toBe(false);
+    expect(mayEnd("rate_limited", [...requests, at("answer", 71, 95)], { waitMs: 0 })).toBe(false);
   });
 
   it("allows no end of a stopped account after an answer to a request that was sent after the stop", () => {

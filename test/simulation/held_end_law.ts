@@ -6,6 +6,9 @@
  *   answer   ends what failed before it; of a lane that was stopped (no money, a key that is refused), only one to a request
  *            that was sent after the stop does: what was sent before says nothing of the account since
  *   wait     counts from what ended the lane's failures last, and from the last answer of the run
+ *
+ * Of how long a 429 makes a lane wait, the book has an upper bound: a request sent before the bound shows that the wait was
+ * over, and if it is refused, too, the lane waits from then on.
  */
 import { isFinal, type Served } from "./provider.ts";
 import { QUOTA_WAIT_MS, WAIT_MS } from "./wait_law.ts";
@@ -133,10 +136,16 @@ function fail(trouble: Trouble, failure: SentRequest, isNewKey: boolean): void {
   const asksMs = isRateRefusal || failure.what === "unavailable" ? (retryAfterMs ?? 0) : 0;
   const endMs = endOf(failure);
   const untilMs = endMs + Math.max(asksMs, mayWaitMs, ownMs);
-  const before = trouble.wait;
-  const goesOn = before !== undefined && endMs < before.untilMs;
-  if (untilMs > (goesOn ? before.untilMs : endMs))
-    trouble.wait = { refusal: failure, fromMs: goesOn ? before.fromMs : endMs, untilMs };
+  if (untilMs === endMs) return;
+  const { wait } = trouble;
+  const before = wait !== undefined && endMs < wait.untilMs ? wait : undefined;
+  const isSame = before !== undefined && failure.atMs <= before.fromMs; // sent later, it shows that the lane sent again
+  if (isSame && untilMs <= before.untilMs) return;
+  trouble.wait = {
+    refusal: failure,
+    fromMs: isSame ? before.fromMs : endMs,
+    untilMs: Math.max(untilMs, before?.untilMs ?? untilMs),
+  };
 }
 
 function codesOf({ what }: SentRequest): readonly string[] {

@@ -27,6 +27,8 @@ export interface FailureSeries {
 export interface ItemFailures extends FailureSeries {
   /** From when on the first one certainly hung; `endedMs` where it did not. */
   readonly hungMs: number;
+  /** Whether it was given up without an answer. */
+  readonly isHang: boolean;
 }
 
 /** Refusals of an item's key or model in a row. */

@@ -2,8 +2,8 @@
  * Blame by comparison, by the provider's own book: which failures of an item may count against it, and which must.
  *
  *   may    since its first failure had ended, its model answered another item
- *   must   the same, to a request that was sent after that end and answered before this attempt was sent, no row of
- *          failures has followed that may be taken for an outage, and items of its lane that were answered in the end have not
+ *   must   the same since its last failure, to a request that was sent after that end and answered before this attempt was sent, no row of
+ *          failures has followed that may be taken for an outage (an answer between two outages proves one failure, not those of the second), and items of its lane that were answered in the end have not
  *          failed so often that so long a row may be chance; each call of its run starts again
  *
  * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
@@ -67,19 +67,20 @@ export function overBlamed(
   const ends = toModel.toSorted(byEnd);
   const counted: Served[] = [];
   for (const failure of failures) {
-    const first = failures.find(({ call }) => call === failure.call) ?? failure;
+    const before =
+      failures.findLast((one) => one.call === failure.call && endOf(one) <= failure.atMs) ?? failure;
     const row = failures.filter(({ call, atMs }) => call === failure.call && atMs <= failure.atMs).length;
     const mayBeChance = row <= longestChance(failure, ends) - BUDGET_MIN;
-    if (isProven(failure, first, ends) && !mayBeChance) counted.push(failure);
+    if (isProven(failure, before, ends) && !mayBeChance) counted.push(failure);
     if (isUsedUp(counted)) return own.find(({ atMs }) => atMs > endOf(failure));
   }
   return undefined;
 }
 
-/** Whether others were answered after its first failure, and no row that may be taken for an outage has followed. */
-function isProven(failure: Served, first: Served, ends: readonly Served[]): boolean {
+/** Whether others were answered after its failure before, and no row that may be taken for an outage has followed. */
+function isProven(failure: Served, last: Served, ends: readonly Served[]): boolean {
   const before = ends.filter((one) => endOf(one) < failure.atMs);
-  const answer = before.findLast((one) => isAnswerOfOthers(one, first) && one.atMs > endOf(first));
+  const answer = before.findLast((one) => isAnswerOfOthers(one, last) && one.atMs > endOf(last));
   if (answer === undefined) return false;
   const later = ends.filter((one) => endOf(one) > endOf(answer) && endOf(one) <= endOf(failure));
   return later.filter((one) => !isAnswer(one)).length < ROW_MIN;

@@ -7,7 +7,7 @@ import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
-import type { FailureSeries, ItemFailures, Refusals } from "../../queue/blame.ts";
+import type { ItemFailures, Refusals } from "../../queue/blame.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
@@ -59,7 +59,7 @@ export class ItemCall implements Call {
   /** Failures of the series count against it: they were compared, with answers since the first one ended. */
   isProven = false;
   /** The last failure of the series that was proven by answers since the proven one before it, and how many were. */
-  proven: FailureSeries | undefined;
+  proven: ItemFailures | undefined;
   proofs = 0;
   /** Its last intent became durable, and it will not be sent. */
   isUnsent = false;

@@ -15,7 +15,7 @@ import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { LaneLimits, Permit, Signal } from "../../limits/limits.ts";
 import { OwnRefusals } from "../../limits/own_refusals.ts";
-import { Blame, type FailureSeries, type ItemFailures } from "../../queue/blame.ts";
+import { Blame, type ItemFailures } from "../../queue/blame.ts";
 import { InnocentFailures } from "../../queue/innocent_failures.ts";
 import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
 import { OtherFailures } from "../../queue/other_failures.ts";
@@ -114,8 +114,9 @@ export class LaneHealth {
       this.#innocent.down(this.#failing.size, nowMs);
     }
     if (result.class !== "permanent") {
-      if (!this.#isOwn(call, { sentMs, endedMs: nowMs, hungMs: sentMs + failedAfterMs }, blame))
-        return "lane";
+      const isHang = result.code === "timeout";
+      const failure = { sentMs, endedMs: nowMs, hungMs: sentMs + failedAfterMs, isHang };
+      if (!this.#isOwn(call, failure, blame)) return "lane";
       return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
     }
     if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
@@ -149,10 +150,12 @@ export class LaneHealth {
 
   /**
    * Answers to requests of the same burst prove something only beside few failures: a provider that fails from some request on
-   * still answers those that it has begun, for as long as answers take.
+   * still answers those that it has begun, for as long as answers take. Of an attempt that hung they prove the contrary: it was slow, like
+   * theirs.
    */
-  #isProven(call: ItemCall, series: FailureSeries, blame: Blame): boolean {
+  #isProven(call: ItemCall, series: ItemFailures, blame: Blame): boolean {
     if (blame.isProven(series, true)) return true;
+    if (series.isHang) return false;
     const failing = this.#failing.size + (this.#failing.has(call) ? 0 : 1);
     const answersMin = failing === 1 ? 1 : BESIDE_FACTOR * failing;
     return this.#answersBeside >= answersMin && blame.isProven(series);
@@ -165,7 +168,7 @@ export class LaneHealth {
   #isHangProven(call: ItemCall, { sentMs, hungMs }: ItemFailures, blame: Blame): boolean {
     for (const [other, answersBefore] of this.#failing)
       if (other !== call && answersBefore === this.#answersBeside) return false;
-    return this.#isProven(call, { sentMs, endedMs: hungMs }, blame);
+    return this.#isProven(call, { sentMs, endedMs: hungMs, hungMs, isHang: true }, blame);
   }
 
   /**
@@ -180,10 +183,10 @@ export class LaneHealth {
     call.failuresInRow += 1;
     const isProven =
       this.#isProven(call, call.proven ?? call.series, blame) ||
-      this.#isProven(call, { sentMs, endedMs: hungMs }, blame);
+      this.#isProven(call, { sentMs, endedMs: hungMs, hungMs, isHang: true }, blame);
     if (isProven) {
       call.proofs += 1;
-      call.proven = { sentMs, endedMs };
+      call.proven = failure;
     }
     const othersMax = isProven ? OTHERS_MAX : Math.min(call.proofs, PROOFS_MAX);
     const isOwn = this.#innocent.arePlenty(endedMs)

@@ -167,6 +167,18 @@ describe("a stop", () => {
       expect(world.sent.length - before).toBe(1);
     });
 
+    it("that is kept ends nothing of another command before the first probe was answered", async () => {
+      const world = stopped();
+      await killedAfter(world, 1_000);
+      world.answer = (line) => ({ afterMs: 5_000, result: ok(line) });
+      const engine = await world.engine();
+      const first = engine.run(INPUT, { out: OUTPUT });
+      await world.clock.advance(1_000);
+      const other = engine.run(INPUT, { out: "/other.jsonl", finish: true, waitMs: 0 });
+      const summaries = await world.settle(Promise.all([first.finished, other.finished]));
+      for (const { counts } of summaries) expect(counts).toMatchObject({ completed: 200, failed: 0 });
+    });
+
     it("is not kept when it was over before the process was killed", async () => {
       const world = stopped();
       await killedAfter(world, 1_000);

@@ -8,7 +8,7 @@
  *   wait     counts from what ended the lane's failures last, and from the last answer of the run
  *
  * Of how long a 429 makes a lane wait, the book has an upper bound: a request sent before the bound shows that the wait was
- * over, and if it is refused, too, the lane waits from then on.
+ * over, and if it is refused, too, the lane waits from then on. One sent at the moment of the 429 was on its way.
  */
 import { isFinal, type Served } from "./provider.ts";
 import { QUOTA_WAIT_MS, WAIT_MS } from "./wait_law.ts";
@@ -114,7 +114,7 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
 function heal(trouble: Trouble, answer: SentRequest): void {
   if (trouble.stoppedMs !== undefined && answer.atMs < trouble.stoppedMs) return;
   const { wait } = trouble;
-  const isWaiting = wait !== undefined && answer.atMs < wait.fromMs && endOf(answer) < wait.untilMs;
+  const isWaiting = wait !== undefined && answer.atMs <= wait.fromMs && endOf(answer) < wait.untilMs;
   trouble.last = isWaiting ? wait.refusal : undefined;
   trouble.wait = isWaiting ? wait : undefined;
   trouble.stoppedMs = undefined;

@@ -116,6 +116,8 @@ export interface Trouble {
   readonly model?: string;
   /** Empty for a function, and when it is not known. */
   readonly address: string;
+  /** Of a stop that an earlier process met; this one has asked, and waits for its first answer. */
+  readonly isAsked?: true;
 }
 
 const REASONS: ReadonlySet<string> = new Set(HOLD_REASONS);

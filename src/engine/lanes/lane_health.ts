@@ -52,8 +52,8 @@ export class LaneHealth {
   readonly #innocent = new InnocentFailures();
   readonly #ownRefusals: OwnRefusals;
   #trouble: Trouble | undefined;
-  /** Why the lane waits, or waited last, when that began, and until when it was to wait. */
-  #refusal: { readonly trouble: Trouble; readonly atMs: number; readonly untilMs: number } | undefined;
+  /** Why the lane waits, or waited last, and until when it was to wait. */
+  #refusal: { readonly trouble: Trouble; readonly untilMs: number } | undefined;
   /**
    * Claimed calls whose last attempt failed without their fault, and how many were answered beside them by then: asleep, waiting
    * for their turn, or out again.
@@ -265,6 +265,7 @@ export class LaneHealth {
       message: `${settings.name} refused this to an earlier process (${reason}), and has not answered since`,
       ...(reason === "model_unavailable" ? { model } : {}),
       address: settings.protocol === "function" ? "" : head.origin,
+      isAsked: true,
     };
   }
 
@@ -276,7 +277,7 @@ export class LaneHealth {
     const untilMs = nowMs + waitMs;
     const goesOn = before !== undefined && nowMs < before.untilMs;
     if (goesOn && untilMs < before.untilMs + LONGER_MS_MIN) return;
-    this.#refusal = { trouble, atMs: goesOn ? before.atMs : nowMs, untilMs };
+    this.#refusal = { trouble, untilMs };
   }
 
   /** The provider answered a request. */

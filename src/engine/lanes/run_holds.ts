@@ -50,6 +50,7 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
       isAll = false;
       continue;
     }
+    if (trouble.isAsked) isAll = false; // what it says now is not known yet
     if (share.waiting > 0 && !lane.limits.isStopped(nowMs)) isAll = false; // they go as soon as its rate lets them
     claimed += share.claimed;
     sinceMs = Math.max(sinceMs, trouble.sinceMs);

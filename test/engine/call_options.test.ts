@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
+import { type ConfigOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { checkVariables } from "../../src/engine/config/variables.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { createEngine } from "../../src/index.ts";
@@ -299,6 +300,40 @@ describe("an environment variable of perigee", () => {
       "invalid_config: PERIGEE_PROVIDER_OTHER_URL is not a known variable; expected PERIGEE_PROVIDER_<NAME>_BASE_URL or PERIGEE_PROVIDER_<NAME>_KEY",
       "invalid_config: PERIGEE_COLOUR is not a known variable; perigee does not read a variable of that name",
     ]);
+  });
+
+  it("whose name of a provider ends in a word of its setting is refused with the one that was meant", async () => {
+    expect(
+      await Promise.all(
+        [
+          "PERIGEE_PROVIDER_MY_BOX_API_KEY",
+          "PERIGEE_PROVIDER_LATER_API_KEY",
+          "PERIGEE_PROVIDER_OPNAI_ACCESS_TOKEN_KEY",
+          "PERIGEE_PROVIDER_OPENAI_API_BASE_URL",
+          "PERIGEE_LIMIT_OPENAI_MAX_CONCURRENCY",
+          "PERIGEE_PROVIDER_API_KEY",
+        ].map((name) => faultOf(name)),
+      ),
+    ).toEqual([
+      'invalid_config: PERIGEE_PROVIDER_MY_BOX_API_KEY is of a provider that is not configured; did you mean "PERIGEE_PROVIDER_MY_BOX_KEY"?',
+      'invalid_config: PERIGEE_PROVIDER_LATER_API_KEY is of a provider that is not configured; did you mean "PERIGEE_PROVIDER_LATER_KEY"?',
+      'invalid_config: PERIGEE_PROVIDER_OPNAI_ACCESS_TOKEN_KEY is of a provider that is not configured; did you mean "PERIGEE_PROVIDER_OPENAI_KEY"?',
+      'invalid_config: PERIGEE_PROVIDER_OPENAI_API_BASE_URL is of another provider, "openai_api"; did you mean "PERIGEE_PROVIDER_OPENAI_BASE_URL"? If not, set providers.openai_api.baseUrl in the configuration instead',
+      'invalid_config: PERIGEE_LIMIT_OPENAI_MAX_CONCURRENCY is of a provider that is not configured; did you mean "PERIGEE_LIMIT_OPENAI_CONCURRENCY"?',
+      "invalid_config: PERIGEE_PROVIDER_API_KEY names no provider; expected PERIGEE_PROVIDER_<NAME>_KEY",
+    ]);
+  });
+
+  it("may be of a provider whose own name ends in such a word", async () => {
+    const resolved = (options: ConfigOptions, env: Record<string, string>): string[] =>
+      resolveConfig(options, env).providers.map(({ name }) => name);
+    const PERIGEE_PROVIDER_MY_API_BASE_URL = "http://one.test/v1";
+    const PERIGEE_PROVIDER_MY_API_KEY = "k";
+    const env = { PERIGEE_PROVIDER_MY_API_BASE_URL, PERIGEE_PROVIDER_MY_API_KEY };
+    expect(resolved({}, env)).toContain("my_api");
+    expect(resolved({}, { ...env, PERIGEE_PROVIDER_MY_BASE_URL: "http://two.test/v1" })).toContain("my_api");
+    const providers = { my_api: { baseUrl: "http://one.test/v1" } };
+    expect(resolved({ providers }, { PERIGEE_PROVIDER_MY_API_KEY })).toContain("my_api");
   });
 
   it("may be empty, of a provider whose name has a dash, or of one that is not configured now", async () => {

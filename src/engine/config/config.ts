@@ -21,7 +21,7 @@ import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
-import { checkVariables } from "./variables.ts";
+import { checkVariables, namesIn } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 
@@ -133,12 +133,9 @@ export function resolveConfig(
   env: Environment,
   modules: ReadonlyMap<string, OwnProvider> = new Map(),
 ): EngineConfig {
-  const names = new Set([
-    ...KNOWN_PROVIDERS.keys(),
-    ...Object.keys(options.providers ?? {}),
-    ...namesIn(env),
-  ]);
-  checkVariables(env, names);
+  const configured = [...KNOWN_PROVIDERS.keys(), ...Object.keys(options.providers ?? {})];
+  checkVariables(env, configured);
+  const names = new Set([...configured, ...namesIn(env)]);
   const prices = pricesOf(options);
   const checked = checkProviderNames(options, prices, names);
   const { unsupportedConfig } = options;
@@ -301,15 +298,6 @@ function rampOf(
   if (given === false) return undefined;
   const isOpenai = name === "openai" && baseUrl === KNOWN_PROVIDERS.get(name)?.baseUrl;
   return { ...RAMP, ...given, isAsked: given !== undefined || isOpenai };
-}
-
-/** Providers that only the environment knows: any name with a base URL. */
-function namesIn(env: Environment): string[] {
-  return Object.keys(env).flatMap((variable) => {
-    const match = /^PERIGEE_PROVIDER_([A-Z0-9_]+)_BASE_URL$/.exec(variable);
-    const name = match?.[1]?.toLowerCase();
-    return name === undefined || env[variable] === "" ? [] : [name];
-  });
 }
 
 function envLimits(name: string, env: Environment): LimitSettings {

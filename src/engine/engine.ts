@@ -39,7 +39,7 @@ import { storedTasks } from "./files/stored_tasks.ts";
 import { Backlog } from "./items/backlog.ts";
 import { ClaimedBytes } from "./items/claimed_bytes.ts";
 import { CostBounds } from "./items/cost_bounds.ts";
-import type { Hold, HoldReason, RunHolds } from "./items/holds.ts";
+import { type Hold, type HoldReason, isEndUnknown, type RunHolds } from "./items/holds.ts";
 import type { ItemCall } from "./items/item_call.ts";
 import { ItemMoney } from "./items/item_money.ts";
 import type { ItemOwner } from "./items/item_owner.ts";
@@ -344,7 +344,8 @@ class LocalEngine implements Engine {
       holdsOf: (owner, isStopping) => this.#holdsOf(owner, isStopping),
       heldEndOf: (model) => this.#lanes.heldEndOf(model),
       isStopped: (model) => this.#lanes.isStopped(model),
-      isHeldByStop: (state) => this.#lanes.isHeldByStop(state),
+      isEndHeld: (owner) =>
+        this.#lanes.isHeldByStop(owner) || isEndUnknown(this.#holdsOf(owner), this.#seams.clock.wallMs()),
       onHold: (listener) => this.#held.add(listener),
       wakeHeld: (reason) => this.#wakeHeld(reason),
       standstill: (state) =>

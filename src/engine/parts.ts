@@ -84,10 +84,10 @@ export interface EngineParts {
   holdsOf(owner: ItemOwner, isStopping?: boolean): RunHolds;
   /** How a held item of a model ends where its caller does not want to wait; undefined when no lane holds it. */
   heldEndOf(model: string): HeldEnd | undefined;
-  /** Whether nothing of a model is sent but probes, or nothing at all: its provider or its key is missing. */
+  /** Whether nothing of a model is sent but probes, or nothing at all: its provider asked to wait, or it or its key is missing. */
   isStopped(model: string): boolean;
-  /** Whether something of a run waits for a provider that nothing but probes is sent to, or for the caller. */
-  isHeldByStop(owner: ItemOwner): boolean;
+  /** Whether the end of a run depends on what holds its items, or on space on the disk: nobody knows when that is over. */
+  isEndHeld(owner: ItemOwner): boolean;
   /** Calls back when a lane is held, or no longer; returns how to stop listening. */
   onHold(listener: () => void): () => void;
   /** What held lines of runs for that reason has changed: they are read again. */

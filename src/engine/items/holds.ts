@@ -122,6 +122,11 @@ export interface Trouble {
 
 const REASONS: ReadonlySet<string> = new Set(HOLD_REASONS);
 
+/** Shorter holds are ordinary, such as single failures between answers: the forecast of the end stays. */
+const SHORT_HOLD_MS = 5_000;
+/** The same for limits and overload, whose waits the provider states. */
+const SHORT_LIMIT_MS = 60_000;
+
 const CALLERS: ReadonlySet<HoldReason> = new Set([
   "cap_reached",
   "price_unknown",
@@ -161,6 +166,16 @@ export function isHoldReason(word: string): word is HoldReason {
 /** Whether only the caller can change it. */
 export function isCallers(reason: HoldReason): boolean {
   return CALLERS.has(reason);
+}
+
+/** Whether nobody knows when held work ends: all that is left of it is held, or some of it by the caller, or for long. */
+export function isEndUnknown({ holds, isAll }: Pick<RunHolds, "holds" | "isAll">, wallMs: number): boolean {
+  if (isAll) return true;
+  return holds.some(({ reason, since }) => {
+    if (isCallers(reason) || reason === "disk_full") return true;
+    const isLimit = reason === "rate_limited" || reason === "overloaded";
+    return wallMs - Date.parse(since) > (isLimit ? SHORT_LIMIT_MS : SHORT_HOLD_MS);
+  });
 }
 
 /** Why a lane is held after a failure that does not concern an item. */

@@ -235,7 +235,7 @@ export class Lanes {
     return this.#lanes.get(this.#options.sender.models.of(model).key)?.health.heldEnd;
   }
 
-  /** Whether nothing of a model is sent but probes, or nothing at all: its provider or its key is missing. */
+  /** Whether nothing of a model is sent but probes, or nothing at all: its provider asked to wait, or it or its key is missing. */
   isStopped(model: string): boolean {
     const { keysMissing, providers } = this.#options.config;
     const { provider } = parseModelId(model) ?? {};
@@ -243,14 +243,14 @@ export class Lanes {
     if (keysMissing.has(provider)) return true;
     if (this.#held.size === 0) return false;
     const lane = this.#lanes.get(this.#options.sender.models.of(model).key);
-    return lane !== undefined && isStill(lane);
+    return lane !== undefined && isStill(lane, this.#options.clock.nowMs());
   }
 
   /** Whether something of a run waits in a lane from which nothing but probes is sent. */
   isHeldByStop(owner: ItemOwner): boolean {
     if (owner.items.held.size > 0) return true;
     for (const lane of this.#held.keys()) {
-      if (!isStill(lane)) continue;
+      if (!isStill(lane, this.#options.clock.nowMs())) continue;
       const share = lane.shareOf(owner);
       if (share.claimed > 0 || share.hasMore) return true;
     }
@@ -372,8 +372,10 @@ export class Lanes {
   }
 }
 
-function isStill({ limits }: Lane): boolean {
-  return limits.isPaused || limits.isDown;
+function isStill({ limits }: Lane, nowMs: number): boolean {
+  if (limits.isPaused || limits.isDown) return true;
+  const { inFlight, cooldownMs } = limits.snapshot(nowMs);
+  return inFlight === 0 && cooldownMs > 0;
 }
 
 /** The longest of what answers take in any of the lanes; 0 when it was never measured. */

@@ -134,9 +134,9 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#state?.wake(reason);
   }
 
-  /** Whether some of what it has left waits for a provider that is not sent to. */
-  get isHeldByStop(): boolean {
-    return this.#state !== undefined && this.#parts.isHeldByStop(this.#state);
+  /** Whether nobody knows when it ends, because items are held or requests hang. */
+  get hasNoEnd(): boolean {
+    return this.#state !== undefined && this.#report.hasNoEnd(this.#state);
   }
 
   /** The state of the run; cheap enough for four times a second. */

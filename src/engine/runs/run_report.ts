@@ -6,7 +6,7 @@ import type { LimitsSnapshot } from "../../limits/limits.ts";
 import { roundedUsd } from "../../price/cost.ts";
 import { sourceText } from "../../price/used_prices.ts";
 import type { TaskBody } from "../files/task_body.ts";
-import { type Hold, isCallers, isHoldReason } from "../items/holds.ts";
+import { isHoldReason } from "../items/holds.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
@@ -15,10 +15,6 @@ import type { EngineParts } from "../parts.ts";
 /** Prices named in a summary at most. */
 const PRICES_MAX = 1_000;
 
-/** Shorter holds are ordinary, such as single failures between answers: the forecast of the end stays. */
-const SHORT_HOLD_MS = 5_000;
-/** The same for limits and overload, whose waits the provider states. */
-const SHORT_LIMIT_MS = 60_000;
 /** A run is stalled when requests are in flight and nothing was settled for so long, and for so many mean answers. */
 const STILL_MS = 30_000;
 const STILL_ANSWERS = 5;
@@ -77,12 +73,12 @@ export class RunReport {
    * The forecast end, but no sooner than at the rate of the last ten seconds: those that were not held, and began no less than ten
    * seconds ago. Empty while it is unknown, as while items are held or requests hang.
    */
-  eta(state: RunState, { held, pausedBy }: Pick<Progress, "held" | "pausedBy">): Pick<Progress, "etaMs"> {
+  eta(state: RunState, { held }: Pick<Progress, "held">): Pick<Progress, "etaMs"> {
     const { settled } = state.settings.totals;
     if (held.length > 0) this.#pace.restart();
     const nowMs = this.#parts.clock.nowMs();
     const perSecond = this.#pace.update(nowMs, settled);
-    if (this.#isStill(state) || pausedBy !== undefined || this.#isHeld(held)) return {};
+    if (this.hasNoEnd(state)) return {};
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - settled;
     const atPaceMs = this.#pace.isWhole(nowMs) ? (left * 1_000) / perSecond : Number.NaN;
     const paceMs = left === 0 ? 0 : atPaceMs;
@@ -106,14 +102,9 @@ export class RunReport {
     return retry === undefined ? {} : { retry };
   }
 
-  /** Whether the end depends on a hold, whose end is unknown. */
-  #isHeld(holds: readonly Hold[]): boolean {
-    const wallMs = this.#parts.clock.wallMs();
-    return holds.some(({ reason, since }) => {
-      if (isCallers(reason)) return true;
-      const isLimit = reason === "rate_limited" || reason === "overloaded";
-      return wallMs - Date.parse(since) > (isLimit ? SHORT_LIMIT_MS : SHORT_HOLD_MS);
-    });
+  /** Whether the end is unknown, because items are held or requests hang. */
+  hasNoEnd(state: RunState): boolean {
+    return this.#isStill(state) || this.#parts.isEndHeld(state);
   }
 
   #isStill(state: RunState): boolean {

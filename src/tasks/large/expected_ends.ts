@@ -94,7 +94,7 @@ export class ExpectedEnds {
 
   #isStopped({ record, run, isLive, works }: Lot): boolean {
     const isShared = record.taskId === undefined;
-    if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.isHeldByStop;
+    if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.hasNoEnd;
     const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }

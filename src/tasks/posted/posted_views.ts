@@ -2,7 +2,7 @@
  * Views of posted tasks, from the sums of the work log.
  */
 import { randomUUID } from "node:crypto";
-import { type Hold, isCallers } from "../../engine/items/holds.ts";
+import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
 import { concerns, objectHold } from "../../engine/items/object_holds.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
@@ -151,7 +151,7 @@ export class PostedViews {
     const isFinal = submitted === 0;
     const deadlineWallMs = deadlineWallMsOf(task);
     const finishedWallMs = isFinal ? await this.#finishedOf(task) : undefined;
-    const held = isFinal ? [] : this.#heldOf(task, home);
+    const held = isFinal ? NO_HOLDS : this.#heldOf(task, home);
     const wallMs = this.wallMsOf(task);
     const outlook = isFinal
       ? undefined
@@ -166,12 +166,12 @@ export class PostedViews {
       totalItems,
       counts: { submitted, completed, failed, expired, cancelled },
       createdWallMs: task.createdWallMs,
-      held,
+      held: held.holds,
       hasOutputFile: task.hasOutputFile,
       usage: sums === undefined ? NOTHING_USED : usageOf(sums),
       version: isFinal
         ? finalVersion(task.id, task.retries ?? 0)
-        : `${state}${markOf(outlook)}${heldMark(held)}`,
+        : `${state}${markOf(outlook)}${heldMark(held.holds)}`,
     };
     if (deadlineWallMs !== undefined) view.deadlineWallMs = deadlineWallMs;
     if (finishedWallMs !== undefined) view.finishedWallMs = finishedWallMs;
@@ -205,10 +205,11 @@ export class PostedViews {
   }
 
   /** With how many items of the task each of them holds. */
-  #heldOf(task: PostedRecord, home: PostedHome | undefined): readonly Hold[] {
-    if (home === undefined) return [];
-    const { holds } = this.#parts.holdsOf(home.owner);
-    if (holds.length === 0) return [];
+  #heldOf(task: PostedRecord, home: PostedHome | undefined): RunHolds {
+    if (home === undefined) return NO_HOLDS;
+    const found = this.#parts.holdsOf(home.owner);
+    const { holds } = found;
+    if (holds.length === 0) return NO_HOLDS;
     const items = new Map<Hold, number>();
     for (let item = 0; item < task.totalItems; item += 1) {
       if (!this.#log.isOpen(task.number, item)) continue;
@@ -216,21 +217,16 @@ export class PostedViews {
       const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
       if (hold !== undefined) items.set(hold, (items.get(hold) ?? 0) + 1);
     }
-    return [...items].map(([hold, count]) => ({ ...hold, items: count }));
+    return { ...found, holds: [...items].map(([hold, count]) => ({ ...hold, items: count })) };
   }
 
-  /** The last of its models; while accounts are stopped, or only the caller can continue it, nobody knows. */
-  #outlookOf(
-    task: PostedRecord,
-    submitted: number,
-    home: PostedHome | undefined,
-    held: readonly Hold[],
-  ): Outlook {
+  /** The last of its models; while one of them is stopped, or what holds its items has no known end, nobody knows. */
+  #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined, held: RunHolds): Outlook {
     const { clock } = this.#parts;
     const deadlineWallMs = deadlineWallMsOf(task);
     const isDated = deadlineWallMs !== undefined;
     const isStopped = task.works.some(([model]) => this.#parts.isStopped(model));
-    if (isStopped || held.some(({ reason }) => isCallers(reason)))
+    if (isStopped || isEndUnknown(held, clock.wallMs()))
       return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
     const [nowMs, wallMs] = [clock.nowMs(), this.wallMsOf(task)];
     const deadlineMs = isDated ? nowMs + deadlineWallMs - wallMs : Number.POSITIVE_INFINITY;

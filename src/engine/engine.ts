@@ -337,7 +337,7 @@ class LocalEngine implements Engine {
       unreadItems: (project, deadlineMs) =>
         this.#unreadCounts.reduce((items, count) => items + count(project, deadlineMs), 0),
       countUnread: (count) => this.#unreadCounts.push(count),
-      expectedDoneMs: (work) => this.#lanes.expectedDoneMs(work),
+      expectedDone: (work) => this.#lanes.expectedDone(work),
       workTimes: (works) => this.#lanes.workTimes(works),
       leftMs: (state) => this.#lanes.leftMs(state),
       dropRun: (state) => this.#lanes.drop(state),

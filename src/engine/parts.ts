@@ -21,7 +21,7 @@ import type { Arrivals } from "./lanes/arrivals.ts";
 import type { Lane } from "./lanes/lane.ts";
 import type { Forecast, NewWork } from "./lanes/outlook.ts";
 import type { Sender } from "./lanes/sender.ts";
-import type { WorkTime } from "./lanes/work_times.ts";
+import type { ExpectedDone, WorkTime } from "./lanes/work_times.ts";
 import type { ModelWork } from "./learnt/expected_usage.ts";
 
 /** Built by `engine.ts`, read by runs. */
@@ -72,8 +72,8 @@ export interface EngineParts {
   unreadItems(project: string, deadlineMs: number): number;
   /** Has such items of a module counted from now on, too. */
   countUnread(count: EngineParts["unreadItems"]): void;
-  /** When work is expected to be done beside what waits, monotonic; a guess where nothing was measured. */
-  expectedDoneMs(work: NewWork): number;
+  /** When work is expected to be done beside what waits. */
+  expectedDone(work: NewWork): ExpectedDone;
   /** How long work takes on each of its models, when nothing else waits. */
   workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime>;
   /** How long what is left of a run takes; undefined while nothing of it waits in a lane, Infinity while nobody knows. */

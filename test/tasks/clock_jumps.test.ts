@@ -20,6 +20,8 @@ it.each(KINDS.flatMap(([kind, sla]) => CLOCKS.map((clock) => [kind, ...clock, sl
   async (_kind, _clock, minutes, isRestarted, sla) => {
     const world = new TaskWorld({ latencyMs: 5_000, config: { limits: { alpha: { concurrency: 1 } } } });
     let tasks = await world.tasks();
+    await world.settle(submit(tasks, [item(9, 5)])); // so that it is known how long answers take
+    await world.clock.advance(20_000);
     world.clock.jumpWall(minutes * MINUTE_MS);
     const sinceMs = world.clock.nowMs();
     const [{ id }, cancelled] = [

@@ -84,8 +84,8 @@ describe("an open task", () => {
   it("has one after a restart, too, also before its lot was sealed or begun", async () => {
     const world = slow(6);
     const tasks = await world.tasks();
-    const early = await world.settle(submit(tasks, items(1, 12, 60)));
-    await world.clock.advance(1_000);
+    const early = await world.settle(submit(tasks, items(1, 14, 60)));
+    await world.clock.advance(12_000); // what answers take is kept by then
     const late = await world.settle(submit(tasks, items(101, 12, 60)));
     const large = await world.settle(submit(tasks, [...items(201, 6, 60), ...items(301, 6, 90)]));
     world.kill();
@@ -133,6 +133,36 @@ describe("an open task", () => {
   });
 });
 
+describe("an open task of a model that was never answered", () => {
+  it.each([
+    ["a small task", items(1, 200, 60)],
+    ["a large task", [...items(1, 100, 60), ...items(201, 100, 61)]],
+  ])("%s has no expected end before its first answer, and is not at risk for that", async (_name, given) => {
+    const world = new TaskWorld({ latencyMs: 30_000, config: { limits: { alpha: { concurrency: 20 } } } });
+    const tasks = await world.tasks();
+    const posted = await world.settle(submit(tasks, given));
+    for (let second = 0; second < 25; second += 5) {
+      const { expectedEndWallMs, isSlaAtRisk } = await look(world, tasks, posted);
+      expect({ expectedEndWallMs, isSlaAtRisk }).toEqual({
+        expectedEndWallMs: undefined,
+        isSlaAtRisk: false,
+      });
+      await world.clock.advance(5_000);
+    }
+    await world.clock.advance(9_000);
+    const left = minutesLeft(world, await look(world, tasks, posted));
+    expect(left).toBeGreaterThan(4);
+    expect(left).toBeLessThan(6);
+  });
+
+  it("is at risk when answers of a minute would come after its deadline", async () => {
+    const world = new TaskWorld({ latencyMs: 30_000, config: { limits: { alpha: { concurrency: 20 } } } });
+    const tasks = await world.tasks();
+    const posted = await world.settle(submit(tasks, items(1, 200, 5)));
+    expect([posted.expectedEndWallMs, posted.isSlaAtRisk]).toEqual([undefined, true]);
+  });
+});
+
 describe("an expected end", () => {
   it("is that of the hundred lanes with the most items, of a lot that names more models (I16)", () => {
     const clock = new FakeClock();
@@ -148,14 +178,15 @@ describe("an expected end", () => {
       sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
       isStopped: () => false,
       unreadItems: () => 0,
-      expectedDoneMs: (work: NewWork) => {
+      expectedDone: (work: NewWork) => {
         asked.push(work);
-        return clock.nowMs() + work.items * 1_000;
+        return { atMs: clock.nowMs() + work.items * 1_000, isKnown: true };
       },
     } as unknown as EngineParts;
     const lots = { hasPosted: () => false, openLots: [lot] } as unknown as Lots;
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
-    expect(new ExpectedEnds(parts, lots).endWallMs(lot, part, 600)).toBe(clock.wallMs() + 500_000);
+    const wallMs = clock.wallMs() + 500_000;
+    expect(new ExpectedEnds(parts, lots).endOf(lot, part, 600)).toEqual({ wallMs, isKnown: true });
     expect(asked).toHaveLength(100);
     expect(Math.min(...asked.map(({ items }) => items))).toBe(451);
   });
@@ -166,12 +197,16 @@ describe("an expected end", () => {
     lot.begin({ look: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
     lot.goLive(() => 600);
     const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
-    const parts = { clock, sender, expectedDoneMs: () => clock.nowMs() } as unknown as EngineParts;
+    const parts = {
+      clock,
+      sender,
+      expectedDone: () => ({ atMs: clock.nowMs(), isKnown: true }),
+    } as unknown as EngineParts;
     const ends = new ExpectedEnds(parts, { hasPosted: () => false, openLots: [lot] } as unknown as Lots);
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const left: number[] = [];
     for (let second = 0; second <= 10; second += 1) {
-      left.push((ends.endWallMs(lot, part, 600) ?? Number.NaN) - clock.wallMs());
+      left.push((ends.endOf(lot, part, 600)?.wallMs ?? Number.NaN) - clock.wallMs());
       await clock.advance(1_000);
     }
     expect([left[0], left[9], left[10]]).toEqual([0, 0, 300_000]);

@@ -30,7 +30,6 @@ import { LaneTurns } from "./lane_turns.ts";
 import { type ModelLane, modelOfHeld } from "./model_lanes.ts";
 import {
   capacityOf,
-  expectedDoneMs,
   type Forecast,
   forecastOf,
   type NewWork,
@@ -40,7 +39,7 @@ import {
 } from "./outlook.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
-import { leftMs, type WorkTime, workTimes } from "./work_times.ts";
+import { type ExpectedDone, expectedDone, leftMs, type WorkTime, workTimes } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -176,10 +175,10 @@ export class Lanes {
     return forecastOf(this.#outlookOn(work.model).outlook, this.#sized(work));
   }
 
-  /** When it is expected to be done, monotonic; guesses what was never measured. */
-  expectedDoneMs(work: NewWork): number {
+  /** When it is expected to be done. */
+  expectedDone(work: NewWork): ExpectedDone {
     const { lane, outlook } = this.#outlookOn(work.model);
-    return expectedDoneMs(outlook, this.#sized(work), lane);
+    return expectedDone(lane, outlook, this.#sized(work));
   }
 
   /** How long work takes on each of its models, when nothing else waits. */

@@ -7,7 +7,7 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
-import { drainMs, earliestDoneMs, type LaneOutlook } from "../../queue/feasibility.ts";
+import { drainMs, earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../queue/feasibility.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
 import { boundOf } from "../../queue/planner.ts";
@@ -26,6 +26,14 @@ export interface WorkTime {
   /** Infinity when the lanes never get there. */
   readonly ms: number;
   readonly boundBy: TimeBound;
+}
+
+/** When work is expected to be done. */
+export interface ExpectedDone {
+  /** Monotonic. */
+  readonly atMs: number;
+  /** False while it depends on how long answers take that nobody has measured; `atMs` is then for answers of a minute. */
+  readonly isKnown: boolean;
 }
 
 /** Where work would run. */
@@ -85,16 +93,23 @@ export function leftMs(
   for (const lane of lanes) {
     if (!lane.hasWaiting(owner)) continue;
     const outlook = outlookOf(lane);
-    const doneMs = expectedDoneMs(outlook, last, lane) - outlook.nowMs;
-    if (!lane.hasAnswered && lane.itemMs === ITEM_MS_START) {
-      const slow = { limits: lane.limits, itemMs: SLOW_ITEM_MS };
-      if (expectedDoneMs(outlook, last, slow) - outlook.nowMs > 2 * doneMs) return Number.POSITIVE_INFINITY;
-    }
+    const done = expectedDone(lane, outlook, last);
+    if (!done.isKnown) return Number.POSITIVE_INFINITY;
+    const doneMs = done.atMs - outlook.nowMs;
     const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
     const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
     longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
   }
   return longestMs;
+}
+
+/** Beside what waits in its lane. */
+export function expectedDone(lane: Lane, outlook: LaneOutlook, work: ProjectWork): ExpectedDone {
+  const atMs = expectedDoneMs(outlook, work, lane);
+  if (lane.hasAnswered || lane.itemMs !== ITEM_MS_START) return { atMs, isKnown: true };
+  const slowMs = expectedDoneMs(outlook, work, { limits: lane.limits, itemMs: SLOW_ITEM_MS });
+  const isKnown = slowMs - outlook.nowMs <= 2 * (atMs - outlook.nowMs);
+  return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
 const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };

@@ -9,7 +9,7 @@
  *
  * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one.
  *
- * Nobody knows when an account that was stopped (no money, a key that is refused) lets work go on. While it is stopped, a
+ * It is unknown while it depends on how long answers take that nobody has measured (engine/lanes/work_times.ts). Nobody knows when an account that was stopped (no money, a key that is refused) lets work go on. While it is stopped, a
  * lot of one task has no end as soon as something of it waits for such an account; one that tasks share when all does that
  * is left of it, because which of its tasks wait is not known here.
  *
@@ -18,6 +18,7 @@
  */
 
 import type { NewWork } from "../../engine/lanes/outlook.ts";
+import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { Lot } from "../lots/lot.ts";
@@ -39,6 +40,16 @@ interface Estimate {
   readonly atMs: number;
   /** Until the end of the lot, then; Infinity while accounts are stopped. */
   readonly leftMs: number;
+  /** Whether that was measured. */
+  readonly isKnown: boolean;
+}
+
+/** When a part of a lot is expected to be done. */
+export interface ExpectedEnd {
+  /** Unix time; Infinity while accounts are stopped. */
+  readonly wallMs: number;
+  /** False while it depends on how long answers take that nobody has measured, and while accounts are stopped. */
+  readonly isKnown: boolean;
 }
 
 /** The lots of a project that run. */
@@ -65,29 +76,32 @@ export class ExpectedEnds {
   }
 
   /**
-   * Unix time at which the `open` items of a part are done, now at the earliest; undefined where their models are not known,
-   * Infinity while their accounts are stopped.
+   * When the `open` items of a part are done, now at the earliest; undefined where their models are not known.
    */
-  endWallMs(lot: Lot, part: TaskPart, open: number): number | undefined {
+  endOf(lot: Lot, part: TaskPart, open: number): ExpectedEnd | undefined {
     const { clock } = this.#parts;
     const nowMs = clock.nowMs();
     const estimate = this.#estimateOf(lot, nowMs);
-    if (estimate === undefined || estimate.leftMs === Number.POSITIVE_INFINITY) return estimate?.leftMs;
+    if (estimate === undefined) return undefined;
+    const { isKnown } = estimate;
+    if (estimate.leftMs === Number.POSITIVE_INFINITY) return { wallMs: estimate.leftMs, isKnown };
     const leftMs = estimate.leftMs * (lot.isLive ? shareOf(lot, part, open) : 1);
-    return Math.round(shownWallMs(lot.record, clock.moment()) + Math.max(0, estimate.atMs + leftMs - nowMs));
+    const restMs = Math.max(0, estimate.atMs + leftMs - nowMs);
+    return { wallMs: Math.round(shownWallMs(lot.record, clock.moment()) + restMs), isKnown };
   }
 
   #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {
     const known = this.#estimates.get(lot);
     if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
     if (this.#isStopped(lot)) {
-      const stopped = { atMs: nowMs, leftMs: Number.POSITIVE_INFINITY };
+      const stopped = { atMs: nowMs, leftMs: Number.POSITIVE_INFINITY, isKnown: false };
       this.#estimates.set(lot, stopped);
       return stopped;
     }
-    const doneMs = lot.isLive ? this.#runDoneMs(lot, nowMs) : this.#waitingDoneMs(lot);
-    if (doneMs === undefined) return undefined;
-    const estimate = { atMs: nowMs, leftMs: Math.min(LEFT_MS_MAX, Math.max(0, doneMs - nowMs)) };
+    const done = lot.isLive ? this.#runDone(lot, nowMs) : this.#waitingDone(lot);
+    if (done === undefined) return undefined;
+    const leftMs = Math.min(LEFT_MS_MAX, Math.max(0, done.atMs - nowMs));
+    const estimate = { atMs: nowMs, leftMs, isKnown: done.isKnown };
     this.#estimates.set(lot, estimate);
     return estimate;
   }
@@ -99,15 +113,16 @@ export class ExpectedEnds {
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }
 
-  #runDoneMs(lot: Lot, nowMs: number): number | undefined {
+  #runDone(lot: Lot, nowMs: number): ExpectedDone | undefined {
     const { slaMinutes } = lot.record;
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
     // What it has in its lanes is counted there: one item more, with a deadline just behind its own, is done after it.
-    const behindMs = this.#doneMs(lot, deadlineMs + 1_000, (items) => 1 / items);
-    if (behindMs === undefined) return undefined;
+    const behind = this.#done(lot, deadlineMs + 1_000, (items) => 1 / items);
+    if (behind === undefined) return undefined;
     const share = leftOf(lot) / Math.max(1, lot.record.items);
-    const aloneMs = this.#doneMs(lot, Number.NEGATIVE_INFINITY, () => share) ?? nowMs;
-    return Math.max(behindMs, aloneMs, nowMs + this.#paceMs(lot, nowMs));
+    const alone = this.#done(lot, Number.NEGATIVE_INFINITY, () => share) ?? behind;
+    const atMs = Math.max(behind.atMs, alone.atMs, nowMs + this.#paceMs(lot, nowMs));
+    return { atMs, isKnown: behind.isKnown && alone.isKnown };
   }
 
   /** 0 where no rate is known. */
@@ -140,18 +155,18 @@ export class ExpectedEnds {
     return pace;
   }
 
-  #waitingDoneMs(lot: Lot): number | undefined {
+  #waitingDone(lot: Lot): ExpectedDone | undefined {
     const { project, slaMinutes } = lot.record;
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
     const unread = this.#parts.unreadItems(project, lot.deadlineMs);
     const own = lot.works.reduce((sum, { items }) => sum + items, 0);
     const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
-    return this.#doneMs(lot, deadlineMs, () => scale);
+    return this.#done(lot, deadlineMs, () => scale);
   }
 
   /** The last of its lanes, with so many times the work in each; undefined when it has none. */
-  #doneMs(lot: Lot, deadlineMs: number, scaleOf: (items: number) => number): number | undefined {
-    let doneMs: number | undefined;
+  #done(lot: Lot, deadlineMs: number, scaleOf: (items: number) => number): ExpectedDone | undefined {
+    let latest: ExpectedDone | undefined;
     for (const { outputTokens, ...work } of this.#byLane(lot.works)) {
       const scale = scaleOf(work.items);
       const scaled: NewWork = {
@@ -162,9 +177,11 @@ export class ExpectedEnds {
         outputTokens: outputTokens * scale,
         deadlineMs,
       };
-      doneMs = Math.max(doneMs ?? 0, this.#parts.expectedDoneMs(scaled));
+      const done = this.#parts.expectedDone(scaled);
+      const { atMs, isKnown } = latest ?? done;
+      latest = { atMs: Math.max(atMs, done.atMs), isKnown: isKnown && done.isKnown };
     }
-    return doneMs;
+    return latest;
   }
 
   #byLane(works: readonly LotWork[]): Iterable<LotWork & { readonly outputTokens: number }> {

@@ -157,13 +157,13 @@ export class TaskViews {
       const open = sums[index]?.counts.submitted ?? 0;
       const lot = lots[index]?.lot;
       if (open === 0 || lot === undefined) continue;
-      const endWallMs = this.#ends.endWallMs(lot, part, open);
-      if (endWallMs === undefined || endWallMs === Number.POSITIVE_INFINITY) isKnown = false;
-      else ends.push(endWallMs);
+      const end = this.#ends.endOf(lot, part, open);
+      if (end?.isKnown === true) ends.push(end.wallMs);
+      else isKnown = false;
       const { slaMinutes } = part;
       const sinceWallMs = part.again?.sinceWallMs ?? task.createdWallMs;
       const deadlineWallMs = sinceWallMs + (slaMinutes ?? Number.POSITIVE_INFINITY) * 60_000;
-      isSlaAtRisk ||= (endWallMs ?? this.#wallMs(lots)) > deadlineWallMs;
+      isSlaAtRisk ||= (end?.wallMs ?? this.#wallMs(lots)) > deadlineWallMs;
     }
     return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
   }

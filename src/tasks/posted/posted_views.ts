@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
 import { concerns, objectHold } from "../../engine/items/object_holds.ts";
+import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
 import { RECENT_MS } from "../../engine/posted/recent_items.ts";
@@ -230,16 +231,17 @@ export class PostedViews {
       return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
     const [nowMs, wallMs] = [clock.nowMs(), this.wallMsOf(task)];
     const deadlineMs = isDated ? nowMs + deadlineWallMs - wallMs : Number.POSITIVE_INFINITY;
-    const leftMs = Math.min(LEFT_MS_MAX, this.#leftMs(task, { submitted, home, nowMs, deadlineMs }));
-    const expectedEndWallMs = Math.round(wallMs + leftMs);
-    return { expectedEndWallMs, isSlaAtRisk: isDated && expectedEndWallMs > deadlineWallMs };
+    const done = this.#expectedDone(task, { submitted, home, nowMs, deadlineMs });
+    const endWallMs = Math.round(wallMs + Math.min(LEFT_MS_MAX, done.atMs - nowMs));
+    const isSlaAtRisk = isDated && endWallMs > deadlineWallMs;
+    return { expectedEndWallMs: done.isKnown ? endWallMs : undefined, isSlaAtRisk };
   }
 
   /**
    * What its lanes have is seen there: one item more, due just behind it, is done after it. What came a moment ago, or is
    * parked, is not in them: then all of it counts, and what is parked before it as more of the same.
    */
-  #leftMs(
+  #expectedDone(
     task: PostedRecord,
     {
       submitted,
@@ -252,12 +254,12 @@ export class PostedViews {
       readonly nowMs: number;
       readonly deadlineMs: number;
     },
-  ): number {
+  ): ExpectedDone {
     const { project, totalItems } = task;
     const isSeen = home !== undefined && nowMs - home.owner.settings.startedMs >= RECENT_MS;
     const unread = isSeen ? 0 : this.#parts.unreadItems(project, deadlineMs);
     const scale = Math.max(1, unread / totalItems);
-    let doneMs = nowMs;
+    let [doneMs, isKnown] = [nowMs, true];
     for (const [model, items, tokens] of task.works) {
       if (parseModelId(model) === undefined) continue;
       const count = isSeen ? 1 : items * scale;
@@ -270,9 +272,12 @@ export class PostedViews {
         outputTokens,
         deadlineMs: deadlineMs + (isSeen ? 1 : 0),
       };
-      doneMs = Math.max(doneMs, this.#parts.expectedDoneMs(work));
+      const done = this.#parts.expectedDone(work);
+      doneMs = Math.max(doneMs, done.atMs);
+      isKnown &&= done.isKnown;
     }
-    return (doneMs - nowMs) * (isSeen ? shareOf(home, totalItems, submitted) : 1);
+    const share = isSeen ? shareOf(home, totalItems, submitted) : 1;
+    return { atMs: nowMs + (doneMs - nowMs) * share, isKnown };
   }
 }
 

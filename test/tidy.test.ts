@@ -50,6 +50,7 @@ const FLOORS: Readonly<Record<string, number>> = {
 const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["run", "satellites"]],
   clusters: [["declaration"], ["runs"]],
+  limits: [["hidden"]],
   providers: [["codecs"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [

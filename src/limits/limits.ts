@@ -18,7 +18,7 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
-import { HiddenLimit, type HiddenState } from "./hidden_limit.ts";
+import { HiddenLimit, type HiddenState } from "./hidden/hidden_limit.ts";
 import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
 import { Pause } from "./pause.ts";
 import { fuller, type QuotaUse } from "./quota.ts";

@@ -1,7 +1,7 @@
 /**
  * What a lane's limits say of themselves: to people at one moment, and to later processes.
  */
-import type { HiddenState } from "./hidden_limit.ts";
+import type { HiddenState } from "./hidden/hidden_limit.ts";
 import type { QuotasUse, ToldLimits } from "./quotas.ts";
 
 /** A request that takes more tokens than a limit has in a minute: it waits for an empty minute, and is sent alone. */

@@ -8,7 +8,7 @@
  * Since its first refusal, `answers` requests of others were answered and `others` items refused. Were the lane the cause, each
  * further refusal of the row would have the probability `others / (others + answers)`; all of them together more than 1/5.
  *
- * A wait that a 429 states is obeyed in any case. The first refusal counts against the lane. If its item is found to be the cause, its effect is undone (hidden_doubt.ts).
+ * A wait that a 429 states is obeyed in any case. The first refusal counts against the lane. If its item is found to be the cause, its effect is undone (hidden/hidden_doubt.ts).
  * Of a real limit, a refused item is refused again by chance as often as any: at most 3 % of the time.
  */
 import type { LaneLimits, Permit } from "./limits.ts";

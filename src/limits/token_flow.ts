@@ -61,7 +61,7 @@ const MEAN_ANSWERS = 32;
 
 /** Tokens a minute; Infinity for no limit. */
 export interface FlowLimits extends UsedUnits {
-  /** Whether it was found by refusals (hidden_tokens.ts): no minute may exceed it, and occasional refusals show when it changes. */
+  /** Whether it was found by refusals (hidden/hidden_tokens.ts): no minute may exceed it, and occasional refusals show when it changes. */
   readonly isFound?: boolean;
 }
 

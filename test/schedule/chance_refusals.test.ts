@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ChanceRefusals } from "../../src/limits/chance_refusals.ts";
+import { ChanceRefusals } from "../../src/limits/hidden/chance_refusals.ts";
 import { createRandom } from "../../src/testing/random.ts";
 
 const IN_FLIGHT = 16;

@@ -1,6 +1,6 @@
 /** Refusals that may be their items' own: when what they changed is taken back. */
 import { describe, expect, it } from "vitest";
-import { HiddenDoubt } from "../../src/limits/hidden_doubt.ts";
+import { HiddenDoubt } from "../../src/limits/hidden/hidden_doubt.ts";
 
 /** A limit that each refusal lowers by one. */
 function setUp() {

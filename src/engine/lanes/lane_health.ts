@@ -5,7 +5,7 @@
  *   in trouble --a refusal makes the lane wait, and a request is answered meanwhile--> in trouble, since the answer
  *   answering --the process starts, and the lane waits as an earlier process had to--> in trouble
  *
- * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden_limit.ts). Answers to requests that were on
+ * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden/hidden_limit.ts). Answers to requests that were on
  * their way say that the provider works, not that it takes the next request. A lane that its account has stopped stays in trouble until a
  * probe was answered (limits/pause.ts).
  */

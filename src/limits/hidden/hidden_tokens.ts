@@ -16,8 +16,9 @@
  * The provider counts all tokens, or those of the output. The kind and the count that fit best are believed. The tokens then
  * flow evenly (token_flow.ts), which every kind accepts.
  */
+
+import type { FlowLimits, TokenFlow } from "../token_flow.ts";
 import { RAISE_EVERY_MS, RAISE_EVERY_MS_MAX, raiseShare } from "./hidden_rate.ts";
-import type { FlowLimits, TokenFlow } from "./token_flow.ts";
 
 const MINUTE_MS = 60_000;
 const LATE_MS = 5_000;

@@ -24,7 +24,7 @@
  * In these refusals probes are rarer, so a search costs a fixed minute 2 to 5 refusals. With long answers nothing is searched:
  * tokens that are counted late explain any refusals.
  */
-import { MINUTE_SLOT_MS, type Minute } from "./minute.ts";
+import { MINUTE_SLOT_MS, type Minute } from "../minute.ts";
 
 /** A minute, as providers count it. */
 export const WINDOW_MS = 60_500;

@@ -25,13 +25,14 @@
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
  *   few in a row, or as many at half the load          they come by chance, and the limit is not lowered (chance_refusals.ts)
  */
+
+import { Minute } from "../minute.ts";
+import type { FlowLimits, TokenFlow } from "../token_flow.ts";
 import { ChanceRefusals } from "./chance_refusals.ts";
 import { HiddenDoubt } from "./hidden_doubt.ts";
 import { HiddenPlaces } from "./hidden_places.ts";
 import { HiddenRate, WINDOW_MS } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
-import { Minute } from "./minute.ts";
-import type { FlowLimits, TokenFlow } from "./token_flow.ts";
 
 const HELD_MS_START = 500;
 const HELD_LEVEL_MAX = 3;

@@ -26,11 +26,10 @@
  * Limits: 42 KB per lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
 import type { TokenLoad } from "../work/limits.ts";
-import { ringPosition } from "./ring.ts";
+import { AGES, AnswerTimes, QUICK_SLOTS } from "./answer_times.ts";
+import { OpenRequests } from "./open_requests.ts";
 import { MINUTE_SLOTS, SLOT_MS, UsedTokens, type UsedUnits } from "./used_tokens.ts";
 
-/** Slots of ages and latencies: 512 s. What is older counts in the last slot. */
-const AGES = 1_024;
 const EVALUATE_EVERY_MS = 250;
 const ROUNDING_MS = 0.001;
 const HORIZON_STEP = 4;
@@ -46,7 +45,6 @@ const BELOW_STEP_MS = 60_000;
 /** The largest share of the limit that stays free after refusals. */
 const BELOW_MAX = 0.1;
 const REFUSALS_MS = 2_000;
-const HALVE_AT = 2_000;
 /** Share of a request's tokens. A minute that ends before so much has arrived depends only on earlier requests. */
 const EARLY_SHARE = 0.35;
 /** Smaller shares of the answers count as 0. */
@@ -54,10 +52,6 @@ const SHARE_MIN = 1e-9;
 /** Multiple of the even rate at which tokens are used up that stayed free while few answers arrived. */
 const PACE_MAX = 1.2;
 const SINCE_MS_MAX = 1_000;
-/** After so many answers within 3 s each, counting when sent is enough. */
-const QUICK_ANSWERS = 20;
-const QUICK_SLOTS = 6;
-const MEAN_ANSWERS = 32;
 
 /** Tokens a minute; Infinity for no limit. */
 export interface FlowLimits extends UsedUnits {
@@ -67,23 +61,9 @@ export interface FlowLimits extends UsedUnits {
 
 /** One per lane. Times are monotonic. */
 export class TokenFlow {
-  /** Requests in flight and what was reserved for their outputs, by the slot in which they were sent. */
-  readonly #requests = new Float64Array(AGES);
-  readonly #reserved = new Float64Array(AGES);
-  #oldest = Number.POSITIVE_INFINITY;
-  #inFlight = 0;
+  readonly #open = new OpenRequests();
   readonly #used = new UsedTokens();
-  /** Answers by latency in slots: their number, their tokens, and the squares of their tokens. */
-  readonly #answers = new Float64Array(AGES);
-  readonly #tokens = new Float64Array(AGES);
-  readonly #squares = new Float64Array(AGES);
-  #total = 0;
-  #answered = 0;
-  #longest = 0;
-  /** Moving mean of the latency, in slots. */
-  #mean = 0;
-  /** Tokens of the largest answer. */
-  #largest = 0;
+  readonly #answers = new AnswerTimes();
   /** Share of the limit that stayed free after the last refusal; it decays (`#belowAt`). */
   #below = 0;
   #refusedAtMs = Number.NEGATIVE_INFINITY;
@@ -92,12 +72,12 @@ export class TokenFlow {
 
   /** Whether answers arrive so soon that tokens count as used when sent. Then nothing here needs to be called. */
   get isQuick(): boolean {
-    return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
+    return this.#answers.isQuick;
   }
 
   /** Mean latency of recent answers, in milliseconds; 0 before the first. */
   get latencyMs(): number {
-    return this.#mean * SLOT_MS;
+    return this.#answers.mean * SLOT_MS;
   }
 
   /** Milliseconds until one more request may be sent, at most at `share` (above 0, at most 1) of the limit's rate; 0 for now. */
@@ -140,7 +120,7 @@ export class TokenFlow {
   /** Counts a request that is sent: its input as used, its output as reserved. */
   sent(nowMs: number, load: TokenLoad): void {
     const slot = this.#used.advance(nowMs);
-    this.#add(slot, 1, load.outputTokens);
+    this.#open.add(slot, 1, load.outputTokens);
     this.#used.addInput(slot, load.inputTokens);
     this.#budget -= 1;
   }
@@ -152,16 +132,16 @@ export class TokenFlow {
   ended(nowMs: number, sentAtMs: number, load: TokenLoad, used: TokenLoad, isAnswer: boolean): void {
     const slot = this.#used.advance(nowMs);
     const sent = Math.floor(sentAtMs / SLOT_MS);
-    this.#add(sent, -1, -load.outputTokens);
+    this.#open.add(sent, -1, -load.outputTokens);
     this.#used.addInput(sent, used.inputTokens - load.inputTokens);
     this.#used.addOutput(slot, used.outputTokens);
-    if (isAnswer) this.#learn(Math.min(AGES - 1, slot - sent), used.outputTokens);
+    if (isAnswer) this.#answers.learn(slot - sent, used.outputTokens);
   }
 
   /** Learns from the answer to a request that was not counted, because answers were quick (`isQuick`). A slow one ends that. */
   answered(latencyMs: number, tokens: number): void {
     const latency = Math.floor(latencyMs / SLOT_MS);
-    if (latency >= QUICK_SLOTS) this.#learn(Math.min(AGES - 1, latency), tokens);
+    if (latency >= QUICK_SLOTS) this.#answers.learn(latency, tokens);
   }
 
   /** Counts what an earlier process sent at `atMs` as used at that time. */
@@ -172,41 +152,14 @@ export class TokenFlow {
     this.#used.addOutput(sent, load.outputTokens);
   }
 
-  #add(slot: number, requests: number, reserved: number): void {
-    const position = ringPosition(slot, AGES);
-    this.#requests[position] = (this.#requests[position] ?? 0) + requests;
-    this.#reserved[position] = (this.#reserved[position] ?? 0) + reserved;
-    this.#inFlight += requests;
-    this.#oldest = Math.min(this.#oldest, slot);
-  }
-
-  #learn(latency: number, tokens: number): void {
-    this.#answers[latency] = (this.#answers[latency] ?? 0) + 1;
-    this.#tokens[latency] = (this.#tokens[latency] ?? 0) + tokens;
-    this.#squares[latency] = (this.#squares[latency] ?? 0) + tokens * tokens;
-    this.#largest = Math.max(this.#largest, tokens);
-    this.#total += 1;
-    this.#answered += 1;
-    this.#longest = Math.max(this.#longest, latency);
-    this.#mean += (latency - this.#mean) / Math.min(this.#answered, MEAN_ANSWERS);
-    if (this.#total < HALVE_AT) return;
-    this.#total /= 2;
-    for (let each = 0; each <= this.#longest; each += 1) {
-      this.#answers[each] = (this.#answers[each] ?? 0) / 2;
-      this.#tokens[each] = (this.#tokens[each] ?? 0) / 2;
-      this.#squares[each] = (this.#squares[each] ?? 0) / 2;
-    }
-  }
-
   #evaluate(nowMs: number, load: TokenLoad, limits: FlowLimits, share: number): void {
     const slot = this.#used.advance(nowMs);
     const sinceMs = Math.min(SINCE_MS_MAX, nowMs - this.#evaluatedAtMs);
     this.#evaluatedAtMs = nowMs;
-    while (this.#oldest < slot && (this.#requests[ringPosition(this.#oldest, AGES)] ?? 0) <= 0)
-      this.#oldest += 1;
+    this.#open.advance(slot);
     const below = this.#belowAt(nowMs);
     const kept = { tokens: limits.tokens * (1 - below), outputTokens: limits.outputTokens * (1 - below) };
-    const one = this.#largest > 0 ? ANSWER_SHARE * this.#largest : load.outputTokens / 2;
+    const one = this.#answers.largest > 0 ? ANSWER_SHARE * this.#answers.largest : load.outputTokens / 2;
     const plan = {
       slot,
       load,
@@ -234,31 +187,32 @@ export class TokenFlow {
 
   /** Estimates when an answer arrives and with how many tokens (product-limit; requests in flight count by their age). */
   #outlook(slot: number, reserved: number, deviations: number): Outlook {
-    const oldest = this.#inFlight > 0 ? Math.min(AGES - 1, Math.max(0, slot - this.#oldest)) : 0;
-    const end = Math.min(AGES - 1, Math.max(this.#longest, oldest) + 1);
+    const [open, seen] = [this.#open, this.#answers];
+    const oldest = open.count > 0 ? Math.min(AGES - 1, Math.max(0, slot - open.oldest)) : 0;
+    const end = Math.min(AGES - 1, Math.max(seen.longest, oldest) + 1);
     const [left, tokens, squares, sums] = [0, 1, 2, 3].map(() => new Float64Array(end + 2)) as [
       Float64Array,
       Float64Array,
       Float64Array,
       Float64Array,
     ];
-    let known = this.#total + this.#inFlight;
+    let known = seen.total + open.count;
     let [survival, sum, sumOfSquares] = [1, 0, 0];
     for (let age = 0; age < end; age += 1) {
       left[age] = survival;
       tokens[age] = sum;
       squares[age] = sumOfSquares;
-      const answers = this.#answers[age] ?? 0;
+      const answers = seen.answers[age] ?? 0;
       if (answers > 0) {
         const part = survival / Math.max(known, answers);
         survival -= part * answers;
-        sum += part * (this.#tokens[age] ?? 0);
-        sumOfSquares += part * (this.#squares[age] ?? 0);
+        sum += part * (seen.tokens[age] ?? 0);
+        sumOfSquares += part * (seen.squares[age] ?? 0);
       }
       known -= answers;
-      if (slot - age >= this.#oldest) known -= this.#requests[ringPosition(slot - age, AGES)] ?? 0;
+      if (slot - age >= open.oldest) known -= open.at(slot - age);
     }
-    const most = Math.max(reserved, this.#largest); // for a request that takes longer than any answer so far
+    const most = Math.max(reserved, seen.largest); // for a request that takes longer than any answer so far
     tokens[end] = sum + survival * most;
     squares[end] = sumOfSquares + survival * most * most;
     for (let age = 0; age <= end; age += 1) sums[age + 1] = (sums[age] ?? 0) + (tokens[age] ?? 0);
@@ -279,8 +233,8 @@ export class TokenFlow {
     { end, left, tokens, squares }: Pick<Outlook, "end" | "left" | "tokens" | "squares">,
   ): number {
     let variance = 0;
-    for (let sent = this.#oldest; sent <= slot; sent += 1) {
-      const requests = this.#requests[ringPosition(sent, AGES)] ?? 0;
+    for (let sent = this.#open.oldest; sent <= slot; sent += 1) {
+      const requests = this.#open.at(sent);
       const age = Math.min(end, slot - sent);
       const share = left[age] ?? 0;
       if (requests <= 0 || share <= SHARE_MIN) continue;
@@ -312,14 +266,14 @@ export class TokenFlow {
   /** Tokens of requests in flight that are expected to arrive in the next `horizon` slots. */
   #comingBy(slot: number, horizon: number, { end, left, tokens }: Outlook): number {
     let coming = 0;
-    for (let sent = this.#oldest; sent <= slot; sent += 1) {
-      const requests = this.#requests[ringPosition(sent, AGES)] ?? 0;
+    for (let sent = this.#open.oldest; sent <= slot; sent += 1) {
+      const requests = this.#open.at(sent);
       if (requests <= 0) continue;
       const age = Math.min(end, slot - sent);
       const share = left[age] ?? 0;
       coming +=
         share <= SHARE_MIN
-          ? Math.max(this.#reserved[ringPosition(sent, AGES)] ?? 0, requests * this.#largest)
+          ? Math.max(this.#open.reservedAt(sent), requests * this.#answers.largest)
           : (requests * ((tokens[Math.min(end, age + horizon + 1)] ?? 0) - (tokens[age] ?? 0))) / share;
     }
     return coming;
@@ -327,7 +281,7 @@ export class TokenFlow {
 
   /** Whether nothing is in flight and nothing was used in the last minute. Then any single request may be sent. */
   #isIdle(slot: number): boolean {
-    if (this.#inFlight > 0) return false;
+    if (this.#open.count > 0) return false;
     const [input, output] = this.#used.since(slot, 0);
     return input + output === 0;
   }

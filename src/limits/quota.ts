@@ -5,16 +5,12 @@
  * 1 unit per 10 s where that is more), never above the configured limit. If no response repeats a learnt limit for 60 s and
  * a limit is configured, the limit in force returns to the configured one at the same pace.
  *
- * A wrong header does not freeze the lane: the limit is at least 1, and a limit below a tenth of the one in force (0
- * included) counts only when the next response repeats it.
+ * What is learnt: the limit that responses state (stated_limit.ts), less what others use of it (other_use.ts). So several
+ * lanes under one limit share it: each takes what the others leave.
  *
  * `remaining = 0` stops takes until the reset that the response states, at most 10 s. At OpenAI the reset is the time until the
  * bucket is *full*, up to a minute, while the next unit is available within milliseconds. Where the window is a fixed one, a
  * 429 with its own wait follows (docs/reference/providers.md).
- *
- * Units that neither remain nor were used by this lane were used by others (other models under one limit, other programs),
- * or the provider counts more than this lane does. The most of them in the last minute or two is subtracted from the limit. So
- * several lanes under one limit share it: each takes what the others leave.
  *
  * A ramp (ramp.ts) lowers the limit further while more than its threshold is used:
  *
@@ -23,7 +19,9 @@
  * While it is free, it costs one comparison, and it neither limits nor paces.
  */
 import { WindowBucket } from "./bucket.ts";
+import { OtherUse, SHARE_MIN } from "./other_use.ts";
 import type { Ramp } from "./ramp.ts";
+import { StatedLimit } from "./stated_limit.ts";
 
 /** Use of one quota. */
 export interface QuotaUse {
@@ -45,16 +43,7 @@ const WINDOW_MS = 60_000;
 const RAISE_PER_STEP = 1.1;
 const STEP_MS = 10_000;
 const RAISE_EVERY_MS = 1_000;
-const LEARNT_FOR_MS = 60_000;
 const HOLD_MS_MAX = 10_000;
-const SUSPECT_SHARE = 0.1;
-/** Shares of the header's limit: others count for at most the first, and for nothing below the second. */
-const OTHERS_SHARE_MAX = 0.95;
-const OTHERS_SHARE_MIN = 0.02;
-/** Weight of one answer in the mean of what others use. A refusal has weight 1. */
-const OTHERS_WEIGHT = 0.1;
-/** Use by others counts when so many answers in a row show it; a refusal counts at once. */
-const OTHERS_ANSWERS = 3;
 /** Share of what this lane had used when the provider refused: the lane keeps so much of the limit. */
 const BELOW = 0.97;
 const FREE_SHARE = 0.8;
@@ -68,18 +57,8 @@ export class Quota {
   #freeUnits = Number.POSITIVE_INFINITY;
   /** Units per window that the ramp allows; Infinity while it does not govern. */
   #rampLimit = Number.POSITIVE_INFINITY;
-  #learnt = Number.POSITIVE_INFINITY;
-  #learntAtMs = Number.NEGATIVE_INFINITY;
-  #isSuspect = false;
-  /** Units a minute that others use, by what remains: the mean of recent answers. */
-  #others = 0;
-  /** Answers in a row that showed use by others. */
-  #othersAnswers = 0;
-  /** The highest mean of the minute that began at `#othersAtMs`. */
-  #othersMost = 0;
-  /** The highest mean of the minute before it. */
-  #othersBefore = 0;
-  #othersAtMs = Number.NEGATIVE_INFINITY;
+  readonly #stated = new StatedLimit();
+  readonly #others = new OtherUse();
   /** The limit in force, with its fraction. */
   #effective: number;
   #raisedAtMs: number;
@@ -102,7 +81,7 @@ export class Quota {
 
   /** The limit in the last response with one; undefined if no response had one. */
   get told(): number | undefined {
-    return this.#learnt === Number.POSITIVE_INFINITY ? undefined : this.#learnt;
+    return this.#stated.units === Number.POSITIVE_INFINITY ? undefined : this.#stated.units;
   }
 
   get isLimited(): boolean {
@@ -170,18 +149,11 @@ export class Quota {
 
   /** A response stated a limit of `limit` units a minute. NaN is ignored. */
   learn(nowMs: number, limit: number): void {
-    if (Number.isNaN(limit)) return;
-    const isKnown = this.#effective !== Number.POSITIVE_INFINITY;
-    const isSuspect = isKnown ? limit < this.#effective * SUSPECT_SHARE : limit < 1;
-    if (isSuspect && !this.#isSuspect) {
-      this.#isSuspect = true;
-      return;
-    }
-    this.#isSuspect = isSuspect;
+    if (Number.isNaN(limit) || !this.#stated.believes(limit, this.#effective)) return;
     this.#raise(nowMs);
-    this.#learnt = Math.max(1, Math.floor(limit));
-    this.#learntAtMs = nowMs;
-    if (this.#learnt < this.#effective) this.#enforce(nowMs, Math.min(this.#learnt, this.#target(nowMs)));
+    this.#stated.learn(nowMs, limit);
+    if (this.#stated.units < this.#effective)
+      this.#enforce(nowMs, Math.min(this.#stated.units, this.#target(nowMs)));
   }
 
   /** A response stated how many units remain, and in how many milliseconds the bucket is full again. */
@@ -193,45 +165,21 @@ export class Quota {
   ): void {
     const isSpent = remaining === 0 && resetMs !== undefined && resetMs > 0;
     this.#heldUntilMs = isSpent ? nowMs + Math.min(resetMs, HOLD_MS_MAX) : Number.NEGATIVE_INFINITY;
-    if (this.#learnt === Number.POSITIVE_INFINITY) return;
+    const limit = this.#stated.units;
+    if (limit === Number.POSITIVE_INFINITY) return;
     const own = Math.max(used, this.#bucket.used(nowMs));
-    if (isRefused && remaining < this.#learnt * OTHERS_SHARE_MIN)
-      this.#learnOthers(nowMs, this.#learnt - own * BELOW, 1);
-    else this.#learnOthers(nowMs, this.#learnt - remaining - own, OTHERS_WEIGHT);
-  }
-
-  /** Takes in one sample of what others use. A refusal (nothing remains) shows it at once; answers show it late and together. */
-  #learnOthers(nowMs: number, others: number, weight: number): void {
-    if (nowMs - this.#othersAtMs > 2 * WINDOW_MS) this.#forgetOthers(nowMs);
-    const sample = Math.min(Math.max(0, others), this.#learnt * OTHERS_SHARE_MAX);
-    this.#othersAnswers = others > 0 ? this.#othersAnswers + (weight < 1 ? 1 : OTHERS_ANSWERS) : 0;
-    this.#others += (sample - this.#others) * weight;
-    if (this.#othersAnswers > 0 && this.#othersAnswers < OTHERS_ANSWERS) return;
-    if (nowMs - this.#othersAtMs > WINDOW_MS) {
-      this.#othersBefore = this.#othersMost;
-      this.#othersMost = 0;
-      this.#othersAtMs = nowMs;
-    }
-    this.#othersMost = Math.max(this.#othersMost, this.#others);
+    const isUsedUp = isRefused && remaining < limit * SHARE_MIN;
+    const others = isUsedUp ? limit - own * BELOW : limit - remaining - own;
+    if (!this.#others.learn(nowMs, others, limit, isUsedUp)) return;
     this.#raise(nowMs);
     const target = this.#target(nowMs);
-    if (target < this.#effective * (1 - OTHERS_SHARE_MIN)) this.#enforce(nowMs, target);
-  }
-
-  /** Nothing was said of them for two minutes: what they used before, and its mean, is no evidence. */
-  #forgetOthers(nowMs: number): void {
-    this.#others = this.#othersAnswers = this.#othersMost = this.#othersBefore = 0;
-    this.#othersAtMs = nowMs;
+    if (target < this.#effective * (1 - SHARE_MIN)) this.#enforce(nowMs, target);
   }
 
   /** The limit to which the one in force rises slowly. */
   #target(nowMs: number): number {
-    const isForgotten =
-      nowMs - this.#learntAtMs > LEARNT_FOR_MS && this.#configured !== Number.POSITIVE_INFINITY;
-    if (isForgotten) return this.#configured;
-    const others = Math.max(this.#othersMost, this.#othersBefore);
-    const left = others < this.#learnt * OTHERS_SHARE_MIN ? this.#learnt : this.#learnt - others;
-    return Math.min(this.#configured, Math.max(1, left));
+    if (this.#configured !== Number.POSITIVE_INFINITY && this.#stated.isOld(nowMs)) return this.#configured;
+    return Math.min(this.#configured, Math.max(1, this.#others.leftOf(this.#stated.units)));
   }
 
   /** Use and limit of the last window; undefined while nothing is limited. */

@@ -43,10 +43,7 @@ export class Concurrency {
   /** Since when all places were in use without an answer, or the limit has grown so. */
   #fullSinceMs: number | undefined;
   #isSlowStart = true;
-  /** Moving shares of refused and of failed answers, 0 to 1. */
-  #refusedShare = 0;
-  #failedShare = 0;
-  #cutAtMs = Number.NEGATIVE_INFINITY;
+  readonly #congestion = new Congestion();
   #roundTripMs = ROUND_TRIP_START_MS;
   #hasRoundTrip = false;
 
@@ -85,7 +82,7 @@ export class Concurrency {
    * of it was in use. A refusal comes at once, an answer may take minutes. Infinity when it does not grow so.
    */
   growsInMs(nowMs: number): number {
-    if (!this.#isSlowStart || this.#limit >= this.max || this.#failedShare > 0)
+    if (!this.#isSlowStart || this.#limit >= this.max || this.#congestion.failedShare > 0)
       return Number.POSITIVE_INFINITY;
     if (this.#fullSinceMs === undefined) this.#fullSinceMs = nowMs;
     const waitMs = this.#fullSinceMs + SILENT_MS - nowMs;
@@ -109,8 +106,7 @@ export class Concurrency {
   }
 
   succeeded(): void {
-    this.#refusedShare -= this.#refusedShare * SHARE_WEIGHT;
-    this.#failedShare -= this.#failedShare * SHARE_WEIGHT;
+    this.#congestion.succeeded();
     if (this.#inFlight * 2 < this.#limit) return;
     const gain = this.#isSlowStart ? this.#slowStartGain() : this.#step / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
@@ -126,14 +122,11 @@ export class Concurrency {
    * otherwise it merely failed. Never cuts below `floor` (at least 1).
    */
   congested(nowMs: number, isRefusal: boolean, floor: number): void {
-    this.#refusedShare += ((isRefusal ? 1 : 0) - this.#refusedShare) * SHARE_WEIGHT;
-    this.#failedShare += ((isRefusal ? 0 : 1) - this.#failedShare) * SHARE_WEIGHT;
-    const share = isRefusal ? this.#refusedShare : this.#failedShare;
+    const share = this.#congestion.congested(isRefusal);
     if (!isRefusal && share < FAILED_SHARE_MIN) return;
-    if (nowMs - this.#cutAtMs < this.#roundTripMs) return;
+    if (!this.#congestion.cuts(nowMs, this.#roundTripMs)) return;
     const cut = this.#isSlowStart ? 0.5 : share / 2;
     this.#isSlowStart = false;
-    this.#cutAtMs = nowMs;
     this.#limit = Math.min(this.#limit, Math.max(floor, 1, this.#limit * (1 - cut)));
   }
 
@@ -141,6 +134,40 @@ export class Concurrency {
   restart(): void {
     this.#limit = Math.max(this.#limit, this.start);
     this.#isSlowStart = true;
+    this.#congestion.restart();
+  }
+}
+
+/** What answers say of too much at once: moving shares of refusals and of failures, apart, 0 to 1, and the last cut. */
+class Congestion {
+  #refusedShare = 0;
+  #failedShare = 0;
+  #cutAtMs = Number.NEGATIVE_INFINITY;
+
+  get failedShare(): number {
+    return this.#failedShare;
+  }
+
+  succeeded(): void {
+    this.#refusedShare -= this.#refusedShare * SHARE_WEIGHT;
+    this.#failedShare -= this.#failedShare * SHARE_WEIGHT;
+  }
+
+  /** Returns the share of such answers. */
+  congested(isRefusal: boolean): number {
+    this.#refusedShare += ((isRefusal ? 1 : 0) - this.#refusedShare) * SHARE_WEIGHT;
+    this.#failedShare += ((isRefusal ? 0 : 1) - this.#failedShare) * SHARE_WEIGHT;
+    return isRefusal ? this.#refusedShare : this.#failedShare;
+  }
+
+  /** Whether a cut may be made now, which then counts as made: one in a round trip. */
+  cuts(nowMs: number, roundTripMs: number): boolean {
+    if (nowMs - this.#cutAtMs < roundTripMs) return false;
+    this.#cutAtMs = nowMs;
+    return true;
+  }
+
+  restart(): void {
     this.#refusedShare = 0;
     this.#failedShare = 0;
   }

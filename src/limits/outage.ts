@@ -70,10 +70,8 @@ export class Outage {
   #failedMs = 0;
   #since: Since | undefined;
   #sentMs = 0;
-  #probeAtMs = 0;
   #rampSinceMs = 0;
-  #isProbed = false;
-  #probedMs = 0;
+  readonly #probes = new Probes();
   /** The last wait that a 429 stated, while no answer has shown that it is over. */
   #stated: StatedWait | undefined;
 
@@ -89,13 +87,12 @@ export class Outage {
       const calmMs = Math.max(0, nowMs - Math.max(this.#failedMs, untilMs));
       return Math.max(0, this.#sentMs + firstMs * 2 ** -(calmMs / DOUBT_HALVES_MS) - nowMs);
     }
-    return this.#status === "down" && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
+    return this.#status === "down" ? this.#probes.waitMs(nowMs) : 0;
   }
 
   /** As `waitMs`; while a probe is under way, milliseconds until the probe that follows if it fails, or goes on to hang. */
   retryMs(nowMs: number): number {
-    const nextMs = this.#probedMs + PROBE_EVERY_MS - nowMs;
-    return this.#status === "down" && this.#isProbed && nextMs > 0 ? nextMs : this.waitMs(nowMs);
+    return this.#status === "down" ? this.#probes.retryMs(nowMs) : this.waitMs(nowMs);
   }
 
   /** Share of the rate that is open, 0.05 to 1; probes are not part of it. */
@@ -111,10 +108,7 @@ export class Outage {
   sent(nowMs: number): void {
     this.#sentMs = nowMs;
     if (this.#since !== undefined) this.#since.sent += 1;
-    if (this.#status !== "down") return;
-    this.#probeAtMs = nowMs + PROBE_HANGS_MS;
-    this.#isProbed = true;
-    this.#probedMs = nowMs;
+    if (this.#status === "down") this.#probes.sent(nowMs);
   }
 
   /**
@@ -142,8 +136,7 @@ export class Outage {
     this.#row += 1;
     this.#failedMs = nowMs;
     if (this.#status === "down") {
-      if (this.#isProbed) this.#probeAtMs = Math.max(nowMs, this.#probedMs + PROBE_EVERY_MS);
-      this.#isProbed = false;
+      this.#probes.failed(nowMs);
       return;
     }
     if (this.#row < ROW_MIN) return;
@@ -151,8 +144,7 @@ export class Outage {
     if (this.#status === "up") this.#status = "doubt";
     if (this.#status === "doubt" && rowMs < ROW_MS && !(this.#row >= WALL_MIN && rowMs >= WALL_MS)) return;
     this.#status = "down";
-    this.#probeAtMs = nowMs + PROBE_EVERY_MS;
-    this.#isProbed = false;
+    this.#probes.begin(nowMs);
   }
 
   /** The provider answered a request of `sentMs`. True when this ends an outage. */
@@ -171,5 +163,41 @@ export class Outage {
     this.#status = "ramp";
     this.#rampSinceMs = isHealed ? nowMs : untilMs;
     return isHealed;
+  }
+}
+
+/** The probes of a lane that is down: waiting --sent--> under way --failed, or 30 s without an end--> waiting. */
+class Probes {
+  #nextMs = 0;
+  #isUnderWay = false;
+  #sentMs = 0;
+
+  /** The lane is down from now on. */
+  begin(nowMs: number): void {
+    this.#nextMs = nowMs + PROBE_EVERY_MS;
+    this.#isUnderWay = false;
+  }
+
+  sent(nowMs: number): void {
+    this.#nextMs = nowMs + PROBE_HANGS_MS;
+    this.#isUnderWay = true;
+    this.#sentMs = nowMs;
+  }
+
+  /** A request failed: the probe, if one is under way. */
+  failed(nowMs: number): void {
+    if (this.#isUnderWay) this.#nextMs = Math.max(nowMs, this.#sentMs + PROBE_EVERY_MS);
+    this.#isUnderWay = false;
+  }
+
+  /** Milliseconds until the next one; 0 for now. */
+  waitMs(nowMs: number): number {
+    return Math.max(0, this.#nextMs - nowMs);
+  }
+
+  /** The same; while one is under way, until the one that follows if it fails, or goes on to hang. */
+  retryMs(nowMs: number): number {
+    const nextMs = this.#sentMs + PROBE_EVERY_MS - nowMs;
+    return this.#isUnderWay && nextMs > 0 ? nextMs : this.waitMs(nowMs);
   }
 }

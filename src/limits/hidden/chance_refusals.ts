@@ -22,9 +22,7 @@
  * More than `share` explains: over the last requests, from some refusal on, the sum of log(q / p) for a refused request and
  * log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2 p + 0.1 (Page 1954, as a scan); once a limit was found, at least 1 % and q = 2 p + 0.02.
  *
- * Half against full: the same sum since half the load began, with q = f, the share at full load, and p = 2 f - 1, what a limit
- * refuses of half of it (at least 0.5 %); from 3.5 on it is chance, from -6 on a limit. Half the load is half as many accepted
- * requests a second, evenly, and half as many in flight: what was sent before has to leave its places first.
+ * Half against full (half_load.ts): from 3.5 on it is chance, from -6 on a limit.
  * Nothing is sent while a lane has no work, or waits as it was asked to: of the time between two requests at most 5 s are load.
  *
  * Where answers take long, half the load shows nothing for as long as requests from before are answered, so nothing is tried there. A 429
@@ -33,15 +31,13 @@
  *
  * A moving share of more than 75 % is a limit's in any case: where hundreds of refusals a second overtake each other, no row shows.
  *
- * Requests are numbered in the order of their sending, and a 429 arrives no later than an answer: what was sent before a request
- * whose end is known, and was not refused, counts as accepted.
- *
- * Limits: 64 numbers.
+ * Requests are known by their numbers (request_sample.ts).
  */
+import { HalfLoad } from "./half_load.ts";
+import { RequestSample, type Sample } from "./request_sample.ts";
 
 const SHARE_MIN = 0.02;
 const EVIDENCE = 3.5;
-const HALF_SHARE_MIN = 0.005;
 /** Above it, a limit and chance refuse nearly the same at half the load. */
 const SHARE_MAX = 0.75;
 const FULL_REFUSALS = 3;
@@ -65,7 +61,6 @@ const FOUND: Bounds = { shareMin: 0.01, more: 0.02, rowChance: -7, rowMore: 0.02
 /** After refusals that counted: more of them within so many requests, at a lower rate, do not come from the limit. */
 const AGAIN_REQUESTS = 100;
 const WEIGHT = 1 / 128;
-const REFUSALS_KEPT = 64;
 
 /** The lane at a refusal: whether no limit was found yet, and its requests in flight with the refused one. */
 export interface Situation {
@@ -88,11 +83,6 @@ interface Bounds {
   readonly rowMore: number;
 }
 
-interface Sample {
-  readonly refused: number;
-  readonly all: number;
-}
-
 /** One per lane. Times are monotonic. */
 export class ChanceRefusals {
   #state: "watch" | "full" | "half" = "watch";
@@ -100,22 +90,11 @@ export class ChanceRefusals {
   #share = 0;
   /** The moving share of all that was refused. */
   #mean = SHARE_START;
-  #sent = 0;
-  /** The newest request of which the end is known. */
-  #known = 0;
-  /** The first request that counts now, and the refused ones from it on, in the order of their sending. */
-  #from = 1;
-  #refused: number[] = [];
+  readonly #sample = new RequestSample();
   /** When the last request was sent, and how long requests were sent since what counts now began. */
   #sentMs = 0;
   #loadMs = 0;
-  /** At full load. */
-  #full: Sample = { refused: 0, all: 0 };
-  /** At half the load: milliseconds from one request to the next, and when that may be sent. */
-  #everyMs = 0;
-  #nextMs = 0;
-  /** The most requests in flight. */
-  #places = 0;
+  readonly #half = new HalfLoad();
   /** How often in a row half the load showed a limit. */
   #limits = 0;
   /** The newest request when refusals last counted against a limit that had been found. */
@@ -124,24 +103,22 @@ export class ChanceRefusals {
   /** Milliseconds until one more request may be sent, in a trial; Infinity if only an answer can allow it. */
   waitMs(nowMs: number, inFlight: number): number {
     if (this.#state === "full") return inFlight > 0 && this.#isWaiting ? Number.POSITIVE_INFINITY : 0;
-    if (this.#state !== "half") return 0;
-    return inFlight < this.#places ? Math.max(0, this.#nextMs - nowMs) : Number.POSITIVE_INFINITY;
+    return this.#state === "half" ? this.#half.waitMs(nowMs, inFlight) : 0;
   }
 
   /** A request is sent; returns its number. */
   sent(nowMs: number): number {
     this.#loadMs = this.#loadMsAt(nowMs);
     this.#sentMs = nowMs;
-    this.#sent += 1;
-    if (this.#state === "half") this.#nextMs = Math.max(nowMs, this.#nextMs + this.#everyMs);
-    return this.#sent;
+    if (this.#state === "half") this.#half.sent(nowMs);
+    return this.#sample.add();
   }
 
   /** A request was accepted. */
   accepted(index: number): void {
     this.#know(index);
-    if (this.#state === "full" && this.#sample.all >= FULL_REQUESTS_MAX) this.#begin(0, "watch");
-    else if (this.#state === "half" && this.#halfEvidence <= LIMIT_EVIDENCE) {
+    if (this.#state === "full" && this.#sample.known.all >= FULL_REQUESTS_MAX) this.#begin(0, "watch");
+    else if (this.#state === "half" && this.#half.evidence(this.#sample.known) <= LIMIT_EVIDENCE) {
       this.#limits += 1;
       this.#alarmAt = Number.NEGATIVE_INFINITY;
       this.#begin(0, "watch");
@@ -155,8 +132,8 @@ export class ChanceRefusals {
     this.#mean += (1 - this.#mean) * WEIGHT;
     if (this.#mean > SHARE_MAX) return this.#found(nowMs);
     if (isLate && this.#state !== "watch") this.#begin(nowMs, "watch");
-    if (index < this.#from) return true;
-    this.#note(index);
+    if (!this.#sample.has(index)) return true;
+    this.#sample.refuse(index);
     if (isLate && isFree) return this.row < rowMin(FREE, this.#mean);
     if (this.#state === "full") return this.#triedFull(nowMs, inFlight);
     if (this.#state === "half") return this.#triedHalf();
@@ -171,66 +148,45 @@ export class ChanceRefusals {
   #explainsFound(nowMs: number, { inFlight, isLate, everyMs, isExpected }: Situation): boolean {
     const isRow = this.row >= rowMin(FOUND, this.#share) - (isExpected ? 1 : 0);
     if (!isRow && !this.#isAlarming(FOUND)) return true;
-    if (isRow || this.#sent - this.#alarmAt > AGAIN_REQUESTS) return this.#foundAgain(nowMs);
-    if (isLate) this.#learn(this.#sample);
+    if (isRow || this.#sample.newest - this.#alarmAt > AGAIN_REQUESTS) return this.#foundAgain(nowMs);
+    if (isLate) this.#learn(this.#sample.known);
     else this.#tryHalf(nowMs, inFlight, everyMs);
     return true;
   }
 
   #foundAgain(nowMs: number): false {
-    this.#alarmAt = this.#sent;
+    this.#alarmAt = this.#sample.newest;
     this.#begin(nowMs, "watch");
     return false;
   }
 
-  #note(index: number): void {
-    this.#refused.splice(this.#refused.findLastIndex((each) => each < index) + 1, 0, index);
-    if (this.#refused.length > REFUSALS_KEPT) this.#refused.shift();
-  }
-
   #know(index: number): void {
-    const more = index - this.#known;
-    if (more <= 0) return;
-    this.#known = index;
+    const more = this.#sample.know(index);
+    if (more === 0) return;
     this.#mean *= (1 - WEIGHT) ** more;
     if (this.#share > 0) this.#share = Math.min(this.#share, 1.5 * this.#mean + 0.01);
     if (this.#share < SHARE_MIN) this.#share = 0;
   }
 
-  get #sample(): Sample {
-    return { refused: this.#refused.length, all: Math.max(0, this.#known - this.#from + 1) };
-  }
-
   /** Whether the first few of a trial must be seen to be accepted before more are sent: a limit that is used up refuses all. */
   get #isWaiting(): boolean {
-    return this.#sent - this.#from + 1 >= ROW_FIRST && this.#sample.all === this.#refused.length;
+    return this.#sample.count >= ROW_FIRST && this.#sample.isRefused;
   }
 
   /** Whether there are more refusals than the share explains, from some refusal on. */
   #isAlarming({ shareMin, more }: Bounds): boolean {
     const share = Math.max(shareMin, this.#share);
-    const other = Math.min(0.95, 2 * share + more);
-    return this.#refused.some((from, at) => {
-      const sample = { refused: this.#refused.length - at, all: this.#known - from + 1 };
-      return evidence(sample, share, other) >= EVIDENCE;
-    });
-  }
-
-  get #halfEvidence(): number {
-    const full = (this.#full.refused - 1) / (this.#full.all - 1);
-    return evidence(this.#sample, Math.max(HALF_SHARE_MIN, 2 * full - 1), full);
+    return this.#sample.reaches(EVIDENCE, share, Math.min(0.95, 2 * share + more));
   }
 
   /** So many of the last requests, of those whose end is known, were refused in a row. */
   get row(): number {
-    let row = 0;
-    while (row < this.#refused.length && this.#refused.at(-1 - row) === this.#known - row) row += 1;
-    return row;
+    return this.#sample.row;
   }
 
   /** Whether the last requests were all refused. */
   get #isRow(): boolean {
-    const isFirst = this.#share === 0 && this.#refused.length === this.#sample.all;
+    const isFirst = this.#share === 0 && this.#sample.isRefused;
     const least = this.#share === 0 ? ROW : Math.max(ROW, rowMin(FREE, this.#share));
     return this.row >= (isFirst ? ROW_FIRST : least);
   }
@@ -240,7 +196,7 @@ export class ChanceRefusals {
   }
 
   #triedFull(nowMs: number, inFlight: number): boolean {
-    const sample = this.#sample;
+    const sample = this.#sample.known;
     const share = sample.refused / sample.all;
     const isOver = sample.refused >= FULL_REFUSALS && sample.all >= FULL_REQUESTS_MIN;
     if (this.#isRow || (isOver && share > SHARE_MAX)) return this.#found(nowMs);
@@ -251,19 +207,17 @@ export class ChanceRefusals {
 
   /** `everyMs`: from one accepted request to the next, until now. */
   #tryHalf(nowMs: number, inFlight: number, everyMs: number): void {
-    this.#full = this.#sample;
-    this.#everyMs = 2 * everyMs;
-    this.#nextMs = nowMs + this.#everyMs;
-    this.#places = Math.max(1, Math.floor(inFlight / 2));
+    this.#half.begin(nowMs, this.#sample.known, inFlight, everyMs);
     this.#begin(nowMs, "half");
   }
 
   #triedHalf(): boolean {
-    const sample = this.#sample;
+    const sample = this.#sample.known;
     if (this.#isRow) return this.#found(0);
     const isFew = sample.refused < HALF_REFUSALS || sample.all < HALF_REQUESTS_MIN;
-    if (isFew || this.#halfEvidence < EVIDENCE) return true;
-    this.#learn({ refused: this.#full.refused + sample.refused, all: this.#full.all + sample.all });
+    if (isFew || this.#half.evidence(sample) < EVIDENCE) return true;
+    const { refused, all } = this.#half.full;
+    this.#learn({ refused: refused + sample.refused, all: all + sample.all });
     return true;
   }
 
@@ -284,18 +238,11 @@ export class ChanceRefusals {
     this.#state = state;
     this.#sentMs = nowMs;
     this.#loadMs = 0;
-    this.#known = this.#sent;
-    this.#from = this.#sent + 1;
-    this.#refused = [];
+    this.#sample.begin();
   }
 }
 
 /** The shortest row of refusals that chance does not explain where it refuses `share`. */
 function rowMin({ rowChance, rowMore }: Bounds, share: number): number {
   return Math.ceil(rowChance / Math.log(Math.min(0.8, share + rowMore)));
-}
-
-/** Logarithm of how much more likely `sample` is if `other` were refused, not `share`. */
-function evidence({ refused, all }: Sample, share: number, other: number): number {
-  return refused * Math.log(other / share) + (all - refused) * Math.log((1 - other) / (1 - share));
 }

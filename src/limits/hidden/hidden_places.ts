@@ -8,12 +8,15 @@
  * explain takes it back to what was accepted before. One refusal is enough for the request on the first place of a raise.
  */
 import { RAISE_EVERY_MS, RAISE_EVERY_MS_MAX } from "./hidden_rate.ts";
+import { WINDOW_MS } from "./rate_window.ts";
 
 const PROVEN_MS = 3_000;
 /** Between raises that fail: three models under one limit refuse 1.5 % of each other's requests, with 150 it is 2.7 %. */
 const REQUESTS_MIN = 225;
 const STEP = 1 / 50;
 const STEP_MAX = 1 / 4;
+/** So many episodes of refusals below the cap in one minute show that the provider does not limit places. */
+const CONTRADICTIONS_MAX = 3;
 
 /** One per lane. Times are monotonic. */
 export class HiddenPlaces {
@@ -28,6 +31,8 @@ export class HiddenPlaces {
   #raises = 0;
   /** Whether more was tried, and refused. */
   #hasFailed = false;
+  /** When refusals below the cap began, in the last minute. */
+  #contradictions: readonly number[] = [];
 
   get cap(): number {
     return this.#cap;
@@ -63,6 +68,12 @@ export class HiddenPlaces {
     return true;
   }
 
+  /** Refusals below the cap begin. Returns whether they show that the provider does not limit places. */
+  contradicted(nowMs: number): boolean {
+    this.#contradictions = [...this.#contradictions.filter((atMs) => nowMs - atMs < WINDOW_MS), nowMs];
+    return this.#contradictions.length >= CONTRADICTIONS_MAX;
+  }
+
   /** The refusals have stopped at `cap` in flight; `isAgain`: a limit on places was known before. */
   found(atMs: number, cap: number, isAgain: boolean): void {
     this.#cap = this.#proven = Math.max(1, cap);
@@ -79,7 +90,9 @@ export class HiddenPlaces {
   /** Returns what brings the present result back. */
   keep(): () => void {
     const [cap, proven, raises, hasFailed] = [this.#cap, this.#proven, this.#raises, this.#hasFailed];
+    const contradictions = this.#contradictions;
     return () => {
+      this.#contradictions = contradictions;
       [this.#cap, this.#proven, this.#raises, this.#hasFailed] = [cap, proven, raises, hasFailed];
       this.#open = Number.POSITIVE_INFINITY;
     };

@@ -2,7 +2,7 @@
  * The rate of an unknown limit (hidden_limit.ts), in requests: estimates it from refusals, and paces what is sent.
  *
  * A sliding window holds what was accepted in the minute before the refusals began. This is believed if the count is the
- * same twice (within 4 %), or if the refusals last long (10 s).
+ * same twice (rate_window.ts), or if the refusals last long (10 s).
  *
  * Otherwise the rate is measured between two probes: the first request accepted after refusals, and the first one accepted
  * after the next refusals. In this time the provider accepted what it allows, whatever it counts by: `rate = accepted / time`.
@@ -25,17 +25,15 @@
  * tokens that are counted late explain any refusals.
  */
 import { MINUTE_SLOT_MS, type Minute } from "../minute.ts";
+import { RateSearch } from "./rate_search.ts";
+import { RateWindow, SAME, WINDOW_MS } from "./rate_window.ts";
 
-/** A minute, as providers count it. */
-export const WINDOW_MS = 60_500;
 export const RAISE_EVERY_MS = 30_000;
 export const RAISE_EVERY_MS_MAX = 120_000;
 const BELOW = 0.98;
 const LOWER = 0.97;
 /** After less than 5 s without refusals: what the minute holds is of before them. */
 const LOWER_SOON = 0.9;
-/** Counts of a minute that differ by less are the same. */
-const SAME = 0.04;
 /** A window refuses for so long; a bucket refuses for less. */
 const LONG_MS = 10_000;
 /** A probe is sent so long after the end of a window at the latest. */
@@ -54,7 +52,6 @@ const SEARCH_RATE_MIN = 20 / 60_000;
 const SEARCH_RATE_MAX = 1;
 /** After more accepted requests the pace is good enough without a search. */
 const SEARCH_REQUESTS_MAX = 100;
-const SEARCHES_MAX = 3;
 /** Fewer accepted requests show no limit, even if the refusals last as long as a sliding minute. */
 const WINDOW_REQUESTS_MIN = 5;
 const RAISE_EVERY_REQUESTS = 150;
@@ -96,25 +93,14 @@ export interface RateEvidence {
 /** One per lane. Times are monotonic. */
 export class HiddenRate {
   readonly #minute: Minute;
-  readonly #startMs: number;
+  readonly #window: RateWindow;
+  readonly #search = new RateSearch();
   /** Requests a millisecond; 0 while none was found. */
   #rate = 0;
   /** When the next request may be sent. */
   #nextMs = Number.NEGATIVE_INFINITY;
-  /** Requests of the minute before the last refusals began. */
-  #windowUnits = 0;
-  /** Whether that number was the same twice in a row. */
-  #isWindow = false;
-  /** The highest such number since a window last refused for long. */
-  #mostUnits = 0;
   /** Sums of earlier times between probes that were too short to be evidence. */
   #past = { requests: 0, forMs: 0 };
-  #isSearching = false;
-  /** Searches that refusals of 10 s and more have begun. A fixed minute that explains them began after `#openMs`. */
-  #searches = 0;
-  #openMs = 0;
-  /** Whether one of these is under way. */
-  #isTrying = false;
   /** Whether answers take so long that refusals show late. */
   #isLate = false;
   #raisedAtMs: number;
@@ -124,8 +110,9 @@ export class HiddenRate {
 
   /** `minute` counts the accepted requests. */
   constructor(nowMs: number, minute: Minute) {
-    this.#startMs = this.#raisedAtMs = nowMs;
     this.#minute = minute;
+    this.#window = new RateWindow(nowMs, minute);
+    this.#raisedAtMs = nowMs;
   }
 
   get isKnown(): boolean {
@@ -139,13 +126,13 @@ export class HiddenRate {
 
   /** Whether the rate rises until a refusal shows whether a window of a minute explains the refusals of before. */
   get isTrying(): boolean {
-    return this.#isTrying;
+    return this.#search.isTrying;
   }
 
   /** Milliseconds until one more request may be sent; 0 for now. */
   waitMs(nowMs: number): number {
     this.#raise(nowMs);
-    if (this.#isWindow && this.#minute.count(nowMs) >= this.#windowUnits) return MINUTE_SLOT_MS / 2;
+    if (this.#window.isFull(nowMs)) return MINUTE_SLOT_MS / 2;
     return Math.max(0, this.#nextMs - nowMs);
   }
 
@@ -168,26 +155,24 @@ export class HiddenRate {
 
   /** Refusals begin; `minuteRequests` were accepted in the minute before. */
   held(minuteRequests: number): void {
-    this.#mostUnits = Math.max(this.#mostUnits, minuteRequests);
+    this.#window.held(minuteRequests);
   }
 
   /** Returns what brings the present rate back. */
   keep(): () => void {
     const [rate, nextMs, raisedAtMs, raises] = [this.#rate, this.#nextMs, this.#raisedAtMs, this.#raises];
-    const [units, isWindow, most, past] = [this.#windowUnits, this.#isWindow, this.#mostUnits, this.#past];
-    const [isSearching, isTrying] = [this.#isSearching, this.#isTrying];
-    const [searches, openMs] = [this.#searches, this.#openMs];
+    const past = this.#past;
+    const undo = [this.#window.keep(), this.#search.keep()];
     return () => {
       [this.#rate, this.#nextMs, this.#raisedAtMs, this.#raises] = [rate, nextMs, raisedAtMs, raises];
-      [this.#windowUnits, this.#isWindow, this.#mostUnits, this.#past] = [units, isWindow, most, past];
-      [this.#isSearching, this.#isTrying] = [isSearching, isTrying];
-      [this.#searches, this.#openMs] = [searches, openMs];
+      this.#past = past;
+      for (const each of undo) each();
     };
   }
 
   /** The refusals were attributed to places. The next ones show whether a window allows `minuteRequests` again. */
   doubted(minuteRequests: number): void {
-    this.#windowUnits = minuteRequests;
+    this.#window.expect(minuteRequests);
   }
 
   /** A probe was accepted at `atMs`, after refusals that say nothing about a rate. */
@@ -208,43 +193,40 @@ export class HiddenRate {
    */
   learn(evidence: RateEvidence): number {
     const { takenAtMs, heldAtMs, minuteHeld, isLong } = evidence;
-    const wasTrying = this.#isTrying;
+    const wasTrying = this.#search.isTrying;
     // It would have been accepted at some time between the two; the probes in a search are too far apart to say more.
     const atMs = wasTrying ? takenAtMs : (takenAtMs + evidence.probeRefusedAtMs) / 2;
     const before = this.#rate;
     this.#isLate = evidence.isLate;
     this.#sent = 0;
     this.#raisedAtMs = takenAtMs;
-    const isWindow =
-      Math.abs(minuteHeld / this.#windowUnits - 1) < SAME && takenAtMs - this.#startMs > WINDOW_MS;
-    this.#windowUnits = minuteHeld;
-    this.#isWindow = isWindow;
-    if (isWindow) {
+    if (this.#window.learn(takenAtMs, minuteHeld)) {
       const window = minuteHeld / WINDOW_MS;
       const isSoon = heldAtMs - evidence.sinceMs < SAMPLE_MS_MIN && !evidence.isLate;
       const lower = isSoon ? before * LOWER_SOON : Math.max(before, window) * LOWER;
       this.#rate = Math.min(window * BELOW, lower);
-      this.#isSearching = this.#isTrying = false;
+      this.#search.end();
     } else if (atMs - evidence.sinceMs >= LONG_MS) this.#learnLong(evidence, before);
     else this.#learnShort(evidence.taken - 1, atMs - evidence.sinceMs, before);
-    if (isLong || takenAtMs - heldAtMs >= LONG_MS) this.#mostUnits = 0;
-    const kept = (this.#mostUnits / WINDOW_MS) * KEPT;
+    if (isLong || takenAtMs - heldAtMs >= LONG_MS) this.#window.forgetMost();
+    const kept = this.#window.most * KEPT;
     this.#rate = Math.max(RATE_MIN, kept, this.#rate);
     this.#raises = 0;
     this.#nextMs = takenAtMs + 1 / this.#rate;
-    return this.#isTrying ? takenAtMs : atMs;
+    return this.#search.isTrying ? takenAtMs : atMs;
   }
 
   #learnLong(evidence: RateEvidence, before: number): void {
-    const found = this.#isTrying
+    const found = this.#search.isTrying
       ? (evidence.taken - 1) / (evidence.takenAtMs - evidence.sinceMs)
       : this.#windowRate(evidence, before === 0);
-    this.#rate = before === 0 || this.#isSearching ? found * BELOW : Math.min(found * BELOW, before * LOWER);
-    this.#isSearching = this.#isTrying = this.#isDoubtful(evidence, before === 0);
+    this.#rate = before === 0 || this.#search.isOn ? found * BELOW : Math.min(found * BELOW, before * LOWER);
     this.#past = { requests: 0, forMs: 0 };
-    if (!this.#isTrying) return;
-    this.#searches += 1;
-    this.#openMs = evidence.probeRefusedAtMs;
+    if (!this.#isDoubtful(evidence, before === 0)) {
+      this.#search.end();
+      return;
+    }
+    this.#search.try(evidence.probeRefusedAtMs);
     this.#rate = Math.max(SEARCH_RATE_MIN, this.#rate);
   }
 
@@ -253,8 +235,8 @@ export class HiddenRate {
     const { takenAtMs, heldAtMs, probeRefusedAtMs, taken, minuteHeld } = evidence;
     if (evidence.isLate || takenAtMs - heldAtMs < LONG_MS) return false;
     if (!isFirst) {
-      if (!this.#isTrying || this.#searches >= SEARCHES_MAX) return false;
-      const isEarly = takenAtMs < this.#openMs + WINDOW_MS - 2 * MINUTE_SLOT_MS;
+      if (!this.#search.isTrying || !this.#search.hasTrials) return false;
+      const isEarly = takenAtMs < this.#search.openMs + WINDOW_MS - 2 * MINUTE_SLOT_MS;
       return isEarly || probeRefusedAtMs > evidence.sinceMs + WINDOW_MS + MINUTE_SLOT_MS;
     }
     if (taken > SEARCH_REQUESTS_MAX) return false;
@@ -269,8 +251,8 @@ export class HiddenRate {
     const found = (past.requests / past.forMs) * BELOW;
     const isSample = past.requests >= SAMPLE_MIN && past.forMs >= SAMPLE_MS_MIN && before > 0;
     this.#rate = isSample || before === 0 ? found : Math.max(before / 4, Math.min(found, before * 0.9));
-    this.#isSearching = !isSample;
-    this.#isTrying &&= this.#isSearching;
+    if (isSample) this.#search.end();
+    else this.#search.begin();
     // The first content of a bucket says nothing about its rate, and old samples say nothing about today's.
     const isOver = before === 0 || (past.forMs > LONG_MS && isSample);
     this.#past = isOver ? { requests: 0, forMs: 0 } : past;
@@ -296,7 +278,7 @@ export class HiddenRate {
     const elapsedMs = nowMs - this.#raisedAtMs;
     if (elapsedMs < SEARCH_EVERY_MS) return;
     const requestMs = 1 / this.#rate;
-    const everyMs = this.#isSearching
+    const everyMs = this.#search.isOn
       ? Math.max(SEARCH_EVERY_MS, requestMs)
       : Math.max(RAISE_EVERY_MS, Math.min(RAISE_EVERY_MS_MAX, RAISE_EVERY_REQUESTS * requestMs));
     if (elapsedMs < everyMs) return;
@@ -304,12 +286,12 @@ export class HiddenRate {
     this.#raisedAtMs = nowMs;
     this.#sent = 0;
     if (!isUsed) return;
-    if (this.#raises > 0 && !this.#isLate) this.#isSearching = true;
+    if (this.#raises > 0 && !this.#isLate) this.#search.begin();
     const share = this.#raises === 0 ? FIRST_RAISE : raiseShare(this.#raises);
-    const factor = this.#isSearching ? SEARCH_FACTOR : 1 + Math.max(share, requestMs / everyMs);
+    const factor = this.#search.isOn ? SEARCH_FACTOR : 1 + Math.max(share, requestMs / everyMs);
     this.#rate *= factor;
-    this.#windowUnits *= factor;
-    if (this.#rate >= SEARCH_RATE_MAX) this.#isSearching = this.#isTrying = false;
+    this.#window.raise(factor);
+    if (this.#rate >= SEARCH_RATE_MAX) this.#search.end();
     this.#raises += 1;
   }
 }

@@ -1,7 +1,7 @@
 /** What is shown while nothing moves: when it is tried again, and that nobody knows when it ends. */
 import { describe, expect, it } from "vitest";
 import type { Run } from "../../src/engine/runs/run.ts";
-import { readStatus } from "../../src/engine/runs/run_status.ts";
+import { type RunStatus, readStatus } from "../../src/engine/runs/run_status.ts";
 import { INPUT, mortal, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const KINDS: Readonly<Record<string, () => Reply>> = {
@@ -223,6 +223,16 @@ describe("requests that hang", () => {
   });
 });
 
+/** What `perigee status` reads of a run, from another process. */
+async function statusIn(world: World, taskId: string): Promise<RunStatus> {
+  const store = await world.store.open();
+  const task = await store.task(taskId);
+  if (task === undefined) throw new Error("the run is not recorded");
+  const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+  await store.close();
+  return found;
+}
+
 describe("what a run that has stopped says of holds", () => {
   it("has no next try: nobody tries before the next call", async () => {
     const world = new World({ answer: () => status(503) });
@@ -231,6 +241,41 @@ describe("what a run that has stopped says of holds", () => {
       (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 60_000 }).finished,
     );
     expect(summary.held).toMatchObject([{ reason: "outage", items: 3, next_try: null }]);
+  });
+
+  it("names what held it when its caller stopped it, in its summary and from outside", async () => {
+    const world = new World({
+      answer: (line, attempt) => (line === 1 && attempt === 1 ? ok(line) : status(503)),
+    });
+    world.input(4);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(30_500);
+    run.stop();
+    const { held, status: how, task_id } = await world.settle(run.finished);
+    expect(how).toBe("stopped");
+    expect(held).toMatchObject([{ reason: "outage", items: 3, next_try: null, provider_status: 503 }]);
+    expect(run.holds).toEqual(held);
+    await world.settle(engine.close());
+    expect(await statusIn(world, task_id)).toMatchObject({ counts: { open: 0, held: 3 }, held });
+  });
+
+  it("names nothing that was over when the last request of a stopped run was answered", async () => {
+    const world = new World({
+      config: { maxInFlight: 3 },
+      latencyMs: 2_000,
+      answer: (line) => (line === 1 ? { afterMs: 10, result: status(503) } : ok(line)),
+    });
+    world.input(20);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT });
+    await world.clock.advance(100);
+    expect(run.progress().held).toMatchObject([{ reason: "outage" }]);
+    run.stop();
+    const { held, task_id } = await world.settle(run.finished);
+    expect(held).toEqual([]);
+    await world.settle(engine.close());
+    expect((await statusIn(world, task_id)).held).toEqual([]);
   });
 
   it("has the time until which the provider asked to wait, and the next call sends first at that time", async () => {
@@ -243,12 +288,8 @@ describe("what a run that has stopped says of holds", () => {
     expect(nextTryMs).toBeGreaterThan(600_000);
     expect(nextTryMs).toBeLessThan(602_000);
     await world.settle(engine.close());
-    const store = await world.store.open();
-    const task = await store.task(task_id);
-    if (task === undefined) throw new Error("the run is not recorded");
-    const found = await readStatus({ store, disk: world.disk, dataDir: "/data" }, task);
+    const found = await statusIn(world, task_id);
     expect(found.held.map(({ next_try }) => next_try)).toEqual(held.map(({ next_try }) => next_try));
-    await store.close();
     const sent = world.sent.length;
     world.answer = ok;
     await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);

@@ -110,7 +110,7 @@ export interface Summary {
   readonly requests_sent: number;
   /** Why the run is not complete, when it is not. */
   readonly reason?: string;
-  /** What held the items that are left when the run ended as `paused`. */
+  /** What held the items that are left when the run stopped, as `paused` or for another reason. */
   readonly held: readonly Hold[];
 }
 

@@ -13,12 +13,13 @@
  *                                                   failed; then `finished` rejects
  */
 import { hasCode, PerigeeError } from "../../errors.ts";
+import { providerOfLane } from "../../queue/lanes.ts";
 import type { ResultLine } from "../../work/item.ts";
 import type { Source } from "../files/input.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { answersPath, removeWorkFiles } from "../files/task_files.ts";
 import { HoldNote } from "../items/hold_note.ts";
-import type { Hold, HoldReason } from "../items/holds.ts";
+import { type Hold, type HoldReason, isCallers, isHoldReason } from "../items/holds.ts";
 import type { Progress, Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
@@ -57,7 +58,7 @@ export class Run implements AsyncIterable<ResultLine> {
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
-  /** What held its items when it stopped for that. */
+  /** What held its items when it stopped. */
   #held: readonly Hold[] = [];
   /** The hold of a full disk, as it was found last. */
   #full: Hold | undefined;
@@ -312,9 +313,21 @@ export class Run implements AsyncIterable<ResultLine> {
       await watch.drained().catch(() => undefined); // also when the engine fails meanwhile: the first error is reported
       throw error;
     }
-    if (state.phase === "stopping") await watch.drained();
+    if (state.phase === "stopping") {
+      await watch.drained();
+      if (!isHoldReason(this.#stopReason ?? ""))
+        this.#held = this.#held.filter((hold) => this.#isStill(hold));
+    }
     if (state.phase === "stopping" && this.#isCancelAsked) await watch.recorded(this.#storeCancel(opened));
     if (state.failure !== undefined) throw state.failure;
+  }
+
+  /** Whether no answer to what was in flight when the run stopped has ended a hold. */
+  #isStill({ reason, provider }: Hold): boolean {
+    if (isCallers(reason) || provider === undefined) return true;
+    for (const { key, health } of this.#parts.lanes())
+      if (providerOfLane(key) === provider && health.trouble !== undefined) return true;
+    return false;
   }
 
   /** The hold of a run that has waited for a full disk for as long as it may. */
@@ -364,6 +377,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#tellLeft();
     const state = this.#state;
     if (state === undefined || !state.isOpen) return;
+    if (phase === "stopping" && this.#held.length === 0) this.#held = this.#parts.holdsOf(state, true).holds;
     state.phase = phase;
     this.#parts.dropRun(state);
     state.changed();

@@ -8,6 +8,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";
+import type { LaneKey } from "../queue/lanes.ts";
 import { failureText } from "./items/run_stopped.ts";
 import {
   type ClosedRecord,
@@ -50,6 +51,8 @@ export class ItemLife {
   settledAt: string | null = null;
   /** The request without a recorded end. */
   open: IntentRecord | undefined;
+  /** Where its last request was sent; undefined before the first one, and where the journal does not say. */
+  lane: LaneKey | undefined;
   readonly #line: number;
   /** What attempts that ended took so far. */
   #before: ClosedRecord | undefined;
@@ -133,7 +136,9 @@ export class ItemLife {
     this.open = intent;
     const { inputTokens, outputTokens, mostUsd } = intent;
     const [lane, another] = sent;
-    const where = lane === undefined || another !== undefined ? "" : `${lane.lane}: `;
+    const isKnown = lane !== undefined && another === undefined;
+    if (isKnown) this.lane = lane.lane;
+    const where = isKnown ? `${lane.lane}: ` : "";
     const money = mostUsd > 0 ? `, at most ${usdText(mostUsd)}` : "";
     this.events.push({
       at,

@@ -23,8 +23,10 @@ import { PerigeeError } from "../errors.ts";
 import { hashKey, keyFilter, scanKeys } from "../jsonl/keys.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import { readBlocks } from "../jsonl/read.ts";
+import { type LaneKey, providerOfLane } from "../queue/lanes.ts";
 import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
+import { parseModelId } from "../work/request.ts";
 import { bodyOf } from "./files/moved_task.ts";
 import { type SettledLine, settledLines } from "./files/settled_lines.ts";
 import { runOfOutput } from "./files/stored_tasks.ts";
@@ -89,7 +91,8 @@ export async function traceItem(
   );
   const events = [...released, acceptedEvent(body), ...life.events];
   events.push(...past.map((hold): TraceEvent => ({ at: hold.since, event: "held", detail: holdText(hold) })));
-  if (outcome === undefined) events.push(...noted.holds.map(heldEvent), waitingEvent(life, body));
+  if (outcome === undefined)
+    events.push(...noted.holds.map(heldEvent), waitingEvent(life, body, noted.holds));
   else {
     const found = await settledLine(parts, task.id, body, line);
     if (found !== undefined) events.push(await writtenEvent(parts, task.id, body, found, life.settledAt));
@@ -155,16 +158,24 @@ function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
 }
 
 function heldEvent(hold: Hold): TraceEvent {
-  const { since, next_try } = hold;
+  return { at: hold.since, event: "held", detail: nextText(hold) };
+}
+
+function nextText(hold: Hold): string {
+  const { next_try } = hold;
   const next = next_try === null ? "nothing is tried before the run is called again" : `next try ${next_try}`;
-  return { at: since, event: "held", detail: `${holdText(hold)}; ${next}` };
+  return `${holdText(hold)}; ${next}`;
 }
 
 function holdText({ reason, provider, model, message }: Hold | PastHold): string {
   return [reason, model ?? provider ?? "", message].filter(Boolean).join(": ");
 }
 
-function waitingEvent({ open, events }: ItemLife, { status }: TaskBody): TraceEvent {
+function waitingEvent(
+  { open, events, lane }: ItemLife,
+  { status }: TaskBody,
+  holds: readonly Hold[],
+): TraceEvent {
   const at = null;
   if (status !== "open")
     return { at, event: "waiting", detail: `the run has ${status}, and its line is not answered` };
@@ -176,7 +187,23 @@ function waitingEvent({ open, events }: ItemLife, { status }: TaskBody): TraceEv
       detail: "the request is under way, or was cut off when its process ended",
     };
   const what = events.length === 0 ? "its first request" : "its next request";
-  return { at, event: "waiting", detail: `${what} waits for its turn, for limits and for money` };
+  const own = holds.find((hold) => isOfLane(hold, lane));
+  if (own !== undefined)
+    return { at, event: "waiting", detail: `${what} waits until this is over: ${nextText(own)}` };
+  const detail = `${what} waits for its turn, for limits and for money`;
+  const [other] = holds; // which may hold it, too: the journal does not say where its first request will go
+  return {
+    at,
+    event: "waiting",
+    detail: other === undefined ? detail : `${detail}; its run is held: ${nextText(other)}`,
+  };
+}
+
+/** Whether a hold is of all that waits, or of the lane of an item. */
+function isOfLane({ reason, provider, model }: Hold, lane: LaneKey | undefined): boolean {
+  if (reason === "disk_full") return true;
+  if (lane === undefined || provider !== providerOfLane(lane)) return false;
+  return model === undefined || lane.endsWith(`:${parseModelId(model)?.name ?? model}`);
 }
 
 async function settledLine(

@@ -149,6 +149,13 @@ describe("engine.trace", () => {
       at: expect.stringMatching(/^\d{4}-/),
       detail: expect.stringContaining("authentication: alpha: no key is set"),
     });
+    expect(trace.events.at(-1)?.detail).toMatch(
+      /^its first request waits for its turn, for limits and for money; its run is held: authentication: alpha: .*; nothing is tried before/,
+    );
+    const ofTried = await world.settle(other.trace(OUTPUT, "k1"));
+    expect(ofTried.events.at(-1)?.detail).toMatch(
+      /^its next request waits until this is over: authentication: alpha: .*; nothing is tried before/,
+    );
     held.stop();
     await world.settle(held.finished);
     await world.settle(other.close());
@@ -210,7 +217,9 @@ describe("engine.trace", () => {
     await call({});
     const first = await traced();
     expect(shortOf(first)).toEqual(["accepted", "admitted 1", "held", "ended 1", "waiting"]);
-    expect(first.events.at(-1)?.detail).toBe("its next request waits for its turn, for limits and for money");
+    expect(first.events.at(-1)?.detail).toMatch(
+      /^its next request waits until this is over: outage: alpha: .*; nothing is tried before the run is called again$/,
+    );
     const holds = first.events.filter(({ event }) => event === "held");
     expect(holds.map(({ detail }) => detail)).toEqual([
       expect.stringMatching(/^outage: alpha: .*; nothing is tried before the run is called again$/),

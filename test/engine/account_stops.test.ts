@@ -330,6 +330,8 @@ describe("a submitted list", () => {
 describe.each([
   ["a key that is new to this machine", "alpha", { key: "new" }],
   ["a provider that usually needs a key, at another address and without one", "openai", {}],
+  ["a server of an unknown name without a key", "gamma", {}],
+  ["a server of a known kind without a key", "vllm", {}],
 ])("%s", (_, provider, access) => {
   const config = { providers: { [provider]: { baseUrl: `http://${provider}.test/v1`, ...access } } };
 
@@ -370,10 +372,10 @@ describe.each([
 });
 
 describe("a provider of which the configuration says that it needs no key", () => {
-  it("is not tried with two requests first", async () => {
-    const providers = { openai: { baseUrl: "http://openai.test/v1", needsKey: false } };
+  it.each(["openai", "gamma"])("is not tried with two requests first (%s)", async (name) => {
+    const providers = { [name]: { baseUrl: `http://${name}.test/v1`, needsKey: false } };
     const world = new World({ config: { providers }, latencyMs: 500 });
-    world.input(300, "openai:m1");
+    world.input(300, `${name}:m1`);
     await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
     expect(world.sent.filter(({ atMs }) => atMs < 500).length).toBeGreaterThan(2);
   });

@@ -25,7 +25,7 @@ async function runBeside(breaking: readonly number[], maxInFlight: number, fail:
     latencyMs: 200,
     config: {
       maxInFlight,
-      providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 60_000 } },
+      providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 60_000 } },
     },
     answer: (line) => (breaking.includes(line) ? fail() : ok(line)),
   });
@@ -68,7 +68,10 @@ describe("an item that always hangs", () => {
   it("is held like the others when all that was sent since hangs, too", async () => {
     const world: World = new World({
       latencyMs: 200,
-      config: { maxInFlight: 8, providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 5_000 } } },
+      config: {
+        maxInFlight: 8,
+        providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 5_000 } },
+      },
       answer: (line) => {
         const nowMs = world.clock.nowMs();
         return nowMs > 2_000 && nowMs < 1_800_000 ? "hang" : ok(line);
@@ -95,7 +98,7 @@ describe("an item that hung once while others were answered", () => {
         latencyMs: 200,
         config: {
           maxInFlight: places,
-          providers: { alpha: { baseUrl: "http://alpha.test/v1", timeoutMs: 30_000 } },
+          providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 30_000 } },
         },
         answer: (line, attempt) => {
           const nowMs = world.clock.nowMs();

@@ -197,7 +197,7 @@ const CONFIG = {
     openai: { baseUrl: "http://openai.test/v1", key: "k" },
     anthropic: { baseUrl: "http://anthropic.test", key: "k" },
     groq: { baseUrl: "http://groq.test/v1", key: "k" },
-    mine: { baseUrl: "http://mine.test/v1" }, // without a key, which would be tried with two requests first
+    mine: { baseUrl: "http://mine.test/v1", needsKey: false }, // else it would be tried with two requests first
   },
   prices: { "openai:*": RATES, "anthropic:*": RATES, "groq:*": RATES, "mine:*": RATES },
 };

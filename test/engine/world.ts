@@ -69,8 +69,8 @@ export class World {
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
     this.#config = {
       providers: {
-        alpha: { baseUrl: "http://alpha.test/v1" },
-        beta: { baseUrl: "http://beta.test/v1" },
+        alpha: { baseUrl: "http://alpha.test/v1", needsKey: false },
+        beta: { baseUrl: "http://beta.test/v1", needsKey: false },
       },
       ...options.config,
     };

@@ -32,8 +32,8 @@ export interface EngineConfig {
   readonly own: ReadonlyMap<string, OwnProvider>;
   /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
-  /** Providers that usually need a key and are sent requests without one, at another address, with a note on each. */
-  readonly keysUnset: ReadonlyMap<string, string>;
+  /** Providers that are sent requests without a key, and may want one. */
+  readonly keysUnset: ReadonlySet<string>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
   /** By provider; absent where use may grow as fast as limits allow. */
   readonly ramps: Readonly<Record<string, RampOptions>>;
@@ -180,7 +180,7 @@ export function resolveConfig(
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
-    notes: [...checked, ...keys.unset.values()],
+    notes: [...checked, ...keys.notes],
   };
 }
 
@@ -261,28 +261,33 @@ export function keyVariable(provider: string): string {
   return KNOWN_PROVIDERS.get(provider)?.keyVariables[0] ?? `${envPrefix(provider)}_KEY`;
 }
 
-/** Providers whose lines wait for a key, with what to do about it; and notes on those that are sent requests without one. */
+/**
+ * Providers whose lines wait for a key, with what to do about it; those that are sent requests without one and may want one, which
+ * are all but known ones that need none, at their own base URL; and notes on those of them that usually need a key.
+ */
 function keysOf(
   providers: readonly ProviderSettings[],
   options: ConfigOptions,
-): { readonly missing: Map<string, string>; readonly unset: Map<string, string> } {
+): { readonly missing: Map<string, string>; readonly unset: Set<string>; readonly notes: readonly string[] } {
   const missing = new Map<string, string>();
-  const unset = new Map<string, string>();
+  const unset = new Set<string>();
+  const notes: string[] = [];
   for (const { name, key, baseUrl, headers } of providers) {
     const known = KNOWN_PROVIDERS.get(name);
     const { needsKey } = networked(options.providers?.[name]);
+    if (key !== undefined || needsKey === false) continue;
     const isUsual = known?.needsKey === true && headers === undefined;
-    if (key !== undefined || !(needsKey ?? isUsual)) continue;
+    const isElsewhere = baseUrl !== known?.baseUrl;
     const variable = keyVariable(name);
-    if (needsKey === true || baseUrl === known?.baseUrl)
+    if (needsKey === true || (isUsual && !isElsewhere))
       missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
-    else
-      unset.set(
-        name,
+    else if (isElsewhere) unset.add(name);
+    if (unset.has(name) && isUsual)
+      notes.push(
         `provider "${name}" has no key, and requests to ${addressOf(baseUrl)} are sent without one: set ${variable}, or, if the server needs no key, providers.${name}.needsKey to false`,
       );
   }
-  return { missing, unset };
+  return { missing, unset, notes };
 }
 
 /** Without path, and without a password in it. */

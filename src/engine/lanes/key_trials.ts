@@ -1,7 +1,7 @@
 /**
  * What is tried with two requests first, so that a mistake does not cost a burst of refusals: a key that was never accepted on
- * this machine, a provider that never answered without the key that it usually needs, and what an earlier process was refused
- * last: an account (its key, or no money) or a model.
+ * this machine, a provider without a key that never answered, unless it is known to need none, and what an earlier process was
+ * refused last: an account (its key, or no money) or a model.
  *
  *   new, or refused last --two requests were sent--> waits --the first success, or 2 s without a refusal--> open
  *                                                     \--a refusal--> its lanes are stopped (refused_access.ts)

@@ -107,6 +107,12 @@ describe("the progress line", () => {
     );
   });
 
+  it("says that the cost is unknown, or a lower bound, where a model has no known price", () => {
+    const hasUnpriced = true;
+    expect(progressLine({ ...PROGRESS, hasUnpriced })).toContain("  at least $1.50 billed  ");
+    expect(progressLine({ ...PROGRESS, hasUnpriced, billedUsd: 0 })).toContain("  billed: unknown  ");
+  });
+
   it("says that an item which is larger than a limit waits for an empty minute", () => {
     const [lane] = PROGRESS.lanes;
     if (lane === undefined) throw new Error("no lane");
@@ -235,6 +241,21 @@ describe("the summary", () => {
       /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, and no --max-cost bounds it\ntime/,
     );
   });
+
+  it.each([
+    [0, 0, "unknown", "unknown"],
+    [1.5, 0.25, "at least $1.50", "at most $0.2500 where the price is known"],
+  ])(
+    "says which amounts are unknown without a price (%d, %d)",
+    (billed_usd, ambiguous_usd, billed, doubt) => {
+      const price = { model: "b:1", source: null, as_of: null, matched_model: null, is_exact: false };
+      const cost = { ...SUMMARY.cost, billed_usd, ambiguous_usd, prices: [price] };
+      const usage = { ...SUMMARY.usage, ambiguous_attempts: 3 };
+      const table = summaryTable({ ...SUMMARY, cost, usage });
+      expect(table).toContain(`\nbilled          ${billed} (`);
+      expect(table).toContain(`\nin doubt        ${doubt} (3 attempts `);
+    },
+  );
 
   it("tells of attempts that may have been billed for nothing", () => {
     const usage = { ...SUMMARY.usage, ambiguous_attempts: 3 };

@@ -73,7 +73,7 @@ describe("the command says", () => {
         `line 2 and others are held: ${key}`,
         "items     3 (1 answered, 0 with an error)",
         "tokens    1 in, 1 out",
-        "billed    $0.00 (no known price, partly estimated)",
+        "billed    unknown (no known price, partly estimated)",
         "no price  mybox:m: counted as $0, and no --max-cost bounds it",
         "answers   out.jsonl",
         "",

@@ -8,6 +8,7 @@ import type { Progress } from "../../engine/items/progress.ts";
 import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import { usdText } from "../../price/money.ts";
 import { count, duration, percent, short } from "../numbers.ts";
+import { billedText } from "./amounts.ts";
 import { holdText, whenText } from "./holds.ts";
 
 const LIVE_EVERY_MS = 250;
@@ -119,10 +120,10 @@ function timeLeft(progress: Progress): string {
   return etaMs === undefined && linesTotal === undefined ? "" : eta;
 }
 
-function money({ billedUsd, ambiguousUsd }: Progress): string {
-  return ambiguousUsd > 0
-    ? `${usdText(billedUsd)} billed, up to ${usdText(ambiguousUsd)} in doubt`
-    : `${usdText(billedUsd)} billed`;
+function money({ billedUsd, ambiguousUsd, hasUnpriced }: Progress): string {
+  const isUnknown = hasUnpriced === true && billedUsd === 0;
+  const billed = isUnknown ? "billed: unknown" : `${billedText(billedUsd, hasUnpriced === true)} billed`;
+  return ambiguousUsd > 0 ? `${billed}, up to ${usdText(ambiguousUsd)} in doubt` : billed;
 }
 
 function laneText(lane: Progress["lanes"][number]): string {

@@ -15,6 +15,7 @@ import { commandLine } from "../command_line.ts";
 import { errorJson } from "../exit.ts";
 import { count } from "../numbers.ts";
 import { adviceOf } from "./advice.ts";
+import { billedText, doubtText } from "./amounts.ts";
 import { holdText } from "./holds.ts";
 import { doubtReason } from "./summary.ts";
 
@@ -163,8 +164,8 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
     ["open", openText(found)],
     ["held", count(counts.held)],
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
-    ["billed", billedText(found)],
-    ["ambiguous", doubtText(found)],
+    ["billed", billedRow(found)],
+    ["ambiguous", doubtRow(found)],
     ...(found.output_missing === true ? [MISSING] : []),
   ];
   return rows.map(([label, value]) => `${label.padEnd(9)}  ${value}\n`).join("");
@@ -179,12 +180,10 @@ function openText({ counts, retrying, retrying_errors }: RunStatus): string {
   return `${count(counts.open)}${again}`;
 }
 
-/** Requests without a known price count as 0, so the sum is then a lower bound. */
-function billedText({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {
+function billedRow({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {
   const isNothingTaken = counts.answered + counts.failed + ambiguous_requests === 0; // refusals cost nothing
   if (unpriced_models.length === 0 || isNothingTaken) return usdText(billed_usd);
-  const known = billed_usd === 0 ? "unknown" : `at least ${usdText(billed_usd)}`;
-  return `${known} (no price is known for ${firstOf(unpriced_models)})`;
+  return `${billedText(billed_usd, true)} (no price is known for ${firstOf(unpriced_models)})`;
 }
 
 function firstOf(models: readonly string[]): string {
@@ -192,7 +191,7 @@ function firstOf(models: readonly string[]): string {
   return `${models.slice(0, MODELS_SHOWN_MAX).join(", ")}${more > 0 ? ` and ${count(more)} more` : ""}`;
 }
 
-function doubtText(found: RunStatus): string {
+function doubtRow(found: RunStatus): string {
   const { ambiguous_usd, ambiguous_requests, requests_under_way, unpriced_models } = found;
   if (ambiguous_requests === 0)
     return ambiguous_usd === 0 ? usdText(0) : `at most ${usdText(ambiguous_usd)} (${doubtReason(0)})`;
@@ -201,9 +200,7 @@ function doubtText(found: RunStatus): string {
     requests_under_way === 0
       ? ""
       : `, ${count(requests_under_way)} of them under way, or cut off when the process ended`;
-  const isKnown = ambiguous_usd > 0 || unpriced_models.length === 0;
-  const most = isKnown ? `at most ${usdText(ambiguous_usd)}` : "unknown";
-  return `${most} (${requests} may have been billed without an answer${underWay})`;
+  return `${doubtText(ambiguous_usd, unpriced_models.length > 0)} (${requests} may have been billed without an answer${underWay})`;
 }
 
 function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {

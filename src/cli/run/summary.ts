@@ -3,8 +3,8 @@
  */
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RunWarning } from "../../engine/runs/warning_feed.ts";
-import { usdText } from "../../price/money.ts";
 import { count, duration } from "../numbers.ts";
+import { billedText, doubtText } from "./amounts.ts";
 
 /** Models without a price that are named. */
 const UNPRICED_SHOWN_MAX = 5;
@@ -12,6 +12,9 @@ const UNPRICED_SHOWN_MAX = 5;
 /** Aligned rows of label and value, with a line end. */
 export function summaryTable(summary: Summary): string {
   const { counts, usage, cost } = summary;
+  const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
+  const isUnpriced = unpriced.length > 0;
+  const isTaken = summary.items > counts.submitted || usage.ambiguous_attempts > 0; // refusals cost nothing
   const seconds = Math.max(0.001, summary.elapsed_ms / 1_000);
   const rate =
     summary.requests_sent === 0
@@ -30,7 +33,7 @@ export function summaryTable(summary: Summary): string {
     ["tokens", `${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out`],
     [
       "billed",
-      `${usdText(cost.billed_usd)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
+      `${billedText(cost.billed_usd, isUnpriced && isTaken)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
     ],
     ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
     ["answers", summary.output],
@@ -38,10 +41,9 @@ export function summaryTable(summary: Summary): string {
   if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
     rows.splice(-2, 0, [
       "in doubt",
-      `at most ${usdText(cost.ambiguous_usd)} (${doubtReason(usage.ambiguous_attempts)})`,
+      `${doubtText(cost.ambiguous_usd, isUnpriced)} (${doubtReason(usage.ambiguous_attempts)})`,
     ]);
-  const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
-  if (unpriced.length > 0) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
+  if (isUnpriced) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
 }

@@ -48,6 +48,8 @@ export interface Progress {
   readonly billedUsd: number;
   /** The most that attempts of unknown end may have cost besides: those that timed out, broke off or were killed; and answers without usable usage. */
   readonly ambiguousUsd: number;
+  /** Whether some of it was taken by a model without a known price, which all amounts count as 0; absent when it was not. */
+  readonly hasUnpriced?: true;
   /** The cost of the settled lines at list price. */
   readonly listUsd: number;
   /** What a service charges its callers for them: list price times price factor. */

@@ -62,6 +62,7 @@ export class RunReport {
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),
       billedUsd: roundedUsd(state.settings.budget.billedUsd),
       ambiguousUsd: roundedUsd(state.settings.budget.ambiguousUsd),
+      ...(isUnpriced(state) ? { hasUnpriced: true } : {}),
       listUsd: totals.listUsd,
       usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
@@ -190,6 +191,7 @@ export class RunReport {
       errors: items - counts.completed,
       billedUsd: cost.billed_usd,
       ambiguousUsd: cost.ambiguous_usd,
+      ...(cost.prices.some(({ source }) => source === null) ? { hasUnpriced: true } : {}),
       listUsd: cost.list_usd,
       usd: cost.usd,
     };
@@ -205,6 +207,11 @@ export class RunReport {
       requests_sent: 0,
     };
   }
+}
+
+/** Whether lines that ended were reckoned without a known price. */
+function isUnpriced({ settings: { totals, prices } }: RunState): boolean {
+  return totals.settled > 0 && prices.prices.slice(0, PRICES_MAX).some(({ source }) => source === null);
 }
 
 /** Attempts of lines that have not ended: those with a known end, and those in flight, which are in doubt when a run stops. */

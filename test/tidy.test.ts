@@ -233,11 +233,18 @@ describe("the source tree", () => {
   });
 
   it(`keeps test files at most ${TEST_LINES_MAX} lines`, () => {
-    const tests = join(root, "test");
-    const long = readdirSync(tests, { recursive: true, encoding: "utf8" })
-      .filter((path) => path.endsWith(".ts"))
-      .filter((path) => readFileSync(join(tests, path), "utf8").split("\n").length - 1 > TEST_LINES_MAX);
-    expect(long).toEqual([]);
+    const long = readTests().filter(({ text }) => text.split("\n").length - 1 > TEST_LINES_MAX);
+    expect(long.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("registers no hook while a module beside the tests loads: files that share a process load it once", () => {
+    const wrong = readTests().filter(
+      ({ path, text }) =>
+        path !== "state_home.ts" && // runs before each file
+        !path.endsWith(".test.ts") &&
+        /^(before|after)(Each|All)\(/m.test(text),
+    );
+    expect(wrong.map(({ path }) => path)).toEqual([]);
   });
 
   it("takes time and chance only from clock.ts", () => {
@@ -278,6 +285,13 @@ function readSources(): SourceFile[] {
       const text = readFileSync(join(source, path), "utf8");
       return { path, text, room: roomOf(path), imports: importsOf(text) };
     });
+}
+
+function readTests(): { readonly path: string; readonly text: string }[] {
+  const tests = join(root, "test");
+  return readdirSync(tests, { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts"))
+    .map((path) => ({ path, text: readFileSync(join(tests, path), "utf8") }));
 }
 
 function importsOf(text: string): string[] {

@@ -3,7 +3,7 @@
  */
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { Transport, WireResult } from "../../src/dispatch/transport.ts";
 import { createUndiciTransport, loadUndici, type UndiciTransportOptions } from "../../src/dispatch/undici.ts";
@@ -22,12 +22,6 @@ export interface RawServer {
   readonly sockets: Set<Socket>;
   connections: number;
 }
-
-const closers: (() => Promise<void>)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
 
 /** Calls `answer` for each whole request. */
 export function serve(answer: (socket: Socket, request: Received) => void): Promise<RawServer> {
@@ -72,7 +66,7 @@ export async function listen(
     socket.on("close", () => sockets.delete(socket));
     onSocket(socket, raw);
   });
-  closers.push(async () => {
+  onTestFinished(async () => {
     for (const socket of sockets) socket.destroy();
     server.close();
     await once(server, "close");
@@ -84,7 +78,7 @@ const undici = await loadUndici();
 
 export function open(options: Partial<UndiciTransportOptions> = {}): Transport {
   const transport = createUndiciTransport({ clock: systemClock, connectionsMax: 64, ...options }, undici);
-  closers.push(() => transport.close());
+  onTestFinished(() => transport.close());
   return transport;
 }
 

@@ -2,7 +2,7 @@
  * A host of satellites on a port of its own, and calls to it as the runtime makes them.
  */
 import { randomUUID } from "node:crypto";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { AllowList } from "../../src/egress/address.ts";
 import { createEgress } from "../../src/egress/egress.ts";
@@ -19,11 +19,6 @@ import type { Json } from "../../src/work/json.ts";
 export const localHttp: GuardedHttp = createGuardedHttp(
   createEgress({ clock: systemClock, allow: new AllowList(["127.0.0.0/8"]) }),
 );
-
-const closers: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
 
 export interface Hosted {
   readonly url: string;
@@ -49,7 +44,7 @@ export async function host(
     ...options,
   });
   const url = await opened.listen({ host: "127.0.0.1", port: 0 });
-  closers.push(() => opened.close());
+  onTestFinished(() => opened.close());
   return {
     ...{ url, secret, lines },
     remote: (satellite, given = {}) =>

@@ -2,7 +2,7 @@
  * A service on a port of its own, with keys and tasks that tests make up.
  */
 import { type AddressInfo, connect } from "node:net";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { ServiceContext } from "../../src/service/context.ts";
 import type { Caller, Scope } from "../../src/service/http/caller.ts";
@@ -46,12 +46,6 @@ export interface CallOptions {
   readonly headers?: Record<string, string>;
 }
 
-const closers: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
 export async function openWorld(
   options: Partial<ServerOptions> & { readonly register?: (server: HttpServer) => void } = {},
 ): Promise<World> {
@@ -68,7 +62,7 @@ export async function openWorld(
   registerInferRoutes(server.app, context);
   options.register?.(server);
   await server.app.listen({ host: "127.0.0.1", port: 0 });
-  closers.push(async () => {
+  onTestFinished(async () => {
     server.destroyConnections();
     await server.app.close();
   });

@@ -1,7 +1,7 @@
 /** A mail server on loopback (smtp-server) that keeps what it takes and refuses what the test says. */
 import type { AddressInfo } from "node:net";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
-import { afterEach } from "vitest";
+import { onTestFinished } from "vitest";
 
 /** For localhost and 127.0.0.1; signs itself, until 2126. */
 export const CERTIFICATE = `-----BEGIN CERTIFICATE-----
@@ -22,11 +22,6 @@ MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgJsgJpQx90/+zZBOF
 qsqPWdugfqgD44PkivwFxWIgleTP0nvgEKoXghtByqLiKggGM6oaeGJG
 -----END PRIVATE KEY-----
 `;
-
-const closing: (() => Promise<void>)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
 
 export interface TakenMail {
   readonly from: string;
@@ -104,7 +99,7 @@ export async function openMailServer({
   });
   server.on("error", () => undefined); // connections that are cut
   await new Promise<void>((resolve) => server.listen(wantedPort, "127.0.0.1", resolve));
-  closing.push(() => new Promise((resolve) => server.close(resolve)));
+  onTestFinished(() => new Promise((resolve) => server.close(resolve)));
   const { port } = server.server.address() as AddressInfo;
   return {
     port,

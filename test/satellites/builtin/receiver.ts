@@ -2,12 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
-import { afterEach } from "vitest";
-
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0)) close();
-});
+import { onTestFinished } from "vitest";
 
 export interface Received {
   readonly method: string;
@@ -46,7 +41,7 @@ export async function openReceiver(answer: Answer = { status: 200 }): Promise<Re
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  closing.push(() => {
+  onTestFinished(() => {
     server.close();
     server.closeAllConnections();
   });

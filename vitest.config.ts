@@ -1,13 +1,31 @@
+import { readFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { defineConfig } from "vitest/config";
+import { filesBelow } from "./test/files_below.ts";
+
+/** Tests that replace modules or measure their process: what ran in it before them would show. */
+const NEEDS_A_PROCESS =
+  /vi\.mock\(|process\.(cpuUsage|memoryUsage|getActiveResourcesInfo|on)\b|process\.env\[[^\]]*\] =|\/proc\/self|eventLoopUtilization|monitorEventLoopDelay|setFlagsFromString/;
+
+const isolated = filesBelow(join(import.meta.dirname, "test"))
+  .filter((path) => path.endsWith(".test.ts") && NEEDS_A_PROCESS.test(readFileSync(path, "utf8")))
+  .map((path) => relative(import.meta.dirname, path));
 
 export default defineConfig({
   test: {
     setupFiles: ["test/state_home.ts"],
-    include: ["test/**/*.test.ts"],
     testTimeout: 30_000,
     hookTimeout: 30_000,
     pool: "forks",
     maxWorkers: 2,
     expect: { poll: { timeout: 10_000 } }, // a page beside other load
+    projects: [
+      { extends: true, test: { name: "isolated", include: isolated } },
+      // Loading the sources for each file took as long as the tests.
+      {
+        extends: true,
+        test: { name: "shared", include: ["test/**/*.test.ts"], exclude: isolated, isolate: false },
+      },
+    ],
   },
 });

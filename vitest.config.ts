@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { defineConfig } from "vitest/config";
 import { filesBelow } from "./test/files_below.ts";
+import { LongestFirst } from "./test/longest_first.ts";
 
 /** Tests that replace modules or measure their process: what ran in it before them would show. */
 const NEEDS_A_PROCESS =
@@ -11,6 +12,9 @@ const isolated = filesBelow(join(import.meta.dirname, "test"))
   .filter((path) => path.endsWith(".test.ts") && NEEDS_A_PROCESS.test(readFileSync(path, "utf8")))
   .map((path) => relative(import.meta.dirname, path));
 
+/** A sequencer of the configuration would override the random one. */
+const isShuffled = process.argv.some((word) => word.startsWith("--sequence.shuffle"));
+
 export default defineConfig({
   test: {
     setupFiles: ["test/state_home.ts"],
@@ -19,6 +23,7 @@ export default defineConfig({
     pool: "forks",
     maxWorkers: 2,
     expect: { poll: { timeout: 10_000 } }, // a page beside other load
+    sequence: isShuffled ? {} : { sequencer: LongestFirst },
     projects: [
       { extends: true, test: { name: "isolated", include: isolated } },
       // Loading the sources for each file took as long as the tests.

@@ -2,11 +2,12 @@
  * The rules of the source tree, as a test: floors, circles, imports of packages, dead files, lengths, time and chance, names.
  * Function length (60 lines) is kept by the linter, see biome.json.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
+import { LONG_FILES } from "./long_files.ts";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const source = join(root, "src");
@@ -245,6 +246,10 @@ describe("the source tree", () => {
         /^(before|after)(Each|All)\(/m.test(text),
     );
     expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("names only test files that exist as those that run first", () => {
+    expect(LONG_FILES.filter((path) => !existsSync(join(root, path)))).toEqual([]);
   });
 
   it("takes time and chance only from clock.ts", () => {

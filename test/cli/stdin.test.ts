@@ -110,6 +110,10 @@ describe("perigee run -", () => {
       [[a, b, c], "the input has more lines than the one that this run has answered"],
       [[a], "the input ends before the lines that this run has begun do"],
       [[a, c], "the input has other lines than the one that this run began with"],
+      [[question("a", "longer"), b], "the input has other lines than the one that this run began with"],
+      [[a, question("b", "longer")], "the input has other lines than the one that this run began with"],
+      [[a, question("b", "")], "the input has other lines than the one that this run began with"],
+      [[c], "the input ends before the lines that this run has begun do"],
     ] as const)
       expect(await pass(lines)).toEqual([74, `perigee: input_changed: ${what}; ${advice}`]);
     expect(await pass([a, b])).toBe(0);

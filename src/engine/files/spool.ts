@@ -258,7 +258,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   }
 }
 
-function lineEnds(bytes: Uint8Array): number {
+export function lineEnds(bytes: Uint8Array): number {
   let count = 0;
   for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
   return count;

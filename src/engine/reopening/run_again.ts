@@ -10,13 +10,15 @@ import type { StoredTask } from "../../store/store.ts";
 import { leaveSource } from "../files/byte_source.ts";
 import { isSameState, openOnce, type Source } from "../files/input.ts";
 import { checkOutput, noteChanged } from "../files/output_check.ts";
-import { streamChanged } from "../files/spool.ts";
+import { lineEnds, streamChanged } from "../files/spool.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { removeWorkFiles } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { Checksum } from "../journal/checksum.ts";
 import { outputChanged } from "../journal/output.ts";
 import type { EngineParts } from "../parts.ts";
+
+const LF = 0x0a;
 
 /** A run that was over before. */
 export interface FinishedRun {
@@ -66,7 +68,7 @@ export async function checkFinished(parts: EngineParts, task: StoredTask, body: 
 async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Promise<void>): Promise<boolean> {
   const once = await openOnce(disk, source);
   const bytes = once.bytes[Symbol.asyncIterator]();
-  const repeated = readAgain(bytes, body.streamChecksum ?? "", body.lines !== undefined).then(() => true);
+  const repeated = readAgain(bytes, body.streamChecksum ?? "", body.lines).then(() => true);
   try {
     return await Promise.race([repeated, left.then(() => false)]);
   } finally {
@@ -74,21 +76,28 @@ async function isRepeated(disk: Disk, body: TaskBody, source: Source, left: Prom
   }
 }
 
-/** Resolves when the bytes are those of the checksum, and, if `isWhole`, end there. Throws `input_changed`. */
+/** Resolves when the bytes are those of the checksum, and, if its number of `lines` is known, end there. Throws `input_changed`. */
 async function readAgain(
   bytes: AsyncIterator<Uint8Array>,
   checksum: string,
-  isWhole: boolean,
+  lines: number | undefined,
 ): Promise<void> {
   const lengthBytes = Number(checksum.split(":")[1] ?? 0);
   const sum = new Checksum();
-  while (sum.lengthBytes < lengthBytes || isWhole) {
+  let ended = 0;
+  let last: number = LF;
+  while (sum.lengthBytes < lengthBytes || lines !== undefined) {
     const next = await bytes.next();
     if (next.done === true) break;
     const known = next.value.subarray(0, lengthBytes - sum.lengthBytes);
     sum.add(known);
-    if (isWhole && known.byteLength < next.value.byteLength) throw streamChanged("longer");
+    ended += lineEnds(known);
+    last = known.at(-1) ?? last;
+    if (lines !== undefined && known.byteLength < next.value.byteLength)
+      throw streamChanged(String(sum) === checksum && last === LF ? "longer" : "other");
   }
-  if (sum.lengthBytes < lengthBytes) throw streamChanged("shorter");
+  const found = last === LF ? ended : ended + 1;
+  if (sum.lengthBytes < lengthBytes)
+    throw streamChanged(found < (lines ?? Number.POSITIVE_INFINITY) ? "shorter" : "other");
   if (String(sum) !== checksum) throw streamChanged("other");
 }

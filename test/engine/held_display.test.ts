@@ -1,8 +1,9 @@
 /** What is shown while nothing moves: when it is tried again, and that nobody knows when it ends. */
+import { Readable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import type { Run } from "../../src/engine/runs/run.ts";
 import { type RunStatus, readStatus } from "../../src/engine/runs/run_status.ts";
-import { INPUT, mortal, OUTPUT, ok, type Reply, status, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const KINDS: Readonly<Record<string, () => Reply>> = {
   outage: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
@@ -258,6 +259,28 @@ describe("what a run that has stopped says of holds", () => {
     expect(run.holds).toEqual(held);
     await world.settle(engine.close());
     expect(await statusIn(world, task_id)).toMatchObject({ counts: { open: 0, held: 3 }, held });
+  });
+
+  it("has open lines besides, where its stream was not read to its end", async () => {
+    const world = new World();
+    const source = (async function* () {
+      yield Buffer.from(itemLine(1));
+      await world.clock.sleep(600_000);
+      yield Buffer.from(itemLine(2));
+    })();
+    const engine = await world.engine();
+    const run = engine.run(source, { out: OUTPUT });
+    await world.clock.advance(5_000);
+    run.stop();
+    const { task_id } = await world.settle(run.finished);
+    await world.settle(engine.close());
+    const found = await statusIn(world, task_id);
+    expect(found).toMatchObject({ counts: { answered: 1, open: 0 }, input_unread: true });
+    const again = await world.engine();
+    const lines = Readable.from([Buffer.from(itemLine(1)), Buffer.from(itemLine(2))]);
+    await world.settle(again.run(lines, { out: OUTPUT }).finished);
+    await world.settle(again.close());
+    expect(await statusIn(world, task_id)).not.toHaveProperty("input_unread");
   });
 
   it("names nothing that was over when the last request of a stopped run was answered", async () => {

@@ -172,12 +172,13 @@ function statusTable(found: RunStatus, nowWallMs: number): string {
 }
 
 /** What is held says itself when it is tried again. */
-function openText({ counts, retrying, retrying_errors }: RunStatus): string {
+function openText({ counts, retrying, retrying_errors, input_unread }: RunStatus): string {
   const again =
     counts.held === 0 && retrying > 0
       ? ` (${count(retrying)} failed and will be tried again${retriedText(retrying_errors)})`
       : "";
-  return `${count(counts.open)}${again}`;
+  const unread = input_unread === true ? ", and the lines of the input that were not read" : "";
+  return `${count(counts.open)}${again}${unread}`;
 }
 
 function billedRow({ billed_usd, unpriced_models, counts, ambiguous_requests }: RunStatus): string {

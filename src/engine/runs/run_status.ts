@@ -40,6 +40,8 @@ export interface RunStatus {
   /** How their last requests failed, the most frequent first; without those that an earlier version recorded. */
   readonly retrying_errors: readonly RetriedError[];
   readonly errors: readonly ErrorGroup[];
+  /** Present when the input was not read to its end, as of a stream: lines that were not begun are open besides. */
+  readonly input_unread?: true;
   /** Present when lines have ended and their output does not exist. */
   readonly output_missing?: true;
 }
@@ -108,6 +110,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     retrying: isOver ? 0 : unsettled.retrying,
     retrying_errors: isOver ? [] : unsettled.retryingErrors(),
     errors: await groups.read(parts, task.id, body),
+    ...(total === undefined && !isOver ? { input_unread: true } : {}),
     ...(isMissing ? { output_missing: true } : {}),
   };
 }

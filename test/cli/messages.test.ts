@@ -273,6 +273,22 @@ describe("the command says", () => {
     );
   });
 
+  it("that no line has the error which is to be run again", async () => {
+    answer = () => fine;
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    expect((await said(RUN_ONE))[0]).toBe(0);
+    for (const [option, errors] of [
+      ["--retry-failed", "an error that may pass when it is tried again"],
+      ["--retry-failed=timeout,filtered", "timeout or filtered"],
+    ] as const) {
+      const [code, lines] = await said([...RUN_ONE, option]);
+      expect([code, lines[0]]).toEqual([
+        0,
+        `perigee: no line of out.jsonl has ended in ${errors}: none is run again`,
+      ]);
+    }
+  });
+
   it("who works in the data folder, and what to do when runs are to share a cap at the same time", async () => {
     answer = () => ({ status: 503, body: {} });
     desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);

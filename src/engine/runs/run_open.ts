@@ -28,7 +28,7 @@ import { OutputFile } from "../journal/output.ts";
 import type { EngineParts } from "../parts.ts";
 import { findTask, mended } from "../reopening/found_task.ts";
 import { recoverRun } from "../reopening/recover.ts";
-import { checkRetryFailed, reopenFailed } from "../reopening/reopen.ts";
+import { checkRetryFailed, type RetryFailed, reopenFailed } from "../reopening/reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
@@ -247,7 +247,15 @@ async function changed(
   if (retryFailed === undefined) return body;
   const terms = costTerms(before, rateCard);
   const reopening = { retry: retryFailed, asked: options, now };
-  return reopenFailed(parts, { ...left, terms, body }, reopening, signal);
+  const reopened = await reopenFailed(parts, { ...left, terms, body }, reopening, signal);
+  if (reopened === body && options.onHeld === undefined) parts.notice(nothingToRetry(body.out, retryFailed));
+  return reopened;
+}
+
+/** Submitted lists run several runs for one retry, and say nothing of each. */
+function nothingToRetry(out: string, retry: RetryFailed): string {
+  const errors = retry === true ? "an error that may pass when it is tried again" : retry.join(" or ");
+  return `no line of ${out} has ended in ${errors}: none is run again`;
 }
 
 /** The command line replaces these words (cli/run/library_words.ts). */

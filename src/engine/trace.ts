@@ -153,7 +153,8 @@ function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
 }
 
 function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
-  const sla = slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} minutes`;
+  const sla =
+    slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} ${slaMinutes === 1 ? "minute" : "minutes"}`;
   return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail: `its run began: ${sla}` };
 }
 

@@ -122,7 +122,7 @@ describe("engine.trace", () => {
     world.input(2);
     world.answer = () => "hang";
     const engine = await world.engine();
-    const run = engine.run(INPUT, { out: OUTPUT });
+    const run = engine.run(INPUT, { out: OUTPUT, sla: 1 });
     await world.clock.advance(500);
     expect(shortOf(await world.settle(engine.trace(OUTPUT, "k1")))).toEqual([
       "accepted",
@@ -130,6 +130,7 @@ describe("engine.trace", () => {
       "waiting 1",
     ]);
     const waiting = await world.settle(engine.trace(OUTPUT, "k2"));
+    expect(waiting.events[0]?.detail).toBe("its run began: sla 1 minute");
     expect(shortOf(waiting)).toEqual(["accepted", "waiting"]);
     expect(waiting.status).toBe("open");
     expect(waiting.events.at(-1)).toMatchObject({

@@ -166,7 +166,7 @@ class LocalEngine implements Engine {
     const { attemptMsMax, isAtMostOnce } = config;
     const { answers, latencies, lengths } = learntFigures(seams.learnt, config.providers);
     const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
-    const trials = new KeyTrials(config, seams.learnt);
+    const trials = new KeyTrials(config, seams.learnt, seams.notice);
     const claimed = new ClaimedBytes(() => this.#pumpAll());
     const sender = new Sender({
       claimed,

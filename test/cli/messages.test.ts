@@ -273,6 +273,14 @@ describe("the command says", () => {
     );
   });
 
+  it("nothing of a key that no line of the input needs", async () => {
+    answer = () => fine;
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    env = { ...env, OPENAI_BASE_URL: env["PERIGEE_PROVIDER_MYBOX_BASE_URL"] ?? "" };
+    const [code, lines] = await said(RUN_ONE);
+    expect([code, lines.filter((line) => line.includes("OPENAI"))]).toEqual([0, []]);
+  });
+
   it("that no line has the error which is to be run again", async () => {
     answer = () => fine;
     desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);

@@ -32,8 +32,8 @@ export interface EngineConfig {
   readonly own: ReadonlyMap<string, OwnProvider>;
   /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
-  /** Providers that are sent requests without a key, and may want one. */
-  readonly keysUnset: ReadonlySet<string>;
+  /** Providers that are sent requests without a key, and may want one; those that usually need one with a note on it. */
+  readonly keysUnset: ReadonlyMap<string, string | undefined>;
   readonly limits: Readonly<Record<string, LimitSettings>>;
   /** By provider; absent where use may grow as fast as limits allow. */
   readonly ramps: Readonly<Record<string, RampOptions>>;
@@ -180,7 +180,7 @@ export function resolveConfig(
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
-    notes: [...checked, ...keys.notes],
+    notes: checked,
   };
 }
 
@@ -263,15 +263,14 @@ export function keyVariable(provider: string): string {
 
 /**
  * Providers whose lines wait for a key, with what to do about it; those that are sent requests without one and may want one, which
- * are all but known ones that need none, at their own base URL; and notes on those of them that usually need a key.
+ * are all but known ones that need none, at their own base URL, with notes on those of them that usually need a key.
  */
 function keysOf(
   providers: readonly ProviderSettings[],
   options: ConfigOptions,
-): { readonly missing: Map<string, string>; readonly unset: Set<string>; readonly notes: readonly string[] } {
+): { readonly missing: Map<string, string>; readonly unset: Map<string, string | undefined> } {
   const missing = new Map<string, string>();
-  const unset = new Set<string>();
-  const notes: string[] = [];
+  const unset = new Map<string, string | undefined>();
   for (const { name, key, baseUrl, headers } of providers) {
     const known = KNOWN_PROVIDERS.get(name);
     const { needsKey } = networked(options.providers?.[name]);
@@ -281,13 +280,15 @@ function keysOf(
     const variable = keyVariable(name);
     if (needsKey === true || (isUsual && !isElsewhere))
       missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
-    else if (isElsewhere) unset.add(name);
-    if (unset.has(name) && isUsual)
-      notes.push(
-        `provider "${name}" has no key, and requests to ${addressOf(baseUrl)} are sent without one: set ${variable}, or, if the server needs no key, providers.${name}.needsKey to false`,
+    else if (isElsewhere)
+      unset.set(
+        name,
+        isUsual
+          ? `provider "${name}" has no key, and requests to ${addressOf(baseUrl)} are sent without one: set ${variable}, or, if the server needs no key, providers.${name}.needsKey to false`
+          : undefined,
       );
   }
-  return { missing, unset, notes };
+  return { missing, unset };
 }
 
 /** Without path, and without a password in it. */

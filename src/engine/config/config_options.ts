@@ -125,8 +125,8 @@ export interface ProviderOptions {
   readonly key?: string;
   /**
    * Whether lines are held until it has a key. Default: for a known provider at its own base URL. At another base URL requests
-   * without a key are sent, two before the first success, and a notice at the start names the variable if the provider usually
-   * needs a key; false says that no key is wanted, and true holds.
+   * without a key are sent, two before the first success, and a notice with the first names the variable if the provider
+   * usually needs a key; false says that no key is wanted, and true holds.
    */
   readonly needsKey?: boolean;
   readonly apiVersion?: string;

@@ -23,6 +23,8 @@ const REFUSED_ACCOUNT = "refused_account";
 const REFUSED_MODEL = "refused_model";
 
 interface Trial {
+  /** For the operator, when its first request is sent. */
+  readonly note?: string | undefined;
   sent: number;
   firstSentMs: number;
 }
@@ -30,6 +32,7 @@ interface Trial {
 /** One for an engine. */
 export class KeyTrials {
   readonly #learnt: Pick<LearntStore, "get" | "put">;
+  readonly #notice: (message: string) => void;
   /** By provider, and by the lane of a model. */
   readonly #trials = new Map<string, Trial>();
   /** Names of accounts, by provider. */
@@ -44,8 +47,10 @@ export class KeyTrials {
   constructor(
     { providers, families, keysUnset }: Pick<EngineConfig, "providers" | "families" | "keysUnset">,
     learnt: Pick<LearntStore, "get" | "put" | "keys">,
+    notice: (message: string) => void,
   ) {
     this.#learnt = learnt;
+    this.#notice = notice;
     const known: string[] = [];
     for (const settings of providers) {
       const { name } = settings;
@@ -56,7 +61,8 @@ export class KeyTrials {
         else this.#unknown.add(name);
       const isRefused = learnt.get(REFUSED_ACCOUNT, account) === true;
       if (isRefused) this.#refused.add(account);
-      if (isRefused || this.#unknown.has(name)) this.#trials.set(name, { sent: 0, firstSentMs: 0 });
+      if (isRefused || this.#unknown.has(name))
+        this.#trials.set(name, { sent: 0, firstSentMs: 0, note: keysUnset.get(name) });
     }
     this.known = known;
     this.#tryModels(learnt, new ModelLanes(families));
@@ -73,7 +79,10 @@ export class KeyTrials {
     for (const name of [providerOfLane(lane), lane]) {
       const trial = this.#trials.get(name);
       if (trial === undefined) continue;
-      if (trial.sent === 0) trial.firstSentMs = nowMs;
+      if (trial.sent === 0) {
+        trial.firstSentMs = nowMs;
+        if (trial.note !== undefined) this.#notice(trial.note);
+      }
       trial.sent += 1;
     }
   }

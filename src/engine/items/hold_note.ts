@@ -19,6 +19,7 @@ const LOOK_MS = 1_000;
 const LOOK_MS_MAX = 15_000;
 const BYTES_MAX = 1024 * 1024;
 const PAST_MAX = 256;
+const SAME_MS = 1_000;
 const VERSION = 1;
 
 /** A hold that is over. */
@@ -197,14 +198,21 @@ function keyOf({ reason, provider, model }: Hold | PastHold): string {
 
 /** Also where the run was called again meanwhile. */
 function isSame(one: Hold | PastHold, other: Hold | PastHold): boolean {
-  return keyOf(one) === keyOf(other) && one.since === other.since;
+  return keyOf(one) === keyOf(other) && isSameTime(one.since, other.since);
+}
+
+/** Processes measure the time since an earlier one did by different clocks. */
+function isSameTime(one: string, other: string): boolean {
+  return Math.abs(Date.parse(one) - Date.parse(other)) < SAME_MS;
 }
 
 /** What an earlier process was held by until this one was held, or not any more. */
 function leftOf(before: readonly Hold[], found: readonly (Hold | PastHold)[], now: string): PastHold[] {
   return before.flatMap((hold) => {
     const same = found.find((other) => keyOf(other) === keyOf(hold));
-    return same?.since === hold.since ? [] : [pastHold(hold, same?.since ?? now)];
+    return same !== undefined && isSameTime(same.since, hold.since)
+      ? []
+      : [pastHold(hold, same?.since ?? now)];
   });
 }
 

@@ -72,6 +72,8 @@ export interface SentRecord {
 /** What holds a lane back at the time of the step. */
 export interface LaneRecord extends HeldBack {
   readonly lane: string;
+  /** For how long it has been in trouble; absent where that is ordinary. */
+  readonly troubleMs?: number;
 }
 
 /** So many lines of a step have this list of warnings, which is JSON. */

@@ -4,6 +4,7 @@
  *   answering --a failure that is not its item's own--> in trouble --an answer--> answering
  *   in trouble --a refusal makes the lane wait, and a request is answered meanwhile--> in trouble, since the answer
  *   answering --the process starts, and the lane waits as an earlier process had to--> in trouble
+ *   in trouble --killed, and the next process fails before it is answered--> in trouble, since the first failure
  *
  * A refusal makes it wait for up to 15 minutes (limits/cooldown.ts, limits/hidden/hidden_limit.ts). Answers to requests that were on
  * their way say that the provider works, not that it takes the next request. A lane that its account has stopped stays in trouble until a
@@ -33,6 +34,8 @@ const PROBES_MAX = 3;
 const OTHERS_MAX = 5;
 /** From so many proven failures on, what an item does says nothing of its lane, and needs no comparison when all others are done. */
 const PROOFS_MAX = 2;
+/** Trouble that is shorter is not recorded for later processes, unless the lane has to wait. */
+const LASTING_MS = 1_000;
 /** Sums of times differ by less. */
 const LONGER_MS_MIN = 1;
 
@@ -61,6 +64,8 @@ export class LaneHealth {
   readonly #failing = new Map<ItemCall, number>();
   /** Answers since the first of them began to fail. */
   #answersBeside = 0;
+  /** Since when earlier processes were in trouble, until an answer shows that it is over; monotonic. */
+  #earlierSinceMs: number | undefined;
   /** Sent while the lane was stopped by its account; over when the call has another permit or no permit. */
   #probes: { readonly call: ItemCall; readonly permit: Permit }[] = [];
 
@@ -231,7 +236,7 @@ export class LaneHealth {
     this.#trouble = {
       reason,
       code: result.code ?? "provider_error",
-      sinceMs: this.#trouble?.sinceMs ?? nowMs,
+      sinceMs: this.#trouble?.sinceMs ?? this.#earlierSinceMs ?? nowMs,
       message,
       ...(result.status === undefined ? {} : { providerStatus: result.status }),
       ...(reason === "model_unavailable" ? { model: call.model } : {}),
@@ -240,14 +245,28 @@ export class LaneHealth {
     if (reason === "rate_limited" || reason === "overloaded") this.#refused(nowMs, this.#trouble);
   }
 
-  /** The process starts: what an earlier one was refused may still make the lane wait. */
-  started(): void {
+  /** Whether earlier processes were in trouble, and nothing was answered since. */
+  get isUnproven(): boolean {
+    return this.#earlierSinceMs !== undefined;
+  }
+
+  /** For how long it has been in trouble, as later processes are to know, 1 ms at least; undefined where that is ordinary. */
+  lastingMs(nowMs: number): number | undefined {
+    const sinceMs = this.#trouble?.sinceMs ?? this.#earlierSinceMs;
+    if (sinceMs === undefined) return undefined;
+    const isLong = nowMs - sinceMs > LASTING_MS || this.#waitMs(nowMs) > 0 || this.#limits.isPaused;
+    return isLong ? Math.max(1, nowMs - sinceMs) : undefined;
+  }
+
+  /** The process starts: what an earlier one was refused may still make the lane wait. It was in trouble for so long, if at all. */
+  started(lastingMs: number | undefined): void {
     const nowMs = this.#clock.nowMs();
+    if (lastingMs !== undefined) this.#earlierSinceMs = nowMs - lastingMs;
     const message = "the provider asked to wait, by a 429 to an earlier process";
     this.#refused(nowMs, {
       reason: "rate_limited",
       code: "rate_limited",
-      sinceMs: nowMs,
+      sinceMs: this.#earlierSinceMs ?? nowMs,
       message,
       address: "",
     });
@@ -261,7 +280,7 @@ export class LaneHealth {
     return {
       reason,
       code: codeOfHold(reason),
-      sinceMs: this.#clock.nowMs(),
+      sinceMs: this.#earlierSinceMs ?? this.#clock.nowMs(),
       message: `${settings.name} refused this to an earlier process (${reason}), and has not answered since`,
       ...(reason === "model_unavailable" ? { model } : {}),
       address: settings.protocol === "function" ? "" : head.origin,
@@ -282,7 +301,9 @@ export class LaneHealth {
 
   /** The provider answered a request. */
   healed(): void {
-    if (this.#trouble === undefined || this.#limits.isPaused) return;
+    if (this.#limits.isPaused) return;
+    this.#earlierSinceMs = undefined;
+    if (this.#trouble === undefined) return;
     const nowMs = this.#clock.nowMs();
     if (this.#refusal !== undefined && this.#waitMs(nowMs) > 0) {
       this.#trouble = { ...this.#refusal.trouble, sinceMs: nowMs };

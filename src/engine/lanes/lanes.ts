@@ -146,18 +146,21 @@ export class Lanes {
     const records: LaneRecord[] = [];
     for (const lane of this.#lanes.values()) {
       const held = lane.limits.heldBack(nowMs);
-      if (held !== undefined) records.push({ lane: lane.key, ...held });
+      const troubleMs = lane.health.lastingMs(nowMs);
+      if (held === undefined && troubleMs === undefined) continue;
+      const trouble = troubleMs === undefined ? {} : { troubleMs };
+      records.push({ lane: lane.key, ...(held ?? { cooldownMs: 0 }), ...trouble });
     }
     return records;
   }
 
   /** Goes on with what held a lane back in an earlier process `ageMs` ago. */
-  goOn({ lane: key, ...held }: LaneRecord, ageMs: number): void {
+  goOn({ lane: key, troubleMs, ...held }: LaneRecord, ageMs: number): void {
     const { clock, sender } = this.#options;
     const model = held.pauseReason === "model_unavailable" ? modelOfHeld(key) : undefined;
     const lane = this.of(model === undefined ? key : sender.models.hold(model));
     lane.limits.restoreHeldBack(clock.nowMs(), ageMs, held);
-    lane.health.started();
+    lane.health.started(troubleMs === undefined ? undefined : troubleMs + ageMs);
     this.#lookForHold(lane);
   }
 
@@ -240,16 +243,17 @@ export class Lanes {
     const { provider } = parseModelId(model) ?? {};
     if (provider === undefined || !providers.some(({ name }) => name === provider)) return true;
     if (keysMissing.has(provider)) return true;
-    if (this.#held.size === 0) return false;
     const lane = this.#lanes.get(this.#options.sender.models.of(model).key);
-    return lane !== undefined && isStill(lane, this.#options.clock.nowMs());
+    if (lane?.health.isUnproven === true) return true;
+    return lane !== undefined && this.#held.has(lane) && isStill(lane, this.#options.clock.nowMs());
   }
 
   /** Whether something of a run waits in a lane from which nothing but probes is sent. */
   isHeldByStop(owner: ItemOwner): boolean {
     if (owner.items.held.size > 0) return true;
-    for (const lane of this.#held.keys()) {
-      if (!isStill(lane, this.#options.clock.nowMs())) continue;
+    for (const lane of this.#lanes.values()) {
+      const { isUnproven } = lane.health;
+      if (!isUnproven && !(this.#held.has(lane) && isStill(lane, this.#options.clock.nowMs()))) continue;
       const share = lane.shareOf(owner);
       if (share.claimed > 0 || share.hasMore) return true;
     }

@@ -8,6 +8,11 @@ import type { ItemOwner } from "../items/item_owner.ts";
 import { ROOM_CHECK_MS } from "../journal/room.ts";
 import type { Lane } from "./lane.ts";
 
+/** What the wall time of a clock is ahead of its monotonic one, as it was found first; whole milliseconds beside fractions move by one. */
+const WALL_OFFSETS = new WeakMap<Clock, number>();
+/** A wall clock that moved by less was not set. */
+const CLOCK_STEP_MS = 5;
+
 export interface HoldFacts {
   readonly clock: Clock;
   /** Whether a provider has ever answered with success in this process. */
@@ -114,9 +119,13 @@ function roundedUpUsd(usd: number): number {
   return Math.ceil(usd * 1e9 - 1e-3) / 1e9;
 }
 
-/** Of a monotonic time. */
+/** Of a monotonic time: the same at every call, unless the wall clock was set. */
 function isoTime(atMs: number, clock: Clock): string {
-  return new Date(clock.wallMs() + atMs - clock.nowMs()).toISOString();
+  const foundMs = Math.ceil(clock.wallMs() - clock.nowMs());
+  const knownMs = WALL_OFFSETS.get(clock) ?? Number.NaN;
+  const isSet = !(Math.abs(foundMs - knownMs) < CLOCK_STEP_MS);
+  if (isSet) WALL_OFFSETS.set(clock, foundMs);
+  return new Date(atMs + (isSet ? foundMs : knownMs)).toISOString();
 }
 
 /** Holds of several runs together: one for each reason, provider and model. */

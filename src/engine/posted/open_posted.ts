@@ -29,6 +29,8 @@ const COOLDOWN = 1;
 const RAMP = 2;
 /** Its value is the place of the reason in the list. */
 const PAUSE = 3;
+/** Its value is for how long the lane has been in trouble. */
+const TROUBLE = 4;
 /** Append only, never reorder; 0 is a lane that is not paused. */
 const PAUSE_REASONS = ["", "quota", "authentication", "model_unavailable"];
 
@@ -54,7 +56,8 @@ export function openPosted(
 
 /** Counts what was sent lately, and holds back what was held back. */
 function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
-  for (const { lane, fact, value, ageMs } of log.facts()) {
+  const facts = [...log.facts()].sort((left, right) => right.fact - left.fact); // troubles first: waits last as long as they do
+  for (const { lane, fact, value, ageMs } of facts) {
     const key = log.text(lane);
     if (key === undefined || value === 0) continue;
     const pauseReason = fact === PAUSE ? PAUSE_REASONS[value] : undefined;
@@ -64,6 +67,7 @@ function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
         cooldownMs: fact === COOLDOWN ? value : 0,
         ...(fact === RAMP ? { rampTokensPerMinute: value } : {}),
         ...(pauseReason === undefined ? {} : { pauseReason }),
+        ...(fact === TROUBLE ? { troubleMs: value } : {}),
       },
       ageMs,
     );
@@ -85,20 +89,25 @@ class HeldLanes {
     this.#log = log;
     this.#lanes = lanes;
     for (const { lane, fact, value } of log.facts())
-      if (fact === PAUSE && value > 0) this.#told.set(`${PAUSE} ${log.text(lane) ?? ""}`, value);
+      if ((fact === PAUSE || fact === TROUBLE) && value > 0)
+        this.#told.set(`${fact} ${log.text(lane) ?? ""}`, value);
   }
 
   record(): void {
     const now = new Map<string, number>();
-    for (const { lane, cooldownMs, rampTokensPerMinute, pauseReason } of this.#lanes.records()) {
+    for (const { lane, cooldownMs, rampTokensPerMinute, pauseReason, troubleMs } of this.#lanes.records()) {
       if (cooldownMs > 0) now.set(`${COOLDOWN} ${lane}`, cooldownMs);
       if (rampTokensPerMinute !== undefined) now.set(`${RAMP} ${lane}`, rampTokensPerMinute);
       if (pauseReason !== undefined) now.set(`${PAUSE} ${lane}`, PAUSE_REASONS.indexOf(pauseReason));
+      if (troubleMs !== undefined) now.set(`${TROUBLE} ${lane}`, troubleMs);
     }
     if (now.size === 0 && this.#told.size === 0) return;
     for (const [key, value] of now) {
       const told = this.#told.get(key);
-      const isOld = told === undefined || (key.startsWith(`${COOLDOWN} `) ? value > told : value !== told);
+      const isGrowing = key.startsWith(`${TROUBLE} `); // as it ages by itself
+      const isOld =
+        told === undefined ||
+        (!isGrowing && (key.startsWith(`${COOLDOWN} `) ? value > told : value !== told));
       if (isOld) this.#learn(key, value);
     }
     for (const key of this.#told.keys()) if (!now.has(key)) this.#learn(key, 0);

@@ -174,7 +174,7 @@ class LocalEngine implements Engine {
       onAnswered: (lane) => this.#lanes.answered(lane),
       clock,
       wires: new Wires(config.providers, seams.codecs),
-      money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers)),
+      money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers), lengths),
       families: config.families,
       laneOf: (key) => this.#lanes.of(key),
       lanesOf: (provider) => this.#lanes.lanesOf(provider),

@@ -136,6 +136,9 @@ export class Budget implements Taken {
   #heldCount = 0;
   #wantedUsd = 0;
   #wantedItems = 0;
+  /** What items are expected to take that have arrived, and what was taken in this process. */
+  readonly #expected = { items: 0, usd: 0, mostUsd: 0 };
+  readonly #settled = { items: 0, usd: 0 };
   #closes = 0;
 
   /** Without `cap` there is no limit. `taken`: by earlier calls of the same run, requests in doubt included. */
@@ -180,6 +183,32 @@ export class Budget implements Taken {
     this.#wantedUsd += usd;
     this.#wantedItems += items;
     for (const cap of this.#caps) cap.want(usd);
+  }
+
+  /** An item has arrived that is expected to take `usd`, and for which `mostUsd` is reserved. */
+  expect(usd: number, mostUsd: number): void {
+    this.#expected.items += 1;
+    this.#expected.usd += usd;
+    this.#expected.mostUsd += mostUsd;
+  }
+
+  /** What so many of its items are expected to take: as others did in this process, or else as was expected of those that arrived. */
+  expectedUsd(items: number): number {
+    const { items: count, usd } = this.#settled.items > 0 ? this.#settled : this.#expected;
+    return count === 0 ? 0 : (items * usd) / count;
+  }
+
+  /** Whether its caps leave enough for so many of its items, once others have taken `aheadUsd`. */
+  suffices(items: number, aheadUsd: number): boolean {
+    if (items <= 0) return true;
+    const lastUsd = Math.max(this.expectedUsd(1), this.#expected.mostUsd / Math.max(1, this.#expected.items));
+    const needUsd = aheadUsd + this.expectedUsd(items - 1) + lastUsd;
+    return this.#caps.every((cap) => needUsd <= cap.capUsd - cap.spentUsd + 1e-9);
+  }
+
+  /** Whether one of its caps is one of the other's. */
+  sharesCap(other: Budget): boolean {
+    return this.#caps.some((cap) => other.#caps.includes(cap));
   }
 
   /** Nothing is held any more. */
@@ -236,6 +265,10 @@ export class Budget implements Taken {
     this.#billedUsd += billedUsd;
     this.#ambiguousUsd += ambiguousUsd;
     this.#spentNanos += nanos;
+    if (billedUsd > 0) {
+      this.#settled.items += 1;
+      this.#settled.usd += billedUsd;
+    }
     for (const cap of this.#caps) cap.move(-heldNanos, nanos);
     if (nanos > heldNanos) this.#overrunNanos += nanos - heldNanos;
   }

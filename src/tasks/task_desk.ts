@@ -102,6 +102,7 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
     backlog,
     admission,
     hasPosted: (project) => work.has(project),
+    capsOf: async (project) => (await work.groups.terms(project)).caps,
     onFault,
     onFinished: tell,
   });

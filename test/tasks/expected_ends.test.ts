@@ -177,6 +177,7 @@ describe("an expected end", () => {
       clock,
       sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
       isStopped: () => false,
+      lanes: () => [],
       unreadItems: () => 0,
       expectedDone: (work: NewWork) => {
         asked.push(work);
@@ -186,7 +187,7 @@ describe("an expected end", () => {
     const lots = { hasPosted: () => false, openLots: [lot] } as unknown as Lots;
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const wallMs = clock.wallMs() + 500_000;
-    expect(new ExpectedEnds(parts, lots).endOf(lot, part, 600)).toEqual({ wallMs, isKnown: true });
+    expect(new ExpectedEnds(parts, lots).endOf(lot, part, 600, [])).toEqual({ wallMs, isKnown: true });
     expect(asked).toHaveLength(100);
     expect(Math.min(...asked.map(({ items }) => items))).toBe(451);
   });
@@ -206,7 +207,7 @@ describe("an expected end", () => {
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const left: number[] = [];
     for (let second = 0; second <= 10; second += 1) {
-      left.push((ends.endOf(lot, part, 600)?.wallMs ?? Number.NaN) - clock.wallMs());
+      left.push((ends.endOf(lot, part, 600, [])?.wallMs ?? Number.NaN) - clock.wallMs());
       await clock.advance(1_000);
     }
     expect([left[0], left[9], left[10]]).toEqual([0, 0, 300_000]);

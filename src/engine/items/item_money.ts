@@ -8,12 +8,14 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import type { Taken } from "../../price/budget.ts";
-import { worstCaseUsd } from "../../price/cost.ts";
+import type { Budget, Taken } from "../../price/budget.ts";
+import { type CostFactors, costOf, worstCaseUsd } from "../../price/cost.ts";
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
+import type { OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
+import { NO_USAGE } from "../../work/outcome.ts";
 import { addSpent, spentBy } from "../journal/item_cost.ts";
 import { NOTHING_SPENT } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
@@ -22,6 +24,14 @@ import { type ItemCall, mostOf } from "./item_call.ts";
 /** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves no money; `unpriced`: the price is not known. */
 export type MoneyAnswer = "ok" | "wait" | "exhausted" | "unpriced";
 
+/** So many items of what was measured. */
+interface ArrivedItems extends Pick<Shard, "inputTokens" | "maxOutputTokens" | "most"> {
+  /** 0 when absent. */
+  readonly from?: number;
+  readonly count: number;
+}
+
+const PLAIN: CostFactors = { factor: 1, laneFactor: 1 };
 const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
 
 /** What to say of a model that no cap can bound, and what to do. */
@@ -34,8 +44,10 @@ export class ItemMoney {
   readonly #clock: Clock;
   readonly #prices: PriceBook;
   readonly #bounds: CostBounds;
+  readonly #lengths: OutputLengths;
 
-  constructor(clock: Clock, prices: PriceBook, bounds: CostBounds) {
+  constructor(clock: Clock, prices: PriceBook, bounds: CostBounds, lengths: OutputLengths) {
+    this.#lengths = lengths;
     this.#clock = clock;
     this.#prices = prices;
     this.#bounds = bounds;
@@ -81,6 +93,22 @@ export class ItemMoney {
       mostUsd += itemUsd;
     }
     return mostUsd;
+  }
+
+  /** Counts what items are expected to take that have arrived under a cap, as far as prices are known. */
+  expect(budget: Budget, items: ArrivedItems, modelOf: (index: number) => string): void {
+    if (!budget.isCapped) return;
+    const { from = 0, count } = items;
+    for (let index = from; index < from + count; index += 1) {
+      const model = modelOf(index);
+      const mostUsd = this.#boundOf(model, mostOf(items.most, index));
+      if (mostUsd === undefined) continue;
+      const { price } = this.#prices.priceOf(model, this.#clock.wallMs());
+      const inputTokens = items.inputTokens[index] as number;
+      const outputTokens = this.#lengths.expect(model, items.maxOutputTokens[index] as number);
+      const { billedUsd } = costOf({ ...NO_USAGE, inputTokens, outputTokens }, price, PLAIN);
+      budget.expect(billedUsd, mostUsd);
+    }
   }
 
   /** It was not sent. */

@@ -58,6 +58,7 @@ export class Arrivals {
     owner.items.waitingItems += shard.count;
     const { deadlineMs } = owner.settings;
     const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
+    sender.money.expect(owner.settings.budget, shard, () => shard.model);
     const expectedOutputTokens = sender.expectedOutputTokens(shard);
     const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
     const { key, needMs } = lanes.plan(place, work);

@@ -28,6 +28,7 @@ import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
 import { type ModelLane, modelOfHeld } from "./model_lanes.ts";
+import { lacksMoney } from "./money_outlook.ts";
 import {
   capacityOf,
   type Forecast,
@@ -250,7 +251,7 @@ export class Lanes {
 
   /** Whether something of a run waits in a lane from which nothing but probes is sent. */
   isHeldByStop(owner: ItemOwner): boolean {
-    if (owner.items.held.size > 0) return true;
+    if (owner.items.held.size > 0 || lacksMoney(owner, this.#lanes.values())) return true;
     for (const lane of this.#lanes.values()) {
       const { isUnproven } = lane.health;
       if (!isUnproven && !(this.#held.has(lane) && isStill(lane, this.#options.clock.nowMs()))) continue;

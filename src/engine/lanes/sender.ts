@@ -75,6 +75,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   readonly #options: SenderOptions;
   readonly #inputRatios = new InputRatios();
   readonly models: ModelLanes;
+  readonly money: ItemMoney;
   readonly #access: RefusedAccess;
   /** For the dispatcher of an engine that hedges. */
   readonly secondAttempts: SecondAttempts;
@@ -82,6 +83,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   constructor(options: SenderOptions) {
     this.#options = options;
     const { clock, laneOf, onFree } = options;
+    this.money = options.money;
     this.models = new ModelLanes(options.families);
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),

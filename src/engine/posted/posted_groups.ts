@@ -12,6 +12,7 @@ import { lineLayout } from "../../work/line_layout.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
 import { PriceTable } from "../journal/price_table.ts";
+import { type CappedWork, lacksMoney } from "../lanes/money_outlook.ts";
 import type { EngineParts } from "../parts.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
@@ -87,6 +88,8 @@ export class PostedGroups {
   readonly #prices = new PriceTable();
   /** That all work of the engine takes from. */
   #engineCaps: Promise<readonly Cap[]> | undefined;
+  /** Under caps, on their way to their groups. */
+  readonly #accepted = new Map<number, CappedWork>();
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
@@ -104,6 +107,35 @@ export class PostedGroups {
     const caps = [...(await this.#joined()), ...(await capsOf(project))];
     const cap = capOptions(parts, {}, new Budget(caps));
     return { caps, options: { wantBodies: true, cap } };
+  }
+
+  /** Tasks were accepted, in the order of their numbers, and enter later. */
+  accepted(
+    { tasks, measured, terms: { caps } }: NewGroup,
+    numbers: readonly number[],
+    deadlineMs: number,
+  ): void {
+    if (caps.length === 0) return;
+    const { money } = this.#options.parts.sender;
+    const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
+    let from = 0; // nothing of them was rejected
+    for (const [index, { items: count }] of tasks.entries()) {
+      const budget = new Budget(caps);
+      const { inputTokens, maxOutputTokens, most } = measured;
+      money.expect(budget, { inputTokens, maxOutputTokens, most, from, count }, modelOf);
+      this.#accepted.set(numbers[index] as number, { settings: { budget, deadlineMs }, openItems: count });
+      from += count;
+    }
+  }
+
+  entered(numbers: readonly number[]): void {
+    for (const number of numbers) this.#accepted.delete(number);
+  }
+
+  /** Whether caps will hold some of a task, or of those of its group; false while it is parked. */
+  lacksMoney(number: number, owner: PostedItems | undefined): boolean {
+    const work = owner ?? this.#accepted.get(number);
+    return work !== undefined && lacksMoney(work, this.#options.parts.lanes());
   }
 
   /** The caps that all work of the engine takes from. */

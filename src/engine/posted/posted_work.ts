@@ -122,16 +122,11 @@ export class PostedWork {
     const wallOffsetMs = createdWallMs - this.#options.parts.clock.nowMs();
     const numbers = await this.#options.parts.room.once(async () => {
       let durable: Promise<void> | undefined;
-      const accepted = group.tasks.map(({ id, items, body, request }) => {
+      const accepted = group.tasks.map((task) => {
         const work = log.accept({
-          id,
-          items,
-          body,
-          request,
+          ...task,
           kind: WORK_KINDS.posted,
-          project,
-          deadlineMs,
-          createdWallMs,
+          ...{ project, deadlineMs, createdWallMs },
         });
         durable = work.durable;
         return work.task;
@@ -141,7 +136,9 @@ export class PostedWork {
     });
     const dueMs = this.#monotonic(deadlineMs ?? Number.POSITIVE_INFINITY);
     const items = group.tasks.reduce((sum, task) => sum + task.items, 0);
+    this.groups.accepted(group, numbers, dueMs);
     this.#gathered.add({ project, deadlineMs: dueMs, items }, () => {
+      this.groups.entered(numbers);
       this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#options.onFault);
     });
     return numbers;

@@ -17,9 +17,11 @@
  * however many tasks share it and however many look.
  */
 
+import { lacksMoney } from "../../engine/lanes/money_outlook.ts";
 import type { NewWork } from "../../engine/lanes/outlook.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
 import type { EngineParts } from "../../engine/parts.ts";
+import { Budget, Cap } from "../../price/budget.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { Lot } from "../lots/lot.ts";
 import { shownWallMs } from "../lots/lot_deadline.ts";
@@ -46,7 +48,7 @@ interface Estimate {
 
 /** When a part of a lot is expected to be done. */
 export interface ExpectedEnd {
-  /** Unix time; Infinity while accounts are stopped. */
+  /** Unix time; Infinity while accounts are stopped, or caps leave too little. */
   readonly wallMs: number;
   /** False while it depends on how long answers take that nobody has measured, and while accounts are stopped. */
   readonly isKnown: boolean;
@@ -76,12 +78,13 @@ export class ExpectedEnds {
   }
 
   /**
-   * When the `open` items of a part are done, now at the earliest; undefined where their models are not known.
+   * When the `open` items of a part are done, now at the earliest; undefined where their models are not known. `caps` are those of its
+   * project.
    */
-  endOf(lot: Lot, part: TaskPart, open: number): ExpectedEnd | undefined {
+  endOf(lot: Lot, part: TaskPart, open: number, caps: readonly Cap[]): ExpectedEnd | undefined {
     const { clock } = this.#parts;
     const nowMs = clock.nowMs();
-    const estimate = this.#estimateOf(lot, nowMs);
+    const estimate = this.#estimateOf(lot, nowMs, caps);
     if (estimate === undefined) return undefined;
     const { isKnown } = estimate;
     if (estimate.leftMs === Number.POSITIVE_INFINITY) return { wallMs: estimate.leftMs, isKnown };
@@ -90,10 +93,10 @@ export class ExpectedEnds {
     return { wallMs: Math.round(shownWallMs(lot.record, clock.moment()) + restMs), isKnown };
   }
 
-  #estimateOf(lot: Lot, nowMs: number): Estimate | undefined {
+  #estimateOf(lot: Lot, nowMs: number, caps: readonly Cap[]): Estimate | undefined {
     const known = this.#estimates.get(lot);
     if (known !== undefined && nowMs - known.atMs < ESTIMATE_KEPT_MS) return known;
-    if (this.#isStopped(lot)) {
+    if (this.#isStopped(lot) || (!lot.isLive && this.#lacksMoney(lot, caps))) {
       const stopped = { atMs: nowMs, leftMs: Number.POSITIVE_INFINITY, isKnown: false };
       this.#estimates.set(lot, stopped);
       return stopped;
@@ -111,6 +114,15 @@ export class ExpectedEnds {
     if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.hasNoEnd;
     const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
+  }
+
+  /** Of a lot that no run has begun: by what it was estimated to take. */
+  #lacksMoney(lot: Lot, caps: readonly Cap[]): boolean {
+    const { items, estimatedUsd = 0, maxCostUsd } = lot.record;
+    const budget = new Budget(maxCostUsd === undefined ? caps : [...caps, new Cap(maxCostUsd)]);
+    budget.expect(estimatedUsd / Math.max(1, items), 0);
+    const settings = { budget, deadlineMs: lot.deadlineMs };
+    return lacksMoney({ settings, openItems: leftOf(lot) }, this.#parts.lanes());
   }
 
   #runDone(lot: Lot, nowMs: number): ExpectedDone | undefined {

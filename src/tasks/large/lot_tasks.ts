@@ -60,7 +60,7 @@ import { Retrying } from "./retrying.ts";
 import { takenEarlier } from "./taken_earlier.ts";
 import { TaskObjects } from "./task_objects.ts";
 import { openOutput, placesOf } from "./task_output.ts";
-import { TaskViews } from "./task_views.ts";
+import { type CapsOf, TaskViews } from "./task_views.ts";
 
 export interface LotTasksOptions extends OpenedEngine {
   readonly files: Files;
@@ -70,6 +70,7 @@ export interface LotTasksOptions extends OpenedEngine {
   readonly admission: Admission;
   readonly workLog: LargeIntakeOptions["workLog"];
   readonly hasPosted: LotsOptions["hasPosted"];
+  readonly capsOf: CapsOf;
   readonly onFault: (error: unknown, lotId: string) => void;
   readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
   /** Takes a task over that shares a lot which was never sent; durable when it resolves. */
@@ -113,7 +114,7 @@ export class LotTasks {
     const [lots, objects] = [this.#lots, this.#objects];
     this.#largeIntake = new LargeIntake({ parts, lots, objects, admission, workLog });
     this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
-    this.#views = new TaskViews(parts, this.#lots, this.#objects.held);
+    this.#views = new TaskViews(parts, this.#lots, this.#objects.held, options.capsOf);
     this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
   }
 

@@ -5,6 +5,7 @@ import { createHash, randomUUID } from "node:crypto";
 import type { Hold } from "../../engine/items/holds.ts";
 import { allHolds } from "../../engine/lanes/run_holds.ts";
 import type { EngineParts } from "../../engine/parts.ts";
+import type { Cap } from "../../price/budget.ts";
 import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import type { TaskCounts } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
@@ -36,6 +37,7 @@ interface Kept {
 interface ViewFacts {
   readonly state: string;
   readonly held: readonly Hold[];
+  readonly caps: readonly Cap[];
   readonly before: TaskView | undefined;
 }
 
@@ -45,18 +47,23 @@ interface PartSums {
   readonly usage: TaskView["usage"];
 }
 
+/** The caps that bound what a project spends. */
+export type CapsOf = (project: string) => Promise<readonly Cap[]>;
+
 /** One for a store. A view is made anew when a lot of its task has moved. */
 export class TaskViews {
   readonly #parts: EngineParts;
   readonly #lots: Lots;
   readonly #held: HeldItems;
   readonly #ends: ExpectedEnds;
+  readonly #capsOf: CapsOf;
   /** Steps are counted anew in every process. */
   readonly #process: string = randomUUID().slice(0, 8);
   /** The one looked at last comes last. */
   readonly #kept = new Map<string, Kept>();
 
-  constructor(parts: EngineParts, lots: Lots, held: HeldItems) {
+  constructor(parts: EngineParts, lots: Lots, held: HeldItems, capsOf: CapsOf) {
+    this.#capsOf = capsOf;
     this.#parts = parts;
     this.#lots = lots;
     this.#held = held;
@@ -73,7 +80,8 @@ export class TaskViews {
     if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
     if (known?.state === state && nowMs < known.staleMs) return known.view;
     const held = await this.#heldOf(task, lots);
-    const made = this.#viewOf(task, lots, { state, held, before: known?.view });
+    const caps = await this.#capsOf(task.project);
+    const made = this.#viewOf(task, lots, { state, held, caps, before: known?.view });
     const view = made.version === known?.view.version ? known.view : made;
     this.#kept.delete(task.id);
     this.#kept.set(task.id, { state, view, staleMs: nowMs + ESTIMATE_KEPT_MS });
@@ -113,7 +121,7 @@ export class TaskViews {
     return each.length === 0 ? [] : allHolds(each);
   }
 
-  #viewOf(task: TaskRecord, lots: readonly Look[], { state, held, before }: ViewFacts): TaskView {
+  #viewOf(task: TaskRecord, lots: readonly Look[], { state, held, caps, before }: ViewFacts): TaskView {
     const sums = task.parts.map((_, index) => sumsOf(task, index, lots[index] as Look));
     const counts = sums.reduce((total, each) => addCounts(total, each.counts), NO_COUNTS);
     const usage = sums.reduce((total, each) => addUsage(total, each.usage), NO_USAGE);
@@ -122,7 +130,7 @@ export class TaskViews {
     const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
     const outlook = isFinal
       ? undefined
-      : steady(this.#outlookOf(task, lots, sums), before, this.#wallMs(lots));
+      : steady(this.#outlookOf(task, lots, { sums, caps }), before, this.#wallMs(lots));
     const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
     return {
       id: task.id,
@@ -149,7 +157,11 @@ export class TaskViews {
   }
 
   /** The last of its open parts; each has its own deadline. */
-  #outlookOf(task: TaskRecord, lots: readonly Look[], sums: readonly PartSums[]): Outlook {
+  #outlookOf(
+    task: TaskRecord,
+    lots: readonly Look[],
+    { sums, caps }: { readonly sums: readonly PartSums[]; readonly caps: readonly Cap[] },
+  ): Outlook {
     const ends: number[] = [];
     let isKnown = true;
     let isSlaAtRisk = false;
@@ -157,7 +169,7 @@ export class TaskViews {
       const open = sums[index]?.counts.submitted ?? 0;
       const lot = lots[index]?.lot;
       if (open === 0 || lot === undefined) continue;
-      const end = this.#ends.endOf(lot, part, open);
+      const end = this.#ends.endOf(lot, part, open, caps);
       if (end?.isKnown === true) ends.push(end.wallMs);
       else isKnown = false;
       const { slaMinutes } = part;

@@ -227,7 +227,11 @@ export class PostedViews {
     const deadlineWallMs = deadlineWallMsOf(task);
     const isDated = deadlineWallMs !== undefined;
     const isStopped = task.works.some(([model]) => this.#parts.isStopped(model));
-    if (isStopped || isEndUnknown(held, clock.wallMs()))
+    if (
+      isStopped ||
+      this.#work.groups.lacksMoney(task.number, home?.owner) ||
+      isEndUnknown(held, clock.wallMs())
+    )
       return { expectedEndWallMs: undefined, isSlaAtRisk: isDated };
     const [nowMs, wallMs] = [clock.nowMs(), this.wallMsOf(task)];
     const deadlineMs = isDated ? nowMs + deadlineWallMs - wallMs : Number.POSITIVE_INFINITY;

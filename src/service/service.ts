@@ -31,7 +31,7 @@ const DRAIN_MS = 30_000;
 
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
-  readonly spending: Pick<Spending, "days" | "month">;
+  readonly spending: Pick<Spending, "usage">;
   readonly version: string;
   /** Why nothing can be recorded; undefined when it can. */
   readonly unready?: () => Promise<Unready | undefined>;

@@ -31,6 +31,22 @@ function open(caps: Record<string, number> = {}): Spending {
 }
 
 describe("usage", () => {
+  it("of days and of the month is of one moment, however fast items end", async () => {
+    const spending = open();
+    await spending.note({ project: "a", source: "1", wallMs: NOON, usage: ONE });
+    let isRead = false;
+    const reading = spending.usage("a", "2026-10-25", "2026-11-30").finally(() => {
+      isRead = true;
+    });
+    for (let items = 1; !isRead; items += 1) {
+      spending.open.set("2", "a", { ...ONE, items, billedUsd: items });
+      await Promise.resolve();
+    }
+    const { days, month } = await reading;
+    expect(days).toHaveLength(1);
+    expect(month.spentUsd).toBeCloseTo((days[0]?.billedUsd ?? 0) + (days[0]?.ambiguousUsd ?? 0), 9);
+  });
+
   it("is summed by project and UTC day", async () => {
     const spending = open();
     await spending.note({ project: "a", source: "1", wallMs: NOON - DAY_MS, usage: ONE });
@@ -114,13 +130,21 @@ describe("a cap", () => {
       details: { capUsd: 1, spentUsd: 0.25, heldUsd: 0.5 },
     });
     await spending.reserve("a", 0.25);
-    expect(await spending.month("a")).toEqual({ capUsd: 1, spentUsd: 0.25, heldUsd: 0.75 });
+    expect((await spending.usage("a", "2026-11-01", "2026-11-30")).month).toEqual({
+      capUsd: 1,
+      spentUsd: 0.25,
+      heldUsd: 0.75,
+    });
   });
 
   it("tells what is held to the nano-dollar, as other amounts", async () => {
     const spending = open({ a: 1 });
     for (const usd of [0.1, 0.2]) spending.hold("a", usd);
-    expect(await spending.month("a")).toEqual({ capUsd: 1, spentUsd: 0, heldUsd: 0.3 });
+    expect((await spending.usage("a", "2026-11-01", "2026-11-30")).month).toEqual({
+      capUsd: 1,
+      spentUsd: 0,
+      heldUsd: 0.3,
+    });
     await expect(spending.reserve("a", 0.8)).rejects.toMatchObject({ details: { heldUsd: 0.3 } });
   });
 
@@ -138,7 +162,10 @@ describe("a cap", () => {
     await expect(spending.reserve("a", 0.1)).rejects.toMatchObject({ code: "budget_exceeded" });
     hold.release();
     hold.release();
-    expect(await spending.month("a")).toMatchObject({ spentUsd: 0.25, heldUsd: 0 });
+    expect((await spending.usage("a", "2026-11-01", "2026-11-30")).month).toMatchObject({
+      spentUsd: 0.25,
+      heldUsd: 0,
+    });
     await spending.reserve("a", 0.75);
   });
 

@@ -47,7 +47,7 @@ interface UsageRequest {
 export function registerUsageRoutes(
   app: FastifyInstance,
   clock: Pick<Clock, "wallMs">,
-  spending: Pick<Spending, "days" | "month">,
+  spending: Pick<Spending, "usage">,
 ): void {
   app.get<UsageRequest>("/v0/usage", {
     config: { scope: "infer:read" },
@@ -61,15 +61,14 @@ export function registerUsageRoutes(
       const to = query.to ?? dayOf(clock.wallMs());
       const from = query.from ?? dayOf(Date.parse(to) - (DAYS - 1) * DAY_MS);
       checkDays(from, to);
-      const days = await spending.days(project, from, to);
-      const { spentUsd, heldUsd, capUsd } = await spending.month(project);
+      const { days, month } = await spending.usage(project, from, to);
       return {
         project,
         from,
         to,
         ...usageBody(days.reduce<ProjectUsage>(addUsage, NO_PROJECT_USAGE)),
         days: days.map((one) => ({ day: one.day, ...usageBody(one) })),
-        month: { spent_usd: spentUsd, held_usd: heldUsd, cap_usd: capUsd ?? null },
+        month: { spent_usd: month.spentUsd, held_usd: month.heldUsd, cap_usd: month.capUsd ?? null },
       };
     },
   });

@@ -25,6 +25,7 @@ import { completeMoney, usdText } from "../../price/money.ts";
 import { dayOf } from "../../price/rates.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
 import { DaySums, type UsageMonth } from "./day_sums.ts";
+import { DAY_MS, dayStartMs, monthsBetween } from "./days.ts";
 import { HeldMoney, type SpendingHold } from "./held_money.ts";
 import { MonthCaps } from "./month_caps.ts";
 import { OpenUsage } from "./open_usage.ts";
@@ -38,6 +39,14 @@ export type { ProjectUsage } from "./project_usage.ts";
 export interface DayUsage extends ProjectUsage {
   /** UTC, such as `2026-11-21`. */
   readonly day: string;
+}
+
+/** The money of a project in this month. */
+export interface MonthMoney {
+  readonly spentUsd: number;
+  readonly heldUsd: number;
+  /** Undefined where there is none. */
+  readonly capUsd: number | undefined;
 }
 
 /** What some work used. */
@@ -61,10 +70,14 @@ export interface Spending {
   note(note: UsageNote): Promise<void>;
   /** Days with usage, the oldest first; both ends (UTC, `2026-11-21`) included, at most 400 days apart. */
   days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]>;
-  /** This month's; the cap is undefined where there is none. */
-  month(
+  /** This month's money. */
+  month(project: string): Promise<MonthMoney>;
+  /** As `days`, with this month's money: both are of one moment. */
+  usage(
     project: string,
-  ): Promise<{ readonly spentUsd: number; readonly heldUsd: number; readonly capUsd: number | undefined }>;
+    fromDay: string,
+    toDay: string,
+  ): Promise<{ readonly days: readonly DayUsage[]; readonly month: MonthMoney }>;
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
   /**
@@ -98,7 +111,6 @@ export interface SpendingOptions {
 /** Which sources are in the sums. */
 export const USAGE_SOURCES = "usage_source";
 
-const DAY_MS = 86_400_000;
 const DAYS_MAX = 400;
 const NOTES_MAX = 256;
 /** Until tasks that were noted are written, and until they are written again when that failed. */
@@ -193,22 +205,35 @@ class RecordedSpending implements Spending {
   }
 
   async days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]> {
+    return (await this.usage(project, fromDay, toDay)).days;
+  }
+
+  async usage(project: string, fromDay: string, toDay: string): ReturnType<Spending["usage"]> {
     const fromMs = dayStartMs(fromDay);
     const toMs = dayStartMs(toDay);
     if (toMs - fromMs > DAYS_MAX * DAY_MS)
       throw new PerigeeError("usage", `from and to may be at most ${DAYS_MAX} days apart`, {
         details: { param: "from" },
       });
+    const stored = new Map<string, UsageMonth>();
+    for (const month of monthsBetween(fromMs, toMs))
+      if (month !== this.#currentMonth) stored.set(month, await this.#readMonth(project, month));
+    const current = await this.#month(project, this.#currentMonth);
+    // In one turn from here on: items end at any time.
     const found: DayUsage[] = [];
     for (const month of monthsBetween(fromMs, toMs)) {
-      const days = await this.#shownMonth(project, month);
+      const days = this.#shown(project, month, stored.get(month) ?? current);
       for (const [day, usage] of days) if (day >= fromDay && day <= toDay) found.push({ day, ...usage });
     }
-    return found.sort((left, right) => (left.day < right.day ? -1 : 1));
+    const days = found.sort((left, right) => (left.day < right.day ? -1 : 1));
+    return { days, month: this.#money(project, current) };
   }
 
-  async month(project: string): ReturnType<Spending["month"]> {
-    const days = await this.#month(project, this.#currentMonth);
+  async month(project: string): Promise<MonthMoney> {
+    return this.#money(project, await this.#month(project, this.#currentMonth));
+  }
+
+  #money(project: string, days: UsageMonth): MonthMoney {
     const { spentUsd, heldUsd } = this.#taken(project, days);
     const capUsd = this.#options.capUsd(project);
     return { spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd), capUsd };
@@ -320,12 +345,11 @@ class RecordedSpending implements Spending {
     return days;
   }
 
-  /** With what is not written yet. Of months that have passed little is kept. */
-  async #shownMonth(project: string, month: string): Promise<UsageMonth> {
-    const today = dayOf(this.#options.clock.wallMs());
-    const isCurrent = today.startsWith(month);
-    const days = new Map(await (isCurrent ? this.#month(project, month) : this.#readMonth(project, month)));
+  /** With what is not written yet. */
+  #shown(project: string, month: string, written: UsageMonth): UsageMonth {
+    const days = new Map(written);
     const open = this.open.of(project);
+    const today = dayOf(this.#options.clock.wallMs());
     const used = [...this.#unwritten.of(project), ...(open === undefined ? [] : [[today, open] as const])];
     for (const [day, usage] of used)
       if (day.startsWith(month)) days.set(day, addUsage(days.get(day) ?? NO_PROJECT_USAGE, usage));
@@ -365,20 +389,4 @@ function markerOf({ project, source }: UsageNote, createdWallMs: number): Record
 
 function settle({ resolve }: WaitingNote): void {
   resolve();
-}
-
-function dayStartMs(day: string): number {
-  const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
-  if (Number.isNaN(ms) || dayOf(ms) !== day)
-    throw new PerigeeError(
-      "usage",
-      `a day must be such as 2026-11-21, got ${JSON.stringify(day.slice(0, 40))}`,
-    );
-  return ms;
-}
-
-function monthsBetween(fromMs: number, toMs: number): string[] {
-  const months = new Set<string>();
-  for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
-  return [...months];
 }

@@ -1,0 +1,25 @@
+/**
+ * UTC days and months as texts: `2026-11-21`, `2026-11`.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { dayOf } from "../../price/rates.ts";
+
+export const DAY_MS = 86_400_000;
+
+/** Unix time at which a day begins; throws `usage` for what is not a day. */
+export function dayStartMs(day: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(ms) || dayOf(ms) !== day)
+    throw new PerigeeError(
+      "usage",
+      `a day must be such as 2026-11-21, got ${JSON.stringify(day.slice(0, 40))}`,
+    );
+  return ms;
+}
+
+/** Both ends included. */
+export function monthsBetween(fromMs: number, toMs: number): string[] {
+  const months = new Set<string>();
+  for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
+  return [...months];
+}

@@ -181,7 +181,10 @@ function holdsAnswer({ text, members }: Extract<Decoded, { readonly class: "succ
 }
 
 /** The usage of an answer without one: `inputTokens` as perigee counted them, and the output by its characters. */
-function estimate(inputTokens: number, { text, members }: { text: string; members?: AnswerMembers }): Usage {
+function estimate(
+  inputTokens: number,
+  { text, members }: { text: string; members?: AnswerMembers | undefined },
+): Usage {
   const { reasoning = "", refusal = "", tool_calls } = members ?? {};
   const calls = jsonOf(tool_calls) ?? "";
   const chars = text.length + reasoning.length + refusal.length + calls.length;

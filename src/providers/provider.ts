@@ -76,15 +76,15 @@ export type Decoded =
       readonly finish: FinishReason;
       readonly usage: Usage | undefined;
       /** The name of the model that answered, as the provider returned it. */
-      readonly model?: string;
+      readonly model?: string | undefined;
       /** The provider's id of this request, for questions to its support. */
-      readonly requestId?: string;
+      readonly requestId?: string | undefined;
       /** The tier that the provider says it used, which decides the price. */
-      readonly servedTier?: string;
+      readonly servedTier?: string | undefined;
       /** What the answer holds besides its text. */
-      readonly members?: AnswerMembers;
+      readonly members?: AnswerMembers | undefined;
       /** The answer's bytes, from a provider that keeps them (kept_body.ts). */
-      readonly body?: Uint8Array;
+      readonly body?: Uint8Array | undefined;
     }
   | {
       readonly class: "refused" | "ambiguous" | "permanent";

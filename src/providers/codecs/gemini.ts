@@ -137,7 +137,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
   if (candidate === undefined) return withoutCandidate(name, body, usage);
   const tier = nameOf(answer.headers["x-gemini-service-tier"]);
-  const outcome = outcomeOf(candidate["finishReason"], {
+  return outcomeOf(candidate["finishReason"], {
     name,
     text: textOf(candidate["content"]),
     members: geminiMembers(candidate),
@@ -146,7 +146,6 @@ function decode(answer: WireAnswer, name: string): Decoded {
     model: nameOf(body["modelVersion"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["responseId"]),
   });
-  return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }
 
 function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {

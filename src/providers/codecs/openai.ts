@@ -102,7 +102,7 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
   const message = objectOf(choice?.["message"]);
   const tier = nameOf(body["service_tier"]);
-  const outcome = outcomeOf(choice?.["finish_reason"], {
+  return outcomeOf(choice?.["finish_reason"], {
     name,
     text: textOf(message?.["content"]),
     members: openaiMembers(choice, message),
@@ -111,7 +111,6 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
     model: nameOf(body["model"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["id"]),
   });
-  return tier === undefined ? outcome : { ...outcome, servedTier: tier };
 }
 
 function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {

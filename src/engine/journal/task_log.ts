@@ -61,8 +61,8 @@ export class TaskLog {
   #durableEnd: number;
   #whenDurable: (() => void)[] = [];
   #step = new StepWriter();
-  #lines: string[] = [];
-  #lineBytes = 0;
+  /** Output lines in UTF-8. */
+  #lines: Uint8Array<ArrayBuffer>[] = [];
   #after: (() => void)[] = [];
   #held: Uint8Array[] = [];
   readonly #whenReleased: (() => void)[] = [];
@@ -141,10 +141,9 @@ export class TaskLog {
 
   /** `line` is the whole output line with its line end. */
   outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
-    const lineBytes = Buffer.byteLength(line);
-    this.#step.outcome(record, lineBytes, crc32(line));
-    this.#lineBytes += lineBytes;
-    this.#lines.push(line);
+    const bytes = bytesOf(line);
+    this.#step.outcome(record, bytes.byteLength, crc32(bytes));
+    this.#lines.push(bytes);
     if (whenDurable !== undefined) this.#after.push(whenDurable);
     this.#touch(this);
   }
@@ -184,8 +183,7 @@ export class TaskLog {
   #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
     const [step, after] = [this.#step, this.#after];
     step.lanes(lanes);
-    const lines = bytesOf(this.#lines, this.#lineBytes);
-    this.#lineBytes = 0;
+    const lines = joined(this.#lines);
     this.#step = new StepWriter();
     this.#lines = [];
     this.#after = [];
@@ -299,12 +297,25 @@ class Sealed implements SealedStep {
   }
 }
 
-/** The lines in UTF-8. Many are faster joined; large ones are written one by one, because a join holds them once more. */
-function bytesOf(lines: readonly string[], lineBytes: number): Uint8Array<ArrayBuffer> {
-  if (lineBytes < LARGE_BYTES_MIN) return Buffer.from(lines.join(""));
-  const bytes = allocate(lineBytes);
+/** Once for a line: its length, its checksum and what is written are all of its bytes, and each call that takes a text encodes it. */
+function bytesOf(line: string): Uint8Array<ArrayBuffer> {
+  if (line.length < LARGE_BYTES_MIN / 3) return Buffer.from(line);
+  const bytes = allocate(Buffer.byteLength(line));
+  bytes.write(line);
+  return bytes;
+}
+
+function joined(lines: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
+  const [first] = lines;
+  if (first !== undefined && lines.length === 1) return first;
+  let length = 0;
+  for (const line of lines) length += line.byteLength;
+  const bytes = allocate(length);
   let end = 0;
-  for (const line of lines) end += bytes.write(line, end);
-  noteLargeBytes(lineBytes);
+  for (const line of lines) {
+    bytes.set(line, end);
+    end += line.byteLength;
+  }
+  noteLargeBytes(length);
   return bytes;
 }

@@ -30,18 +30,17 @@ export function suspectsOf(result: AttemptResult): "provider" | "item" | "either
   }
 }
 
+const SUCCESS: Signal = { kind: "success" };
+
 /** How an attempt ended, for the gate and the places in flight. */
 export function signalOf(result: AttemptResult): Signal {
-  const asked = result.retryAfterMs === undefined ? {} : { retryAfterMs: result.retryAfterMs };
   switch (result.class) {
     case "success":
-      return { kind: "success" };
+      return SUCCESS;
     case "not_sent":
       return { kind: "not_sent" };
     case "refused":
-      return result.isRateLimit === true
-        ? { kind: "rate_limited", ...asked, isRampLimit: result.isRampLimit }
-        : { kind: "overloaded", ...asked };
+      return refusalSignal(result);
     case "ambiguous":
       return result.code === "empty_output" || result.code === "response_too_large"
         ? { kind: "other" }
@@ -49,4 +48,11 @@ export function signalOf(result: AttemptResult): Signal {
     case "permanent":
       return { kind: "other" };
   }
+}
+
+function refusalSignal({ retryAfterMs, isRateLimit, isRampLimit }: AttemptResult): Signal {
+  const asked = retryAfterMs === undefined ? {} : { retryAfterMs };
+  return isRateLimit === true
+    ? { kind: "rate_limited", ...asked, isRampLimit }
+    : { kind: "overloaded", ...asked };
 }

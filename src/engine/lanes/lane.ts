@@ -299,14 +299,13 @@ export class Lane {
     if (!this.#reserveLimits(call)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
-    const [attempt, ambiguousAttempts] = [call.attempts + 1, call.ambiguousAttempts];
-    const { send, giveUp } = this.#services;
-    this.#intend({ call, attempt, ambiguousAttempts, go: () => send(call), giveUp: () => giveUp(call) });
+    const { attempts, ambiguousAttempts } = call;
+    this.#intend({ call, attempt: attempts + 1, ambiguousAttempts, retry: undefined });
     return true;
   }
 
   #stepRetry(items: LaneItems, retry: Retry): boolean {
-    const { call, attempt, ambiguousAttempts, resolve } = retry;
+    const { call, attempt, ambiguousAttempts } = retry;
     if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
@@ -318,8 +317,7 @@ export class Lane {
     if (!this.#reserveLimits(call)) return false;
     items.removeRetry(retry);
     this.#admitted(items, call);
-    const giveUp = (): void => retry.reject(new Error("its run left, or the lane is stopped"));
-    this.#intend({ call, attempt, ambiguousAttempts, go: resolve, giveUp });
+    this.#intend({ call, attempt, ambiguousAttempts, retry });
     return true;
   }
 

@@ -15,16 +15,17 @@ import { NO_USAGE } from "../../work/outcome.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { IntentRecord } from "../journal/journal.ts";
+import type { Retry } from "./lane_items.ts";
 
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
 const LATE_MS = 150;
 
-/** An intent, and what to do with its result. */
+/** An intent, and who waits until it is durable. */
 export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
   readonly call: ItemCall;
   readonly attempt: number;
-  readonly go: () => void;
-  readonly giveUp: () => void;
+  /** What waits for another attempt; undefined for a call's first one. */
+  readonly retry: Retry | undefined;
 }
 
 /** What intents need of the engine; see `LaneServices`. */
@@ -32,6 +33,8 @@ export interface IntentServices {
   readonly clock: Clock;
   mayAdmit(): boolean;
   returnMoney(call: ItemCall): void;
+  send(call: ItemCall): void;
+  giveUp(call: ItemCall): void;
 }
 
 /** One for a lane. */
@@ -82,16 +85,16 @@ export class LaneIntents {
 
   /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
   #durable(intended: Intended): void {
-    const { call, go } = intended;
+    const { call } = intended;
     if (call.owner.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
     else if (!this.#services.mayAdmit()) {
       if (call.owner.isOpen) this.#waitingForRoom.push(intended);
       else this.#giveUp(intended);
-    } else if (!this.#isLate(call)) go();
+    } else if (!this.#isLate(call)) this.#go(intended);
     else if (this.#isStopped(call)) this.#giveUp(intended);
     else {
       this.#postpone(call);
-      go();
+      this.#go(intended);
     }
   }
 
@@ -105,12 +108,18 @@ export class LaneIntents {
     return permit !== undefined && this.#limits.isStoppedFor(this.#services.clock.nowMs(), permit);
   }
 
-  #giveUp({ call, giveUp }: Intended): void {
+  #go({ call, retry }: Intended): void {
+    if (retry === undefined) this.#services.send(call);
+    else retry.resolve();
+  }
+
+  #giveUp({ call, retry }: Intended): void {
     const { permit } = call;
     call.isUnsent = true;
     this.#services.returnMoney(call);
     if (permit !== undefined) this.#limits.settle(this.#services.clock.nowMs(), permit, NO_USAGE);
-    giveUp();
+    if (retry === undefined) this.#services.giveUp(call);
+    else retry.reject(new Error("its run left, or the lane is stopped"));
   }
 
   /** The limits have counted it when it was admitted; it leaves only now. */

@@ -78,7 +78,7 @@ export class RefusedAccess {
 
   /** A request was answered with success. */
   answered(call: ItemCall, { latencyMs }: AttemptResult): void {
-    this.#answered.add(providerOfLane(call.lane));
+    this.#answered.add(call.provider.settings.name);
     this.#refusals.delete(call.lane);
     this.#options.trials.answered(call.model);
     if (this.#refused.size > 0) {
@@ -86,8 +86,10 @@ export class RefusedAccess {
       this.#refused.delete(call.model);
     }
     const { clock, models, laneOf, onChange } = this.#options;
-    const nowMs = clock.nowMs();
-    if (this.#blames.size > 0) this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
+    if (this.#blames.size > 0) {
+      const nowMs = clock.nowMs();
+      this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
+    }
     const held = models.answered(call.model); // also one that an earlier process has held
     if (held === undefined) return;
     const lane = laneOf(held);

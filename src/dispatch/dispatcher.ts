@@ -326,9 +326,11 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   /** The answer of an embedded provider; undefined for all others. */
-  #answer({ provider, body, inputTokens }: C): AttemptResult | undefined {
-    const answer = provider.answerLocally?.(body);
-    if (answer === undefined) return undefined;
+  #answer(call: C): AttemptResult | undefined {
+    const { provider } = call;
+    if (provider.answerLocally === undefined) return undefined;
+    const { body, inputTokens } = call;
+    const answer = provider.answerLocally(body);
     const decoded = provider.decode({ ...answer, headers: NO_HEADERS, wallMs: this.#clock.wallMs() });
     return answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
   }

@@ -8,6 +8,7 @@
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import { asBuffer } from "../jsonl/lines.ts";
 import { keyIn, metadataIn } from "./measured.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
@@ -95,7 +96,7 @@ export class Shard {
     this.inputTokens.set(columns.inputTokens);
     this.maxOutputTokens.set(columns.maxOutputTokens);
     this.most.set(columns.most);
-    this.#prepared = prepared;
+    this.#prepared = held(prepared);
     const { warningLists: lists } = columns;
     this.#warnings = lists.length === 0 ? undefined : { numbers: Uint16Array.from(columns.warnings), lists };
     this.#prefixes = columns.prefixes === undefined ? undefined : Float64Array.from(columns.prefixes);
@@ -152,9 +153,15 @@ export class Shard {
     return bodies.subarray(item === 0 ? 0 : bodyEnds[item - 1], bodyEnds[item]);
   }
 
-  /** The key of an item as a JSON string literal in UTF-8: a view, not a copy. Only while prepared. */
-  keyJson(item: number): Uint8Array {
-    return keyIn(this.#keyBytes(item));
+  /** Of an item's wire body. Only while prepared. */
+  bodyBytes(item: number): number {
+    const { bodyEnds } = this.#bytes();
+    return (bodyEnds[item] as number) - (item === 0 ? 0 : (bodyEnds[item - 1] as number));
+  }
+
+  /** The key of an item as a JSON string literal. Only while prepared. */
+  keyJson(item: number): string {
+    return asBuffer(keyIn(this.#keyBytes(item))).toString();
   }
 
   /** Its metadata in JSON; empty text without any. Only while prepared. */
@@ -183,7 +190,7 @@ export class Shard {
     if (prepared.bodyEnds.length !== this.count || checksumOf(prepared) !== this.#checksum) {
       throw inputChanged(this);
     }
-    this.#prepared = prepared;
+    this.#prepared = held(prepared);
   }
 
   #bytes(): PreparedBytes {
@@ -201,6 +208,12 @@ export function inputChanged(shard: Shard): PerigeeError {
     `lines ${first} to ${last} of the input are not what they were when they were first read`,
     { details: { firstLine: first, lastLine: last } },
   );
+}
+
+/** With the keys as a Buffer, so that reading one makes one view of them. */
+function held(prepared: PreparedBytes): PreparedBytes {
+  const { bodies, bodyEnds, keyEnds } = prepared;
+  return { keys: asBuffer(prepared.keys), keyEnds, bodies, bodyEnds };
 }
 
 function checksumOf(prepared: PreparedBytes): number {

@@ -79,8 +79,5 @@ async function shardsOf(text: string): Promise<Shard[]> {
 }
 
 function bytesOf(shard: Shard): string[] {
-  return Array.from(
-    shard.lines,
-    (_, item) => `${Buffer.from(shard.keyJson(item))} ${Buffer.from(shard.body(item))}`,
-  );
+  return Array.from(shard.lines, (_, item) => `${shard.keyJson(item)} ${Buffer.from(shard.body(item))}`);
 }

@@ -50,8 +50,8 @@ function shardOf(count: number): Shard {
 function preparedOf(shard: Shard): Parameters<Shard["restore"]>[0] {
   const items = Array.from(shard.lines, (_, index) => index);
   return {
-    keys: Buffer.concat(items.map((item) => shard.keyJson(item))),
-    keyEnds: endsOf(items.map((item) => shard.keyJson(item).length)),
+    keys: Buffer.from(items.map((item) => shard.keyJson(item)).join("")),
+    keyEnds: endsOf(items.map((item) => Buffer.byteLength(shard.keyJson(item)))),
     bodies: Buffer.concat(items.map((item) => shard.body(item))),
     bodyEnds: endsOf(items.map((item) => shard.body(item).length)),
   };

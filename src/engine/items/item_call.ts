@@ -139,10 +139,14 @@ export class ItemCall implements Call {
     return this.shard.body(this.index);
   }
 
+  /** Of its body. */
+  get bodyBytes(): number {
+    return this.shard.bodyBytes(this.index);
+  }
+
   /** The key as a JSON string literal. */
   get keyJson(): string {
-    const bytes = this.shard.keyJson(this.index);
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+    return this.shard.keyJson(this.index);
   }
 
   /** In JSON; empty text without any. */

@@ -234,7 +234,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
     const { permit, lane: key, item: call } = ended;
-    noteLargeBytes(ended.body.byteLength);
+    noteLargeBytes(ended.bodyBytes);
     const lane = this.#options.laneOf(key);
     if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({

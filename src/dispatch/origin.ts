@@ -71,12 +71,8 @@ export class Origin implements ConnectionOwner {
 
   released(connection: Connection, call: WireCall): void {
     this.#parts.onEnded(call.signal);
-    for (const next of this.#waiting) {
-      this.#waiting.delete(next);
-      connection.start(next);
-      return;
-    }
-    this.#free.push(connection);
+    if (this.#waiting.size === 0) this.#free.push(connection);
+    else this.#startOn(connection);
   }
 
   discarded(connection: Connection, call: WireCall | undefined, closed: Promise<void>): void {
@@ -89,9 +85,14 @@ export class Origin implements ConnectionOwner {
   }
 
   #startNext(): void {
+    if (this.#waiting.size === 0) return;
+    const connection = this.#free.pop() ?? this.#connect();
+    if (connection !== undefined) this.#startOn(connection);
+  }
+
+  /** The call that has waited longest. */
+  #startOn(connection: Connection): void {
     for (const next of this.#waiting) {
-      const connection = this.#free.pop() ?? this.#connect();
-      if (connection === undefined) return;
       this.#waiting.delete(next);
       connection.start(next);
       return;

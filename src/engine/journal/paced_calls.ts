@@ -53,7 +53,7 @@ export class PacedCalls {
   }
 
   #next(): (() => void) | undefined {
-    const [list] = this.#queue;
+    const list = this.#queue[0];
     if (list === undefined) return undefined;
     const call = list[this.#made];
     this.#made += 1;

@@ -154,10 +154,15 @@ export class Lane {
     this.pump();
   }
 
+  /** A place that it shares is free again. */
+  freed(): void {
+    this.#services.turns.changed();
+  }
+
   /** Sends as much as may be sent now. Safe to call at any time, also from what it calls. */
   pump(): void {
     if (this.#isPumping) return;
-    this.#moneyless.clear();
+    if (this.#moneyless.size > 0) this.#moneyless.clear();
     this.takeTurn();
   }
 
@@ -178,10 +183,12 @@ export class Lane {
       this.#isPumping = false;
     }
     if (!this.#isBlocked) this.#isOutOfPlaces = false;
-    if (!this.#isWaiting) this.#services.turns.left(this);
+    const { backlog, turns } = this.#services;
+    if (!this.#isWaiting) turns.left(this);
     this.#services.setMoneyless(this.#moneyless.size > 0, this.#hasSent);
-    this.#services.backlog.setIdle(this.key, this.#isShort() && !this.limits.isPaused);
-    this.#services.turns.pass(this);
+    const isShort = !backlog.isWaiting(this.key) && !this.#projects.hasReady(READY_ITEMS / 2);
+    backlog.setIdle(this.key, isShort && !this.limits.isPaused);
+    turns.pass(this);
   }
 
   /** Resolves when another attempt was admitted and its intent is durable. */
@@ -383,10 +390,6 @@ export class Lane {
     this.#hasSent = true;
     this.health.sending(call);
     this.#intents.record(intended);
-  }
-
-  #isShort(): boolean {
-    return !this.#services.backlog.isWaiting(this.key) && !this.#projects.hasReady(READY_ITEMS / 2);
   }
 }
 

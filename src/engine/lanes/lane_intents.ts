@@ -62,6 +62,7 @@ export class LaneIntents {
 
   /** The disk has space again. */
   recordAgain(): void {
+    if (this.#waitingForRoom.length === 0) return;
     for (const intended of this.#waitingForRoom.splice(0))
       if (this.#isStopped(intended.call)) this.#giveUp(intended);
       else this.record(intended);

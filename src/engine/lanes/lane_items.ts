@@ -117,7 +117,7 @@ export class LaneItems {
 
   /** The next item when no retry is; it stays so until `claimed`, `unpaid` or `drop`. */
   candidate(): ItemCall | undefined {
-    const [late] = this.#late;
+    const late = this.#late[0];
     if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
     this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned);
     return this.#candidate;

@@ -131,7 +131,7 @@ export class Lanes {
   /** A lane has a place or money again: it continues, and so does the next in turn of those that wait for what it shares. */
   freed(lane: Lane): void {
     this.#kept.changed();
-    this.#turnsOf(providerOfLane(lane.key)).changed();
+    lane.freed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
     this.#lookForHold(lane); // what takes the free place is not held

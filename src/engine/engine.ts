@@ -13,8 +13,6 @@ import { proxiesFrom } from "../dispatch/proxy.ts";
 import { RETRY_POLICY } from "../dispatch/retry.ts";
 import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
-import { modelFault } from "../jsonl/layout.ts";
-import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
 import { LearntStore } from "../store/learnt.ts";
@@ -317,21 +315,13 @@ class LocalEngine implements Engine {
     built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "answers" | "prices">,
   ): EngineParts {
     const { clock, store } = this.#seams;
-    const providers = new Set(this.#config.providers.map(({ name }) => name));
     return {
       ...this.#seams,
       ...built,
       caps: new SharedCaps(store, this.#config.cap, () => this.#wakeHeld("cap_reached")),
       arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
-      ...{ rateCard: this.#config.rateCard, isHedged: this.#config.isHedged },
-      isAtMostOnce: this.#config.isAtMostOnce,
-      keysMissing: this.#config.keysMissing,
-      modelFault: (model) => modelFault(model, providers),
+      config: this.#config,
       atWork: new Set(),
-      lineBytesMax: LINE_BYTES_MAX,
-      maxOutputTokensCap: 4_096,
-      drainMs: 30_000,
-      waitMs: this.#config.waitMs,
       lanes: () => this.#lanes.all(),
       forecast: (work) => this.#lanes.forecast(work),
       unreadItems: (project, deadlineMs) =>

@@ -4,12 +4,12 @@
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
 import type { PerigeeError } from "../errors.ts";
-import type { RateCard } from "../price/factor.ts";
 import type { PriceBook } from "../price/price_book.ts";
 import type { AnswerMeans } from "../queue/answer_means.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import type { Store } from "../store/store.ts";
+import type { EngineConfig } from "./config/config.ts";
 import type { SharedCaps } from "./files/shared_caps.ts";
 import type { Backlog } from "./items/backlog.ts";
 import type { HeldEnd, HoldReason, RunHolds } from "./items/holds.ts";
@@ -26,6 +26,7 @@ import type { ModelWork } from "./learnt/expected_usage.ts";
 
 /** Built by `engine.ts`, read by runs. */
 export interface EngineParts {
+  readonly config: EngineConfig;
   readonly clock: Clock;
   readonly disk: Disk;
   readonly store: Store;
@@ -43,28 +44,12 @@ export interface EngineParts {
   readonly answers: AnswerMeans;
   readonly prices: PriceBook;
   readonly caps: SharedCaps;
-  readonly rateCard: RateCard;
-  /** Why no provider here serves a model, in words; undefined when one does. */
-  readonly modelFault: (model: string) => string | undefined;
   readonly observer: EngineObserver | undefined;
   /** Names and outputs of runs at work: no two may share one. */
   readonly atWork: Set<string>;
   readonly dataDir: string;
-  /** Providers whose key is not set, with what to do about it. */
-  readonly keysMissing: ReadonlyMap<string, string>;
-  /** What may have been answered is not sent again. */
-  readonly isAtMostOnce: boolean;
-  /** Whether runs hedge that do not say. */
-  readonly isHedged: boolean;
   /** Notifies the operator of what no call throws. */
   readonly notice: (message: string) => void;
-  readonly lineBytesMax: number;
-  /** Output limit of items without one when a cost cap needs a bound. */
-  readonly maxOutputTokensCap: number;
-  /** Requests in flight are waited for this long when a run stops. */
-  readonly drainMs: number;
-  /** How long a run waits for what holds all that is left of it. */
-  readonly waitMs: number | undefined;
   lanes(): Iterable<Lane>;
   /** When new work would be done, beside what waits; an estimate. */
   forecast(work: NewWork): Forecast;

@@ -28,6 +28,7 @@ export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 /** All settled. */
 export interface EngineConfig {
   readonly providers: readonly ProviderSettings[];
+  readonly providerNames: ReadonlySet<string>;
   /** Those of them that are functions or codecs of the caller, by name. */
   readonly own: ReadonlyMap<string, OwnProvider>;
   /** Providers whose key is not set, with what to do about it. */
@@ -157,6 +158,7 @@ export function resolveConfig(
   }
   return {
     providers,
+    providerNames: names,
     own,
     keysMissing: keys.missing,
     keysUnset: keys.unset,

@@ -35,7 +35,7 @@ export async function checkedBody(
   if (before !== undefined && ((isKnown && !isPrunable(before, options)) || input.identity === undefined))
     return { body: before.status === "completed" ? before : withTerms(before, options, now) };
   const isTrusted = input.identity === undefined || options.isStandIn === true;
-  const checked = isTrusted ? undefined : await checkKeys(parts, input);
+  const checked = isTrusted ? undefined : await checkKeys(parts.measurer, input);
   const keys = checked === undefined ? {} : keysOf(checked);
   const identity = input.identity === undefined ? {} : { input: input.identity };
   if (before !== undefined) {

@@ -6,7 +6,7 @@
  */
 import type { DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { DUPLICATE_BOUNDS, findDuplicate } from "../../shard/duplicates.ts";
 import { inlineScanner, type KeyScanner } from "../../shard/measurer.ts";
 import { ChecksummedFile } from "../journal/checksum.ts";
@@ -33,7 +33,7 @@ export interface CheckedKeys {
 
 /** Refuses a file with two lines of one key, before anything is sent. */
 export async function checkKeys(
-  parts: { readonly measurer: KeyScanner; readonly lineBytesMax: number },
+  measurer: KeyScanner,
   input: Pick<OpenInput, "file"> & { readonly identity: { readonly sizeBytes: number } | undefined },
 ): Promise<CheckedKeys> {
   let checksum = "";
@@ -41,13 +41,13 @@ export async function checkKeys(
   let blankLines = 0;
   let digests = new LineDigests();
   const inputBytes = input.identity?.sizeBytes ?? 0;
-  const { scanner, blockLinesMax } = scanOf(inputBytes, parts.measurer);
+  const { scanner, blockLinesMax } = scanOf(inputBytes, measurer);
   const blocks = async function* (): ReturnType<typeof readBlocks> {
     const file = new ChecksummedFile(input.file);
     lines = 0;
     blankLines = 0;
     digests = new LineDigests();
-    for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax, blockLinesMax })) {
+    for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX, blockLinesMax })) {
       lines += event.kind === "block" ? event.block.lineCount : 1;
       if (event.kind === "block") blankLines += digests.add(event.block.bytes);
       else digests.addUnread();
@@ -82,17 +82,16 @@ export interface KeyPlace {
 
 /** Two places of one key in files read one after the other; undefined when all keys differ. */
 export async function findSharedKey(
-  parts: { readonly measurer: KeyScanner; readonly lineBytesMax: number },
+  measurer: KeyScanner,
   files: readonly KeyedFile[],
   signal: AbortSignal | undefined,
 ): Promise<readonly [KeyPlace, KeyPlace] | undefined> {
-  const { lineBytesMax } = parts;
   const inputBytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
-  const { scanner, blockLinesMax } = scanOf(inputBytes, parts.measurer);
+  const { scanner, blockLinesMax } = scanOf(inputBytes, measurer);
   const blocks = async function* (): ReturnType<typeof readBlocks> {
     let fromLine = 1;
     for (const { file, lineCount } of files) {
-      yield* readBlocks(file, { lineBytesMax, blockLinesMax, fromLine, signal });
+      yield* readBlocks(file, { lineBytesMax: LINE_BYTES_MAX, blockLinesMax, fromLine, signal });
       fromLine += lineCount;
     }
   };

@@ -16,6 +16,9 @@ import type { HeldEnd, Hold } from "./holds.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 
+/** For how long requests in flight are waited for when work stops. */
+export const DRAIN_MS = 30_000;
+
 export type OwnerPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
 
 /** What does not change while an owner is at work. */

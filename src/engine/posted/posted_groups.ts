@@ -103,9 +103,9 @@ export class PostedGroups {
 
   /** How posts of a project are measured, and what bounds them. */
   async terms(project: string): Promise<PostBounds> {
-    const { parts, capsOf } = this.#options;
+    const { capsOf } = this.#options;
     const caps = [...(await this.#joined()), ...(await capsOf(project))];
-    const cap = capOptions(parts, {}, new Budget(caps));
+    const cap = capOptions({}, new Budget(caps));
     return { caps, options: { wantBodies: true, cap } };
   }
 
@@ -163,7 +163,7 @@ export class PostedGroups {
       startedMs: parts.clock.nowMs(),
       budget: new Budget(caps),
       allowsUnbounded: false,
-      isHedged: parts.isHedged,
+      isHedged: parts.config.isHedged,
       project,
       weight: 1,
       keepsBody: false,
@@ -298,7 +298,7 @@ export class PostedGroups {
     for (let item = 0; item < measured.count; item += 1) {
       const line = measured.lines[item] as number;
       if (!owner.items.isOpen(line)) continue;
-      if (this.#options.parts.isAtMostOnce && made.get(line)?.isInDoubt === true) {
+      if (this.#options.parts.config.isAtMostOnce && made.get(line)?.isInDoubt === true) {
         owner.items.claimed.add(line);
         const end = { status: "failed", code: "ambiguous", message: DOUBTED } as const;
         owner.records.unsent(line, keyJsonOf(measured, item), {

@@ -14,6 +14,7 @@ import type { EndedItem } from "../../log/work_log.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import { overAtMs } from "../../work/sla.ts";
 import type { Hold } from "../items/holds.ts";
+import { DRAIN_MS } from "../items/item_owner.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
@@ -235,11 +236,11 @@ export class PostedWork {
       parts.dropRun(owner);
     }
     const drained = new AbortController();
-    const timeout = parts.clock.sleep(parts.drainMs, { signal: drained.signal }).catch(() => undefined);
+    const timeout = parts.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
     const ended = this.#drained(owners);
     await Promise.race([ended, timeout]);
     for (const owner of owners) owner.phase = "done";
-    const full = parts.clock.sleep(parts.drainMs, { signal: drained.signal }).catch(() => undefined);
+    const full = parts.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
     await Promise.race([this.#log.settled(), full]);
     drained.abort();
     this.#log.close();

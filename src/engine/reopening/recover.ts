@@ -7,6 +7,7 @@
  * Nothing is sent before this has ended, and every arrow may be interrupted and repeated: replaying changes nothing,
  * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
  */
+import { LINE_BYTES_MAX } from "../../jsonl/read.ts";
 import type { Taken } from "../../price/budget.ts";
 import type { StoredEntry } from "../../store/store.ts";
 import type { LineSet } from "../../work/line_set.ts";
@@ -55,7 +56,7 @@ export interface RecoveredRun {
 
 /** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
 export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
-  const { disk, store, room, clock, lineBytesMax, notice } = parts;
+  const { disk, store, room, clock, notice } = parts;
   const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
   return recover({
@@ -69,7 +70,7 @@ export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortS
     taskId,
     output,
     input: input.spool?.stored ?? input.file,
-    lineBytesMax,
+    lineBytesMax: LINE_BYTES_MAX,
     isUnchanged,
     takenEarlier,
     moment: clock.moment(),

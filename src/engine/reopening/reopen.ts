@@ -80,7 +80,7 @@ export function reopenFailed(
 ): Promise<TaskBody> {
   const { task, body } = left;
   return withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
-    const failed = await failedLines(lines(), output, retry, body, parts.isAtMostOnce);
+    const failed = await failedLines(lines(), output, retry, body, parts.config.isAtMostOnce);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
     const termed = withTerms(body, asked, now);

@@ -227,7 +227,7 @@ class RestatementWriter {
   #forgive(outcome: OutcomeRecord, line = 0): void {
     const { attempts, ambiguousAttempts } = outcome;
     if (attempts === 0) return;
-    const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#parts.isAtMostOnce;
+    const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#parts.config.isAtMostOnce;
     if (isSplit)
       this.#step.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
     const ambiguous = isSplit ? 0 : ambiguousAttempts;

@@ -10,7 +10,7 @@
 import type { Moment } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { hashKey } from "../../jsonl/keys.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { readOutputLine } from "../../jsonl/write.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
@@ -64,7 +64,7 @@ export async function updateRun(
     signal,
     async ({ output, lines, made, end }) => {
       const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
-      if (parts.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
+      if (parts.config.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
       await places.readOutput(lines(), new LineReader(output));
       await places.readInput(parts, left);
       const keptLines = places.place(checked.lines, update.isPruned);
@@ -139,8 +139,8 @@ class NewPlaces {
     this.#places = new Uint32Array(this.#withKey.highest + 1);
   }
 
-  async readInput({ measurer, lineBytesMax }: EngineParts, { input }: LeftRun): Promise<void> {
-    for await (const event of readBlocks(input.file, { lineBytesMax })) {
+  async readInput({ measurer }: EngineParts, { input }: LeftRun): Promise<void> {
+    for await (const event of readBlocks(input.file, { lineBytesMax: LINE_BYTES_MAX })) {
       if (event.kind === "refused") continue;
       const { count, lines, hashes } = await measurer.scanKeys(event.block);
       for (let index = 0; index < count; index += 1) {

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
 import { type Quote, type QuoteFault, type QuoteInput, quote, type TimeNeeded } from "../../price/quote.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
@@ -86,7 +86,7 @@ function quoteOf(
     rejectedLines,
     volumeTokens,
     wallMs,
-    card: parts.rateCard,
+    card: parts.config.rateCard,
     price: (model) => parts.prices.price(model, wallMs),
     times: timesOf(parts, usage),
     assumptions: ASSUMED_SPEED,
@@ -159,12 +159,12 @@ async function countLines(
     volumeTokens,
   };
   const waiting: Promise<MeasuredBlock>[] = [];
-  for await (const event of readBlocks(file, { lineBytesMax: parts.lineBytesMax })) {
+  for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
     if (signal?.aborted === true) break; // the caller that waits reports it
     if (event.kind === "refused") {
       const { line, lengthBytes } = event.refused;
       if (done?.has(line) === true) continue;
-      const message = `the line has ${lengthBytes} bytes, at most ${parts.lineBytesMax} are read`;
+      const message = `the line has ${lengthBytes} bytes, at most ${LINE_BYTES_MAX} are read`;
       addFaults(counted, [{ line, code: "line_too_long", message }]);
       continue;
     }

@@ -77,7 +77,7 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#parts = parts;
     this.#report = new RunReport(parts);
     this.#options = options;
-    this.#warnings = WarningFeed.of(options, parts.keysMissing);
+    this.#warnings = WarningFeed.of(options, parts.config.keysMissing);
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
@@ -235,7 +235,7 @@ export class Run implements AsyncIterable<ResultLine> {
         ? summary
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
-    const { onHeld, waitMs = this.#parts.waitMs } = this.#options;
+    const { onHeld, waitMs = this.#parts.config.waitMs } = this.#options;
     const isNoted = onHeld === undefined; // others ask their caller in their own process
     const holds = (): readonly Hold[] => this.#parts.holdsOf(opened.state).holds;
     const { isResumed, task } = opened;

@@ -6,6 +6,9 @@ import type { CapOptions } from "../../shard/measure.ts";
 import type { CapTerms } from "../files/shared_caps.ts";
 import type { EngineParts } from "../parts.ts";
 
+/** Output tokens of an item that has no limit of its own, where a cap needs a bound. */
+const OUTPUT_TOKENS_MAX = 4_096;
+
 /** What a run may cost, as its options say. */
 export interface CostOptions {
   /** Hard cap in USD on what providers may charge for this run. */
@@ -45,12 +48,8 @@ export async function leaveBudget(
   if (shared.length + caps.length > 0) for (const lane of parts.lanes()) lane.pump();
 }
 
-/** How its items are measured under a cap. */
-export function capOptions(
-  { maxOutputTokensCap }: EngineParts,
-  { maxCostUnbounded }: CostOptions,
-  { isCapped }: Budget,
-): CapOptions | undefined {
+/** How items are measured under a cap. */
+export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budget): CapOptions | undefined {
   if (!isCapped) return undefined;
-  return { outputTokens: maxOutputTokensCap, allowsUnbounded: maxCostUnbounded === true };
+  return { outputTokens: OUTPUT_TOKENS_MAX, allowsUnbounded: maxCostUnbounded === true };
 }

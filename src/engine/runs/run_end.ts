@@ -5,7 +5,7 @@
  * Keys are read again instead of kept, so that ten million waiting lines cost nothing until here. At most some
  * thousand lines are staged at a time; the disk sets the pace.
  */
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
 import { parseModelId } from "../../work/request.ts";
 import { encodeBody } from "../files/task_body.ts";
@@ -72,7 +72,7 @@ export async function endRest(
   };
   const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
   const waiting: Promise<MeasuredBlock>[] = [];
-  for await (const event of readBlocks(input.file, { lineBytesMax: parts.lineBytesMax })) {
+  for await (const event of readBlocks(input.file, { lineBytesMax: LINE_BYTES_MAX })) {
     if (event.kind === "refused") {
       end(event.refused.line, null, {
         status: "failed",

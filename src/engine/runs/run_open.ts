@@ -235,7 +235,7 @@ async function changed(
   { stopped: signal, onUpdate }: Opening,
 ): Promise<TaskBody> {
   const now = parts.clock.moment();
-  const { retryFailed, rateCard = parts.rateCard, accepted = now } = options;
+  const { retryFailed, rateCard = parts.config.rateCard, accepted = now } = options;
   const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
   let body = onThisClock(termed, now);
   if (options.update === true && checked !== undefined) {
@@ -317,7 +317,7 @@ async function openState(
   { input, output, options, stopped, before = body }: OpenParts,
 ): Promise<RunState> {
   const { clock } = parts;
-  const { rateCard = parts.rateCard } = options;
+  const { rateCard = parts.config.rateCard } = options;
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
@@ -344,7 +344,7 @@ async function openState(
     namesLines: true,
     takenEarlier,
     keepsBody: layout.hasBody,
-    measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(parts, options, budget) },
+    measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(options, budget) },
     log,
     totals: recovered.totals,
     deadlineMs,
@@ -352,7 +352,7 @@ async function openState(
     slaMinutes,
     budget,
     allowsUnbounded: options.maxCostUnbounded === true,
-    isHedged: options.hedge ?? parts.isHedged,
+    isHedged: options.hedge ?? parts.config.isHedged,
     observer: parts.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,

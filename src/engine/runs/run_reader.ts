@@ -8,7 +8,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import { type Block, lastLineOf } from "../../jsonl/block.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { keyJsonOf, type MeasuredBlock } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { pickItems } from "../files/pick_items.ts";
@@ -104,8 +104,8 @@ class RunReader {
 
   /** Blocks with something left to do, no faster than the backlog takes them. */
   async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
-    const { backlog, lineBytesMax } = this.#parts;
-    for await (const event of readBlocks(file, { lineBytesMax })) {
+    const { backlog } = this.#parts;
+    for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
       while (state.isOpen && !backlog.hasRoomFor(state.id)) {
         const change = backlog.change();
         state.isReading = false;
@@ -145,7 +145,7 @@ class RunReader {
   /** Under at_most_once, lines whose request may have been answered are rejected here, because they end without a turn in a lane. */
   #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
     const { made } = this.#opened.state.items;
-    if (!this.#parts.isAtMostOnce || made.size === 0) return measured;
+    if (!this.#parts.config.isAtMostOnce || made.size === 0) return measured;
     const kept: number[] = [];
     const rejected = [...measured.rejected];
     for (let item = 0; item < measured.count; item += 1) {
@@ -182,7 +182,7 @@ class RunReader {
 
   async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
     if (state.items.done.has(line) || !state.items.claimed.add(line)) return;
-    const message = `the line has ${lengthBytes} bytes, at most ${this.#parts.lineBytesMax} are read`;
+    const message = `the line has ${lengthBytes} bytes, at most ${LINE_BYTES_MAX} are read`;
     state.records.unsent(line, null, { status: "failed", code: "line_too_long", message });
     await this.#boundUnsent(state, 1);
   }

@@ -10,6 +10,7 @@
  */
 import type { Timer } from "../../clock.ts";
 import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "../items/holds.ts";
+import { DRAIN_MS } from "../items/item_owner.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { EngineParts } from "../parts.ts";
 
@@ -110,10 +111,10 @@ export class Watch {
 
   /** Resolves when nothing is in flight, or after the drain time; rejects when the engine fails. */
   async drained(): Promise<void> {
-    const { clock, drainMs } = this.#parts;
+    const { clock } = this.#parts;
     const started = clock.nowMs();
-    this.#timers.push(clock.timer(drainMs, () => this.#look()));
-    await this.#wait(() => this.#state.items.claimed.size === 0 || clock.nowMs() - started >= drainMs, true);
+    this.#timers.push(clock.timer(DRAIN_MS, () => this.#look()));
+    await this.#wait(() => this.#state.items.claimed.size === 0 || clock.nowMs() - started >= DRAIN_MS, true);
   }
 
   close(): void {

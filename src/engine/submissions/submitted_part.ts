@@ -2,7 +2,7 @@
  * One part of a submitted list: the items of one sla, run as lines of a file.
  */
 import type { DiskFile } from "../../disk.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { parseOutputLine } from "../../jsonl/write.ts";
 import { priceFactor } from "../../price/factor.ts";
 import type { OutputLine } from "../../work/item.ts";
@@ -180,7 +180,7 @@ export class SubmittedPart {
 
   #heldOf(line: number, holds: readonly Hold[]): Pick<TaskObject, "held"> {
     const model = this.#models[line] ?? "";
-    const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+    const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
     return hold === undefined ? {} : { held: objectHold(hold) };
   }
 
@@ -191,11 +191,11 @@ export class SubmittedPart {
   }
 
   async #count(): Promise<void> {
-    const { disk, measurer, rateCard, lineBytesMax } = this.#parts;
+    const { disk, measurer, config } = this.#parts;
     const { volumeTokens } = await this.#run.opened;
     const file = await disk.open(this.#terms.input, "read");
     try {
-      for await (const event of readBlocks(file, { lineBytesMax })) {
+      for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
         if (event.kind === "refused") continue;
         const measured = await measurer.measure(event.block, { wantBodies: false });
         for (let item = 0; item < measured.count; item += 1) {
@@ -203,7 +203,7 @@ export class SubmittedPart {
           const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
           this.#models[line] = model;
           this.#inputTokens[line] = measured.inputTokens[item] as number;
-          this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, rateCard);
+          this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, config.rateCard);
         }
       }
     } finally {

@@ -48,8 +48,6 @@ export interface FilesOptions {
   readonly linesMax?: number;
   /** Bytes of all files of one project, at most. Default 100 GB. */
   readonly storedBytesMax?: number;
-  /** As the engine reads lines. Default 10 MiB. */
-  readonly lineBytesMax?: number;
 }
 
 const LINES_MAX = 5_000_000;
@@ -243,7 +241,6 @@ class DiskFiles implements Files {
   async assertKeysDiffer(files: readonly NamedIndex[], signal?: AbortSignal): Promise<void> {
     const opened: KeyedFile[] = [];
     const closing: DiskFile[] = [];
-    const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
     try {
       for (const { fileId, index } of files) {
         const file = await this.#openForReading(fileId);
@@ -251,7 +248,9 @@ class DiskFiles implements Files {
         opened.push({ file, bytes: index.bytes, lineCount: index.lineCount });
       }
       const sizeBytes = opened.reduce((sum, { bytes }) => sum + bytes, 0);
-      const found = await this.#inTurn(sizeBytes, () => findSharedKey(parts, opened, signal));
+      const found = await this.#inTurn(sizeBytes, () =>
+        findSharedKey(this.#options.measurer, opened, signal),
+      );
       if (found !== undefined) throw sharedKey(files, found);
     } finally {
       for (const file of closing) await file.close();
@@ -292,7 +291,7 @@ class DiskFiles implements Files {
       const uploaded = await writeUpload(file, chunks, {
         bytesMax: purpose === "batch_output" ? Infinity : bytesMax,
         linesMax,
-        lineBytesMax: this.#lineBytesMax,
+        lineBytesMax: LINE_BYTES_MAX,
         content: typeof purpose === "function" ? content : content(),
         reserve,
       });
@@ -305,8 +304,9 @@ class DiskFiles implements Files {
   }
 
   #checkKeys(file: DiskFile, sizeBytes: number): Promise<unknown> {
-    const parts = { measurer: this.#options.measurer, lineBytesMax: this.#lineBytesMax };
-    return this.#inTurn(sizeBytes, () => checkKeys(parts, { file, identity: { sizeBytes } }));
+    return this.#inTurn(sizeBytes, () =>
+      checkKeys(this.#options.measurer, { file, identity: { sizeBytes } }),
+    );
   }
 
   #inTurn<T>(sizeBytes: number, check: () => Promise<T>): Promise<T> {
@@ -314,10 +314,6 @@ class DiskFiles implements Files {
     const checking = this.#lastChecks[lane].then(check);
     this.#lastChecks[lane] = checking.catch(() => undefined);
     return checking;
-  }
-
-  get #lineBytesMax(): number {
-    return this.#options.lineBytesMax ?? LINE_BYTES_MAX;
   }
 
   async #openForReading(id: string): Promise<DiskFile> {

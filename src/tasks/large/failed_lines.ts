@@ -24,7 +24,7 @@ export interface FailedLines {
 
 /** The lines of a part's layers with the wanted errors; `isCancelled`: unsent lines of a layer will not be sent. */
 export async function failedLines(
-  { disk, isAtMostOnce }: Pick<EngineParts, "disk" | "isAtMostOnce">,
+  { disk, config }: Pick<EngineParts, "disk" | "config">,
   layers: readonly Layer[],
   retry: RetryFailed,
   isCancelled: (layer: Layer) => boolean,
@@ -41,10 +41,11 @@ export async function failedLines(
       for await (const { place, bytes } of readPlaces(disk, lot.out ?? "", places)) {
         const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
         const status = lot.index.statusOf(place.line);
-        if (status === undefined || status === "completed" || !isWanted(error, retry, isAtMostOnce)) continue;
+        if (status === undefined || status === "completed" || !isWanted(error, retry, config.isAtMostOnce))
+          continue;
         add(place.line - part.firstLine + 1, status);
       }
-    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry, isAtMostOnce)) continue;
+    if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry, config.isAtMostOnce)) continue;
     for (let number = 1; number <= part.lines; number += 1) {
       const line = part.firstLine + number - 1;
       if (!layer.stands(number) || lot.index.statusOf(line) !== undefined) continue;

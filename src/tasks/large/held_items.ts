@@ -13,11 +13,11 @@ import { LineTable } from "./line_table.ts";
 
 /** One for a store. */
 export class HeldItems {
-  readonly #modelFault: EngineParts["modelFault"];
+  readonly #providers: ReadonlySet<string>;
   readonly #table: LineTable;
 
   constructor(parts: EngineParts) {
-    this.#modelFault = parts.modelFault;
+    this.#providers = parts.config.providerNames;
     this.#table = new LineTable(parts);
   }
 
@@ -44,6 +44,6 @@ export class HeldItems {
   async #holdOf(lot: Lot, line: number, holds: readonly Hold[]): Promise<Hold | undefined> {
     const { lines, models } = await this.#table.rows(lot, this.#table.stepOf(lot, line));
     const model = models[lines.indexOf(line)] ?? "";
-    return holds.find((hold) => concerns(this.#modelFault, hold, model));
+    return holds.find((hold) => concerns(this.#providers, hold, model));
   }
 }

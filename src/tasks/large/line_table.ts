@@ -7,7 +7,7 @@
  */
 import { errorCodeOf } from "../../disk.ts";
 import type { EngineParts } from "../../engine/parts.ts";
-import { readBlocks } from "../../jsonl/read.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import type { Lot } from "../lots/lot.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
 
@@ -77,7 +77,7 @@ export class LineTable {
   }
 
   async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<LotItemRows> {
-    const { disk, measurer, lineBytesMax } = this.#parts;
+    const { disk, measurer } = this.#parts;
     const { itemLines, itemOffsets } = lot.record;
     const found: {
       readonly line: number;
@@ -88,7 +88,7 @@ export class LineTable {
     const file = await disk.open(lot.path, "read");
     try {
       const options = {
-        lineBytesMax,
+        lineBytesMax: LINE_BYTES_MAX,
         fromOffset: itemOffsets[step] ?? 0,
         fromLine: itemLines[step] ?? 1,
         toOffset: itemOffsets[step + 1],

@@ -21,7 +21,7 @@ const COLUMNS = 12;
 
 /** Of a lot that runs lines of other lots again; nothing of any other. */
 export async function takenEarlier(
-  { store, isAtMostOnce }: Pick<EngineParts, "store" | "isAtMostOnce">,
+  { store, config }: Pick<EngineParts, "store" | "config">,
   { id, taskId, again }: LotRecord,
 ): Promise<Pick<LotInput, "takenEarlier">> {
   if (again === undefined || taskId === undefined) return {};
@@ -37,7 +37,7 @@ export async function takenEarlier(
     for await (const { outcome } of settledLines(store, run.id, decodeBody(run.body))) {
       const number = outcome.line - firstLine + 1;
       // Where delivery is at most once, what may have been answered before does not count against the item.
-      const ambiguousAttempts = isAtMostOnce ? 0 : outcome.ambiguousAttempts;
+      const ambiguousAttempts = config.isAtMostOnce ? 0 : outcome.ambiguousAttempts;
       if (wanted.has(number)) taken.add(number, { ...outcome, ambiguousAttempts });
     }
   }

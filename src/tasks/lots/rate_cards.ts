@@ -16,19 +16,19 @@ const PAGE = 100;
 
 /** A card is stored with the first lot that names it. */
 export class RateCards {
-  readonly #parts: Pick<EngineParts, "store" | "clock" | "rateCard">;
+  readonly #parts: Pick<EngineParts, "store" | "clock" | "config">;
   /** Name of the card of today: its content's checksum. */
   readonly current: string;
   readonly #cards: Map<string, RateCard>;
   #isStored = false;
 
-  constructor(parts: Pick<EngineParts, "store" | "clock" | "rateCard">) {
+  constructor(parts: Pick<EngineParts, "store" | "clock" | "config">) {
     this.#parts = parts;
     this.current = createHash("sha256")
-      .update(JSON.stringify(parts.rateCard))
+      .update(JSON.stringify(parts.config.rateCard))
       .digest("base64url")
       .slice(0, 22);
-    this.#cards = new Map([[this.current, parts.rateCard]]);
+    this.#cards = new Map([[this.current, parts.config.rateCard]]);
   }
 
   /** Reads those of earlier processes. */
@@ -45,9 +45,9 @@ export class RateCards {
   /** To be committed with every new lot: nothing once a commit with it has ended well. */
   unstored(): RecordChange[] {
     if (this.#isStored) return [];
-    const { clock, rateCard } = this.#parts;
+    const { clock, config } = this.#parts;
     const record = { collection: RATE_CARDS, id: this.current, project: "", parent: "" };
-    const body = JSON.stringify(rateCard);
+    const body = JSON.stringify(config.rateCard);
     return [{ kind: "put", record: { ...record, createdWallMs: clock.wallMs(), body } }];
   }
 

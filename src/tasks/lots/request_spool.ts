@@ -6,11 +6,13 @@
  *
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
  */
+
 import { randomUUID } from "node:crypto";
 import type { DiskFile } from "../../disk.ts";
 import type { EngineParts } from "../../engine/parts.ts";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
+import { modelFault } from "../../jsonl/layout.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
 import type { Item } from "../../work/item.ts";
 import { newId } from "../../work/new_id.ts";
@@ -56,7 +58,7 @@ export type SpooledRequest =
 
 /** Where lines are written, and files looked up. */
 export interface RequestSpoolHome {
-  readonly parts: Pick<EngineParts, "disk" | "modelFault">;
+  readonly parts: Pick<EngineParts, "disk" | "config">;
   /** Where the lines of a part with that number are written. */
   readonly pathOf: (taskId: string, part: number) => string;
   /** Throws `not_found`. */
@@ -262,7 +264,7 @@ class RequestSpool {
   /** As the intake refuses items of a small request; most name the model of the one before. */
   #assertServed(model: string, index: number): void {
     if (model === this.#servedModel) return;
-    const fault = this.#home.parts.modelFault(model);
+    const fault = modelFault(model, this.#home.parts.config.providerNames);
     if (fault !== undefined)
       throw new PerigeeError("usage", `item ${index}: ${fault}`, { details: { param: `${index}.model` } });
     this.#servedModel = model;

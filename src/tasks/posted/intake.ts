@@ -306,7 +306,7 @@ function modelAt(measured: MeasuredBlock, item: number): string {
 function countedOf(
   measured: MeasuredBlock,
   batch: readonly Offer[],
-  { rateCard, sender }: Pick<EngineParts, "rateCard" | "sender">,
+  { config, sender }: Pick<EngineParts, "config" | "sender">,
 ): readonly (Counted | PerigeeError)[] {
   const rejected = new Map(measured.rejected.map((one) => [one.line, one]));
   const itemOf = new Map<number, number>();
@@ -339,7 +339,7 @@ function countedOf(
       work.inputTokens += inputTokens;
       work.outputTokens += sender.expectedOutputTokensOf(model, measured.maxOutputTokens[item] as number);
       counted.works.set(model, work);
-      counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, rateCard));
+      counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, config.rateCard));
     }
     return refusal ?? counted;
   });

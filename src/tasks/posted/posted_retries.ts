@@ -53,7 +53,8 @@ export class PostedRetries {
       const { item, status, isAnswered } = ended;
       const { error } = lineOf(ended);
       if (status === "completed" || error === undefined) continue;
-      if (isWanted(error, retry, parts.isAtMostOnce)) items.push({ item, status, taken: takenBefore(ended) });
+      if (isWanted(error, retry, parts.config.isAtMostOnce))
+        items.push({ item, status, taken: takenBefore(ended) });
       else if (!isAnswered) {
         rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
         rest.endedWallMs = Math.max(rest.endedWallMs, restEndedWallMs(task, item, status));

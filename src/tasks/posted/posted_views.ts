@@ -121,7 +121,7 @@ export class PostedViews {
     if (home === undefined) return undefined;
     const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
     const { holds } = this.#parts.holdsOf(home.owner);
-    const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+    const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
     return hold === undefined ? undefined : objectHold(hold);
   }
 
@@ -215,7 +215,7 @@ export class PostedViews {
     for (let item = 0; item < task.totalItems; item += 1) {
       if (!this.#log.isOpen(task.number, item)) continue;
       const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
-      const hold = holds.find((each) => concerns(this.#parts.modelFault, each, model));
+      const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
       if (hold !== undefined) items.set(hold, (items.get(hold) ?? 0) + 1);
     }
     return { ...found, holds: [...items].map(([hold, count]) => ({ ...hold, items: count })) };

@@ -145,7 +145,11 @@ async function days(count: number): Promise<string[]> {
     measurer: createInlineMeasurer({ providers, lineBytesMax: 65_536, depthMax: 64, keyBytesMax: 512 }),
   });
   const tasks = await world.tasksOn(opened);
-  const retention = startRetention({ clock, store: opened.parts.store, kinds: [keptTasks(tasks, DAY_MS)] });
+  const retention = startRetention({
+    clock,
+    store: opened.core.storage.store,
+    kinds: [keptTasks(tasks, DAY_MS)],
+  });
   const tenths: Counts[] = [];
   const posts = (count * DAY_MS) / POST_MS;
   let number = 1;

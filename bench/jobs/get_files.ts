@@ -24,7 +24,7 @@ for (let index = 0; index < count; index += 1) {
   writeFileSync(join(sub, `${index}.txt`), Buffer.alloc(bytes, `${index} `));
 }
 const opened = await openEngine({ env: {}, dataDir: join(folder, "data") });
-const { store } = opened.parts;
+const { store } = opened.core.storage;
 const shared = { disk: systemDisk, clock: systemClock, measurer: inlineScanner };
 const files = await createFiles({ ...shared, store, dataDir: join(folder, "data") });
 const every = { prefix: "", fetch: true, max_file_bytes: 1e9, max_total_bytes: 1e12 };

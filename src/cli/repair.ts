@@ -20,12 +20,13 @@ export async function repair(out: string, options: Record<string, unknown>): Pro
   if (!existsSync(data))
     throw new PerigeeError("not_found", `no data folder at ${data}; name that of the run with --data`);
   const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
-  const { engine, parts } = await openEngine({ dataDir: data, stateDir: false, env: {}, onNotice });
+  const { engine, core } = await openEngine({ dataDir: data, stateDir: false, env: {}, onNotice });
   try {
     const path = resolve(out);
-    const task = (await runOfOutput(parts.store, path)) ?? (await movedTask(parts, `out:${path}`, path));
+    const { storage } = core;
+    const task = (await runOfOutput(storage.store, path)) ?? (await movedTask(storage, `out:${path}`, path));
     if (task === undefined) throw new PerigeeError("not_found", `no run in ${data} has the output ${out}`);
-    const { kept, lost, change, damaged, isIntact } = await repairTask(parts, task);
+    const { kept, lost, change, damaged, isIntact } = await repairTask(core, task);
     if (json === true)
       process.stdout.write(`${JSON.stringify({ output: out, kept, lost, ...(change && { change }) })}\n`);
     else if (isIntact)

@@ -8,9 +8,7 @@ import { resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { setDebug } from "../debug.ts";
 import { makeFolder, systemDisk } from "../disk.ts";
-import { createDispatcher } from "../dispatch/dispatcher.ts";
 import { proxiesFrom } from "../dispatch/proxy.ts";
-import { RETRY_POLICY } from "../dispatch/retry.ts";
 import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
 import { loadBundledPrices } from "../price/base.ts";
@@ -29,32 +27,21 @@ import {
 } from "./call_schemas.ts";
 import { checkHedge, type EngineConfig, resolveConfig } from "./config/config.ts";
 import { importModules } from "./config/own_providers.ts";
+import type { EngineCore } from "./core.ts";
 import type { Engine } from "./engine_calls.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import type { Source } from "./files/input.ts";
 import { SharedCaps } from "./files/shared_caps.ts";
 import { storedTasks } from "./files/stored_tasks.ts";
-import { Backlog } from "./items/backlog.ts";
-import { ClaimedBytes } from "./items/claimed_bytes.ts";
-import { CostBounds } from "./items/cost_bounds.ts";
-import { type Hold, type HoldReason, isEndUnknown, type RunHolds } from "./items/holds.ts";
-import type { ItemCall } from "./items/item_call.ts";
-import { ItemMoney } from "./items/item_money.ts";
-import type { ItemOwner } from "./items/item_owner.ts";
-import { ItemPatience } from "./items/patience.ts";
+import type { Hold } from "./items/holds.ts";
 import { Recorder } from "./journal/recorder.ts";
 import { Room } from "./journal/room.ts";
-import { Arrivals } from "./lanes/arrivals.ts";
 import { restoreLanes } from "./lanes/earlier_lanes.ts";
-import { KeyTrials } from "./lanes/key_trials.ts";
 import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
-import { Lanes } from "./lanes/lanes.ts";
-import { allHolds, diskHold } from "./lanes/run_holds.ts";
-import { Sender } from "./lanes/sender.ts";
-import { Wires } from "./lanes/wires.ts";
+import { allHolds } from "./lanes/run_holds.ts";
+import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
 import { Listeners } from "./listeners.ts";
-import type { EngineParts } from "./parts.ts";
 import { openPosted, type PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
@@ -71,10 +58,10 @@ import { traceOfRun } from "./trace.ts";
 export type { Engine } from "./engine_calls.ts";
 export type { EngineOptions } from "./engine_options.ts";
 
-/** An engine, and what its runs share, for modules that build on it. */
+/** An engine, and what it is built of, for modules that build on it. */
 export interface OpenedEngine {
   readonly engine: Engine;
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   /** Opens what is posted; once. */
   openPosted(options: PostedOptions): PostedWork;
 }
@@ -117,7 +104,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const engine = new LocalEngine(seams, resolved, place);
   try {
     await engine.open();
-    return { engine, parts: engine.parts, openPosted: (posted) => engine.openPosted(posted) };
+    return { engine, core: engine.core, openPosted: (posted) => engine.openPosted(posted) };
   } catch (error) {
     await engine.close();
     throw error;
@@ -127,28 +114,24 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
 class LocalEngine implements Engine {
   readonly #seams: Seams;
   readonly #config: EngineConfig;
-  /** What its runs share. */
-  readonly parts: EngineParts;
-  readonly #lanes: Lanes;
+  /** What it is built of. */
+  readonly core: EngineCore;
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
   #posted: PostedWork | undefined;
   #isClosed = false;
-  readonly #held = new Listeners<[]>();
-  readonly #unreadCounts: EngineParts["unreadItems"][] = [];
-  readonly #failed = new Listeners<[PerigeeError]>();
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, store, observer } = seams;
-    const backlog = new Backlog();
+    const { clock, disk, store, dataDir, observer, notice } = seams;
+    const failures = new Listeners<[PerigeeError]>();
     const prices = new PriceBook(config.prices);
     const room = new Room({
       clock,
       waitMs: config.diskWaitMs,
-      dataDir: seams.dataDir,
+      dataDir,
       onRoom: (hasRoom) => this.#roomChanged(hasRoom),
     });
     const recorder = new Recorder({
@@ -156,56 +139,39 @@ class LocalEngine implements Engine {
       clock,
       space: seams.space,
       room,
-      lanes: () => this.#lanes.records(),
+      lanes: () => this.core.sending.lanes.records(),
       observer,
       callsPerTurn,
-      onFailure: (error) => this.#failed.tell(error),
+      onFailure: (error) => failures.tell(error),
     });
-    const { attemptMsMax, isAtMostOnce } = config;
-    const { answers, latencies, lengths } = learntFigures(seams.learnt, config.providers);
-    const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
-    const trials = new KeyTrials(config, seams.learnt, seams.notice);
-    const claimed = new ClaimedBytes(() => this.#pumpAll());
-    const sender = new Sender({
-      claimed,
-      trials,
-      onAnswered: (lane) => this.#lanes.answered(lane),
-      clock,
-      wires: new Wires(config.providers, seams.codecs),
-      money: new ItemMoney(clock, prices, new CostBounds(seams.learnt, config.providers), lengths),
-      families: config.families,
-      laneOf: (key) => this.#lanes.of(key),
-      lanesOf: (provider) => this.#lanes.lanesOf(provider),
-      onFree: (lane) => this.#lanes.freed(lane),
-      hasTwoLogs: () => this.#runs.size > 0 && this.#posted?.isBusy === true,
-      observer,
-      patience,
-      answers,
-      lengths,
-    });
-    this.#lanes = new Lanes({
-      ...{ trials, clock, config, backlog, sender, patience, claimed },
-      learnt: seams.learnt,
+    const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
+    const sending = createSending(seams, config, { prices, answers, ...learnt }, room, {
       mayAdmit: () => this.#mayAdmit(),
-      onHold: () => this.#held.tell(),
+      hasTwoLogs: () => this.#runs.size > 0 && this.#posted?.isBusy === true,
     });
-    sender.dispatcher = createDispatcher<ItemCall>({
-      clock: this.#lanes.retries,
-      transport: seams.transport,
-      admission: sender,
-      policy: { ...RETRY_POLICY, ambiguousMax: config.isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
-      ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
-      ...{ patience, hedging: sender.secondAttempts },
+    const { holds } = sending;
+    this.core = {
+      config,
+      storage: { clock, disk, store, room, dataDir, notice },
+      measurer: seams.measurer,
+      recording: { recorder, observer, failures },
+      sending,
+      figures: { prices, answers },
+      caps: new SharedCaps(store, config.cap, () => holds.wake("cap_reached")),
+      atWork: new Set(),
+    };
+    holds.onWake((reason) => {
+      for (const run of this.#runs) run.wakeHeld(reason);
+      this.#posted?.wakeHeld(reason);
     });
-    this.parts = this.#partsOf({ room, recorder, backlog, sender, answers, prices });
-    this.#forgotten = new Forgotten(this.parts);
-    this.#submissions = new Submissions(this.parts, (source, options) => this.run(source, options));
-    void store.failed?.then((error) => this.#failed.tell(error));
+    this.#forgotten = new Forgotten(this.core.storage, this.core.caps, this.core.atWork);
+    this.#submissions = new Submissions(this.core, (source, options) => this.run(source, options));
+    void store.failed?.then((error) => failures.tell(error));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
   async open(): Promise<void> {
-    await restoreLanes(this.#lanes, this.#seams.store, this.#seams.clock);
+    await restoreLanes(this.core.sending.lanes, this.#seams.store, this.#seams.clock);
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
       await this.#submissions.resume(task);
@@ -214,8 +180,7 @@ class LocalEngine implements Engine {
   }
 
   openPosted(options: PostedOptions): PostedWork {
-    const onFailure = (error: PerigeeError): void => this.#failed.tell(error);
-    this.#posted = openPosted({ parts: this.parts, lanes: this.#lanes, onFailure }, options);
+    this.#posted = openPosted(this.core, options);
     return this.#posted;
   }
 
@@ -225,7 +190,7 @@ class LocalEngine implements Engine {
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
-    const run = new Run(this.parts, source, options);
+    const run = new Run(this.core, source, options);
     this.#runs.add(run);
     const forget = (): boolean => this.#runs.delete(run);
     run.finished.then(forget, forget);
@@ -254,7 +219,7 @@ class LocalEngine implements Engine {
   trace(id: string, key?: string) {
     this.#assertOpen();
     checkId(id, "trace");
-    return key === undefined ? this.#submissions.trace(id) : traceOfRun(this.parts, id, key);
+    return key === undefined ? this.#submissions.trace(id) : traceOfRun(this.core.storage, id, key);
   }
 
   forget(taskId: string): Promise<void> {
@@ -285,7 +250,7 @@ class LocalEngine implements Engine {
     this.#assertOpen();
     checkSource(source, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
-    return quoteSource(this.parts, source, options);
+    return quoteSource(this.core, source, options);
   }
 
   holds(): readonly Hold[] {
@@ -294,7 +259,7 @@ class LocalEngine implements Engine {
 
   lanes(): readonly LaneStatus[] {
     const nowMs = this.#seams.clock.nowMs();
-    return Array.from(this.#lanes.all(), (lane) => laneStatus(lane, nowMs));
+    return Array.from(this.core.sending.lanes.all(), (lane) => laneStatus(lane, nowMs));
   }
 
   async close(): Promise<void> {
@@ -303,80 +268,25 @@ class LocalEngine implements Engine {
     for (const run of runs) run.stop("closed");
     await Promise.allSettled([...runs.map((run) => run.finished), this.#posted?.close()]);
     this.#isClosed = true;
-    this.#lanes.close();
-    this.parts.recorder.close();
+    this.core.sending.lanes.close();
+    this.core.recording.recorder.close();
     await this.#seams.learnt.close();
     await this.#seams.transport.close();
     await this.#seams.measurer.close();
     await this.#seams.store.close();
   }
 
-  #partsOf(
-    built: Pick<EngineParts, "room" | "recorder" | "backlog" | "sender" | "answers" | "prices">,
-  ): EngineParts {
-    const { clock, store } = this.#seams;
-    return {
-      ...this.#seams,
-      ...built,
-      caps: new SharedCaps(store, this.#config.cap, () => this.#wakeHeld("cap_reached")),
-      arrivals: new Arrivals({ ...built, clock, lanes: this.#lanes, keysMissing: this.#config.keysMissing }),
-      config: this.#config,
-      atWork: new Set(),
-      lanes: () => this.#lanes.all(),
-      forecast: (work) => this.#lanes.forecast(work),
-      unreadItems: (project, deadlineMs) =>
-        this.#unreadCounts.reduce((items, count) => items + count(project, deadlineMs), 0),
-      countUnread: (count) => this.#unreadCounts.push(count),
-      expectedDone: (work) => this.#lanes.expectedDone(work),
-      workTimes: (works) => this.#lanes.workTimes(works),
-      leftMs: (state) => this.#lanes.leftMs(state),
-      dropRun: (state) => this.#lanes.drop(state),
-      holdsOf: (owner, isStopping) => this.#holdsOf(owner, isStopping),
-      heldEndOf: (model) => this.#lanes.heldEndOf(model),
-      isStopped: (model) => this.#lanes.isStopped(model),
-      isEndHeld: (owner) =>
-        this.#lanes.isHeldByStop(owner) || isEndUnknown(this.#holdsOf(owner), this.#seams.clock.wallMs()),
-      onHold: (listener) => this.#held.add(listener),
-      wakeHeld: (reason) => this.#wakeHeld(reason),
-      standstill: (state) =>
-        built.recorder.isBusy || !this.#hasRoom ? undefined : this.#lanes.standstill(state),
-      storageWait: () => (this.#hasRoom ? undefined : "a full disk"),
-      onFailure: (listener) => this.#failed.add(listener),
-    };
-  }
-
   #mayAdmit(): boolean {
-    return this.#hasRoom && !this.#isClosed && this.parts.recorder.failure === undefined;
+    return this.#hasRoom && !this.#isClosed && this.core.recording.recorder.failure === undefined;
   }
 
   #roomChanged(hasRoom: boolean): void {
-    if (hasRoom) this.#pumpAll();
-    this.#held.tell();
-  }
-
-  #wakeHeld(reason: HoldReason): void {
-    for (const run of this.#runs) run.wakeHeld(reason);
-    this.#posted?.wakeHeld(reason);
-  }
-
-  #pumpAll(): void {
-    for (const lane of this.#lanes.all()) lane.pump();
+    if (hasRoom) this.core.sending.lanes.pumpAll();
+    this.core.sending.holds.changed();
   }
 
   get #hasRoom(): boolean {
-    return this.parts.room.lackingSinceMs === undefined;
-  }
-
-  /** Of a run that a full disk holds, too, the room says how long it is waited for. */
-  #holdsOf(owner: ItemOwner, isStopping = false): RunHolds {
-    const found = this.#lanes.holdsOf(owner, isStopping);
-    const { lackingSinceMs, fullPath } = this.parts.room;
-    if (lackingSinceMs === undefined) return found;
-    return {
-      ...found,
-      holds: [diskHold(owner, fullPath, lackingSinceMs, this.#seams.clock), ...found.holds],
-      isAll: false,
-    };
+    return this.core.storage.room.lackingSinceMs === undefined;
   }
 
   async #forget(taskId: string): Promise<void> {

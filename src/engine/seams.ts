@@ -17,7 +17,6 @@ import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
 import type { EngineConfig } from "./config/config.ts";
 import type { EngineObserver } from "./journal/observer.ts";
-import type { EngineParts } from "./parts.ts";
 
 /** What an engine receives or opens. */
 export interface Seams {
@@ -32,7 +31,7 @@ export interface Seams {
   readonly learnt: LearntStore;
   readonly space?: SqliteStore | undefined;
   readonly observer: EngineObserver | undefined;
-  readonly notice: EngineParts["notice"];
+  readonly notice: (message: string) => void;
 }
 
 /** The store of a data folder, by default. */

@@ -38,6 +38,7 @@ import { type PastHold, readHoldNote } from "./items/hold_note.ts";
 import type { Hold } from "./items/holds.ts";
 import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
+import type { RunFiles } from "./journal/storage.ts";
 import { submissionIn } from "./submissions/submission_body.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
@@ -56,12 +57,6 @@ export interface ItemTrace {
   readonly events: readonly TraceEvent[];
 }
 
-export interface TraceParts {
-  readonly store: Pick<Store, "journal">;
-  readonly disk: Disk;
-  readonly dataDir: string;
-}
-
 /** An item by its key, or by its line where the key is known to be in it. */
 export interface TracedItem {
   readonly key: string;
@@ -70,20 +65,20 @@ export interface TracedItem {
 
 /** Throws `not_found` for a key that neither input nor output has. */
 export async function traceItem(
-  parts: TraceParts,
+  files: RunFiles,
   task: Pick<StoredTask, "id" | "body" | "createdWallMs">,
   { key, line: known }: TracedItem,
 ): Promise<ItemTrace> {
-  const body = bodyOf(parts, task);
+  const body = bodyOf(files, task);
   const line =
     known ??
-    (await lineInInput(parts, task.id, body, key)) ??
-    (await lineInOutput(parts, task.id, body, key));
+    (await lineInInput(files, task.id, body, key)) ??
+    (await lineInOutput(files, task.id, body, key));
   if (line === undefined)
     throw new PerigeeError("not_found", `no line of the run has the key ${JSON.stringify(key)}`);
-  const life = await lifeOf(parts, task.id, body, line);
+  const life = await lifeOf(files, task.id, body, line);
   const { outcome } = life;
-  const noted = await readHoldNote(parts, task.id);
+  const noted = await readHoldNote(files, task.id);
   const endedAt = outcome === undefined ? null : life.settledAt;
   const past = noted.past.filter(({ since }) => endedAt === null || since < endedAt);
   const released = past.map(
@@ -94,28 +89,28 @@ export async function traceItem(
   if (outcome === undefined)
     events.push(...noted.holds.map(heldEvent), waitingEvent(life, body, noted.holds));
   else {
-    const found = await settledLine(parts, task.id, body, line);
-    if (found !== undefined) events.push(await writtenEvent(parts, task.id, body, found, life.settledAt));
+    const found = await settledLine(files, task.id, body, line);
+    if (found !== undefined) events.push(await writtenEvent(files, task.id, body, found, life.settledAt));
   }
   return { key, line, status: outcome?.status ?? "open", events: inOrder(events) };
 }
 
 /** The life of an item of a run, by the run's `task_id`, its output or its `id`. Throws `not_found`. */
 export async function traceOfRun(
-  parts: TraceParts & { readonly store: Store },
+  files: RunFiles & { readonly store: Store },
   id: string,
   key: string,
 ): Promise<ItemTrace> {
-  const { store } = parts;
+  const { store } = files;
   const task =
     (await store.task(id)) ?? (await store.taskByName(`id:${id}`)) ?? (await runOfOutput(store, resolve(id)));
   if (task === undefined || submissionIn(task.body) !== undefined)
     throw new PerigeeError("not_found", `no run has the id or the output ${JSON.stringify(id)}`);
-  return traceItem(parts, task, { key });
+  return traceItem(files, task, { key });
 }
 
 async function lifeOf(
-  { store }: TraceParts,
+  { store }: RunFiles,
   taskId: string,
   { restated, keptLines }: TaskBody,
   line: number,
@@ -208,7 +203,7 @@ function isOfLane({ reason, provider, model }: Hold, lane: LaneKey | undefined):
 }
 
 async function settledLine(
-  { store }: TraceParts,
+  { store }: RunFiles,
   taskId: string,
   body: TaskBody,
   line: number,
@@ -220,7 +215,7 @@ async function settledLine(
 
 /** With what the line says of the last request. */
 async function writtenEvent(
-  parts: TraceParts,
+  files: RunFiles,
   taskId: string,
   body: TaskBody,
   found: SettledLine,
@@ -229,9 +224,9 @@ async function writtenEvent(
   if ("held" in found)
     return { at, event: "held", detail: "disk_full: its line waits in the journal for space in the output" };
   const { start, outcome } = found;
-  const path = answersPath(parts, taskId, body);
-  const isThere = (await parts.disk.stat(path)) !== undefined;
-  const bytes = isThere ? await readAt(parts.disk, path, start, outcome.lineBytes) : undefined;
+  const path = answersPath(files, taskId, body);
+  const isThere = (await files.disk.stat(path)) !== undefined;
+  const bytes = isThere ? await readAt(files.disk, path, start, outcome.lineBytes) : undefined;
   const place = isThere ? `bytes ${start} to ${start + outcome.lineBytes} of ${path}` : body.out;
   const facts = bytes === undefined ? "" : factsText(bytes);
   return { at, event: "written", detail: `${place}${facts}` };
@@ -298,13 +293,13 @@ async function lineOfKey(disk: Disk, path: string, key: string): Promise<{ line:
 
 /** Of a stream, as far as its copy is kept. */
 async function lineInInput(
-  parts: TraceParts,
+  files: RunFiles,
   taskId: string,
   { input }: TaskBody,
   key: string,
 ): Promise<number | undefined> {
-  for (const path of [spoolPath(parts, taskId), input?.name ?? ""]) {
-    const found = path === "" ? undefined : await lineOfKey(parts.disk, path, key).catch(() => undefined);
+  for (const path of [spoolPath(files, taskId), input?.name ?? ""]) {
+    const found = path === "" ? undefined : await lineOfKey(files.disk, path, key).catch(() => undefined);
     if (found !== undefined) return found.line;
   }
   return undefined;
@@ -312,15 +307,15 @@ async function lineInInput(
 
 /** Of an input that is gone: its answers stand in the output in the order of their commits. */
 async function lineInOutput(
-  parts: TraceParts,
+  files: RunFiles,
   taskId: string,
   body: TaskBody,
   key: string,
 ): Promise<number | undefined> {
-  const found = await lineOfKey(parts.disk, answersPath(parts, taskId, body), key);
+  const found = await lineOfKey(files.disk, answersPath(files, taskId, body), key);
   if (found === undefined) return undefined;
   let number = 0;
-  for await (const { outcome } of settledLines(parts.store, taskId, body)) {
+  for await (const { outcome } of settledLines(files.store, taskId, body)) {
     number += 1;
     if (number === found.line) return outcome.line;
   }

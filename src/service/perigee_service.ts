@@ -60,7 +60,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
   const seen = { ...engineOptions, observer: observation.observer, onNotice };
   const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
   const opened = await openEngine(seen, { callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY }); // first: it locks the folder
-  const { clock, disk, store } = opened.parts;
+  const { clock, disk, store } = opened.core.storage;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
   const closeAll = async (): Promise<void> => {
@@ -112,8 +112,8 @@ async function open(
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
   const { observation, verifier } = access;
-  const { engine, parts } = opened;
-  const { clock, disk, store } = parts;
+  const { engine, core } = opened;
+  const { clock, disk, store, room } = core.storage;
   const onFault = (error: unknown): void => observation.onFault(error, "background");
   const stack = await openStack(opened, {
     ...{ ...options, verifier, audit: access.audit, onFault },
@@ -124,7 +124,7 @@ async function open(
   const publicUrl = new PublicUrl(options.publicUrl);
   let failure: PerigeeError | undefined;
   const failed = new Promise<PerigeeError>((resolve) => {
-    parts.onFailure((error) => {
+    core.recording.failures.add((error) => {
       failure ??= error;
       resolve(error);
     });
@@ -152,7 +152,7 @@ async function open(
     unready: async () => {
       if (failure !== undefined) return { code: "store_failed", message: STORE_FAILED };
       const freeBytes = (await disk.freeBytes?.(dataDir)) ?? Number.POSITIVE_INFINITY;
-      const isFull = parts.storageWait() !== undefined || freeBytes < READY_BYTES_MIN;
+      const isFull = room.waitText !== undefined || freeBytes < READY_BYTES_MIN;
       return isFull ? { code: "disk_full", message: DISK_FULL } : undefined;
     },
     limits: { ...limitsOf(options.requests), ...serverLimits },

@@ -3,7 +3,7 @@
  *
  *   opening, in that order -> open -> closing, satellites first -> closed
  */
-
+import type { Clock } from "../clock.ts";
 import { type OpenedSatellites, openSatellites } from "../clusters/open.ts";
 import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
@@ -55,11 +55,11 @@ export interface Stack {
 /** Throws `invalid_config` for invalid networks, days and keys. The engine stays the caller's to close. */
 export async function openStack(opened: OpenedEngine, options: StackOptions): Promise<Stack> {
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
-  const { parts } = opened;
-  const { clock, disk, store, measurer, notice } = parts;
+  const { measurer, storage } = opened.core;
+  const { clock, disk, store, notice } = storage;
   const workLog = await openWorkLog({ store, clock }); // first: a folder is copied before anything is stored in it
   for (const note of workLog.notes) notice(note);
-  const egress = egressOf(parts, options);
+  const egress = egressOf(clock, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
@@ -96,7 +96,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   };
 }
 
-function egressOf({ clock }: OpenedEngine["parts"], options: EngineOptions): Egress {
+function egressOf(clock: Clock, options: EngineOptions): Egress {
   const { egressAllow, egressPorts: ports = [], env = process.env } = options;
   const allow =
     egressAllow === undefined ? parseAllowList(env["PERIGEE_EGRESS_ALLOW"]) : new AllowList(egressAllow);

@@ -4,7 +4,7 @@
  *
  *   gathering lot -> its tasks in the work log, durably -> its records deleted; a crash in between finds the tasks there
  */
-import type { EngineParts } from "../engine/parts.ts";
+import type { EngineStorage } from "../engine/journal/storage.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { numberOfCode } from "../work/failure_numbers.ts";
@@ -13,14 +13,14 @@ import { bodyOf, type PostedBody, rowIdOf } from "./posted/posted_record.ts";
 
 /** Resolves when it is durable. `request`: its lines, as its record has them. `deadlineWallMs`: as its lot has it. */
 export async function adoptTask(
-  { parts, workLog }: { readonly parts: Pick<EngineParts, "room">; readonly workLog: WorkLog },
+  { storage, workLog }: { readonly storage: Pick<EngineStorage, "room">; readonly workLog: WorkLog },
   task: TaskRecord & { readonly deadlineWallMs: number | undefined },
   request: Uint8Array,
 ): Promise<void> {
   const id = rowIdOf(task.id);
   if ((await workLog.rows.loggedTask(id)) !== undefined) return;
   const { project, createdWallMs, deadlineWallMs: deadlineMs, totalItems: items } = task;
-  await parts.room.waitFor(async () => {
+  await storage.room.waitFor(async () => {
     const row = { id, project, kind: WORK_KINDS.posted, items, deadlineMs, createdWallMs };
     const { task: number, durable } = workLog.accept({
       ...row,

@@ -72,12 +72,12 @@ type Listener = (event: TaskEvent) => void | Promise<void>;
 
 /** Continues what is open; resolves when every task can be found. */
 export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
-  const { parts, spending, onFinished, onFault = () => undefined } = options;
+  const { core, spending, onFinished, onFault = () => undefined } = options;
   const listeners = new Set<Listener>(onFinished === undefined ? [] : [onFinished]);
   const tell = (event: TaskEvent): Promise<unknown> | undefined =>
     listeners.size === 0 ? undefined : Promise.all([...listeners].map(async (listener) => listener(event)));
   const backlog = new TaskBacklog(options.backlog);
-  const admission = new Admission({ parts, spending, backlog });
+  const admission = new Admission({ core, spending, backlog });
   const opened: { posted?: PostedTasks } = {};
   const work = options.openPosted({
     workLog: options.workLog,
@@ -90,15 +90,15 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
     onEnded: (number, record, endedWallMs) => opened.posted?.itemEnded(number, record, endedWallMs),
     onFault: (error) => onFault(error, "posted"),
   });
-  parts.countUnread((project, deadlineMs) => work.unreadItems(project, deadlineMs));
+  core.sending.backlog.countUnread((project, deadlineMs) => work.unreadItems(project, deadlineMs));
   const posted = new PostedTasks({
-    ...{ parts, work, log: options.workLog, admission, spending, onFinished: tell },
+    ...{ core, work, log: options.workLog, admission, spending, onFinished: tell },
     onFault: (error) => onFault(error, "posted"),
   });
   opened.posted = posted;
   const lots = new LotTasks({
     ...options,
-    adopt: (task, request) => adoptTask(options, task, request),
+    adopt: (task, request) => adoptTask({ storage: core.storage, workLog: options.workLog }, task, request),
     backlog,
     admission,
     hasPosted: (project) => work.has(project),
@@ -112,7 +112,7 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
   work.open();
   posted.tellEnded(unnoted()).catch((error: unknown) => onFault(error, "posted"));
   return new TaskDesk(
-    { options, posted, lots, work, intake: new Intake(parts, work, admission) },
+    { options, posted, lots, work, intake: new Intake(core, work, admission) },
     listeners,
     admission,
   );
@@ -141,7 +141,7 @@ class TaskDesk implements OpenedTasks {
     this.#listeners = listeners;
     this.#admission = admission;
     this.#listing = new TaskListing({
-      store: rooms.options.parts.store,
+      store: rooms.options.core.storage.store,
       log: rooms.options.workLog,
       viewOf: (task) => ("posted" in task ? this.#viewIfThere(task.posted) : rooms.lots.viewOf(task.large)),
     });
@@ -149,7 +149,7 @@ class TaskDesk implements OpenedTasks {
 
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     const { options, posted, lots } = this.#rooms;
-    const { parts, files } = options;
+    const { core, files } = options;
     const { id } = request;
     if (id !== undefined && ((await posted.find(undefined, id)) !== undefined || (await lots.has(id))))
       throw new PerigeeError("conflict", "there is a task with this id already"); // before its lines are overwritten
@@ -163,8 +163,9 @@ class TaskDesk implements OpenedTasks {
     const pathOf = (taskId: string, part: number): string => lots.pathFor(taskId, part);
     try {
       const assertKeysDiffer = files.assertKeysDiffer.bind(files);
-      const home = { parts, pathOf, indexOf, assertKeysDiffer };
-      const spooled = await parts.room.once(() => spoolRequest(home, request));
+      const { config, storage } = core;
+      const home = { disk: storage.disk, providers: config.providerNames, pathOf, indexOf, assertKeysDiffer };
+      const spooled = await core.storage.room.once(() => spoolRequest(home, request));
       if (spooled.kind === "large") return await lots.submit(project, request, spooled);
       return await this.#submitSmall(project, request, spooled);
     } finally {
@@ -283,7 +284,7 @@ class TaskDesk implements OpenedTasks {
 
   /** Its turn; `disk_full` at once on a full disk: callers wait for an answer, and may ask for the same again. */
   async #answered<T>(project: string, id: string, change: () => Promise<T>): Promise<T> {
-    const { room } = this.#rooms.options.parts;
+    const { room } = this.#rooms.options.core.storage;
     if (room.lackingSinceMs !== undefined) await this.task(project, id); // what is not there is not found
     return room.orRefuse(() => this.#changes.take(id, change));
   }

@@ -80,7 +80,7 @@ describe("the forecast of new work", () => {
     });
     world.input(6_000);
     world.disk.put("/small.jsonl", Array.from({ length: 10 }, (_, at) => itemLine(10_000 + at)).join(""));
-    const { engine, parts } = await world.opened();
+    const { engine, core } = await world.opened();
     const large = engine.run(INPUT, { out: OUTPUT, project: "large", sla: 600 });
     await world.clock.advance(120_000);
     const work: NewWork = {
@@ -90,7 +90,7 @@ describe("the forecast of new work", () => {
       inputTokens: 100,
       deadlineMs: world.clock.nowMs() + 60_000,
     };
-    const { sla, doneMs } = parts.forecast(work);
+    const { sla, doneMs } = core.sending.lanes.forecast(work);
     expect(sla).toBe("feasible");
     const started = world.clock.nowMs();
     await world.settle(engine.run("/small.jsonl", { out: "/small.out", project: "small" }).finished);
@@ -98,8 +98,8 @@ describe("the forecast of new work", () => {
     expect(doneMs - started).toBeGreaterThan(tookMs * 0.7);
     expect(doneMs - started).toBeLessThan(tookMs * 1.3);
     const more = { ...work, project: "large", items: 100, deadlineMs: world.clock.nowMs() + 60_000 };
-    expect(parts.forecast(more)).toMatchObject({ sla: "infeasible" });
-    const behind = parts.forecast({ ...more, deadlineMs: Number.POSITIVE_INFINITY });
+    expect(core.sending.lanes.forecast(more)).toMatchObject({ sla: "infeasible" });
+    const behind = core.sending.lanes.forecast({ ...more, deadlineMs: Number.POSITIVE_INFINITY });
     expect(behind.doneMs - world.clock.nowMs()).toBeLessThan(110_000); // its own work need not have begun yet
     large.stop();
     await world.settle(large.finished);

@@ -12,10 +12,10 @@ describe("a run that nothing goes on with", () => {
   it("fails within two minutes and names what waits for what; the same call goes on", async () => {
     const world = new World({ config: { limits: { alpha: { concurrency: 1 } } }, latencyMs: 1_000 });
     world.input(5);
-    const { engine, parts } = await world.opened();
+    const { engine, core } = await world.opened();
     const run = engine.run(INPUT, OPTIONS);
     await world.clock.advance(500);
-    for (const lane of parts.lanes()) lane.pump = () => undefined; // a lane that forgets to go on
+    for (const lane of core.sending.lanes.all()) lane.pump = () => undefined; // a lane that forgets to go on
     await expect(world.settle(run.finished)).rejects.toMatchObject({
       code: "internal_error",
       message:

@@ -28,7 +28,7 @@ describe("a file of hundreds of models", () => {
   it("has what waits put together once for all the lanes that share their limits, for each of them", async () => {
     const world = new World({ config: { maxInFlight: 4, limits: { alpha: { requestsPerMinute: 60 } } } });
     world.input(MODELS, eachItsOwn);
-    const { engine, parts } = await world.opened();
+    const { engine, core } = await world.opened();
     const run = engine.run(INPUT, { out: OUTPUT, project: "a" });
     await world.clock.advance(1_000);
     const looked = vi.spyOn(Lane.prototype, "waiting");
@@ -36,7 +36,7 @@ describe("a file of hundreds of models", () => {
     const work = { project: "a", items: 1, inputTokens: 10, deadlineMs: Number.POSITIVE_INFINITY };
     const tookMs = Array.from(
       { length: MODELS },
-      (_, index) => parts.forecast({ ...work, model: eachItsOwn(index + 1) }).doneMs - nowMs,
+      (_, index) => core.sending.lanes.forecast({ ...work, model: eachItsOwn(index + 1) }).doneMs - nowMs,
     );
     expect(looked.mock.calls.length).toBe(MODELS);
     expect(Math.min(...tookMs)).toBeGreaterThan((MODELS - 70) * 1_000);

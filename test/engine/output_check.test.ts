@@ -1,5 +1,4 @@
 /** Outputs that were moved, cut, changed or copied behind a run: a right output, or a message that names the way on. */
-
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -249,9 +248,9 @@ describe.each([
   it.each([false, true])(
     "leaves a repair to be made again, which asks for nothing (ordered: %s)",
     async (ordered) => {
-      const repair = async ({ parts }: OpenedEngine): Promise<unknown> => {
-        const task = await parts.store.taskByName(`out:${OUTPUT}`);
-        return task === undefined ? undefined : repairTask(parts, task);
+      const repair = async ({ core }: OpenedEngine): Promise<unknown> => {
+        const task = await core.storage.store.taskByName(`out:${OUTPUT}`);
+        return task === undefined ? undefined : repairTask(core, task);
       };
       for (let operation = 1; ; operation += 1) {
         const world = await changed(ordered);

@@ -73,9 +73,9 @@ function append(world: World, more: string | Uint8Array): void {
   world.disk.put(OUTPUT, Buffer.concat([Buffer.from(text(world)), Buffer.from(more)]));
 }
 
-const repair = async ({ parts }: OpenedEngine): Promise<unknown> => {
-  const task = await parts.store.taskByName(`out:${OUTPUT}`);
-  return task === undefined ? undefined : repairTask(parts, task);
+const repair = async ({ core }: OpenedEngine): Promise<unknown> => {
+  const task = await core.storage.store.taskByName(`out:${OUTPUT}`);
+  return task === undefined ? undefined : repairTask(core, task);
 };
 
 async function repaired(world: World): Promise<void> {

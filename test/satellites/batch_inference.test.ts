@@ -34,9 +34,9 @@ async function home(): Promise<Home> {
   const folder = temporaryFolder();
   const { path: dataDir } = folder;
   const opened = await openEngine({ env: {}, dataDir });
-  const { engine, parts } = opened;
-  const { clock, store, disk, measurer } = parts;
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const { engine, core } = opened;
+  const { clock, store, disk } = core.storage;
+  const files = await createFiles({ store, disk, clock, measurer: core.measurer, dataDir });
   const spending = createSpending({ clock, store, capUsd: () => undefined });
   const workLog = await openWorkLog({ store, clock });
   const tasks = await openTasks({ ...opened, files, spending, workLog, dataDir });

@@ -43,7 +43,8 @@ export class OpenaiWorld {
     const { dataDir } = this;
     const providers = { openai: { baseUrl: this.#providerUrl, key: "k" } };
     const opened = await openEngine({ env: {}, dataDir, providers });
-    const { store, disk, clock, measurer } = opened.parts;
+    const { measurer, storage } = opened.core;
+    const { store, disk, clock } = storage;
     const files = await createFiles({ store, disk, clock, measurer, dataDir });
     const tasks = await openTasks({
       ...opened,
@@ -53,7 +54,7 @@ export class OpenaiWorld {
       dataDir,
     });
     const app = bareApp(
-      { ...opened.parts, engine: opened.engine, files, tasks, dataDir },
+      { ...storage, engine: opened.engine, files, tasks, dataDir },
       (bare) => registerAudit(bare, { note: (event) => this.noted.push(event) }),
       registerFileRoutes,
       registerOutputRoutes,

@@ -1,5 +1,4 @@
 /** What goes because it is too old leaves a trace, as what somebody deletes does. */
-
 import { expect, it } from "vitest";
 import { createEgress } from "../../src/egress/egress.ts";
 import type { WorkLog } from "../../src/log/work_log.ts";
@@ -24,7 +23,7 @@ it("tells the audit log of each task and file that retention has removed, and of
   const files = world.fileStore as Files; // made with the tasks
   const aftercare = await openAftercare({
     clock: world.clock,
-    store: opened.parts.store,
+    store: opened.core.storage.store,
     workLog: world.workLog as WorkLog, // opened with the tasks
     disk: world.disk,
     dataDir: "/data",

@@ -72,8 +72,8 @@ export async function openWhole(
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
   const opened = await openEngine({ dataDir, env: {} });
-  const { engine, parts } = opened;
-  const { clock, disk, store } = parts;
+  const { engine, core } = opened;
+  const { clock, disk, store } = core.storage;
   const stack = await openStack(opened, {
     ...{ dataDir, env: {}, egressAllow: ["127.0.0.1"], onFault: () => undefined },
     satellites: { ...options.satellites, trusted: [{ project: "own", satellites: [brought] }] },

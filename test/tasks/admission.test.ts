@@ -1,6 +1,6 @@
 /** Whether work is accepted, by what waits. */
 import { describe, expect, it, vi } from "vitest";
-import type { EngineParts } from "../../src/engine/parts.ts";
+import type { EngineCore } from "../../src/engine/core.ts";
 import { Admission, type Work } from "../../src/tasks/usage/admission.ts";
 import { TaskBacklog } from "../../src/tasks/usage/backlog.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
@@ -22,18 +22,18 @@ interface Admitting {
   admit(project: string, works: readonly Work[]): Promise<unknown>;
 }
 
-function admissionOf(parts: EngineParts): Admitting {
-  const { clock, store } = parts;
+function admissionOf(core: EngineCore): Admitting {
+  const { clock, store } = core.storage;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
-  const admission = new Admission({ parts, spending, backlog: new TaskBacklog() });
+  const admission = new Admission({ core, spending, backlog: new TaskBacklog() });
   return { admit: (project, works) => admission.admit(project, works, { items: 1, bytes: 1 }) };
 }
 
 describe("admission", () => {
   it("refuses work that cannot be done within its sla, and names the earliest that it can", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
-    const { engine, parts } = await world.opened();
-    const admission = admissionOf(parts);
+    const { engine, core } = await world.opened();
+    const admission = admissionOf(core);
     await expect(admission.admit("a", [work(600, 20)])).resolves.toMatchObject({ estimatedUsd: 0 });
     await expect(admission.admit("a", [work(600, 9)])).rejects.toMatchObject({
       code: "sla_infeasible",
@@ -50,8 +50,8 @@ describe("admission", () => {
   it("counts what its own project has waiting, and of another's no more than its share", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
     world.input(6_000);
-    const { engine, parts } = await world.opened();
-    const admission = admissionOf(parts);
+    const { engine, core } = await world.opened();
+    const admission = admissionOf(core);
     const run = engine.run(INPUT, { out: OUTPUT, project: "large", sla: 120 });
     await world.clock.advance(5_000);
     const details = async (project: string): Promise<unknown> =>
@@ -66,21 +66,21 @@ describe("admission", () => {
   });
 
   it("refuses nothing for what was never measured", async () => {
-    const { engine, parts } = await new World().opened();
-    await expect(admissionOf(parts).admit("a", [work(1_000_000, 1)])).resolves.toBeDefined();
+    const { engine, core } = await new World().opened();
+    await expect(admissionOf(core).admit("a", [work(1_000_000, 1)])).resolves.toBeDefined();
     await engine.close();
   });
 
   it("looks at no more than 64 models in a turn of the event loop", async () => {
     const world = new World();
-    const { engine, parts } = await world.opened();
+    const { engine, core } = await world.opened();
     let forecasts = 0;
-    const admission = admissionOf({
-      ...parts,
-      forecast: (work) => {
-        forecasts += 1;
-        return parts.forecast(work);
-      },
+    const admission = admissionOf(core);
+    const { lanes } = core.sending;
+    const forecast = lanes.forecast.bind(lanes);
+    vi.spyOn(lanes, "forecast").mockImplementation((work) => {
+      forecasts += 1;
+      return forecast(work);
     });
     const seen: number[] = [];
     const soon = world.clock.soon.bind(world.clock);
@@ -99,8 +99,8 @@ describe("admission", () => {
 
   it("counts the items of a task that go before others of their model", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
-    const { engine, parts } = await world.opened();
-    const admission = admissionOf(parts);
+    const { engine, core } = await world.opened();
+    const admission = admissionOf(core);
     await expect(admission.admit("a", [work(600, 15), work(600, 30)])).resolves.toBeDefined();
     await expect(admission.admit("a", [work(900, 20), work(600, 15)])).rejects.toMatchObject({
       details: { earliestSlaMinutes: 26 },

@@ -54,7 +54,7 @@ describe("a task that is cancelled, retried and removed by many at once", () => 
       if (succeeded === 0) continue;
       for (const collection of ["erasure", "lot", "open_lot"])
         expect(
-          await world.settle(opened.parts.store.records(EVERY_PROJECT, { collection, limit: 1 })),
+          await world.settle(opened.core.storage.store.records(EVERY_PROJECT, { collection, limit: 1 })),
         ).toEqual([]);
     }
     expect(erased).toBeGreaterThan(10);
@@ -69,6 +69,8 @@ it("a task whose lot is missing in the store is not removed: store_failed says s
   world.kill();
   const opened = await world.opened();
   const tasks = await world.tasksOn(opened);
-  await world.settle(opened.parts.store.change([{ kind: "delete", collection: "lot", id: `${id}-0` }]));
+  await world.settle(
+    opened.core.storage.store.change([{ kind: "delete", collection: "lot", id: `${id}-0` }]),
+  );
   await expect(world.settle(tasks.remove(PROJECT, id))).rejects.toMatchObject({ code: "store_failed" });
 });

@@ -1,7 +1,7 @@
 /** When open tasks say that they will end, and what that says of their deadlines. */
 import { describe, expect, it } from "vitest";
+import type { EngineCore } from "../../src/engine/core.ts";
 import type { NewWork } from "../../src/engine/lanes/outlook.ts";
-import type { EngineParts } from "../../src/engine/parts.ts";
 import type { Run } from "../../src/engine/runs/run.ts";
 import { ExpectedEnds } from "../../src/tasks/large/expected_ends.ts";
 import { Lot } from "../../src/tasks/lots/lot.ts";
@@ -173,21 +173,25 @@ describe("an expected end", () => {
     }));
     const lot = new Lot({ ...LOT, works }, "/data/lots/one.jsonl");
     const asked: NewWork[] = [];
-    const parts = {
-      clock,
-      sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
-      isStopped: () => false,
-      lanes: () => [],
-      unreadItems: () => 0,
-      expectedDone: (work: NewWork) => {
-        asked.push(work);
-        return { atMs: clock.nowMs() + work.items * 1_000, isKnown: true };
+    const core = {
+      storage: { clock },
+      sending: {
+        sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
+        backlog: { unreadItems: () => 0 },
+        lanes: {
+          all: () => [],
+          isStopped: () => false,
+          expectedDone: (work: NewWork) => {
+            asked.push(work);
+            return { atMs: clock.nowMs() + work.items * 1_000, isKnown: true };
+          },
+        },
       },
-    } as unknown as EngineParts;
+    } as unknown as EngineCore;
     const lots = { hasPosted: () => false, openLots: [lot] } as unknown as Lots;
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const wallMs = clock.wallMs() + 500_000;
-    expect(new ExpectedEnds(parts, lots).endOf(lot, part, 600, [])).toEqual({ wallMs, isKnown: true });
+    expect(new ExpectedEnds(core, lots).endOf(lot, part, 600, [])).toEqual({ wallMs, isKnown: true });
     expect(asked).toHaveLength(100);
     expect(Math.min(...asked.map(({ items }) => items))).toBe(451);
   });
@@ -198,12 +202,9 @@ describe("an expected end", () => {
     lot.begin({ look: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
     lot.goLive(() => 600);
     const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
-    const parts = {
-      clock,
-      sender,
-      expectedDone: () => ({ atMs: clock.nowMs(), isKnown: true }),
-    } as unknown as EngineParts;
-    const ends = new ExpectedEnds(parts, { hasPosted: () => false, openLots: [lot] } as unknown as Lots);
+    const lanes = { expectedDone: () => ({ atMs: clock.nowMs(), isKnown: true }) };
+    const core = { storage: { clock }, sending: { sender, lanes } } as unknown as EngineCore;
+    const ends = new ExpectedEnds(core, { hasPosted: () => false, openLots: [lot] } as unknown as Lots);
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };
     const left: number[] = [];
     for (let second = 0; second <= 10; second += 1) {

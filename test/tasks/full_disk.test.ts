@@ -116,7 +116,7 @@ describe.each([
     const world = new TaskWorld();
     const opened = await world.opened();
     const told: string[] = [];
-    opened.parts.onFailure(({ code }) => told.push(code));
+    opened.core.recording.failures.add(({ code }) => told.push(code));
     const tasks = await world.tasksOn(opened);
     world.store.failNext("store_failed");
     expect((await refusal(world, submit(tasks, items))).code).toBe("store_failed");

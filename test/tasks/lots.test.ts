@@ -68,7 +68,7 @@ describe("items that were accepted a moment ago", () => {
     await world.settle(submit(tasks, items(1, 3, 60)));
     world.clock.jumpWall(hours * 3_600_000);
     const within = (minutes: number): number =>
-      opened.parts.unreadItems(PROJECT, world.clock.nowMs() + minutes * 60_000);
+      opened.core.sending.backlog.unreadItems(PROJECT, world.clock.nowMs() + minutes * 60_000);
     expect([59, 61].map(within)).toEqual([0, 3]);
   });
 });

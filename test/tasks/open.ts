@@ -24,7 +24,7 @@ export async function openTestTasks(
   options: Partial<EngineOptions> = {},
 ): Promise<OpenTasks> {
   const opened = await openEngine({ env: {}, ...options, dataDir });
-  const { clock, store } = opened.parts;
+  const { clock, store } = opened.core.storage;
   const spending = createSpending({ clock, store, capUsd: () => undefined });
   const workLog = await openWorkLog({ store, clock });
   const tasks = await openTasks({ ...opened, workLog, files, spending, dataDir });

@@ -111,19 +111,19 @@ describe("records", () => {
 describe("tasks", () => {
   it("are gone for their project when they are old enough", async () => {
     const folder = temporaryFolder();
-    const { tasks, parts, close } = await openTestTasks(folder.path);
+    const { tasks, core, close } = await openTestTasks(folder.path);
     const { id } = await tasks.submit("one", {
       items: [{ model: "echo:test", input: "hello" }],
       hasOutputFile: false,
     });
-    const later = (days: number) => new FakeClock({ wallMs: parts.clock.wallMs() + days * DAY_MS });
+    const later = (days: number) => new FakeClock({ wallMs: core.storage.clock.wallMs() + days * DAY_MS });
     for (const [days, isThere] of [
       [29, true],
       [31, false],
     ] as const) {
       clock = later(days);
       const kinds = [keptPosted(tasks, 30 * DAY_MS, () => undefined), keptTasks(tasks, 30 * DAY_MS)];
-      const retention = startRetention({ clock, store: parts.store, kinds });
+      const retention = startRetention({ clock, store: core.storage.store, kinds });
       await clock.advance(60_000);
       await retention.close();
       const found = await tasks.task("one", id).catch((error: PerigeeError) => error.code);

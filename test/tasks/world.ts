@@ -33,11 +33,11 @@ export class TaskWorld extends World {
   /** The project's, for a month. */
   capUsd: number | undefined;
   readonly #indexes = new Map<string, FileIndex>();
-  #parts: OpenedEngine["parts"] | undefined;
+  #core: OpenedEngine["core"] | undefined;
 
   /** Whether the disk counts as full for the engine that was opened last. */
   get isFull(): boolean {
-    return this.#parts?.storageWait() !== undefined;
+    return this.#core?.storage.room.waitText !== undefined;
   }
 
   async tasks(clock: Clock = this.clock, life?: Life): Promise<OpenedTasks> {
@@ -45,15 +45,15 @@ export class TaskWorld extends World {
   }
 
   async tasksOn(opened: OpenedEngine): Promise<OpenedTasks> {
-    const { store } = opened.parts;
-    this.#parts = opened.parts;
+    const { store, clock } = opened.core.storage;
+    this.#core = opened.core;
     const spending = createSpending({ clock: this.clock, store, capUsd: () => this.capUsd });
     this.spending = spending;
-    this.workLog = await openWorkLog({ store, clock: opened.parts.clock });
+    this.workLog = await openWorkLog({ store, clock });
     return openTasks({
       ...opened,
       workLog: this.workLog,
-      files: await this.#filesOn(opened.parts),
+      files: await this.#filesOn(opened.core.storage),
       spending,
       dataDir: "/data",
       backlog: this.backlog,
@@ -106,7 +106,7 @@ export class TaskWorld extends World {
   }
 
   /** Those that were put with `file`, unless a test has set `hasFileStore`. */
-  async #filesOn({ store, disk }: OpenedEngine["parts"]): Promise<Files> {
+  async #filesOn({ store, disk }: OpenedEngine["core"]["storage"]): Promise<Files> {
     if (!this.hasFileStore) return this.#files();
     const { clock } = this;
     this.fileStore = await createFiles({ store, disk, clock, measurer: inlineScanner, dataDir: "/data" });

@@ -56,7 +56,7 @@ export async function openClusterStack({ dataDir, config }: ClusterStackOptions)
       clusters: stack.satellites.clusters,
       drain: () => drained(stack.satellites),
       failed: new Promise((resolve) => {
-        opened.parts.onFailure(resolve);
+        opened.core.recording.failures.add(resolve);
       }),
       close: async () => {
         await stack.close();

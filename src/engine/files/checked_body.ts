@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { PerigeeError } from "../../errors.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
 import type { StoredTask } from "../../store/store.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineCore } from "../core.ts";
 import { isSameState, type OpenInput } from "./input.ts";
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { type AskedTerms, acceptedAt, withTerms } from "./run_terms.ts";
@@ -23,7 +23,7 @@ export interface AskedInput extends AskedTerms {
 
 /** The task's terms, with the keys checked when this input has not been checked before. */
 export async function checkedBody(
-  parts: EngineParts,
+  { storage, measurer }: Pick<EngineCore, "storage" | "measurer">,
   input: OpenInput,
   options: AskedInput,
   task: StoredTask,
@@ -31,11 +31,11 @@ export async function checkedBody(
 ): Promise<{ readonly body: TaskBody; readonly checked?: CheckedKeys }> {
   const isKnown =
     before?.input !== undefined && input.identity !== undefined && isSameState(before.input, input.identity);
-  const now = parts.clock.moment();
+  const now = storage.clock.moment();
   if (before !== undefined && ((isKnown && !isPrunable(before, options)) || input.identity === undefined))
     return { body: before.status === "completed" ? before : withTerms(before, options, now) };
   const isTrusted = input.identity === undefined || options.isStandIn === true;
-  const checked = isTrusted ? undefined : await checkKeys(parts.measurer, input);
+  const checked = isTrusted ? undefined : await checkKeys(measurer, input);
   const keys = checked === undefined ? {} : keysOf(checked);
   const identity = input.identity === undefined ? {} : { input: input.identity };
   if (before !== undefined) {
@@ -53,7 +53,7 @@ export async function checkedBody(
     version: 1,
     ...identity,
     ...keys,
-    out: resolve(options.out ?? ownOutputPath(parts, task.id)),
+    out: resolve(options.out ?? ownOutputPath(storage, task.id)),
     isOrdered: options.ordered === true,
     ...(options.format === undefined || options.format === "perigee" ? {} : { format: options.format }),
     ...(options.sla === undefined ? {} : { slaMinutes: options.sla }),

@@ -6,7 +6,7 @@
  */
 import { dirname } from "node:path";
 import { PerigeeError } from "../../errors.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import type { TaskBody } from "./task_body.ts";
 
 const OUTPUT_BYTES_MIN = 160;
@@ -14,7 +14,7 @@ const JOURNAL_BYTES_MIN = 160;
 
 /** Throws `disk_full` for a new run that cannot fit. Inputs whose lines are not counted, and disks of unknown free space, pass. */
 export async function assertFits(
-  { disk, dataDir }: Pick<EngineParts, "disk" | "dataDir">,
+  { disk, dataDir }: Pick<EngineStorage, "disk" | "dataDir">,
   { lines = 0, out }: TaskBody,
 ): Promise<void> {
   if (lines === 0) return;

@@ -6,7 +6,7 @@ import type { Disk } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { CALL_AGAIN } from "../journal/output.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { settledLines } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 
@@ -20,7 +20,7 @@ const PACKED = [
 
 /** The same error for an output that exists; otherwise one with how many lines are left and how many would be requested again. */
 export async function withMissing(
-  { disk, store }: Pick<EngineParts, "disk" | "store">,
+  { disk, store }: Pick<EngineStorage, "disk" | "store">,
   task: StoredTask,
   body: TaskBody,
   error: PerigeeError,

@@ -6,13 +6,16 @@
  */
 import { basename } from "node:path";
 import type { StoredTask } from "../../store/store.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { storedTasks } from "./stored_tasks.ts";
 import { decodeBody, encodeBody, type TaskBody } from "./task_body.ts";
 import { ownOutputPath } from "./task_files.ts";
 
 /** What is stored of a task, with its own output where the folder is now. */
-export function bodyOf(home: Pick<EngineParts, "dataDir">, task: Pick<StoredTask, "id" | "body">): TaskBody {
+export function bodyOf(
+  home: Pick<EngineStorage, "dataDir">,
+  task: Pick<StoredTask, "id" | "body">,
+): TaskBody {
   const body = decodeBody(task.body);
   const own = ownOutputPath(home, task.id);
   if (body.out === own || basename(body.out) !== basename(own)) return body;
@@ -24,7 +27,7 @@ export function bodyOf(home: Pick<EngineParts, "dataDir">, task: Pick<StoredTask
  * undefined if there is no such run. Whether the file is the one that it wrote is checked as for any run.
  */
 export async function movedTask(
-  { store, disk }: Pick<EngineParts, "store" | "disk">,
+  { store, disk }: Pick<EngineStorage, "store" | "disk">,
   name: string,
   out: string,
 ): Promise<StoredTask | undefined> {

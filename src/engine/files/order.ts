@@ -7,7 +7,7 @@
 import type { DiskFile } from "../../disk.ts";
 import { Checksum } from "../journal/checksum.ts";
 import type { OutputFile } from "../journal/output.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { settledLines } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 
@@ -19,13 +19,13 @@ const WRITE_BYTES = 1024 * 1024;
  * the signal aborts.
  */
 export async function putInOrder(
-  parts: Pick<EngineParts, "disk" | "store" | "room">,
+  storage: Pick<EngineStorage, "disk" | "store" | "room">,
   taskId: string,
   body: Pick<TaskBody, "out" | "restated">,
   answers: OutputFile,
   signal: AbortSignal,
 ): Promise<string> {
-  const { disk, room } = parts;
+  const { disk, room } = storage;
   const { out } = body;
   const part = `${out}.part`;
   await disk.remove(part);
@@ -38,7 +38,7 @@ export async function putInOrder(
   try {
     let position = 0;
     for (let first = 1; ; first += WINDOW_LINES) {
-      const window = await readWindow(parts, taskId, body, first);
+      const window = await readWindow(storage, taskId, body, first);
       position = await writeWindow(window, answers, write, position);
       if (window.isLast) break;
     }
@@ -60,7 +60,7 @@ interface Window {
 }
 
 async function readWindow(
-  parts: Pick<EngineParts, "store">,
+  storage: Pick<EngineStorage, "store">,
   taskId: string,
   body: Pick<TaskBody, "restated">,
   first: number,
@@ -68,7 +68,7 @@ async function readWindow(
   const starts = new Float64Array(WINDOW_LINES);
   const lengths = new Uint32Array(WINDOW_LINES);
   let highest = 0;
-  for await (const settled of settledLines(parts.store, taskId, body)) {
+  for await (const settled of settledLines(storage.store, taskId, body)) {
     const { line, lineBytes } = settled.outcome;
     highest = Math.max(highest, line);
     if ("held" in settled || line < first || line >= first + WINDOW_LINES) continue;

@@ -10,7 +10,7 @@ import type { StoredTask } from "../../store/store.ts";
 import { changeOf } from "../journal/changed_file.ts";
 import { checksumOf, lengthOf } from "../journal/checksum.ts";
 import { outputChanged } from "../journal/output.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { withMissing } from "./missing_output.ts";
 import { encodeBody, type TaskBody } from "./task_body.ts";
 
@@ -33,16 +33,16 @@ export async function checkOutput(disk: Disk, path: string, checksum: string): P
  * seen what was found; of a missing file the returned error says what is lost. Other errors are returned as they are.
  */
 export async function noteChanged(
-  parts: Pick<EngineParts, "disk" | "room" | "store">,
+  storage: Pick<EngineStorage, "disk" | "room" | "store">,
   task: StoredTask,
   body: TaskBody,
   error: unknown,
 ): Promise<unknown> {
   if (!(error instanceof PerigeeError) || error.code !== "output_changed") return error;
-  const { room, store } = parts;
+  const { room, store } = storage;
   const marked = encodeBody({ ...body, isOutputChanged: true });
   await room.waitFor(() => store.putTask({ ...task, body: marked }));
-  return withMissing(parts, task, body, error);
+  return withMissing(storage, task, body, error);
 }
 
 /** A checksum of another length than any that is expected. */

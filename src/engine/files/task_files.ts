@@ -12,31 +12,31 @@
  */
 import { join } from "node:path";
 import { holdNotePath } from "../items/hold_note.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { arrayCopyPath, isArrayPath } from "./array_copy.ts";
 import type { TaskBody } from "./task_body.ts";
 
-type Home = Pick<EngineParts, "dataDir">;
+type Home = Pick<EngineStorage, "dataDir">;
 
 /** Removes what a finished task needs no more. What cannot be removed is left for the next call of the run. */
 export async function removeWorkFiles(
-  parts: Pick<EngineParts, "dataDir" | "disk">,
+  storage: Pick<EngineStorage, "dataDir" | "disk">,
   taskId: string,
   body: TaskBody,
 ): Promise<void> {
-  for (const path of workPaths(parts, taskId, body)) await parts.disk.remove(path).catch(() => undefined);
+  for (const path of workPaths(storage, taskId, body)) await storage.disk.remove(path).catch(() => undefined);
 }
 
 /** Removes all of a run but the output that its caller named. */
 export async function removeRunFiles(
-  parts: Pick<EngineParts, "dataDir" | "disk">,
+  storage: Pick<EngineStorage, "dataDir" | "disk">,
   taskId: string,
   body: TaskBody,
 ): Promise<void> {
-  const own = ownOutputPath(parts, taskId);
-  const paths = [...workPaths(parts, taskId, body), holdNotePath(parts, taskId)];
+  const own = ownOutputPath(storage, taskId);
+  const paths = [...workPaths(storage, taskId, body), holdNotePath(storage, taskId)];
   if (body.out === own) paths.push(own);
-  for (const path of paths) await parts.disk.remove(path);
+  for (const path of paths) await storage.disk.remove(path);
 }
 
 function workPaths(home: Home, taskId: string, body: TaskBody): string[] {

@@ -27,6 +27,9 @@ export interface ShardTicket extends Ticket {
   readonly needMs: number;
 }
 
+/** Items of a project that were accepted and no run has read, with a deadline (monotonic) of at most so much. */
+export type UnreadItems = (project: string, deadlineMs: number) => number;
+
 /** What waits of a run. */
 export interface RunLoad {
   readonly owner: ItemOwner;
@@ -58,9 +61,20 @@ export class Backlog {
   #waitingItems = 0;
   #preparedBytes = 0;
   #waiters: (() => void)[] = [];
+  readonly #unread: UnreadItems[] = [];
 
   constructor(bounds: PreparedBounds = BACKLOG_BOUNDS) {
     this.#bounds = bounds;
+  }
+
+  /** Counts what a module above has accepted, from now on. */
+  countUnread(count: UnreadItems): void {
+    this.#unread.push(count);
+  }
+
+  /** What modules above have accepted and no run has read. */
+  unreadItems(project: string, deadlineMs: number): number {
+    return this.#unread.reduce((items, count) => items + count(project, deadlineMs), 0);
   }
 
   get waitingItems(): number {

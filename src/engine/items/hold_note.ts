@@ -10,9 +10,10 @@
  * unchanged, and after a kill it says what held the run at that time. Limits: 1 MiB, the last 256 holds that are over.
  */
 import { join } from "node:path";
-import type { Clock, Timer } from "../../clock.ts";
+import type { Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import { readWhole } from "../journal/line_bytes.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import type { Hold } from "./holds.ts";
 
 const LOOK_MS = 1_000;
@@ -36,12 +37,6 @@ interface Noted {
 
 const NOTHING_NOTED: Noted = { holds: [], past: [] };
 
-interface HoldNoteParts {
-  readonly clock: Clock;
-  readonly disk: Disk;
-  readonly dataDir: string;
-}
-
 /** The run that the note is about. */
 interface NotedRun {
   readonly taskId: string;
@@ -53,7 +48,7 @@ interface NotedRun {
 
 /** One per run at work; close it when the run is over. */
 export class HoldNote {
-  readonly #parts: HoldNoteParts;
+  readonly #storage: Pick<EngineStorage, "clock" | "disk" | "dataDir">;
   readonly #path: string;
   readonly #holds: () => readonly Hold[];
   /** What the file says; undefined where it is not known. */
@@ -69,9 +64,12 @@ export class HoldNote {
   #isClosed = false;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(parts: HoldNoteParts, { taskId, isResumed, holds }: NotedRun) {
-    this.#parts = parts;
-    this.#path = holdNotePath(parts, taskId);
+  constructor(
+    storage: Pick<EngineStorage, "clock" | "disk" | "dataDir">,
+    { taskId, isResumed, holds }: NotedRun,
+  ) {
+    this.#storage = storage;
+    this.#path = holdNotePath(storage, taskId);
     this.#holds = holds;
     this.#noted = isResumed ? undefined : NOTHING_NOTED;
   }
@@ -84,7 +82,7 @@ export class HoldNote {
   }
 
   #see(holds: readonly Hold[]): void {
-    const wallMs = this.#parts.clock.wallMs();
+    const wallMs = this.#storage.clock.wallMs();
     const isLong = ({ since }: Hold): boolean => wallMs - Date.parse(since) >= LOOK_MS;
     for (const hold of this.#seen)
       if (isLong(hold) && !holds.some((other) => keyOf(other) === keyOf(hold)))
@@ -93,7 +91,7 @@ export class HoldNote {
   }
 
   #lookAfter(delayMs: number): void {
-    const { clock } = this.#parts;
+    const { clock } = this.#storage;
     const atMs = clock.nowMs() + delayMs;
     if (this.#isClosed || (this.#timer !== undefined && this.#lookAtMs <= atMs)) return;
     this.#timer?.cancel();
@@ -118,10 +116,10 @@ export class HoldNote {
   #note(holds: readonly Hold[]): void {
     this.#see(holds);
     const over = this.#over.splice(0).filter((hold) => !holds.some((other) => isSame(other, hold))); // as the run stops
-    const now = new Date(this.#parts.clock.wallMs()).toISOString();
+    const now = new Date(this.#storage.clock.wallMs()).toISOString();
     this.#writing = this.#writing
       .then(async () => {
-        const before = this.#noted ?? (await readNote(this.#parts.disk, this.#path));
+        const before = this.#noted ?? (await readNote(this.#storage.disk, this.#path));
         const added =
           this.#noted === undefined ? [...leftOf(before.holds, [...over, ...holds], now), ...over] : over;
         const past = before.past.filter((hold) => ![...added, ...holds].some((other) => isSame(other, hold)));
@@ -136,7 +134,7 @@ export class HoldNote {
   }
 
   async #put(text: string): Promise<void> {
-    const { disk } = this.#parts;
+    const { disk } = this.#storage;
     if (text === "") return disk.remove(this.#path);
     const file = await disk.open(this.#path, "write");
     try {
@@ -150,8 +148,11 @@ export class HoldNote {
 }
 
 /** What holds a run as its note says, and what has held it; empty without a note that can be read. */
-export function readHoldNote(parts: Pick<HoldNoteParts, "disk" | "dataDir">, taskId: string): Promise<Noted> {
-  return readNote(parts.disk, holdNotePath(parts, taskId));
+export function readHoldNote(
+  storage: Pick<EngineStorage, "disk" | "dataDir">,
+  taskId: string,
+): Promise<Noted> {
+  return readNote(storage.disk, holdNotePath(storage, taskId));
 }
 
 async function readNote(disk: Disk, path: string): Promise<Noted> {
@@ -173,7 +174,10 @@ async function readNote(disk: Disk, path: string): Promise<Noted> {
 }
 
 /** The note of a task. */
-export function holdNotePath({ dataDir }: Pick<HoldNoteParts, "dataDir">, taskId: string): string {
+export function holdNotePath(
+  { dataDir }: Pick<Pick<EngineStorage, "clock" | "disk" | "dataDir">, "dataDir">,
+  taskId: string,
+): string {
   return join(dataDir, "tasks", `${taskId}.held.json`);
 }
 

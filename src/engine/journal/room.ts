@@ -52,6 +52,11 @@ export class Room {
     return this.#lackingSinceMs;
   }
 
+  /** Why nothing can be recorded at the moment; undefined when it can. */
+  get waitText(): string | undefined {
+    return this.#lackingSinceMs === undefined ? undefined : "a full disk";
+  }
+
   /** A path on the full disk: what found no room first. */
   get fullPath(): string {
     const [first] = this.#lacks;

@@ -137,6 +137,11 @@ export class Lanes {
     this.#lookForHold(lane); // what takes the free place is not held
   }
 
+  /** Lets all lanes go on, after something that each of them may wait for. */
+  pumpAll(): void {
+    for (const lane of this.#lanes.values()) lane.pump();
+  }
+
   all(): Iterable<Lane> {
     return this.#lanes.values();
   }

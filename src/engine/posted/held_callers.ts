@@ -6,11 +6,11 @@
  *
  * The items continue in both cases, and the caller polls the task.
  */
-import type { Timer } from "../../clock.ts";
+import type { Clock, Timer } from "../../clock.ts";
 import { ATTEMPT_MS_MAX } from "../../dispatch/dispatcher.ts";
 import { PerigeeError } from "../../errors.ts";
 import { isCallers } from "../items/holds.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineHolds } from "../lanes/engine_holds.ts";
 import type { PostedItems } from "./posted_items.ts";
 
 const HELD_WAIT_MS = 30_000;
@@ -28,16 +28,18 @@ interface Held {
 
 /** One for an engine. */
 export class HeldCallers {
-  readonly #parts: EngineParts;
+  readonly #clock: Clock;
+  readonly #holds: EngineHolds;
   readonly #ownerOf: (task: number) => PostedItems | undefined;
   readonly #callers = new Map<number, Caller[]>();
   readonly #held = new Map<PostedItems, Held>();
   readonly #unsubscribe: () => void;
 
-  constructor(parts: EngineParts, ownerOf: (task: number) => PostedItems | undefined) {
-    this.#parts = parts;
+  constructor(clock: Clock, holds: EngineHolds, ownerOf: (task: number) => PostedItems | undefined) {
+    this.#clock = clock;
+    this.#holds = holds;
     this.#ownerOf = ownerOf;
-    this.#unsubscribe = parts.onHold(() => this.#lookAll());
+    this.#unsubscribe = holds.onChange(() => this.#lookAll());
   }
 
   /** Resolves as the header says; rejects with the reason of `signal`. */
@@ -56,7 +58,7 @@ export class HeldCallers {
         resolve: () => ended(resolve),
         reject: (reason) => ended(() => reject(reason)),
       };
-      const timer = this.#parts.clock.timer(ATTEMPT_MS_MAX, caller.resolve);
+      const timer = this.#clock.timer(ATTEMPT_MS_MAX, caller.resolve);
       this.#callers.set(task, [...(this.#callers.get(task) ?? []), caller]);
       if (signal?.aborted === true) onAbort();
       else signal?.addEventListener("abort", onAbort, { once: true });
@@ -73,7 +75,7 @@ export class HeldCallers {
   /** What holds a group may have changed. */
   look(owner: PostedItems): void {
     if (this.#callers.size === 0 && this.#held.size === 0) return;
-    const { holds, isAll } = this.#parts.holdsOf(owner);
+    const { holds, isAll } = this.#holds.of(owner);
     const known = this.#held.get(owner);
     if (isAll && known?.done === owner.items.done.size) return;
     known?.timer.cancel();
@@ -84,7 +86,7 @@ export class HeldCallers {
         isCallers(reason) || (reason === "authentication" && was_accepted === false),
     );
     const delayMs = isFinalHold ? 0 : HELD_WAIT_MS;
-    const timer = this.#parts.clock.timer(delayMs, () => this.#tell(owner), { keepsAlive: false });
+    const timer = this.#clock.timer(delayMs, () => this.#tell(owner), { keepsAlive: false });
     this.#held.set(owner, { timer, done: owner.items.done.size });
   }
 

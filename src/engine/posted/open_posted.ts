@@ -3,25 +3,18 @@
  *
  *   log read -> limits count what the last minute sent, and wait on where they had to -> open tasks parked
  */
-import type { PerigeeError } from "../../errors.ts";
 import type { WorkLog } from "../../log/work_log.ts";
+import type { EngineCore } from "../core.ts";
 import { PacedCalls } from "../journal/paced_calls.ts";
 import { countSent } from "../lanes/earlier_lanes.ts";
 import type { Lanes } from "../lanes/lanes.ts";
-import type { EngineParts } from "../parts.ts";
 import { PostedLog } from "./posted_log.ts";
-import { PostedWork, type PostedWorkOptions } from "./posted_work.ts";
+import { type PostedListeners, PostedWork } from "./posted_work.ts";
 
 /** What whoever opens it brings. */
-export interface PostedOptions extends Omit<PostedWorkOptions, "parts" | "log"> {
+export interface PostedOptions extends PostedListeners {
   /** Of the engine's store; stays its owner's to close, after the work. */
   readonly workLog: WorkLog;
-}
-
-interface PostedPlace {
-  readonly parts: EngineParts;
-  readonly lanes: Lanes;
-  readonly onFailure: (error: PerigeeError) => void;
 }
 
 /** Facts of lanes in the log, by their numbers. */
@@ -35,23 +28,22 @@ const TROUBLE = 4;
 const PAUSE_REASONS = ["", "quota", "authentication", "model_unavailable"];
 
 /** For one engine. */
-export function openPosted(
-  { parts, lanes, onFailure }: PostedPlace,
-  { workLog: log, ...options }: PostedOptions,
-): PostedWork {
-  const { clock, room, recorder } = parts;
+export function openPosted(core: EngineCore, { workLog: log, ...listeners }: PostedOptions): PostedWork {
+  const { recorder, observer, failures } = core.recording;
+  const { clock, room } = core.storage;
+  const { lanes } = core.sending;
   restoreLanes(log, lanes, clock.nowMs());
   const held = new HeldLanes(log, lanes);
   const posted = new PostedLog({
-    ...{ log, clock, room, onFailure },
+    ...{ log, clock, room, onFailure: (error) => failures.tell(error) },
     calls: new PacedCalls(clock),
     onCommitted: (durationMs) => {
-      parts.observer?.committed(durationMs);
+      observer?.committed(durationMs);
       recorder.checkSpace();
       held.record();
     },
   });
-  return new PostedWork({ ...options, parts, log: posted });
+  return new PostedWork(core, posted, listeners);
 }
 
 /** Counts what was sent lately, and holds back what was held back. */

@@ -4,7 +4,8 @@
  *   resting --something is parked, or the backlog has room--> reading -> resting
  *   what cannot be read is tried again a minute later
  */
-import type { EngineParts } from "../parts.ts";
+import type { Clock } from "../../clock.ts";
+import type { Backlog } from "../items/backlog.ts";
 import type { ParkedTask, ParkedTasks } from "./parked_tasks.ts";
 import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
 import type { PostedItems } from "./posted_items.ts";
@@ -16,7 +17,8 @@ const READ_WITHIN_MS = 250;
 const AGAIN_MS = 60_000;
 
 export interface ParkedReadingOptions {
-  readonly parts: EngineParts;
+  readonly clock: Clock;
+  readonly backlog: Pick<Backlog, "hasRoomFor" | "change">;
   readonly log: PostedLog;
   readonly parked: ParkedTasks;
   readonly groups: PostedGroups;
@@ -51,12 +53,12 @@ export class ParkedReading {
   }
 
   async #readAll(): Promise<void> {
-    const { parked, mayRead, lastOf, parts } = this.#options;
+    const { parked, mayRead, lastOf, backlog } = this.#options;
     for (let hasRead = true; hasRead; ) {
       hasRead = false;
       for (const project of parked.projects) {
         const last = lastOf(project);
-        if (last !== undefined && !parts.backlog.hasRoomFor(last.id)) continue;
+        if (last !== undefined && !backlog.hasRoomFor(last.id)) continue;
         if (!mayRead()) return;
         const taken = parked.take(project, READ_ITEMS_MAX, READ_WITHIN_MS);
         if (taken.length === 0) continue;
@@ -64,7 +66,7 @@ export class ParkedReading {
         hasRead = true;
       }
     }
-    if (parked.size > 0) void parts.backlog.change().then(() => this.feed());
+    if (parked.size > 0) void backlog.change().then(() => this.feed());
   }
 
   async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {
@@ -78,12 +80,12 @@ export class ParkedReading {
   }
 
   #again(project: string, taken: readonly ParkedTask[], error: unknown): void {
-    const { log, parked, parts, onFault } = this.#options;
+    const { log, parked, clock, onFault } = this.#options;
     onFault(error);
     const again = (): void => {
       for (const task of taken) if (log.log.has(task.number)) parked.add(project, task);
       this.feed();
     };
-    parts.clock.timer(AGAIN_MS, again, { keepsAlive: false });
+    clock.timer(AGAIN_MS, again, { keepsAlive: false });
   }
 }

@@ -9,11 +9,11 @@ import type { MeasureOptions } from "../../shard/measure.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { lineLayout } from "../../work/line_layout.ts";
+import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
 import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_outlook.ts";
-import type { EngineParts } from "../parts.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
@@ -70,7 +70,7 @@ export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "fa
 }
 
 export interface PostedGroupsOptions {
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly log: PostedLog;
   /** Caps that bound a project's posts. */
   readonly capsOf: (project: string) => Promise<readonly Cap[]>;
@@ -116,7 +116,7 @@ export class PostedGroups {
     deadlineMs: number,
   ): void {
     if (caps.length === 0) return;
-    const { money } = this.#options.parts.sender;
+    const { money } = this.#options.core.sending.sender;
     const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
     let from = 0; // nothing of them was rejected
     for (const [index, { items: count }] of tasks.entries()) {
@@ -135,14 +135,14 @@ export class PostedGroups {
   /** Whether caps will hold some of a task, or of those of its group; false while it is parked. */
   lacksMoney(number: number, owner: PostedItems | undefined): boolean {
     const work = owner ?? this.#accepted.get(number);
-    return work !== undefined && lacksMoney(work, this.#options.parts.lanes());
+    return work !== undefined && lacksMoney(work, this.#options.core.sending.lanes.all());
   }
 
   /** The caps that all work of the engine takes from. */
   #joined(): Promise<readonly Cap[]> {
-    const { caps, room } = this.#options.parts;
+    const { caps, storage } = this.#options.core;
     this.#engineCaps ??= Promise.all(
-      caps.termsOf(undefined).map((terms) => room.waitFor(() => caps.join(terms, POSTED))),
+      caps.termsOf(undefined).map((terms) => storage.room.waitFor(() => caps.join(terms, POSTED))),
     ).then((shared) => shared.map((capOf) => capOf()));
     return this.#engineCaps;
   }
@@ -156,14 +156,14 @@ export class PostedGroups {
     factors,
     terms: { caps, options },
   }: PostedGroup): PostedItems {
-    const { parts, log, onTried, onEnded, onChange } = this.#options;
+    const { core, log, onTried, onEnded, onChange } = this.#options;
     this.#made += 1;
     const settings: OwnerTerms = {
       deadlineMs,
-      startedMs: parts.clock.nowMs(),
+      startedMs: core.storage.clock.nowMs(),
       budget: new Budget(caps),
       allowsUnbounded: false,
-      isHedged: parts.config.isHedged,
+      isHedged: core.config.isHedged,
       project,
       weight: 1,
       keepsBody: false,
@@ -175,12 +175,12 @@ export class PostedGroups {
       taskId: "",
       layout: lineLayout({}),
       namesLines: false,
-      observer: parts.observer,
-      nowMs: () => parts.clock.nowMs(),
+      observer: core.recording.observer,
+      nowMs: () => core.storage.clock.nowMs(),
     };
     const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
       (await log.log.rows.loggedTask(number))?.request;
-    const texts = { requestOf, measurer: parts.measurer, measureOptions: options };
+    const texts = { requestOf, measurer: core.measurer, measureOptions: options };
     const owner = new PostedItems(`posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
       onChange,
@@ -193,14 +193,14 @@ export class PostedGroups {
 
   /** Brings what is open of a group to its lanes. */
   async send(owner: PostedItems, measured: MeasuredBlock): Promise<void> {
-    const { arrivals, clock } = this.#options.parts;
+    const { sending, storage } = this.#options.core;
     for (const { line, key, code, message, provider } of measured.rejected) {
       if (!owner.items.isOpen(line)) continue;
       if (code === "provider_missing") {
         owner.items.hold(
           { reason: code, ...(provider === undefined ? {} : { provider }), message },
           1,
-          clock.nowMs(),
+          storage.clock.nowMs(),
         );
         continue;
       }
@@ -210,13 +210,13 @@ export class PostedGroups {
     }
     const packer = new Packer();
     const shards = packer.add(this.#openItems(owner, measured));
-    await arrivals.add(owner, [...shards, ...packer.flush()]);
+    await sending.arrivals.add(owner, [...shards, ...packer.flush()]);
     owner.changed();
   }
 
   /** Tasks that were parked, as a group; undefined when all of them have ended meanwhile. */
   async read(project: string, parked: readonly ParkedTask[]): Promise<PostedGroup | undefined> {
-    const { parts, log } = this.#options;
+    const { core, log } = this.#options;
     const tasks: PostedTask[] = [];
     const texts: Uint8Array[] = [];
     const facts: PostedFacts[] = [];
@@ -228,7 +228,7 @@ export class PostedGroups {
       const { byteLength } = row.request;
       const body = JSON.parse(row.body) as PostedFacts; // written with it
       const { slaMinutes, sinceWallMs = row.createdWallMs } = body;
-      const nowWallMs = parts.clock.wallMs() - parts.clock.nowMs();
+      const nowWallMs = core.storage.clock.wallMs() - core.storage.clock.nowMs();
       tasks.push({
         number,
         items: open.items,
@@ -248,20 +248,20 @@ export class PostedGroups {
     for (const [index, task] of tasks.entries()) bytes.set(texts[index] as Uint8Array, task.start);
     const block = { bytes, offset: 0, firstLine: 1, lineCount: line - 1 };
     const terms = await this.terms(project);
-    const measured = await parts.measurer.measure(block, terms.options);
+    const measured = await core.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
     return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, facts), terms };
   }
 
   /** Items of a task of the group, from 0, are open again. */
   async sendAgain(owner: PostedItems, task: PostedTask, items: readonly number[]): Promise<void> {
-    const { log, parts } = this.#options;
+    const { log, core } = this.#options;
     const row = await log.log.rows.loggedTask(task.number);
     const { options } = await this.terms(owner.settings.project);
     const bytes = new Uint8Array(task.requestBytes + 1).fill(0x0a);
     bytes.set(row?.request ?? new Uint8Array());
     const block = { bytes, offset: task.start, firstLine: task.firstLine, lineCount: task.items };
-    const measured = await parts.measurer.measure(block, options);
+    const measured = await core.measurer.measure(block, options);
     const lines = new Set(items.map((item) => task.firstLine + item));
     const tried = log.log.triedItems(task.number);
     for (const item of items) {
@@ -298,7 +298,7 @@ export class PostedGroups {
     for (let item = 0; item < measured.count; item += 1) {
       const line = measured.lines[item] as number;
       if (!owner.items.isOpen(line)) continue;
-      if (this.#options.parts.config.isAtMostOnce && made.get(line)?.isInDoubt === true) {
+      if (this.#options.core.config.isAtMostOnce && made.get(line)?.isInDoubt === true) {
         owner.items.claimed.add(line);
         const end = { status: "failed", code: "ambiguous", message: DOUBTED } as const;
         owner.records.unsent(line, keyJsonOf(measured, item), {

@@ -13,12 +13,12 @@ import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { EndedItem } from "../../log/work_log.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import { overAtMs } from "../../work/sla.ts";
+import type { EngineCore } from "../core.ts";
 import type { Hold } from "../items/holds.ts";
 import { DRAIN_MS } from "../items/item_owner.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
-import type { EngineParts } from "../parts.ts";
 import { GatheredGroups } from "./gathered_groups.ts";
 import { HeldCallers } from "./held_callers.ts";
 import { ParkedReading } from "./parked_reading.ts";
@@ -40,9 +40,8 @@ export interface PostedHome {
   readonly task: PostedTask;
 }
 
-export interface PostedWorkOptions extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
-  readonly parts: EngineParts;
-  readonly log: PostedLog;
+/** What is asked of, and told to, the modules above. */
+export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
   /** Told of each task that is final, durably, by its number. */
   readonly onFinal: (task: number) => void;
   /** Told of each item that has ended with an outcome of its own, durably. */
@@ -54,7 +53,8 @@ export interface PostedWorkOptions extends Pick<PostedGroupsOptions, "capsOf" | 
 /** One for an engine. Close it before the engine. */
 export class PostedWork {
   readonly groups: PostedGroups;
-  readonly #options: PostedWorkOptions;
+  readonly #core: EngineCore;
+  readonly #listeners: PostedListeners;
   readonly #log: PostedLog;
   readonly #parked: ParkedTasks;
   readonly #owners = new Map<PostedItems, Timer | undefined>();
@@ -67,25 +67,27 @@ export class PostedWork {
   readonly #reading: ParkedReading;
   #isClosed = false;
 
-  constructor(options: PostedWorkOptions) {
-    this.#options = options;
-    this.#log = options.log;
-    this.#gathered = new GatheredGroups(options.parts.clock);
-    this.#parked = new ParkedTasks(options.parts.clock, (number) => this.#expireRest(number));
+  constructor(core: EngineCore, log: PostedLog, listeners: PostedListeners) {
+    this.#core = core;
+    this.#log = log;
+    this.#listeners = listeners;
+    const { clock } = core.storage;
+    this.#gathered = new GatheredGroups(clock);
+    this.#parked = new ParkedTasks(clock, (number) => this.#expireRest(number));
     this.groups = new PostedGroups({
-      ...options,
+      ...{ ...listeners, core, log },
       onEnded: (owner, record, endedWallMs) =>
         this.#ended(owner.taskAt(record.line).number, record, endedWallMs),
       onChange: (owner) => this.#look(owner),
     });
     this.#reading = new ParkedReading({
-      ...options,
-      ...{ parked: this.#parked, groups: this.groups },
+      ...{ clock, log, backlog: core.sending.backlog, parked: this.#parked, groups: this.groups },
+      onFault: listeners.onFault,
       lastOf: (project) => this.#lastOf.get(project),
       mayRead: () => !this.#isClosed && this.#itemsInMemory < ITEMS_MAX,
       enter: (group) => this.#enter(group, true),
     });
-    this.#callers = new HeldCallers(options.parts, (number) => this.#homes.get(number)?.owner);
+    this.#callers = new HeldCallers(clock, core.sending.holds, (number) => this.#homes.get(number)?.owner);
   }
 
   /** Goes on with what the work log has open. Tasks that were final before are in `ended` of the log, and told of by its reader. */
@@ -120,8 +122,8 @@ export class PostedWork {
   async accept(group: NewGroup): Promise<readonly number[]> {
     const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
     const { log } = this.#log;
-    const wallOffsetMs = createdWallMs - this.#options.parts.clock.nowMs();
-    const numbers = await this.#options.parts.room.once(async () => {
+    const wallOffsetMs = createdWallMs - this.#core.storage.clock.nowMs();
+    const numbers = await this.#core.storage.room.once(async () => {
       let durable: Promise<void> | undefined;
       const accepted = group.tasks.map((task) => {
         const work = log.accept({
@@ -140,7 +142,7 @@ export class PostedWork {
     this.groups.accepted(group, numbers, dueMs);
     this.#gathered.add({ project, deadlineMs: dueMs, items }, () => {
       this.groups.entered(numbers);
-      this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#options.onFault);
+      this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#listeners.onFault);
     });
     return numbers;
   }
@@ -148,8 +150,8 @@ export class PostedWork {
   /** Nothing more of a task is sent, durably: what is not under way ends as cancelled. `body` takes the place of the one it has. */
   async cancel(number: number, body: string): Promise<void> {
     let report: RestReport | undefined;
-    await this.#options.parts.room.answerFor(async () => {
-      report = restReport(this.#options.parts.observer, this.#log.log, number, "cancelled");
+    await this.#core.storage.room.answerFor(async () => {
+      report = restReport(this.#core.recording.observer, this.#log.log, number, "cancelled");
       void this.#log.log.rewrite(number, body);
       await this.#log.log.endRest(number, "cancelled", numberOfCode("cancelled"));
     });
@@ -168,7 +170,7 @@ export class PostedWork {
   ): Promise<void> {
     const { log } = this.#log;
     const { items, deadlineWallMs, body } = again;
-    await this.#options.parts.room.answerFor(() => log.reopen(number, items, deadlineWallMs, body));
+    await this.#core.storage.room.answerFor(() => log.reopen(number, items, deadlineWallMs, body));
     const open = log.task(number);
     if (open === undefined) return;
     const home = this.#homes.get(number);
@@ -207,7 +209,7 @@ export class PostedWork {
   }
 
   holds(): readonly Hold[] {
-    return allHolds([...this.#owners.keys()].map((owner) => this.#options.parts.holdsOf(owner).holds));
+    return allHolds([...this.#owners.keys()].map((owner) => this.#core.sending.holds.of(owner).holds));
   }
 
   /** Held items are read again that were held for that reason. */
@@ -219,7 +221,7 @@ export class PostedWork {
     this.#homes.delete(number);
     this.#parked.forget(number);
     this.#callers.end(number);
-    this.#options.onFinal(number);
+    this.#listeners.onFinal(number);
   }
 
   /** Sends nothing new and waits for what is in flight, at most as long as a run does. */
@@ -229,19 +231,18 @@ export class PostedWork {
     this.#gathered.close();
     this.#parked.close();
     this.#callers.close();
-    const { parts } = this.#options;
+    const { sending, storage } = this.#core;
     const owners = [...this.#owners.keys()];
     for (const owner of owners) {
       if (owner.isOpen) owner.phase = "stopping";
-      parts.dropRun(owner);
+      sending.lanes.drop(owner);
     }
     const drained = new AbortController();
-    const timeout = parts.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
-    const ended = this.#drained(owners);
-    await Promise.race([ended, timeout]);
+    const timeout = (): Promise<void> =>
+      storage.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
+    await Promise.race([this.#drained(owners), timeout()]);
     for (const owner of owners) owner.phase = "done";
-    const full = parts.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
-    await Promise.race([this.#log.settled(), full]);
+    await Promise.race([this.#log.settled(), timeout()]);
     drained.abort();
     this.#log.close();
   }
@@ -249,7 +250,7 @@ export class PostedWork {
   #monotonic(deadlineWallMs: number): number {
     return deadlineWallMs === Number.POSITIVE_INFINITY
       ? deadlineWallMs
-      : overAtMs(this.#options.parts.clock, deadlineWallMs);
+      : overAtMs(this.#core.storage.clock, deadlineWallMs);
   }
 
   async #came(
@@ -274,15 +275,15 @@ export class PostedWork {
   /** Without a turn behind those that are parked: few are in memory, or it is due before all of them. */
   #mayEnter(project: string, deadlineMs: number): boolean {
     if (this.#isClosed || this.#itemsInMemory >= DIRECT_ITEMS_MAX) return false;
-    const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#options.parts.clock.nowMs() : deadlineMs;
+    const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#core.storage.clock.nowMs() : deadlineMs;
     return dueMs < this.#parked.firstDueMs(project);
   }
 
   /** Resolves when its items wait in their lanes. */
   async #enter(group: PostedGroup, isRestored: boolean): Promise<void> {
     if (this.#isClosed) return; // the next process reads it
-    const { onFault } = this.#options;
-    const { clock } = this.#options.parts;
+    const { onFault } = this.#listeners;
+    const { clock } = this.#core.storage;
     const owner = this.groups.open(group);
     if (isRestored) this.groups.restore(owner);
     for (const task of group.tasks)
@@ -301,7 +302,7 @@ export class PostedWork {
   }
 
   #ended(number: number, record: StagedOutcome, endedWallMs: number): void {
-    this.#options.onEnded(number, record, endedWallMs);
+    this.#listeners.onEnded(number, record, endedWallMs);
     if (this.#homes.has(number) && !this.#log.log.has(number)) this.#final(number);
   }
 
@@ -321,17 +322,16 @@ export class PostedWork {
     const { project, budget } = owner.settings;
     if (this.#lastOf.get(project) === owner) this.#lastOf.delete(project);
     owner.phase = "done";
-    if (owner.items.waitingItems > 0 || owner.items.held.size > 0) this.#options.parts.dropRun(owner);
+    if (owner.items.waitingItems > 0 || owner.items.held.size > 0) this.#core.sending.lanes.drop(owner);
     budget.close();
   }
 
   #failed(owner: PostedItems, error: Error): void {
-    const { parts, onFault } = this.#options;
     this.#leave(owner);
-    parts.dropRun(owner);
+    this.#core.sending.lanes.drop(owner);
     if (this.#isClosed) return;
-    onFault(error);
-    parts.clock.timer(AGAIN_MS, () => this.#parkAll(owner), { keepsAlive: false });
+    this.#listeners.onFault(error);
+    this.#core.storage.clock.timer(AGAIN_MS, () => this.#parkAll(owner), { keepsAlive: false });
   }
 
   /** Its open tasks are read again. */
@@ -354,9 +354,9 @@ export class PostedWork {
 
   #expire(owner: PostedItems): void {
     if (!owner.isOpen) return;
-    owner.holds = this.#options.parts.holdsOf(owner).holds;
+    owner.holds = this.#core.sending.holds.of(owner).holds;
     owner.phase = "expired";
-    this.#options.parts.dropRun(owner);
+    this.#core.sending.lanes.drop(owner);
     for (const { number } of owner.tasks) this.#expireRest(number);
   }
 
@@ -365,7 +365,7 @@ export class PostedWork {
     let report: RestReport | undefined;
     this.#log.write(
       (log) => {
-        report = restReport(this.#options.parts.observer, log, number, "expired");
+        report = restReport(this.#core.recording.observer, log, number, "expired");
         return log.endRest(number, "expired", numberOfCode("expired"));
       },
       () => this.#restEnded(number, report),
@@ -387,12 +387,11 @@ export class PostedWork {
     }
     this.#parked.forget(number);
     if (home === undefined) return;
-    for (const lane of this.#options.parts.lanes()) lane.pump(); // retries of it that wait there are refused now
+    this.#core.sending.lanes.pumpAll(); // retries of it that wait there are refused now
     this.#look(home.owner);
   }
 
   async #drained(owners: readonly PostedItems[]): Promise<void> {
-    const { clock } = this.#options.parts;
-    while (owners.some(({ items }) => items.claimed.size > 0)) await clock.sleep(20);
+    while (owners.some(({ items }) => items.claimed.size > 0)) await this.#core.storage.clock.sleep(20);
   }
 }

@@ -7,17 +7,14 @@
  *
  * The line in the input is read for the item's model.
  */
-import type { Clock } from "../../clock.ts";
 import { answered } from "../../dispatch/attempt.ts";
 import type { ReadOutput } from "../../jsonl/write.ts";
-import type { PriceBook } from "../../price/price_book.ts";
 import type { Provider } from "../../providers/provider.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
-import type { Measurer } from "../../shard/pool.ts";
 import { NO_USAGE, tokensOfChars } from "../../work/outcome.ts";
+import type { EngineCore } from "../core.ts";
 import { addSpent, type CostTerms, type EndedAttempt, priced, spentBy } from "../journal/item_cost.ts";
 import type { IntentRecord, Spent } from "../journal/journal.ts";
-import type { Sender } from "../lanes/sender.ts";
 
 /** An answer or failure whose request was under way, and what earlier attempts of its item took. */
 export interface AdoptedAttempt {
@@ -33,16 +30,13 @@ export type ReckonAdopted = (attempt: AdoptedAttempt) => Promise<Spent>;
 
 /** `modelOverride` as the run measured its lines with. */
 export function adoptedCosts(
-  parts: {
-    readonly clock: Clock;
-    readonly measurer: Measurer;
-    readonly prices: PriceBook;
-    readonly sender: Pick<Sender, "decode">;
-  },
+  { storage, measurer, figures, sending }: Pick<EngineCore, "storage" | "measurer" | "figures" | "sending">,
   terms: CostTerms,
   { modelOverride }: Pick<MeasureOptions, "modelOverride">,
 ): ReckonAdopted {
-  const { clock, measurer, prices, sender } = parts;
+  const { clock } = storage;
+  const { prices } = figures;
+  const { sender } = sending;
   const modelOf = async (input: Uint8Array, model: string | undefined): Promise<string> => {
     const block = { bytes: Uint8Array.from(input), offset: 0, firstLine: 1, lineCount: 1 };
     const options = { wantBodies: false, wantCounts: false, modelOverride: model };

@@ -11,6 +11,7 @@ import { LINE_BYTES_MAX } from "../../jsonl/read.ts";
 import type { Taken } from "../../price/budget.ts";
 import type { StoredEntry } from "../../store/store.ts";
 import type { LineSet } from "../../work/line_set.ts";
+import type { EngineCore } from "../core.ts";
 import type { OpenInput } from "../files/input.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
@@ -21,7 +22,6 @@ import { type OutputFile, outputChanged } from "../journal/output.ts";
 import { type AttemptsMade, Replay } from "../journal/replay.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
-import type { EngineParts } from "../parts.ts";
 import { adoptedCosts } from "./adopted_costs.ts";
 import type { AdoptionParts } from "./adoption.ts";
 import { recoverTail, type TailParts } from "./tail.ts";
@@ -55,8 +55,8 @@ export interface RecoveredRun {
 }
 
 /** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
-export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
-  const { disk, store, room, clock, notice } = parts;
+export function recoverRun(core: EngineCore, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
+  const { disk, store, room, clock, notice } = core.storage;
   const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
   return recover({
@@ -75,7 +75,7 @@ export function recoverRun(parts: EngineParts, run: RecoveredRun, signal: AbortS
     takenEarlier,
     moment: clock.moment(),
     prices: terms.prices,
-    reckon: adoptedCosts(parts, terms, { modelOverride: model }),
+    reckon: adoptedCosts(core, terms, { modelOverride: model }),
     whenRoom,
     notice,
     onStep,

@@ -17,6 +17,7 @@ import type { StoredTask } from "../../store/store.ts";
 import { RECORDED_CODES } from "../../work/failure_numbers.ts";
 import { isObject } from "../../work/json.ts";
 import { LineSet } from "../../work/line_set.ts";
+import type { EngineCore } from "../core.ts";
 import { type AskedTerms, acceptedAt, withTerms } from "../files/run_terms.ts";
 import { type SettledLine, settledLines } from "../files/settled_lines.ts";
 import { streamChanged } from "../files/spool.ts";
@@ -27,7 +28,7 @@ import { addGone } from "../journal/item_cost.ts";
 import { type ClosedRecord, type OutcomeRecord, RESTATES, readStep } from "../journal/journal.ts";
 import { OutputFile } from "../journal/output.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { type RecoveredRun, recoverRun } from "./recover.ts";
 import { LineReader, restate } from "./restate.ts";
 
@@ -73,14 +74,14 @@ export interface Reopening {
 
 /** The task with those lines open, durably; unchanged without such lines. Throws `output_changed`, `input_changed`. */
 export function reopenFailed(
-  parts: EngineParts,
+  core: EngineCore,
   left: LeftRun,
   { retry, asked, now }: Reopening,
   signal: AbortSignal,
 ): Promise<TaskBody> {
   const { task, body } = left;
-  return withLeftRun(parts, left, signal, async ({ output, lines, made, end }) => {
-    const failed = await failedLines(lines(), output, retry, body, parts.config.isAtMostOnce);
+  return withLeftRun(core, left, signal, async ({ output, lines, made, end }) => {
+    const failed = await failedLines(lines(), output, retry, body, core.config.isAtMostOnce);
     if (failed.size === 0) return body;
     if (body.status === "completed") await readAgain(left);
     const termed = withTerms(body, asked, now);
@@ -90,14 +91,14 @@ export function reopenFailed(
       task,
       before: body,
       next: { ...rest, ...window, staleUntil: end.lastSequence, status: "open" as const },
-      path: answersPath(parts, task.id, body),
+      path: answersPath(core.storage, task.id, body),
       output,
       lines: lines(),
       fateOf: ({ line }: OutcomeRecord) => ({ line, isKept: !failed.has(line), isAgain: true }),
       openLines: [...made].map(([line, each]) => ({ line, made: each })),
       ...end,
     };
-    return restate(parts, restatement, signal);
+    return restate(core, restatement, signal);
   });
 }
 
@@ -118,19 +119,19 @@ export interface LeftState {
 
 /** Lets `work` read a run whose last crash is put right. */
 export async function withLeftRun<T>(
-  parts: EngineParts,
+  core: EngineCore,
   left: LeftRun,
   signal: AbortSignal,
   work: (state: LeftState) => Promise<T>,
 ): Promise<T> {
   const { task, body } = left;
   const isFinished = body.status === "completed";
-  const path = isFinished ? body.out : answersPath(parts, task.id, body);
-  const made = isFinished ? new Map<number, AttemptsMade>() : await recovered(parts, left, path, signal);
-  const output = await parts.disk.open(path, "read");
+  const path = isFinished ? body.out : answersPath(core.storage, task.id, body);
+  const made = isFinished ? new Map<number, AttemptsMade>() : await recovered(core, left, path, signal);
+  const output = await core.storage.disk.open(path, "read");
   try {
-    const lines = await placedIn(parts, task.id, body);
-    return await work({ output, lines, made, end: await journalEnd(parts, task.id, body) });
+    const lines = await placedIn(core.storage, task.id, body);
+    return await work({ output, lines, made, end: await journalEnd(core.storage, task.id, body) });
   } finally {
     await output.close();
   }
@@ -138,14 +139,14 @@ export async function withLeftRun<T>(
 
 /** What the crash of an earlier call left is put right first, as by any other call. */
 async function recovered(
-  parts: EngineParts,
+  core: EngineCore,
   { task, ...left }: LeftRun,
   path: string,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<number, AttemptsMade>> {
-  const output = await OutputFile.open(parts.disk, path);
+  const output = await OutputFile.open(core.storage.disk, path);
   try {
-    const { made } = await recoverRun(parts, { ...left, taskId: task.id, output }, signal);
+    const { made } = await recoverRun(core, { ...left, taskId: task.id, output }, signal);
     return made;
   } finally {
     await output.close();
@@ -154,7 +155,7 @@ async function recovered(
 
 /** The settled lines, by their present places: those of a finished run in order are in the order of the input. */
 async function placedIn(
-  { store }: EngineParts,
+  { store }: EngineStorage,
   taskId: string,
   body: TaskBody,
 ): Promise<() => AsyncGenerator<SettledLine>> {
@@ -213,7 +214,11 @@ function isRetryable(bytes: Uint8Array): boolean {
   return isObject(error) && error["retryable"] === true;
 }
 
-async function journalEnd({ store }: EngineParts, taskId: string, body: TaskBody): Promise<LeftState["end"]> {
+async function journalEnd(
+  { store }: EngineStorage,
+  taskId: string,
+  body: TaskBody,
+): Promise<LeftState["end"]> {
   const prices: UsedPrice[] = [];
   let committedUsd = 0;
   let lastSequence = 0;

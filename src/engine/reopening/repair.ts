@@ -33,8 +33,8 @@ import { hasCrc32 } from "../journal/checksum.ts";
 import { addGone } from "../journal/item_cost.ts";
 import { type ClosedRecord, isOf, NOTHING_SPENT, type OutcomeRecord, readStep } from "../journal/journal.ts";
 import { Replay } from "../journal/replay.ts";
-import type { EngineParts } from "../parts.ts";
-import { restate } from "./restate.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import { type RestatedIn, restate } from "./restate.ts";
 
 /** What was found. */
 export interface Repaired {
@@ -52,17 +52,17 @@ export interface Repaired {
 
 /** Writes the output again, unless it is as it was written. Call it while the task is not at work. */
 export async function repairOutput(
-  parts: EngineParts,
+  core: RestatedIn,
   task: StoredTask,
   body: TaskBody,
   signal: AbortSignal,
 ): Promise<Repaired> {
-  const { disk, store, room } = parts;
-  const journal = await readJournal(parts, task.id, body);
-  const path = answersPath(parts, task.id, body);
+  const { disk, store, room } = core.storage;
+  const journal = await readJournal(core.storage, task.id, body);
+  const path = answersPath(core.storage, task.id, body);
   const from = (await disk.stat(path)) === undefined ? body.out : path; // answers that were put in order
   if (!(await isIntact(disk, from, body, journal.replay)))
-    return rewrite(parts, { task, body, from, path, journal }, signal);
+    return rewrite(core, { task, body, from, path, journal }, signal);
   const { isOutputChanged, ...rest } = body;
   if (isOutputChanged === true) await room.waitFor(() => store.putTask({ ...task, body: encodeBody(rest) }));
   return { body: rest, kept: journal.replay.done.size, lost: 0, isIntact: true };
@@ -101,14 +101,14 @@ interface Rewriting {
   readonly journal: ReadJournal;
 }
 
-async function rewrite(parts: EngineParts, rewriting: Rewriting, signal: AbortSignal): Promise<Repaired> {
-  const { disk } = parts;
+async function rewrite(core: RestatedIn, rewriting: Rewriting, signal: AbortSignal): Promise<Repaired> {
+  const { disk } = core.storage;
   const { from, path } = rewriting;
   const decoded = decodedPath(path);
   const change = await readChange(disk, from);
   const old = (await disk.stat(from)) === undefined ? undefined : await openAsLines(disk, from, decoded);
   try {
-    const repaired = await restateFound(parts, rewriting, old, signal);
+    const repaired = await restateFound(core, rewriting, old, signal);
     return change === undefined ? repaired : { ...repaired, change };
   } finally {
     await old?.close();
@@ -117,12 +117,12 @@ async function rewrite(parts: EngineParts, rewriting: Rewriting, signal: AbortSi
 }
 
 async function restateFound(
-  parts: EngineParts,
+  core: RestatedIn,
   { task, body, from, path, journal }: Rewriting,
   old: DiskFile | undefined,
   signal: AbortSignal,
 ): Promise<Repaired> {
-  const { disk, store } = parts;
+  const { disk, store } = core.storage;
   const { replay, lines, prices, lastSequence } = journal;
   if (old !== undefined) for await (const line of linesOf(old)) lines.look(line);
   const damaged = lines.strayBytes === 0 ? undefined : await damagedPath(disk, from);
@@ -151,7 +151,7 @@ async function restateFound(
     gone: goneOf(replay),
     lastSequence,
   };
-  const repaired = await restate(parts, restatement, signal);
+  const repaired = await restate(core, restatement, signal);
   return { body: repaired, kept, lost, isIntact: false, ...(damaged === undefined ? {} : { damaged }) };
 }
 
@@ -241,7 +241,7 @@ interface ReadJournal {
 }
 
 async function readJournal(
-  { store }: Pick<EngineParts, "store">,
+  { store }: Pick<EngineStorage, "store">,
   taskId: string,
   body: TaskBody,
 ): Promise<ReadJournal> {

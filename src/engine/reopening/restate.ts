@@ -15,12 +15,13 @@
  * Memory: that of one step.
  */
 import { crc32 } from "node:zlib";
-import type { DiskFile } from "../../disk.ts";
+import type { Disk, DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { asBuffer } from "../../jsonl/lines.ts";
 import { readOutputLine } from "../../jsonl/write.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { StoredTask } from "../../store/store.ts";
+import type { EngineCore } from "../core.ts";
 import type { SettledLine } from "../files/settled_lines.ts";
 import { encodeBody, isOfInput, type TaskBody } from "../files/task_body.ts";
 import { partPath } from "../files/task_files.ts";
@@ -35,7 +36,7 @@ import {
   stamped,
 } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 
 /** In every line with warnings, and in few others. */
 const WARNED = '"warnings":[';
@@ -92,17 +93,21 @@ export interface Restatement {
   readonly lastSequence: number;
 }
 
+/** An engine that restates: with its delivery in `config`. */
+export type RestatedIn = Pick<EngineCore, "storage" | "config">;
+
 /** Decides on a restatement and settles it; resolves with the task from then on. */
 export async function restate(
-  parts: EngineParts,
+  core: RestatedIn,
   restatement: Restatement,
   signal: AbortSignal,
 ): Promise<TaskBody> {
-  const { disk, room, store } = parts;
+  const { storage } = core;
+  const { disk, room, store } = storage;
   const { task, before, next, path, lastSequence, aside } = restatement;
   const part = partPath(path);
   const file = await room.waitFor(() => disk.open(part, "write"), { signal, path });
-  const writer = new RestatementWriter(parts, restatement, file, signal);
+  const writer = new RestatementWriter(core, restatement, file, signal);
   try {
     await room.waitFor(() => file.truncate(0), { signal, path });
     await writer.writeAll();
@@ -115,19 +120,19 @@ export async function restate(
   const moved = aside === undefined ? {} : { aside };
   const decided = { ...before, restating: { ...range, outBytes, outCrc32, next, ...moved } };
   await room.waitFor(() => store.putTask({ ...task, body: encodeBody(decided) }), { signal });
-  return settleRestatement(parts, task, decided, path, signal);
+  return settleRestatement(storage, task, decided, path, signal);
 }
 
 /** Brings a decided restatement to its end, or takes it back when its output is nowhere. */
 export async function settleRestatement(
-  parts: EngineParts,
+  storage: EngineStorage,
   task: StoredTask,
   { restating, ...before }: TaskBody,
   path: string,
   signal: AbortSignal,
 ): Promise<TaskBody> {
   if (restating === undefined) return before;
-  const { disk, room, store } = parts;
+  const { disk, room, store } = storage;
   const part = partPath(path);
   const { aside } = restating;
   let isInPlace = await holds(disk, path, restating);
@@ -147,14 +152,14 @@ export async function settleRestatement(
 }
 
 async function isToMove(
-  disk: EngineParts["disk"],
+  disk: Disk,
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<boolean> {
   return (await disk.stat(to)) === undefined && (await disk.stat(from)) !== undefined;
 }
 
 async function holds(
-  disk: EngineParts["disk"],
+  disk: Disk,
   path: string,
   { outBytes, outCrc32 }: { readonly outBytes: number; readonly outCrc32: number },
 ): Promise<boolean> {
@@ -169,7 +174,7 @@ async function holds(
 
 /** Used once. */
 class RestatementWriter {
-  readonly #parts: EngineParts;
+  readonly #core: RestatedIn;
   readonly #restatement: Restatement;
   readonly #file: DiskFile;
   readonly #signal: AbortSignal;
@@ -182,8 +187,8 @@ class RestatementWriter {
   /** Appended so far. */
   steps = 0;
 
-  constructor(parts: EngineParts, restatement: Restatement, file: DiskFile, signal: AbortSignal) {
-    this.#parts = parts;
+  constructor(core: RestatedIn, restatement: Restatement, file: DiskFile, signal: AbortSignal) {
+    this.#core = core;
     this.#restatement = restatement;
     this.#file = file;
     this.#signal = signal;
@@ -227,7 +232,7 @@ class RestatementWriter {
   #forgive(outcome: OutcomeRecord, line = 0): void {
     const { attempts, ambiguousAttempts } = outcome;
     if (attempts === 0) return;
-    const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#parts.config.isAtMostOnce;
+    const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#core.config.isAtMostOnce;
     if (isSplit)
       this.#step.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
     const ambiguous = isSplit ? 0 : ambiguousAttempts;
@@ -262,7 +267,7 @@ class RestatementWriter {
   }
 
   async #flush(): Promise<void> {
-    const { store, room, clock } = this.#parts;
+    const { store, room, clock } = this.#core.storage;
     const { task, committedUsd, path } = this.#restatement;
     const bytes = Buffer.concat(this.#staged);
     const outStart = this.outBytes;

@@ -16,7 +16,7 @@ import { removeWorkFiles } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { Checksum } from "../journal/checksum.ts";
 import { outputChanged } from "../journal/output.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 
 const LF = 0x0a;
 
@@ -32,14 +32,14 @@ export interface FinishedRun {
 
 /** Undefined when the input was touched, so that it must be read again. Throws `input_changed`. */
 export async function askAgain(
-  parts: EngineParts,
+  storage: EngineStorage,
   task: StoredTask,
   body: TaskBody,
   source: Source,
   left: Promise<void>,
 ): Promise<FinishedRun | undefined> {
   if (body.summary === undefined) return undefined;
-  const now = typeof source === "string" ? await parts.disk.stat(source) : undefined;
+  const now = typeof source === "string" ? await storage.disk.stat(source) : undefined;
   const isFile = typeof source === "string" && now?.isSeekable !== false;
   const isSame =
     isFile &&
@@ -47,20 +47,20 @@ export async function askAgain(
     now !== undefined &&
     isSameState(body.input, { name: source, ...now });
   if (isFile ? !isSame : body.input !== undefined) return undefined;
-  const isChecked = isFile || (await isRepeated(parts.disk, body, source, left));
-  await removeWorkFiles(parts, task.id, body); // a crash may have prevented it
+  const isChecked = isFile || (await isRepeated(storage.disk, body, source, left));
+  await removeWorkFiles(storage, task.id, body); // a crash may have prevented it
   return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked };
 }
 
 /** Throws `output_changed` when the output is not what the run left; of one that an earlier version left only the size is known. */
-export async function checkFinished(parts: EngineParts, task: StoredTask, body: TaskBody): Promise<void> {
+export async function checkFinished(storage: EngineStorage, task: StoredTask, body: TaskBody): Promise<void> {
   try {
-    if (body.outChecksum !== undefined) return await checkOutput(parts.disk, body.out, body.outChecksum);
-    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes;
+    if (body.outChecksum !== undefined) return await checkOutput(storage.disk, body.out, body.outChecksum);
+    const sizeBytes = (await storage.disk.stat(body.out))?.sizeBytes;
     if (sizeBytes === body.outBytes) return;
     throw outputChanged(body.out, sizeBytes === undefined ? undefined : `0:${sizeBytes}`, body.outBytes ?? 0);
   } catch (error) {
-    throw await noteChanged(parts, task, body, error);
+    throw await noteChanged(storage, task, body, error);
   }
 }
 

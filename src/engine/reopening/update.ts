@@ -12,7 +12,9 @@ import { PerigeeError } from "../../errors.ts";
 import { hashKey } from "../../jsonl/keys.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { readOutputLine } from "../../jsonl/write.ts";
+import type { Measurer } from "../../shard/pool.ts";
 import { LineSet } from "../../work/line_set.ts";
+import type { EngineCore } from "../core.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
 import { KeyLines } from "../files/key_lines.ts";
 import { LineDigests } from "../files/line_digests.ts";
@@ -20,7 +22,6 @@ import { acceptedAt } from "../files/run_terms.ts";
 import type { SettledLine } from "../files/settled_lines.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { answersPath } from "../files/task_files.ts";
-import type { EngineParts } from "../parts.ts";
 import { type LeftRun, withLeftRun } from "./reopen.ts";
 import { type Fate, LineReader, restate } from "./restate.ts";
 
@@ -48,32 +49,32 @@ export interface UpdateCounts {
 
 /** The task on its new input, durably. Throws `output_changed`. */
 export async function updateRun(
-  parts: EngineParts,
+  core: EngineCore,
   left: LeftRun,
   update: InputUpdate,
   signal: AbortSignal,
 ): Promise<{ readonly body: TaskBody; readonly counts: UpdateCounts }> {
   const { task, body, input } = left;
   const { digests, ...checked } = update.checked;
-  const before = await LineDigests.load(parts.store, task.id, body.inputChecksum ?? "");
+  const before = await LineDigests.load(core.storage.store, task.id, body.inputChecksum ?? "");
   const places = new NewPlaces(before, digests);
   const isUnchanged = (line: number): boolean => before.isSame(line, digests, line);
   const next = await withLeftRun(
-    parts,
+    core,
     { ...left, isUnchanged },
     signal,
     async ({ output, lines, made, end }) => {
       const inDoubt = [...made.values()].filter(({ isInDoubt }) => isInDoubt).length;
-      if (parts.config.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
+      if (core.config.isAtMostOnce && inDoubt > 0) throw maySendTwice(inDoubt);
       await places.readOutput(lines(), new LineReader(output));
-      await places.readInput(parts, left);
+      await places.readInput(core.measurer, left);
       const keptLines = places.place(checked.lines, update.isPruned);
-      await digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+      await digests.save(core.storage.store, task.id, checked.inputChecksum, core.storage.clock.wallMs());
       const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
       const window = body.slaMinutes === undefined ? {} : acceptedAt(update.accepted);
       const identity = input.identity === undefined ? {} : { input: input.identity };
       return restate(
-        parts,
+        core,
         {
           task,
           before: body,
@@ -86,7 +87,7 @@ export async function updateRun(
             staleUntil: end.lastSequence,
             status: "open",
           },
-          path: answersPath(parts, task.id, body),
+          path: answersPath(core.storage, task.id, body),
           output,
           lines: lines(),
           fateOf: ({ line }) => places.fateOf(line),
@@ -98,7 +99,7 @@ export async function updateRun(
     },
   );
   if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
-    await LineDigests.remove(parts.store, task.id, body.inputChecksum);
+    await LineDigests.remove(core.storage.store, task.id, body.inputChecksum);
   return { body: next, counts: places.counts(checked.lines - checked.blankLines) };
 }
 
@@ -139,7 +140,7 @@ class NewPlaces {
     this.#places = new Uint32Array(this.#withKey.highest + 1);
   }
 
-  async readInput({ measurer }: EngineParts, { input }: LeftRun): Promise<void> {
+  async readInput(measurer: Measurer, { input }: LeftRun): Promise<void> {
     for await (const event of readBlocks(input.file, { lineBytesMax: LINE_BYTES_MAX })) {
       if (event.kind === "refused") continue;
       const { count, lines, hashes } = await measurer.scanKeys(event.block);

@@ -2,8 +2,8 @@
  * The forecast for new work with a window, in one place for those who accept it and those who quote it.
  */
 import { overAtMs } from "../../work/sla.ts";
+import type { EngineCore } from "../core.ts";
 import type { Forecast } from "../lanes/outlook.ts";
-import type { EngineParts } from "../parts.ts";
 
 /** Work of one project and model. */
 export interface WindowedWork {
@@ -21,14 +21,14 @@ export interface WindowedWork {
  * taken for more of the same work, and so are `before` items of its own task. Times are monotonic.
  */
 export function forecastBehind(
-  parts: Pick<EngineParts, "clock" | "forecast" | "unreadItems">,
+  { storage, sending }: Pick<EngineCore, "storage" | "sending">,
   { project, model, items, inputTokens, windowMs }: WindowedWork,
   before = 0,
 ): Forecast {
-  const { clock } = parts;
+  const { clock } = storage;
   const deadlineMs = clock.nowMs() + windowMs;
-  const unread = before + parts.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
+  const unread = before + sending.backlog.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  return parts.forecast({ model, project, ...load, deadlineMs });
+  return sending.lanes.forecast({ model, project, ...load, deadlineMs });
 }

@@ -11,22 +11,25 @@
  */
 import type { Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { EngineCore } from "../core.ts";
 import type { RunState } from "../items/run_state.ts";
-import type { EngineParts } from "../parts.ts";
 
 /** A stalled run fails after two checks. */
 const LOOK_MS = 30_000;
 
+/** What sends and records the items of a run. */
+type LiveCore = Pick<EngineCore, "storage" | "recording" | "sending">;
+
 /** Of one run; close it when the run is over. */
 export class Liveness {
-  readonly #parts: Pick<EngineParts, "clock" | "standstill">;
+  readonly #core: LiveCore;
   readonly #state: RunState;
   #timer: Timer;
   /** Its state at the last check, if it was quiet then. */
   #quiet: string | undefined;
 
-  constructor(parts: Pick<EngineParts, "clock" | "standstill">, state: RunState) {
-    this.#parts = parts;
+  constructor(core: LiveCore, state: RunState) {
+    this.#core = core;
     this.#state = state;
     this.#timer = this.#later();
   }
@@ -36,7 +39,7 @@ export class Liveness {
   }
 
   #later(): Timer {
-    return this.#parts.clock.timer(LOOK_MS, () => this.#look());
+    return this.#core.storage.clock.timer(LOOK_MS, () => this.#look());
   }
 
   #look(): void {
@@ -47,12 +50,19 @@ export class Liveness {
     if (waits !== undefined && this.#quiet === before) this.#state.fail(standing(this.#state, waits));
   }
 
+  /** Where its open items wait, as text, if nothing continues with them by itself; otherwise undefined. */
+  #standstill(): readonly string[] | undefined {
+    const { storage, recording, sending } = this.#core;
+    if (recording.recorder.isBusy || storage.room.lackingSinceMs !== undefined) return undefined;
+    return sending.lanes.standstill(this.#state);
+  }
+
   /** What waits for what, as text; undefined while something continues by itself, or nothing is left. */
   #waits(): readonly string[] | undefined {
     const { isOpen, items } = this.#state;
     const { inFlight, waitingItems, claimed } = items;
     const isWaiting = claimed.size > 0 || (isOpen && waitingItems > 0);
-    return isWaiting && inFlight === 0 ? this.#parts.standstill(this.#state) : undefined;
+    return isWaiting && inFlight === 0 ? this.#standstill() : undefined;
   }
 }
 

@@ -12,9 +12,9 @@ import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
+import type { EngineCore } from "../core.ts";
 import { closeInput, openInput, type Source } from "../files/input.ts";
 import { ASSUMED_SPEED, ExpectedUsage } from "../learnt/expected_usage.ts";
-import type { EngineParts } from "../parts.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -46,15 +46,15 @@ interface Counted {
 }
 
 /** Lines that would fail are counted by themselves. Throws as `run` does for an input that cannot be read. */
-export async function quoteSource(parts: EngineParts, source: Source, options: QuoteOptions): Promise<Quote> {
+export async function quoteSource(core: EngineCore, source: Source, options: QuoteOptions): Promise<Quote> {
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
   const { signal, project } = options;
   signal?.throwIfAborted();
-  const counted = await unlessAborted(countSource(parts, source, options), signal);
-  const behind = project === undefined ? {} : { behindSeconds: behindSeconds(parts, project) };
-  return quoteOf(parts, counted, { slasMinutes, ...behind });
+  const counted = await unlessAborted(countSource(core, source, options), signal);
+  const behind = project === undefined ? {} : { behindSeconds: behindSeconds(core, project) };
+  return quoteOf(core, counted, { slasMinutes, ...behind });
 }
 
 /** What is left of a run. */
@@ -67,28 +67,28 @@ export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
 
 /** The quote of lines that are not done yet; reads the input to its end. */
 export async function quoteRest(
-  parts: EngineParts,
+  core: EngineCore,
   file: Pick<DiskFile, "read">,
   { slas, volumeTokens, ...options }: RestOptions,
 ): Promise<Quote> {
-  const counted = await countLines(parts, file, { volumeTokens, ...options });
-  return quoteOf(parts, counted, { slasMinutes: slas });
+  const counted = await countLines(core, file, { volumeTokens, ...options });
+  return quoteOf(core, counted, { slasMinutes: slas });
 }
 
 function quoteOf(
-  parts: EngineParts,
+  core: EngineCore,
   { usage, rejectedLines, firstFault, volumeTokens }: Counted,
   asked: Pick<QuoteInput, "slasMinutes" | "behindSeconds">,
 ): Quote {
-  const wallMs = parts.clock.wallMs();
+  const wallMs = core.storage.clock.wallMs();
   const quoted = quote({
     totals: usage.totals(),
     rejectedLines,
     volumeTokens,
     wallMs,
-    card: parts.config.rateCard,
-    price: (model) => parts.prices.price(model, wallMs),
-    times: timesOf(parts, usage),
+    card: core.config.rateCard,
+    price: (model) => core.figures.prices.price(model, wallMs),
+    times: timesOf(core, usage),
     assumptions: ASSUMED_SPEED,
     ...asked,
   });
@@ -100,13 +100,13 @@ function quoteOf(
  * The longer a window, the more that is accepted and not read is before it: so each guess, in whole minutes as an sla is,
  * uses the result of the one before, until it holds.
  */
-function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteInput["behindSeconds"]> {
+function behindSeconds(core: EngineCore, project: string): NonNullable<QuoteInput["behindSeconds"]> {
   return (model, items, inputTokens) => {
-    const nowMs = parts.clock.nowMs();
+    const nowMs = core.storage.clock.nowMs();
     let foundMs = 0; // from now
     for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
       const windowMs = minutes * MINUTE_MS;
-      const forecast = forecastBehind(parts, { project, model, items, inputTokens, windowMs });
+      const forecast = forecastBehind(core, { project, model, items, inputTokens, windowMs });
       if (forecast.sla !== "infeasible") {
         const aloneMs = Math.max(0, forecast.doneMs - nowMs);
         return (minutes === 1 ? aloneMs : Math.max(foundMs, windowMs - MINUTE_MS + 1)) / 1_000;
@@ -118,9 +118,9 @@ function behindSeconds(parts: EngineParts, project: string): NonNullable<QuoteIn
   };
 }
 
-function timesOf(parts: EngineParts, usage: ExpectedUsage): Map<string, TimeNeeded> {
+function timesOf(core: EngineCore, usage: ExpectedUsage): Map<string, TimeNeeded> {
   const works = usage.works();
-  const times = parts.workTimes(works);
+  const times = core.sending.lanes.workTimes(works);
   return new Map(
     works.map(({ model, isMeasured }) => {
       const { ms, boundBy } = times.get(model) ?? { ms: 0, boundBy: "nothing" as const };
@@ -129,15 +129,15 @@ function timesOf(parts: EngineParts, usage: ExpectedUsage): Map<string, TimeNeed
   );
 }
 
-async function countSource(parts: EngineParts, source: Source, options: QuoteOptions): Promise<Counted> {
+async function countSource(core: EngineCore, source: Source, options: QuoteOptions): Promise<Counted> {
   const { sizeBytes, signal } = options;
-  const spool = join(parts.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
-  const input = await openInput({ ...parts, signal }, source, spool);
+  const spool = join(core.storage.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
+  const input = await openInput({ ...core.storage, signal }, source, spool);
   const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
   try {
-    return await countLines(parts, input.file, { ...options, volumeTokens });
+    return await countLines(core, input.file, { ...options, volumeTokens });
   } finally {
-    await closeInput(parts.disk, input, "remove");
+    await closeInput(core.storage.disk, input, "remove");
   }
 }
 
@@ -147,12 +147,12 @@ interface CountOptions extends Pick<QuoteOptions, "model" | "modelsMax" | "signa
 }
 
 async function countLines(
-  parts: EngineParts,
+  core: EngineCore,
   file: Pick<DiskFile, "read">,
   { model, modelsMax = Number.POSITIVE_INFINITY, signal, volumeTokens, done }: CountOptions,
 ): Promise<Counted> {
   const counted: Counted = {
-    usage: new ExpectedUsage(parts.answers),
+    usage: new ExpectedUsage(core.figures.answers),
     models: new Set(),
     rejectedLines: 0,
     firstFault: undefined,
@@ -168,14 +168,14 @@ async function countLines(
       addFaults(counted, [{ line, code: "line_too_long", message }]);
       continue;
     }
-    const measuring = parts.measurer.measure(event.block, {
+    const measuring = core.measurer.measure(event.block, {
       wantBodies: false,
       skip: done?.slice(event.block.firstLine, event.block.lineCount),
       ...(model === undefined ? {} : { modelOverride: model }),
     });
     measuring.catch(() => undefined); // an earlier one may end the quote first
     waiting.push(measuring);
-    if (waiting.length > parts.measurer.concurrency)
+    if (waiting.length > core.measurer.concurrency)
       addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
   }
   for (const measured of waiting) addBlock(counted, await measured, modelsMax);

@@ -15,6 +15,7 @@
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { providerOfLane } from "../../queue/lanes.ts";
 import type { ResultLine } from "../../work/item.ts";
+import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { answersPath, removeWorkFiles } from "../files/task_files.ts";
@@ -24,7 +25,6 @@ import type { Progress, Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
 import { diskHold } from "../lanes/run_holds.ts";
-import type { EngineParts } from "../parts.ts";
 import type { UpdateCounts } from "../reopening/update.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
@@ -52,7 +52,7 @@ export class Run implements AsyncIterable<ResultLine> {
   readonly finished: Promise<Summary>;
   /** What its update made of the lines, once it is opened; undefined without one, and where the input is what it was. */
   update: UpdateCounts | undefined;
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #report: RunReport;
   readonly #options: Pick<RunOptions, "finish" | "isStandIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
   readonly #warnings: WarningFeed | undefined;
@@ -73,11 +73,11 @@ export class Run implements AsyncIterable<ResultLine> {
   /** Aborted when a caller stops it: then it does not wait for space on the disk. */
   readonly #stopping = new AbortController();
 
-  constructor(parts: EngineParts, source: Source, options: RunOptions) {
-    this.#parts = parts;
-    this.#report = new RunReport(parts);
+  constructor(core: EngineCore, source: Source, options: RunOptions) {
+    this.#core = core;
+    this.#report = new RunReport(core);
     this.#options = options;
-    this.#warnings = WarningFeed.of(options, parts.config.keysMissing);
+    this.#warnings = WarningFeed.of(options, core.config.keysMissing);
     const left = new Promise<void>((resolve) => {
       this.#tellLeft = resolve;
     });
@@ -85,7 +85,7 @@ export class Run implements AsyncIterable<ResultLine> {
       this.update = counts;
     };
     const leaving = { left, stopped: this.#stopping.signal, onUpdate };
-    const opening = openRun(parts, source, options, leaving).catch(rethrowFileError);
+    const opening = openRun(core, source, options, leaving).catch(rethrowFileError);
     this.opened = opening.then((opened) => opened.body);
     this.finished = this.#tell(options, this.#work(opening));
     this.opened.catch(() => undefined); // a caller that awaits them gets the error; nobody has to
@@ -127,7 +127,7 @@ export class Run implements AsyncIterable<ResultLine> {
   get holds(): readonly Hold[] {
     const state = this.#state;
     if (state === undefined || !state.isOpen || state.items.isIdle) return this.#held;
-    return this.#parts.holdsOf(state).holds;
+    return this.#core.sending.holds.of(state).holds;
   }
 
   /** What held lines of it for that reason has changed. */
@@ -162,13 +162,13 @@ export class Run implements AsyncIterable<ResultLine> {
     const taskId = opened.kind === "open" ? opened.task.id : opened.taskId;
     const { errors } = opened.kind === "open" ? opened.state.settings.totals : opened.summary;
     if (Object.keys(errors).length === 0) return []; // a journal of a million lines takes seconds to read
-    return readErrors(this.#parts, taskId, opened.body);
+    return readErrors(this.#core.storage, taskId, opened.body);
   }
 
   /** The lines of the output, from the first on, as they become durable; until the run ends. */
   async *follow(): AsyncGenerator<ResultLine> {
     await this.opened;
-    yield* followLines(this.#parts.disk, this.finished, () => this.#answers());
+    yield* followLines(this.#core.storage.disk, this.finished, () => this.#answers());
   }
 
   /** Breaking out of the loop stops the run. */
@@ -198,7 +198,7 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /** Settles as the work does, after the listener has received its end. */
   async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
-    const feed = ProgressFeed.open(this.#parts.clock, options, () => this.progress());
+    const feed = ProgressFeed.open(this.#core.storage.clock, options, () => this.progress());
     try {
       const summary = await work;
       const { status, reason } = summary;
@@ -220,7 +220,7 @@ export class Run implements AsyncIterable<ResultLine> {
     }
     const { log } = opened.state.settings;
     return {
-      path: answersPath(this.#parts, opened.task.id, opened.body),
+      path: answersPath(this.#core.storage, opened.task.id, opened.body),
       end: log.durableEnd,
       change: log.nextDurable(),
     };
@@ -235,12 +235,13 @@ export class Run implements AsyncIterable<ResultLine> {
         ? summary
         : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
     }
-    const { onHeld, waitMs = this.#parts.config.waitMs } = this.#options;
+    const { config, sending, storage } = this.#core;
+    const { onHeld, waitMs = config.waitMs } = this.#options;
     const isNoted = onHeld === undefined; // others ask their caller in their own process
-    const holds = (): readonly Hold[] => this.#parts.holdsOf(opened.state).holds;
+    const holds = (): readonly Hold[] => sending.holds.of(opened.state).holds;
     const { isResumed, task } = opened;
-    const note = isNoted ? new HoldNote(this.#parts, { taskId: task.id, isResumed, holds }) : undefined;
-    const watch = new Watch(this.#parts, opened.state, {
+    const note = isNoted ? new HoldNote(storage, { taskId: task.id, isResumed, holds }) : undefined;
+    const watch = new Watch(this.#core, opened.state, {
       waitMs,
       onHolds: (found) => {
         note?.look(found);
@@ -250,7 +251,7 @@ export class Run implements AsyncIterable<ResultLine> {
       readRest: (isWanted) => readRest(opened, isWanted),
       onHeld: onHeld ?? ((reason) => this.#endHeld(opened.state, reason)),
     });
-    const liveness = new Liveness(this.#parts, opened.state);
+    const liveness = new Liveness(this.#core, opened.state);
     let isFinished = false;
     try {
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
@@ -265,15 +266,15 @@ export class Run implements AsyncIterable<ResultLine> {
     } finally {
       liveness.close();
       opened.state.phase = "done"; // first: what is dropped must not be read again
-      this.#parts.dropRun(opened.state);
+      this.#core.sending.lanes.drop(opened.state);
       const { log } = opened.state.settings;
       await watch.recorded(log.recorded()).catch(() => undefined); // reported above
-      await this.#parts.recorder.leave(log); // its files are not closed under a write
+      await this.#core.recording.recorder.leave(log); // its files are not closed under a write
       watch.close();
       await note?.close(isFinished ? [] : this.#held);
       await opened.input.file.close();
       await opened.output.close();
-      if (isFinished) await removeWorkFiles(this.#parts, opened.task.id, opened.body);
+      if (isFinished) await removeWorkFiles(this.#core.storage, opened.task.id, opened.body);
       await opened.release();
     }
   }
@@ -283,7 +284,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const { state } = opened;
     // A placeholder for lost lines is never sent: it ends with the sla.
     if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
-    const reading = readRun(this.#parts, opened, this.#warnings, pilot).catch(rethrowReadError);
+    const reading = readRun(this.#core, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
     const canReadAgain = opened.input.identity !== undefined;
     await watch.until(() => state.items.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
@@ -291,7 +292,7 @@ export class Run implements AsyncIterable<ResultLine> {
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
     const { state } = opened;
-    const pilot = Pilot.of(this.#parts, opened, this.#options, () => this.stop(PILOT_DECLINED));
+    const pilot = Pilot.of(this.#core, opened, this.#options, () => this.stop(PILOT_DECLINED));
     try {
       await this.#read(opened, watch, pilot);
       while (state.isOpen && !state.items.isIdle) {
@@ -305,7 +306,7 @@ export class Run implements AsyncIterable<ResultLine> {
         await opened.input.spool?.seal();
       }
       if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
-        await watch.during(endRest(this.#parts, opened, state.phase).catch(rethrowReadError));
+        await watch.during(endRest(this.#core.measurer, opened, state.phase).catch(rethrowReadError));
         await watch.until(() => state.items.claimed.size === 0);
       }
     } catch (error) {
@@ -325,14 +326,14 @@ export class Run implements AsyncIterable<ResultLine> {
   /** Whether no answer to what was in flight when the run stopped has ended a hold. */
   #isStill({ reason, provider }: Hold): boolean {
     if (isCallers(reason) || provider === undefined) return true;
-    for (const { key, health } of this.#parts.lanes())
+    for (const { key, health } of this.#core.sending.lanes.all())
       if (providerOfLane(key) === provider && health.trouble !== undefined) return true;
     return false;
   }
 
   /** The hold of a run that has waited for a full disk for as long as it may. */
   #fullDisk(state: RunState): Hold {
-    const { clock, room } = this.#parts;
+    const { clock, room } = this.#core.storage;
     const { linesTotal = state.linesRead, blankLines } = state;
     const hold = this.#full ?? diskHold(state, room.fullPath, clock.nowMs(), clock);
     const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
@@ -341,20 +342,20 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /** Nothing but held items is left, for longer than the caller waits. */
   #endHeld(state: RunState, reason: HoldReason): void {
-    this.#held = this.#parts.holdsOf(state, true).holds;
+    this.#held = this.#core.sending.holds.of(state, true).holds;
     if (this.#options.finish !== true) {
       this.stop(reason);
       return;
     }
     if (!state.isOpen) return;
-    state.heldEnd = heldEndsOf(this.#parts, state);
+    state.heldEnd = heldEndsOf(this.#core.sending.lanes, state);
     state.phase = "giving_up";
-    this.#parts.dropRun(state);
+    this.#core.sending.lanes.drop(state);
     state.changed();
   }
 
   async #storeCancel(opened: OpenRun): Promise<void> {
-    await storeCancel(this.#parts, opened);
+    await storeCancel(this.#core.storage, opened);
     this.#tellCancelled();
   }
 
@@ -369,7 +370,7 @@ export class Run implements AsyncIterable<ResultLine> {
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
-    return finishRun(this.#parts, opened, { signal, completed, stopped });
+    return finishRun(this.#core.storage, opened, { signal, completed, stopped });
   }
 
   #leave(phase: "stopping" | "cancelling"): void {
@@ -377,9 +378,10 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#tellLeft();
     const state = this.#state;
     if (state === undefined || !state.isOpen) return;
-    if (phase === "stopping" && this.#held.length === 0) this.#held = this.#parts.holdsOf(state, true).holds;
+    if (phase === "stopping" && this.#held.length === 0)
+      this.#held = this.#core.sending.holds.of(state, true).holds;
     state.phase = phase;
-    this.#parts.dropRun(state);
+    this.#core.sending.lanes.drop(state);
     state.changed();
   }
 }

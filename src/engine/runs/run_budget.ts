@@ -3,8 +3,8 @@
  */
 import { Budget, Cap, type Taken } from "../../price/budget.ts";
 import type { CapOptions } from "../../shard/measure.ts";
+import type { EngineCore } from "../core.ts";
 import type { CapTerms } from "../files/shared_caps.ts";
-import type { EngineParts } from "../parts.ts";
 
 /** Output tokens of an item that has no limit of its own, where a cap needs a bound. */
 const OUTPUT_TOKENS_MAX = 4_096;
@@ -23,29 +23,29 @@ export interface CostOptions {
 
 /** Under its own cap and those that it shares; it has joined them durably when this resolves. */
 export async function openBudget(
-  parts: EngineParts,
+  core: EngineCore,
   taskId: string,
   { maxCostUsd, cap, caps = [] }: CostOptions,
   taken: Taken,
 ): Promise<Budget> {
   const own = maxCostUsd === undefined ? [] : [new Cap(maxCostUsd)];
   const shared = await Promise.all(
-    parts.caps.termsOf(cap).map((terms) => parts.room.waitFor(() => parts.caps.join(terms, taskId))),
+    core.caps.termsOf(cap).map((terms) => core.storage.room.waitFor(() => core.caps.join(terms, taskId))),
   );
   return new Budget([...own, ...shared.map((capOf) => capOf()), ...caps], taken);
 }
 
 /** What it held is in doubt; runs that share a cap with it may go on. */
 export async function leaveBudget(
-  parts: EngineParts,
+  core: EngineCore,
   taskId: string,
   { cap, caps = [] }: CostOptions,
   budget: Budget,
 ): Promise<void> {
   budget.close();
-  const shared = parts.caps.termsOf(cap);
-  for (const { name } of shared) await parts.caps.leave(name, taskId, budget);
-  if (shared.length + caps.length > 0) for (const lane of parts.lanes()) lane.pump();
+  const shared = core.caps.termsOf(cap);
+  for (const { name } of shared) await core.caps.leave(name, taskId, budget);
+  if (shared.length + caps.length > 0) core.sending.lanes.pumpAll();
 }
 
 /** How items are measured under a cap. */

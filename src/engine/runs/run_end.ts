@@ -7,12 +7,14 @@
  */
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import type { Measurer } from "../../shard/pool.ts";
 import { parseModelId } from "../../work/request.ts";
 import { encodeBody } from "../files/task_body.ts";
 import { codeOfHold, type HeldEnd } from "../items/holds.ts";
 import type { RunState } from "../items/run_state.ts";
 import { endOf, type UnsentEnd } from "../items/run_stopped.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import type { Lanes } from "../lanes/lanes.ts";
 import type { OpenedRun } from "./run_open.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 
@@ -25,19 +27,22 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
  * Resolves when it is durable that the rest ends as cancelled, in any process, and a stream with what has arrived of
  * it. Rejects with `disk_full` when it is not.
  */
-export async function storeCancel(parts: EngineParts, { task, body, input }: OpenRun): Promise<void> {
+export async function storeCancel(
+  { room, store }: EngineStorage,
+  { task, body, input }: OpenRun,
+): Promise<void> {
   if (body.isCancelled === true) {
     await input.spool?.sealAgain();
     return;
   }
   await input.spool?.seal();
   const cancelled = encodeBody({ ...body, isCancelled: true });
-  await parts.room.waitFor(() => parts.store.putTask({ ...task, body: cancelled }));
+  await room.waitFor(() => store.putTask({ ...task, body: cancelled }));
 }
 
 /** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */
 export async function endRest(
-  parts: EngineParts,
+  measurer: Measurer,
   opened: OpenRun,
   status: "expired" | "cancelled" | "giving_up",
 ): Promise<void> {
@@ -84,8 +89,8 @@ export async function endRest(
     const { firstLine, lineCount } = event.block;
     state.linesRead = Math.max(state.linesRead, firstLine + lineCount - 1);
     if (seen === undefined && state.hasDone(event.block)) continue; // keys of a stream count against later ones
-    waiting.push(parts.measurer.measure(event.block, options));
-    const first = waiting.length > parts.measurer.concurrency ? waiting.shift() : undefined;
+    waiting.push(measurer.measure(event.block, options));
+    const first = waiting.length > measurer.concurrency ? waiting.shift() : undefined;
     if (first !== undefined) await endMeasured(await first);
   }
   for (const measured of waiting) await endMeasured(await measured);
@@ -97,14 +102,14 @@ export async function endRest(
 const NEVER_SENT: HeldEnd = { code: "provider_error", message: "the run ended before it was sent" };
 
 /** How the items of a run end that are held now, by their model; ask before the run is dropped from its lanes. */
-export function heldEndsOf(parts: EngineParts, state: RunState): (model: string) => HeldEnd {
+export function heldEndsOf(lanes: Lanes, state: RunState): (model: string) => HeldEnd {
   const held = [...state.items.held.values()];
   const inLanes = new Set(
     state.holds.flatMap(({ provider, next_try }) => (next_try === null ? [] : provider)), // lanes try again
   );
   return (model) => {
     const provider = parseModelId(model)?.provider;
-    const inLane = inLanes.has(provider) ? parts.heldEndOf(model) : undefined;
+    const inLane = inLanes.has(provider) ? lanes.heldEndOf(model) : undefined;
     if (inLane !== undefined) return inLane;
     const own = held.find((lines) => lines.model === model || (lines.provider ?? "") === provider);
     const lines = own ?? held.find(({ reason }) => reason === "cap_reached");

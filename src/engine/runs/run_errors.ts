@@ -3,15 +3,15 @@
  *
  * One pass over the journal and one read of the output for each code, so that a million lines take about a second.
  */
-import type { Disk, DiskFile } from "../../disk.ts";
+import type { DiskFile } from "../../disk.ts";
 import type { FailureCode } from "../../errors.ts";
 import { asBuffer, eachLine } from "../../jsonl/lines.ts";
 import { readBlocks } from "../../jsonl/read.ts";
-import type { Store } from "../../store/store.ts";
 import { isObject } from "../../work/json.ts";
 import { type SettledLine, settledLines } from "../files/settled_lines.ts";
 import { isOfInput, type TaskBody } from "../files/task_body.ts";
 import { answersPath } from "../files/task_files.ts";
+import type { RunFiles } from "../journal/storage.ts";
 
 /** Far above what an answer of 32 MiB takes in JSON. */
 const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;
@@ -27,20 +27,11 @@ export interface ErrorGroup {
   readonly message: string;
 }
 
-interface AnswerParts {
-  readonly disk: Disk;
-  readonly dataDir: string;
-}
-
 /** The errors of a run. */
-export async function readErrors(
-  parts: AnswerParts & { readonly store: Pick<Store, "journal"> },
-  taskId: string,
-  body: TaskBody,
-): Promise<ErrorGroup[]> {
+export async function readErrors(files: RunFiles, taskId: string, body: TaskBody): Promise<ErrorGroup[]> {
   const groups = new ErrorGroups();
-  for await (const line of settledLines(parts.store, taskId, body)) groups.add(line);
-  return groups.read(parts, taskId, body);
+  for await (const line of settledLines(files.store, taskId, body)) groups.add(line);
+  return groups.read(files, taskId, body);
 }
 
 /** Groups the lines that it receives. */
@@ -60,9 +51,9 @@ export class ErrorGroups {
   }
 
   /** Most frequent first. A line that cannot be read has no message. */
-  async read(parts: AnswerParts, taskId: string, body: TaskBody): Promise<ErrorGroup[]> {
+  async read(files: RunFiles, taskId: string, body: TaskBody): Promise<ErrorGroup[]> {
     if (this.#groups.size === 0) return [];
-    const messages = await this.#messages(parts, taskId, body);
+    const messages = await this.#messages(files, taskId, body);
     return [...this.#groups]
       .sort(([, a], [, b]) => b.count - a.count || a.first.outcome.line - b.first.outcome.line)
       .map(([code, { count, first }]) => {
@@ -73,10 +64,10 @@ export class ErrorGroups {
   }
 
   /** Of the first line of each. Lines that were put in order are at another place than they were written. */
-  async #messages(parts: AnswerParts, taskId: string, body: TaskBody): Promise<Messages> {
-    const written = answersPath(parts, taskId, body);
-    const isWritten = !body.isOrdered || (await parts.disk.stat(written)) !== undefined;
-    const answers = await parts.disk.open(isWritten ? written : body.out, "read").catch(() => undefined);
+  async #messages(files: RunFiles, taskId: string, body: TaskBody): Promise<Messages> {
+    const written = answersPath(files, taskId, body);
+    const isWritten = !body.isOrdered || (await files.disk.stat(written)) !== undefined;
+    const answers = await files.disk.open(isWritten ? written : body.out, "read").catch(() => undefined);
     try {
       if (isWritten || answers === undefined) {
         const firsts = [...this.#groups.values()].map(({ first }) => first);

@@ -3,13 +3,12 @@
  *
  * Both wait for space on the disk, unless a caller stops the run meanwhile; the next call then says that all is done.
  */
-
 import { putInOrder } from "../files/order.ts";
 import { checkOutput, noteChanged } from "../files/output_check.ts";
 import { encodeBody, type TaskBody } from "../files/task_body.ts";
 import type { Summary } from "../items/progress.ts";
 import { checksumText, lengthOf } from "../journal/checksum.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import type { OpenedRun } from "./run_open.ts";
 
 type OpenRun = Extract<OpenedRun, { kind: "open" }>;
@@ -23,16 +22,16 @@ interface Finishing {
 
 /** Resolves with the summary once it is durable, or with the one of a stopped run. */
 export async function finishRun(
-  parts: EngineParts,
+  storage: EngineStorage,
   opened: OpenRun,
   { signal, completed, stopped }: Finishing,
 ): Promise<Summary> {
   const { task, body, output } = opened;
-  const { disk, store, room } = parts;
+  const { disk, store, room } = storage;
   try {
     const written = checksumText(output.crc32, output.end);
     await checkOutput(disk, output.path, written);
-    const outChecksum = body.isOrdered ? await putInOrder(parts, task.id, body, output, signal) : written;
+    const outChecksum = body.isOrdered ? await putInOrder(storage, task.id, body, output, signal) : written;
     if (body.isOrdered) await checkOutput(disk, body.out, outChecksum);
     const summary = completed();
     const stream = await streamEnd(opened);
@@ -41,7 +40,7 @@ export async function finishRun(
     await room.waitFor(() => store.putTask({ ...task, body: end }), { signal });
     return summary;
   } catch (error) {
-    if (error !== signal.reason) throw await noteChanged(parts, task, body, error);
+    if (error !== signal.reason) throw await noteChanged(storage, task, body, error);
     return stopped();
   }
 }

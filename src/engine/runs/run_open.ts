@@ -12,6 +12,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
+import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
 import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
@@ -25,7 +26,7 @@ import { answersPath, spoolPath } from "../files/task_files.ts";
 import { ItemStates } from "../items/item_states.ts";
 import { type RunSettings, RunState } from "../items/run_state.ts";
 import { OutputFile } from "../journal/output.ts";
-import type { EngineParts } from "../parts.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { findTask, mended } from "../reopening/found_task.ts";
 import { recoverRun } from "../reopening/recover.ts";
 import { checkRetryFailed, type RetryFailed, reopenFailed } from "../reopening/reopen.ts";
@@ -85,7 +86,7 @@ function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): voi
 
 /** Throws the error that keeps the run from beginning; nothing was sent then. */
 export async function openRun(
-  parts: EngineParts,
+  core: EngineCore,
   source: Source,
   options: RunOptions,
   leaving: RunLeaving,
@@ -93,21 +94,21 @@ export async function openRun(
   const name = nameOf(source, options);
   const claims: string[] = [];
   const claim = (what: string): void => {
-    if (parts.atWork.has(what))
+    if (core.atWork.has(what))
       throw new PerigeeError("conflict", `${what} is being worked on by another run`);
-    parts.atWork.add(what);
+    core.atWork.add(what);
     claims.push(what);
   };
   const release = (): void => {
-    for (const what of claims) parts.atWork.delete(what);
+    for (const what of claims) core.atWork.delete(what);
   };
   try {
     claim(name);
-    const opened = await open(parts, name, absolute(source), options, { ...leaving, claim });
+    const opened = await open(core, name, absolute(source), options, { ...leaving, claim });
     if (opened.kind === "finished") release();
     if (opened.kind === "finished") return opened;
     const leave = async (): Promise<void> => {
-      await leaveBudget(parts, opened.task.id, options, opened.state.settings.budget);
+      await leaveBudget(core, opened.task.id, options, opened.state.settings.budget);
       release();
     };
     return { ...opened, release: leave };
@@ -125,44 +126,44 @@ interface Opening extends RunLeaving {
 }
 
 async function open(
-  parts: EngineParts,
+  core: EngineCore,
   name: string,
   source: Source,
   options: RunOptions,
   opening: Opening,
 ): Promise<Opened> {
-  if (options.update === true && (await isStream(parts.disk, source)))
+  if (options.update === true && (await isStream(core.storage.disk, source)))
     throw new PerigeeError(
       "usage",
       "the source is a stream, which cannot be compared with the one before: write it to a file, and call the run with the file and update",
     );
-  const found = await findTask(parts, name, options);
-  const before = found === undefined ? undefined : await mended(parts, found, opening.stopped);
+  const found = await findTask(core.storage, name, options);
+  const before = found === undefined ? undefined : await mended(core, found, opening.stopped);
   if (before !== undefined) {
     refuseOtherOrder(before, options);
     refuseOtherFormat(before, options);
   }
-  const task = found ?? { id: randomUUID(), name, createdWallMs: parts.clock.wallMs(), body: "" };
+  const task = found ?? { id: randomUUID(), name, createdWallMs: core.storage.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    await checkFinished(parts, task, before);
+    await checkFinished(core.storage, task, before);
     const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
-    const finished = isAgain ? await askAgain(parts, task, before, source, opening.left) : undefined;
+    const finished = isAgain ? await askAgain(core.storage, task, before, source, opening.left) : undefined;
     if (finished !== undefined) return finished;
   }
-  const home = { ...parts, signal: opening.stopped };
-  const copyPath = spoolPath(parts, task.id);
+  const home = { ...core.storage, signal: opening.stopped };
+  const copyPath = spoolPath(core.storage, task.id);
   // The copy of a stream that a run began with holds what the journal knows of. Any other is made again: a power cut may have torn it.
   const isKnown = before?.status === "open" && before.input === undefined;
-  if (before !== undefined && !isKnown) await parts.disk.remove(copyPath);
+  if (before !== undefined && !isKnown) await core.storage.disk.remove(copyPath);
   const input = await openInput(home, source, copyPath);
   let isOpen = false;
   try {
-    const opened = await openWith(parts, { task, before, input }, options, opening);
+    const opened = await openWith(core, { task, before, input }, options, opening);
     isOpen = opened.kind === "open";
     return opened;
   } finally {
     if (!isOpen)
-      await closeInput(parts.disk, input, isKnown && input.spool !== undefined ? "keep" : "remove");
+      await closeInput(core.storage.disk, input, isKnown && input.spool !== undefined ? "keep" : "remove");
   }
 }
 
@@ -174,7 +175,7 @@ interface Found {
 }
 
 async function openWith(
-  parts: EngineParts,
+  core: EngineCore,
   { task, before, input }: Found,
   options: RunOptions,
   opening: Opening,
@@ -187,43 +188,50 @@ async function openWith(
         `this run began with the file ${before.input.name}, and its input is a stream now; use that file again, or another output`,
       );
     if (!isSameState(before.input, input.identity))
-      await parts.disk.remove(arrayCopyPath(spoolPath(parts, task.id), before.input));
+      await core.storage.disk.remove(arrayCopyPath(spoolPath(core.storage, task.id), before.input));
   }
-  const { checked, body: termed } = await checkedBody(parts, input, options, task, before);
-  if (before === undefined) await assertFits(parts, termed);
+  const { checked, body: termed } = await checkedBody(core, input, options, task, before);
+  if (before === undefined) await assertFits(core.storage, termed);
   claim(termed.out);
   const body =
     before === undefined
       ? termed
-      : await changed(parts, { task, before, input, checked }, termed, options, opening).catch(
+      : await changed(core, { task, before, input, checked }, termed, options, opening).catch(
           async (error: unknown) => {
-            throw await noteChanged(parts, task, before, error);
+            throw await noteChanged(core.storage, task, before, error);
           },
         );
   const store = (now = body) =>
-    parts.room.waitFor(() => parts.store.putTask({ ...task, body: encodeBody(now) }), { signal: stopped });
+    core.storage.room.waitFor(() => core.storage.store.putTask({ ...task, body: encodeBody(now) }), {
+      signal: stopped,
+    });
   if (body.status === "completed" && body.summary !== undefined) {
     await store(); // touched, and the same: its new state is known from now on
     return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
   }
-  const output = await openOutput(parts, task.id, body, before === undefined, stopped);
+  const output = await openOutput(core.storage, task.id, body, before === undefined, stopped);
   try {
     if (before === undefined && isUpdatable(options))
-      await checked?.digests.save(parts.store, task.id, checked.inputChecksum, parts.clock.wallMs());
+      await checked?.digests.save(
+        core.storage.store,
+        task.id,
+        checked.inputChecksum,
+        core.storage.clock.wallMs(),
+      );
     await store();
-    const state = await openState(parts, task.id, body, { input, output, options, stopped, before });
+    const state = await openState(core, task.id, body, { input, output, options, stopped, before });
     const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await store(searched);
     return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
   } catch (error) {
     await output.close();
-    throw await noteChanged(parts, task, body, error);
+    throw await noteChanged(core.storage, task, body, error);
   }
 }
 
 /** The task after what this call changes of its lines: another input, errors that are opened again. */
 async function changed(
-  parts: EngineParts,
+  core: EngineCore,
   {
     task,
     before,
@@ -234,21 +242,22 @@ async function changed(
   options: RunOptions,
   { stopped: signal, onUpdate }: Opening,
 ): Promise<TaskBody> {
-  const now = parts.clock.moment();
-  const { retryFailed, rateCard = parts.config.rateCard, accepted = now } = options;
+  const now = core.storage.clock.moment();
+  const { retryFailed, rateCard = core.config.rateCard, accepted = now } = options;
   const left = { task, input, terms: costTerms(before, rateCard), model: before.model };
   let body = onThisClock(termed, now);
   if (options.update === true && checked !== undefined) {
     const update = { checked, isPruned: options.prune === true, accepted };
-    const updated = await updateRun(parts, { ...left, body }, update, signal);
+    const updated = await updateRun(core, { ...left, body }, update, signal);
     onUpdate(updated.counts);
     body = updated.body;
   }
   if (retryFailed === undefined) return body;
   const terms = costTerms(before, rateCard);
   const reopening = { retry: retryFailed, asked: options, now };
-  const reopened = await reopenFailed(parts, { ...left, terms, body }, reopening, signal);
-  if (reopened === body && options.onHeld === undefined) parts.notice(nothingToRetry(body.out, retryFailed));
+  const reopened = await reopenFailed(core, { ...left, terms, body }, reopening, signal);
+  if (reopened === body && options.onHeld === undefined)
+    core.storage.notice(nothingToRetry(body.out, retryFailed));
   return reopened;
 }
 
@@ -263,15 +272,15 @@ export const DATA_DIR_OF_OUTPUT = "open an engine on the data folder it belongs 
 
 /** Where answers are appended. A fresh task never writes over a file that is not its own. */
 async function openOutput(
-  parts: EngineParts,
+  storage: EngineStorage,
   taskId: string,
   body: TaskBody,
   isFresh: boolean,
   signal: AbortSignal,
 ): Promise<OutputFile> {
-  const path = answersPath(parts, taskId, body);
+  const path = answersPath(storage, taskId, body);
   if (isFresh) {
-    const sizeBytes = (await parts.disk.stat(body.out))?.sizeBytes ?? 0;
+    const sizeBytes = (await storage.disk.stat(body.out))?.sizeBytes ?? 0;
     if (sizeBytes > 0) {
       throw new PerigeeError(
         "output_unwritable",
@@ -279,7 +288,7 @@ async function openOutput(
       );
     }
   }
-  return parts.room.waitFor(() => OutputFile.open(parts.disk, path), { signal, path });
+  return storage.room.waitFor(() => OutputFile.open(storage.disk, path), { signal, path });
 }
 
 /** Work that names itself and no output is the engine's own: its input does not change. */
@@ -301,7 +310,7 @@ function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
 }
 
-interface OpenParts {
+interface OpenedFiles {
   readonly input: OpenInput;
   readonly output: OutputFile;
   readonly options: RunOptions;
@@ -311,35 +320,35 @@ interface OpenParts {
 }
 
 async function openState(
-  parts: EngineParts,
+  core: EngineCore,
   taskId: string,
   body: TaskBody,
-  { input, output, options, stopped, before = body }: OpenParts,
+  { input, output, options, stopped, before = body }: OpenedFiles,
 ): Promise<RunState> {
-  const { clock } = parts;
-  const { rateCard = parts.config.rateCard } = options;
+  const { clock } = core.storage;
+  const { rateCard = core.config.rateCard } = options;
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const { onStep, takenEarlier } = options;
   const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, onStep };
-  const recovered = await recoverRun(parts, run, stopped);
+  const recovered = await recoverRun(core, run, stopped);
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
-  const log = parts.recorder.open(taskId, output, onStep);
+  const log = core.recording.recorder.open(taskId, output, onStep);
   terms.prices.whenAdded = (price) => log.price(price);
   const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const deadlineMs =
     slaMinutes === undefined
       ? Number.POSITIVE_INFINITY
       : overAtMs(clock, acceptedWallMs + slaMinutes * 60_000);
-  const budget = await openBudget(parts, taskId, options, recovered.taken);
+  const budget = await openBudget(core, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
   const layout = lineLayout(options);
   const settings: RunSettings = {
     taskId,
     input: input.file,
-    measurer: parts.measurer,
+    measurer: core.measurer,
     layout,
     namesLines: true,
     takenEarlier,
@@ -352,8 +361,8 @@ async function openState(
     slaMinutes,
     budget,
     allowsUnbounded: options.maxCostUnbounded === true,
-    isHedged: options.hedge ?? parts.config.isHedged,
-    observer: parts.observer,
+    isHedged: options.hedge ?? core.config.isHedged,
+    observer: core.recording.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,
     skip: options.skip,

@@ -9,10 +9,10 @@
  */
 import type { Quote } from "../../price/quote.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
+import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import { encodeBody } from "../files/task_body.ts";
 import type { RunState } from "../items/run_state.ts";
-import type { EngineParts } from "../parts.ts";
 import type { PilotListener, PilotOptions } from "./pilot_options.ts";
 import { quoteRest } from "./quote.ts";
 import type { OpenedRun } from "./run_open.ts";
@@ -21,7 +21,7 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 /** The pilot of one run. */
 export class Pilot {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #opened: OpenRun;
   readonly #listener: PilotListener | undefined;
   readonly #stop: () => void;
@@ -29,11 +29,11 @@ export class Pilot {
   #left: number;
 
   private constructor(
-    parts: EngineParts,
+    core: EngineCore,
     opened: OpenRun,
     { items, listener, stop }: { items: number; listener: PilotListener | undefined; stop: () => void },
   ) {
-    this.#parts = parts;
+    this.#core = core;
     this.#opened = opened;
     this.#listener = listener;
     this.#stop = stop;
@@ -42,13 +42,13 @@ export class Pilot {
 
   /** Undefined when the call does not want one, or a caller has let an earlier one go on. `stop` stops the run. */
   static of(
-    parts: EngineParts,
+    core: EngineCore,
     opened: OpenRun,
     { pilot, onPilot }: PilotOptions,
     stop: () => void,
   ): Pilot | undefined {
     if (pilot === undefined || opened.body.isPiloted === true) return undefined;
-    return new Pilot(parts, opened, { items: pilot, listener: onPilot, stop });
+    return new Pilot(core, opened, { items: pilot, listener: onPilot, stop });
   }
 
   /** Whether all its items were read. */
@@ -73,7 +73,7 @@ export class Pilot {
     if (!state.isOpen || state.failure !== undefined) return false;
     const { slaMinutes, model, volumeTokens } = body;
     const rest = await unlessLeft(
-      quoteRest(this.#parts, input.file, {
+      quoteRest(this.#core, input.file, {
         volumeTokens,
         ...(model === undefined ? {} : { model }),
         slas: slaMinutes === undefined ? [] : [slaMinutes],
@@ -88,7 +88,7 @@ export class Pilot {
       if (isOn === false) this.#stop();
       return false;
     }
-    const { room, store } = this.#parts;
+    const { room, store } = this.#core.storage;
     const stored = { ...task, body: encodeBody({ ...body, isPiloted: true }) };
     await room
       .waitFor(() => store.putTask(stored), { signal: state.left })

@@ -11,10 +11,10 @@ import { type Block, lastLineOf } from "../../jsonl/block.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { keyJsonOf, type MeasuredBlock } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
+import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { RunState } from "../items/run_state.ts";
 import { ChecksummedFile, lengthOf } from "../journal/checksum.ts";
-import type { EngineParts } from "../parts.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { Pilot } from "./run_pilot.ts";
@@ -34,23 +34,23 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 /** Resolves when the input was read to its end, or the run sends nothing any more. Throws `input_changed`. */
 export function readRun(
-  parts: EngineParts,
+  core: EngineCore,
   opened: OpenRun,
   warnings: WarningFeed | undefined,
   pilot: Pilot | undefined,
 ): Promise<void> {
-  return new RunReader(parts, opened, warnings).read(pilot);
+  return new RunReader(core, opened, warnings).read(pilot);
 }
 
 class RunReader {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #opened: OpenRun;
   readonly #warnings: WarningFeed | undefined;
   #unsent = 0;
 
-  constructor(parts: EngineParts, opened: OpenRun, warnings: WarningFeed | undefined) {
+  constructor(core: EngineCore, opened: OpenRun, warnings: WarningFeed | undefined) {
     this.#warnings = warnings;
-    this.#parts = parts;
+    this.#core = core;
     this.#opened = opened;
   }
 
@@ -77,7 +77,7 @@ class RunReader {
     const { inputChecksum } = opened.body;
     const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
     const file = new ChecksummedFile(opened.input.file, length);
-    const { arrivals, backlog } = this.#parts;
+    const { arrivals, backlog } = this.#core.sending;
     for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
       if (!state.isOpen) return;
       if (measured === "pause") {
@@ -104,7 +104,7 @@ class RunReader {
 
   /** Blocks with something left to do, no faster than the backlog takes them. */
   async *#blocks({ state, input }: OpenRun, file: ChecksummedFile): AsyncGenerator<Block> {
-    const { backlog } = this.#parts;
+    const { backlog } = this.#core.sending;
     for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
       while (state.isOpen && !backlog.hasRoomFor(state.id)) {
         const change = backlog.change();
@@ -129,7 +129,7 @@ class RunReader {
     blocks: AsyncIterable<Block>,
     canSkip: boolean,
   ): AsyncGenerator<MeasuredBlock | "pause"> {
-    const { measurer, clock } = this.#parts;
+    const { measurer, storage } = this.#core;
     const { measureOptions } = state.settings;
     const { done } = state.items;
     return measureAhead(blocks, {
@@ -138,14 +138,14 @@ class RunReader {
         return measurer.measure(block, { ...measureOptions, skip });
       },
       concurrency: measurer.concurrency,
-      clock: input.spool === undefined ? undefined : clock,
+      clock: input.spool === undefined ? undefined : storage.clock,
     });
   }
 
   /** Under at_most_once, lines whose request may have been answered are rejected here, because they end without a turn in a lane. */
   #withoutDoubted(measured: MeasuredBlock): MeasuredBlock {
     const { made } = this.#opened.state.items;
-    if (!this.#parts.config.isAtMostOnce || made.size === 0) return measured;
+    if (!this.#core.config.isAtMostOnce || made.size === 0) return measured;
     const kept: number[] = [];
     const rejected = [...measured.rejected];
     for (let item = 0; item < measured.count; item += 1) {
@@ -167,7 +167,8 @@ class RunReader {
       if (state.items.done.has(line)) continue;
       if (code === "provider_missing") {
         const named = provider === undefined || provider.length > PROVIDER_CHARS_MAX ? {} : { provider };
-        if (!isPilot) state.items.hold({ reason: code, ...named, message }, 1, this.#parts.clock.nowMs());
+        if (!isPilot)
+          state.items.hold({ reason: code, ...named, message }, 1, this.#core.storage.clock.nowMs());
         continue;
       }
       if (!state.items.claimed.add(line)) continue;

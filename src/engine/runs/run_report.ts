@@ -1,16 +1,15 @@
 /**
  * The report of a run: its progress while it works, its summary at the end.
  */
-
 import type { LimitsSnapshot } from "../../limits/limits.ts";
 import { roundedUsd } from "../../price/cost.ts";
 import { sourceText } from "../../price/used_prices.ts";
+import type { EngineCore } from "../core.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { isHoldReason } from "../items/holds.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { EngineParts } from "../parts.ts";
 
 /** Prices named in a summary at most. */
 const PRICES_MAX = 1_000;
@@ -23,7 +22,7 @@ const SAID_STILLS = 2;
 
 /** Made when the run begins; its rates need more than one call. */
 export class RunReport {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #startedMs: number;
   readonly #items = new Rate();
   readonly #tokens = new Rate();
@@ -33,22 +32,22 @@ export class RunReport {
   /** When the report first saw that nothing is settled although requests are in flight; undefined while lines settle. */
   #stillSinceMs: number | undefined;
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
-    this.#startedMs = parts.clock.nowMs();
+  constructor(core: EngineCore) {
+    this.#core = core;
+    this.#startedMs = core.storage.clock.nowMs();
   }
 
   progress(state: RunState | undefined, isStopping: boolean): Omit<Progress, "etaMs"> {
     if (state === undefined) return opening();
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#core.storage.clock.nowMs();
     const { totals, deadlineMs } = state.settings;
     const itemsPerSecond = this.#items.update(nowMs, totals.settled);
     const isWaiting = state.isOpen && !isStopping;
-    const pausedBy = isWaiting ? (state.pausedBy ?? this.#parts.storageWait()) : undefined;
+    const pausedBy = isWaiting ? (state.pausedBy ?? this.#core.storage.room.waitText) : undefined;
     return {
       state: stateOf(state, isStopping, pausedBy),
       ...(pausedBy === undefined ? {} : { pausedBy }),
-      held: isWaiting ? this.#parts.holdsOf(state).holds : [],
+      held: isWaiting ? this.#core.sending.holds.of(state).holds : [],
       ...(state.linesTotal === undefined ? {} : { linesTotal: state.linesTotal - state.blankLines }),
       linesRead: state.linesRead,
       settled: totals.settled,
@@ -66,7 +65,9 @@ export class RunReport {
       listUsd: totals.listUsd,
       usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
-      lanes: [...this.#parts.lanes()].map((lane) => laneProgress(lane.key, lane.limits.snapshot(nowMs))),
+      lanes: [...this.#core.sending.lanes.all()].map((lane) =>
+        laneProgress(lane.key, lane.limits.snapshot(nowMs)),
+      ),
     };
   }
 
@@ -77,13 +78,13 @@ export class RunReport {
   eta(state: RunState, { held }: Pick<Progress, "held">): Pick<Progress, "etaMs"> {
     const { settled } = state.settings.totals;
     if (held.length > 0) this.#pace.restart();
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#core.storage.clock.nowMs();
     const perSecond = this.#pace.update(nowMs, settled);
     if (this.hasNoEnd(state)) return {};
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - settled;
     const atPaceMs = this.#pace.isWhole(nowMs) ? (left * 1_000) / perSecond : Number.NaN;
     const paceMs = left === 0 ? 0 : atPaceMs;
-    const forecastMs = state.isOpen ? this.#parts.leftMs(state) : undefined;
+    const forecastMs = state.isOpen ? this.#core.sending.lanes.leftMs(state) : undefined;
     const etaMs =
       forecastMs === undefined || !Number.isFinite(paceMs)
         ? (forecastMs ?? paceMs)
@@ -94,7 +95,9 @@ export class RunReport {
   /** Of the item that is due first; while its lane waits, it is due with it. */
   #retry({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
     if (items.retrying.size === 0) return {};
-    const waits = new Map(Array.from(this.#parts.lanes(), ({ key, limits }) => [key, limits.retryMs(nowMs)]));
+    const waits = new Map(
+      Array.from(this.#core.sending.lanes.all(), ({ key, limits }) => [key, limits.retryMs(nowMs)]),
+    );
     let retry: Progress["retry"];
     for (const { code, message, call } of items.retrying.values()) {
       const nextTryInMs = Math.max(waits.get(call.lane) ?? 0, (call.retryAtMs ?? nowMs) - nowMs);
@@ -105,7 +108,7 @@ export class RunReport {
 
   /** Whether the end is unknown, because items are held or requests hang. */
   hasNoEnd(state: RunState): boolean {
-    return this.#isStill(state) || this.#parts.isEndHeld(state);
+    return this.#isStill(state) || this.#core.sending.holds.isEndUnknown(state);
   }
 
   #isStill(state: RunState): boolean {
@@ -119,14 +122,14 @@ export class RunReport {
 
   /** For how long nothing was settled, and how often that is the time after which a run is stalled. */
   #stills(state: RunState): { readonly times: number; readonly stillMs: number } {
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#core.storage.clock.nowMs();
     const { settled } = state.settings.totals;
     if (settled !== this.#settled || state.items.inFlight === 0) this.#stillSinceMs = undefined;
     this.#settled = settled;
     this.#stillSinceMs ??= nowMs;
     const itemMs = Math.max(
       0,
-      ...Array.from(this.#parts.lanes(), (lane) => (lane.hasAnswered ? lane.itemMs : 0)),
+      ...Array.from(this.#core.sending.lanes.all(), (lane) => (lane.hasAnswered ? lane.itemMs : 0)),
     );
     const stillMs = nowMs - this.#stillSinceMs;
     return { times: stillMs / Math.max(STILL_MS, STILL_ANSWERS * itemMs), stillMs };
@@ -172,7 +175,7 @@ export class RunReport {
         price_source: sourceText(prices) || "nothing to price",
       },
       output: body.out,
-      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      elapsed_ms: Math.round(this.#core.storage.clock.nowMs() - this.#startedMs),
       requests_sent: state.items.requestsSent,
       ...(stopReason === undefined ? {} : { reason: stopReason }),
       held: [],
@@ -203,7 +206,7 @@ export class RunReport {
     return {
       ...summary,
       warnings,
-      elapsed_ms: Math.round(this.#parts.clock.nowMs() - this.#startedMs),
+      elapsed_ms: Math.round(this.#core.storage.clock.nowMs() - this.#startedMs),
       requests_sent: 0,
     };
   }

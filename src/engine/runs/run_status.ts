@@ -1,16 +1,16 @@
 /**
  * The state of a recorded run, read only from its journal: for reading a run from outside its process.
  */
-import type { Disk } from "../../disk.ts";
 import type { FailureCode } from "../../errors.ts";
 import type { Taken } from "../../price/budget.ts";
 import { roundedUsd } from "../../price/cost.ts";
-import type { Store, StoredTask } from "../../store/store.ts";
+import type { StoredTask } from "../../store/store.ts";
 import { settledLines } from "../files/settled_lines.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { readHoldNote } from "../items/hold_note.ts";
 import type { Hold } from "../items/holds.ts";
 import { type ClosedRecord, endsIntent, type IntentRecord, type Step } from "../journal/journal.ts";
+import type { RunFiles } from "../journal/storage.ts";
 import { type ErrorGroup, ErrorGroups } from "./run_errors.ts";
 
 /** The object that `perigee status --json` prints. */
@@ -56,14 +56,8 @@ export interface RetriedError {
 
 const UNPRICED_MAX = 100;
 
-interface StatusParts {
-  readonly store: Pick<Store, "journal">;
-  readonly disk: Disk;
-  readonly dataDir: string;
-}
-
 /** Reads the journal once, and a line of the output for each error code. */
-export async function readStatus(parts: StatusParts, task: StoredTask): Promise<RunStatus> {
+export async function readStatus(files: RunFiles, task: StoredTask): Promise<RunStatus> {
   const body = decodeBody(task.body);
   const groups = new ErrorGroups();
   const unsettled = new UnsettledLines();
@@ -78,7 +72,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   let billedUsd = 0;
   let ambiguousUsd = 0;
   let ambiguousRequests = 0;
-  for await (const line of settledLines(parts.store, task.id, body, onStep)) {
+  for await (const line of settledLines(files.store, task.id, body, onStep)) {
     const { status } = line.outcome;
     if (status === "completed") answered += 1;
     else failed += 1;
@@ -93,12 +87,12 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
   const open = unsettled.taken();
   const isOver = body.status === "completed";
   const left = isOver ? 0 : Math.max(0, total === undefined ? unsettled.count : total - answered - failed);
-  const holds = left === 0 ? [] : (await readHoldNote(parts, task.id)).holds;
+  const holds = left === 0 ? [] : (await readHoldNote(files, task.id)).holds;
   const held = Math.min(
     left,
     holds.reduce((items, hold) => items + hold.items, 0),
   );
-  const isMissing = answered + failed > 0 && (await parts.disk.stat(body.out)) === undefined;
+  const isMissing = answered + failed > 0 && (await files.disk.stat(body.out)) === undefined;
   return {
     counts: { answered, failed, open: left - held, held },
     held: holds,
@@ -109,7 +103,7 @@ export async function readStatus(parts: StatusParts, task: StoredTask): Promise<
     requests_under_way: unsettled.underWay,
     retrying: isOver ? 0 : unsettled.retrying,
     retrying_errors: isOver ? [] : unsettled.retryingErrors(),
-    errors: await groups.read(parts, task.id, body),
+    errors: await groups.read(files, task.id, body),
     ...(total === undefined && !isOver ? { input_unread: true } : {}),
     ...(isMissing ? { output_missing: true } : {}),
   };

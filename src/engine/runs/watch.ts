@@ -9,10 +9,10 @@
  * a cancel and the deadline end the reading, and so does an answer.
  */
 import type { Timer } from "../../clock.ts";
+import type { EngineCore } from "../core.ts";
 import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "../items/holds.ts";
 import { DRAIN_MS } from "../items/item_owner.ts";
 import type { RunState } from "../items/run_state.ts";
-import type { EngineParts } from "../parts.ts";
 
 const WAIT_MS = 1_800_000;
 const QUOTA_WAIT_MS = 120_000;
@@ -35,7 +35,7 @@ export interface WatchOptions {
 
 /** Close it when the run is over. */
 export class Watch {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #state: RunState;
   readonly #options: WatchOptions;
   readonly #timers: Timer[] = [];
@@ -63,17 +63,17 @@ export class Watch {
   /** Never resolves; rejects when the run or the engine fails. */
   readonly #failed: Promise<void>;
 
-  constructor(parts: EngineParts, state: RunState, options: WatchOptions) {
-    this.#parts = parts;
+  constructor(core: EngineCore, state: RunState, options: WatchOptions) {
+    this.#core = core;
     this.#state = state;
     this.#options = options;
-    this.#failure = parts.recorder.failure;
+    this.#failure = core.recording.recorder.failure;
     this.#settled = state.settings.totals.settled;
     this.#settledAtMs = state.settings.startedMs;
     state.watch(() => this.#look());
     this.#unsubscribe = [
-      parts.onHold(() => this.#lookForHold()),
-      parts.onFailure((error) => {
+      core.sending.holds.onChange(() => this.#lookForHold()),
+      core.recording.failures.add((error) => {
         this.#failure = error;
         this.#onEngineFailure(error);
         this.#look();
@@ -81,8 +81,11 @@ export class Watch {
     ];
     const { deadlineMs } = state.settings;
     if (Number.isFinite(deadlineMs))
-      if (deadlineMs <= parts.clock.nowMs()) this.#expire();
-      else this.#timers.push(parts.clock.timer(deadlineMs - parts.clock.nowMs(), () => this.#expire()));
+      if (deadlineMs <= core.storage.clock.nowMs()) this.#expire();
+      else
+        this.#timers.push(
+          core.storage.clock.timer(deadlineMs - core.storage.clock.nowMs(), () => this.#expire()),
+        );
     this.left = this.until(() => !state.isOpen);
     this.left.catch(() => undefined); // a caller that races it gets the error
     this.#failed = this.#wait(() => false, false);
@@ -102,7 +105,7 @@ export class Watch {
   /** As `during`, but a run that fails by itself waits, too: its records are written as long as the engine works. */
   recorded(work: Promise<void>): Promise<void> {
     const failed = new Promise<never>((_, reject) => {
-      const { failure } = this.#parts.recorder;
+      const { failure } = this.#core.recording.recorder;
       if (failure !== undefined) reject(failure);
       else this.#onEngineFailure = reject;
     });
@@ -111,7 +114,7 @@ export class Watch {
 
   /** Resolves when nothing is in flight, or after the drain time; rejects when the engine fails. */
   async drained(): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#core.storage;
     const started = clock.nowMs();
     this.#timers.push(clock.timer(DRAIN_MS, () => this.#look()));
     await this.#wait(() => this.#state.items.claimed.size === 0 || clock.nowMs() - started >= DRAIN_MS, true);
@@ -134,7 +137,7 @@ export class Watch {
     if (!this.#state.isOpen) return;
     this.#state.holds = this.#holds().holds;
     this.#state.phase = "expired";
-    this.#parts.dropRun(this.#state);
+    this.#core.sending.lanes.drop(this.#state);
     this.#state.changed();
   }
 
@@ -165,7 +168,7 @@ export class Watch {
       return;
     }
     if (this.#isGivenUp) return;
-    const { clock } = this.#parts;
+    const { clock } = this.#core.storage;
     const leftMs = Math.max(found.sinceMs, this.#settledAtMs) + this.#waitMs(found.holds) - clock.nowMs();
     if (leftMs <= 0) {
       if (state.items.inFlight === 0) this.#giveUp(found.holds); // else a probe is out, which may be answered
@@ -179,7 +182,7 @@ export class Watch {
     const { settled } = this.#state.settings.totals;
     if (settled === this.#settled) return;
     this.#settled = settled;
-    this.#settledAtMs = this.#parts.clock.nowMs();
+    this.#settledAtMs = this.#core.storage.clock.nowMs();
   }
 
   #giveUp(holds: readonly Hold[]): void {
@@ -222,7 +225,7 @@ export class Watch {
 
   #holds(): RunHolds {
     const state = this.#state;
-    return state.isOpen && !state.items.isIdle ? this.#parts.holdsOf(state) : NO_HOLDS;
+    return state.isOpen && !state.items.isIdle ? this.#core.sending.holds.of(state) : NO_HOLDS;
   }
 }
 

@@ -11,9 +11,10 @@ import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { LineDigests } from "../files/line_digests.ts";
 import { bodyOf } from "../files/moved_task.ts";
+import type { SharedCaps } from "../files/shared_caps.ts";
 import { removeRunFiles, submittedPath } from "../files/task_files.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { LIMITS_WINDOW_MS } from "../lanes/lanes.ts";
-import type { EngineParts } from "../parts.ts";
 import { partName, submissionIn } from "./submission_body.ts";
 
 /** What is stored of a task in place of its own body. */
@@ -26,17 +27,22 @@ interface ForgottenBody {
 
 /** Every read of a task checks it: a forgotten one is not found. */
 export class Forgotten {
-  readonly #parts: EngineParts;
+  readonly #storage: EngineStorage;
+  readonly #caps: SharedCaps;
+  readonly #atWork: Set<string>;
   /** Tasks of which only the rows are left, and since when they are forgotten. */
   readonly #rows = new Map<string, number>();
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(storage: EngineStorage, caps: SharedCaps, atWork: Set<string>) {
+    this.#storage = storage;
+    this.#caps = caps;
+    this.#atWork = atWork;
   }
 
   /** Marks a task, and removes its files. Throws `not_found`, `conflict` when it is at work, `store_failed`. */
   async forget(id: string, isAtWork: boolean): Promise<void> {
-    const { store, atWork } = this.#parts;
+    const { store } = this.#storage;
+    const atWork = this.#atWork;
     const task = await store.task(id);
     if (task === undefined || forgottenIn(task) !== undefined)
       throw new PerigeeError("not_found", `no task ${JSON.stringify(id.slice(0, 64))}`);
@@ -46,9 +52,9 @@ export class Forgotten {
       throw new PerigeeError("conflict", `task ${id} is at work; stop or cancel its run first`);
     for (const name of names) atWork.add(name);
     try {
-      for (const one of tasks) await this.#parts.caps.keep(one.id);
+      for (const one of tasks) await this.#caps.keep(one.id);
       for (const one of tasks) await this.#mark(one); // the list before its parts: it is not begun again then
-      for (const one of tasks) await this.#removeFiles(one, this.#parts.clock.wallMs());
+      for (const one of tasks) await this.#removeFiles(one, this.#storage.clock.wallMs());
     } catch (cause) {
       if (cause instanceof PerigeeError) throw cause;
       const code = errorCodeOf(cause) ?? "unknown error";
@@ -68,7 +74,7 @@ export class Forgotten {
     try {
       for (const part of await this.#partsOf(original)) {
         await this.#mark(part);
-        await this.#removeFiles(part, this.#parts.clock.wallMs());
+        await this.#removeFiles(part, this.#storage.clock.wallMs());
       }
       await this.#removeFiles(original, forgotten.sinceWallMs);
     } catch {
@@ -78,7 +84,7 @@ export class Forgotten {
 
   /** Deletes the rows of those that count against no limit any more. */
   async sweep(): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#storage;
     for (const [id, sinceWallMs] of [...this.#rows]) {
       if (clock.wallMs() - sinceWallMs < LIMITS_WINDOW_MS) continue;
       await store.deleteTask(id);
@@ -87,7 +93,7 @@ export class Forgotten {
   }
 
   async #mark(task: StoredTask): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#storage;
     const body: ForgottenBody = { kind: "forgotten", sinceWallMs: clock.wallMs(), body: task.body };
     await store.putTask({ ...task, name: `forgotten:${task.id}`, body: JSON.stringify(body) });
   }
@@ -96,7 +102,7 @@ export class Forgotten {
   async #partsOf(task: StoredTask): Promise<StoredTask[]> {
     const parts: StoredTask[] = [];
     for (const part of submissionIn(task.body)?.parts.keys() ?? []) {
-      const found = await this.#parts.store.taskByName(partName(task.id, part));
+      const found = await this.#storage.store.taskByName(partName(task.id, part));
       if (found !== undefined) parts.push(found);
     }
     return parts;
@@ -105,12 +111,13 @@ export class Forgotten {
   async #removeFiles({ id, body }: StoredTask, sinceWallMs: number): Promise<void> {
     const submission = submissionIn(body);
     if (submission === undefined) {
-      const run = bodyOf(this.#parts, { id, body });
-      await removeRunFiles(this.#parts, id, run);
-      if (run.inputChecksum !== undefined) await LineDigests.remove(this.#parts.store, id, run.inputChecksum);
+      const run = bodyOf(this.#storage, { id, body });
+      await removeRunFiles(this.#storage, id, run);
+      if (run.inputChecksum !== undefined)
+        await LineDigests.remove(this.#storage.store, id, run.inputChecksum);
     }
     for (const part of submission?.parts.keys() ?? [])
-      await this.#parts.disk.remove(submittedPath(this.#parts, id, part));
+      await this.#storage.disk.remove(submittedPath(this.#storage, id, part));
     this.#rows.set(id, sinceWallMs);
   }
 }

@@ -25,7 +25,6 @@ import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { asFailure } from "../journal/file_errors.ts";
-import type { EngineParts } from "../parts.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import {
   checkProgressOptions,
@@ -38,7 +37,7 @@ import type { Run } from "../runs/run.ts";
 import type { RunOptions } from "../runs/run_open.ts";
 import { type ItemTrace, traceItem } from "../trace.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
-import { SubmittedPart } from "./submitted_part.ts";
+import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
 import {
   type ListPlaces,
   type StoredList,
@@ -65,14 +64,14 @@ export interface SubmitOptions extends ProgressOptions {
 type RunItems = (source: Source, options: RunOptions) => Run;
 
 export class Submissions {
-  readonly #parts: EngineParts;
+  readonly #core: SubmittedIn;
   readonly #run: RunItems;
   readonly #open = new Map<string, Promise<Submission>>();
   /** Of the open ones, those whose runs have ended; the one read last is the last. */
   readonly #over = new Set<string>();
 
-  constructor(parts: EngineParts, run: RunItems) {
-    this.#parts = parts;
+  constructor(core: SubmittedIn, run: RunItems) {
+    this.#core = core;
     this.#run = run;
   }
 
@@ -125,7 +124,9 @@ export class Submissions {
       await this.#store(id, body, signal);
     } catch (error) {
       for (const part of groups.parts.keys())
-        await this.#parts.disk.remove(submittedPath(this.#parts, id, part)).catch(() => undefined); // the cause is reported below
+        await this.#core.storage.disk
+          .remove(submittedPath(this.#core.storage, id, part))
+          .catch(() => undefined); // the cause is reported below
       throw error;
     }
     return { id, begun: this.#begin(id, body) };
@@ -135,7 +136,7 @@ export class Submissions {
   async retry(id: string, retryFailed: RetryFailed, options: SubmitOptions = {}): Promise<Task> {
     checkProgressOptions(options, "retryTask");
     options.signal?.throwIfAborted();
-    const body = submissionIn((await this.#parts.store.task(id))?.body);
+    const body = submissionIn((await this.#core.storage.store.task(id))?.body);
     if (body === undefined) throw notFound("task", id);
     if (this.isAtWork(id) || !body.isDone)
       throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
@@ -158,7 +159,7 @@ export class Submissions {
 
   /** Resolves when the listener has received the end of the list. */
   async #tell(options: ProgressOptions, parts: readonly SubmittedPart[]): Promise<void> {
-    const feed = ProgressFeed.open(this.#parts.clock, options, () =>
+    const feed = ProgressFeed.open(this.#core.storage.clock, options, () =>
       progressOfAll(parts.map((part) => part.progress())),
     );
     if (feed !== undefined) feed.end(endOf(await Promise.allSettled(parts.map((part) => part.finished))));
@@ -181,14 +182,14 @@ export class Submissions {
   /** The life of an object; throws `not_found`. */
   async trace(id: string): Promise<ItemTrace> {
     const { runId, line } = await this.#place(id);
-    const run = await this.#parts.store.taskByName(`id:${runId}`);
+    const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
-    return traceItem(this.#parts, run, { key: id, line });
+    return traceItem(this.#core.storage, run, { key: id, line });
   }
 
   /** The run of an object, and its line there. */
   async #place(id: string): Promise<{ part: SubmittedPart; runId: string; line: number }> {
-    const task = await this.#parts.store.taskByName(nameOf(id));
+    const task = await this.#core.storage.store.taskByName(nameOf(id));
     if (task === undefined) throw notFound("object", id);
     const index = objectNumber(task.id, id) - 1;
     const { parts, places } = await this.#find(task.id);
@@ -204,7 +205,7 @@ export class Submissions {
       if (this.#over.delete(id)) this.#over.add(id);
       return known;
     }
-    const body = submissionIn((await this.#parts.store.task(id))?.body);
+    const body = submissionIn((await this.#core.storage.store.task(id))?.body);
     if (body === undefined) throw notFound("task", id);
     return this.#begin(id, body);
   }
@@ -225,8 +226,8 @@ export class Submissions {
   ): Promise<Submission> {
     const parts = await Promise.all(
       body.parts.map(({ sla, items }, part) =>
-        SubmittedPart.begin(this.#parts, this.#run, {
-          input: submittedPath(this.#parts, id, part),
+        SubmittedPart.begin(this.#core, this.#run, {
+          input: submittedPath(this.#core.storage, id, part),
           runId: partRunId(id, part),
           slaMinutes: sla ?? undefined,
           items,
@@ -252,14 +253,14 @@ export class Submissions {
   }
 
   #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
-    const { store, clock, room } = this.#parts;
+    const { store, clock, room } = this.#core.storage;
     const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
     return room.answerFor(() => store.putTask(task), { signal });
   }
 
   /** Writes the lines of one part, durable. */
   async #spool(id: string, part: number, items: readonly Item[], partOf: readonly number[]): Promise<void> {
-    const file = await this.#parts.disk.open(submittedPath(this.#parts, id, part), "write");
+    const file = await this.#core.storage.disk.open(submittedPath(this.#core.storage, id, part), "write");
     try {
       let position = 0;
       for (const text of chunksOf(items, partOf, part)) {

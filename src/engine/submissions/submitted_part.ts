@@ -7,6 +7,7 @@ import { parseOutputLine } from "../../jsonl/write.ts";
 import { priceFactor } from "../../price/factor.ts";
 import type { OutputLine } from "../../work/item.ts";
 import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { EngineCore } from "../core.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
 import type { Hold } from "../items/holds.ts";
@@ -15,7 +16,6 @@ import type { Progress, Summary } from "../items/progress.ts";
 import { brokenAnswer, isAnswerWhole } from "../journal/answer_check.ts";
 import { AnswerIndex, type IndexedAnswer } from "../journal/answer_index.ts";
 import { readStep } from "../journal/journal.ts";
-import type { EngineParts } from "../parts.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
 import type { RunOptions } from "../runs/run_open.ts";
@@ -53,9 +53,12 @@ export class PartAnswers {
   }
 }
 
+/** What stores a list and counts its items. */
+export type SubmittedIn = Pick<EngineCore, "storage" | "measurer" | "config">;
+
 /** Counted once; the run answers it in the background. */
 export class SubmittedPart {
-  readonly #parts: EngineParts;
+  readonly #core: SubmittedIn;
   readonly #terms: PartTerms;
   readonly #index: AnswerIndex;
   readonly #run: Run;
@@ -66,13 +69,13 @@ export class SubmittedPart {
   readonly #models: string[] = [];
 
   private constructor(
-    parts: EngineParts,
+    core: SubmittedIn,
     terms: PartTerms,
     index: AnswerIndex,
     run: Run,
     stopped: Promise<void>,
   ) {
-    this.#parts = parts;
+    this.#core = core;
     this.#terms = terms;
     this.#index = index;
     this.#run = run;
@@ -83,16 +86,16 @@ export class SubmittedPart {
 
   /** Starts or continues the run, and counts the items. Nothing is sent twice. */
   static async begin(
-    parts: EngineParts,
+    core: SubmittedIn,
     runItems: (source: string, options: RunOptions) => Run,
     terms: PartTerms,
   ): Promise<SubmittedPart> {
     const index = new AnswerIndex(terms.items);
-    const before = await parts.store.taskByName(`id:${terms.runId}`);
+    const before = await core.storage.store.taskByName(`id:${terms.runId}`);
     const isOver = before !== undefined && decodeBody(before.body).status === "completed";
     if (isOver) {
       for await (const { sequence, records } of countingEntries(
-        parts.store,
+        core.storage.store,
         before.id,
         decodeBody(before.body),
       ))
@@ -114,7 +117,7 @@ export class SubmittedPart {
       ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });
-    const part = new SubmittedPart(parts, terms, index, run, stopped);
+    const part = new SubmittedPart(core, terms, index, run, stopped);
     await run.opened;
     await part.#count();
     return part;
@@ -147,7 +150,10 @@ export class SubmittedPart {
 
   /** To read objects from; the caller closes it. */
   answers(): PartAnswers {
-    return new PartAnswers(async () => this.#parts.disk.open(await this.#path(), "read"), this.#run.holds);
+    return new PartAnswers(
+      async () => this.#core.storage.disk.open(await this.#path(), "read"),
+      this.#run.holds,
+    );
   }
 
   async #path(): Promise<string> {
@@ -180,7 +186,7 @@ export class SubmittedPart {
 
   #heldOf(line: number, holds: readonly Hold[]): Pick<TaskObject, "held"> {
     const model = this.#models[line] ?? "";
-    const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
+    const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
     return hold === undefined ? {} : { held: objectHold(hold) };
   }
 
@@ -191,9 +197,9 @@ export class SubmittedPart {
   }
 
   async #count(): Promise<void> {
-    const { disk, measurer, config } = this.#parts;
+    const { storage, measurer, config } = this.#core;
     const { volumeTokens } = await this.#run.opened;
-    const file = await disk.open(this.#terms.input, "read");
+    const file = await storage.disk.open(this.#terms.input, "read");
     try {
       for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
         if (event.kind === "refused") continue;

@@ -9,7 +9,7 @@
  * next erasure in it.
  */
 import type { Engine } from "../../engine/engine.ts";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { ifFound } from "../../errors.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../../store/records.ts";
 import { stemOf } from "../../work/object_id.ts";
@@ -25,7 +25,7 @@ const SPACE = 0x20;
 
 interface ErasureOptions {
   readonly engine: Engine;
-  readonly parts: EngineParts;
+  readonly storage: EngineStorage;
   readonly lots: Lots;
 }
 
@@ -41,12 +41,12 @@ export class Erasure {
 
   /** Resolves when the task is not found any more and all that can be erased now is. */
   async erase(task: TaskRecord): Promise<void> {
-    const { parts, lots } = this.#options;
+    const { storage, lots } = this.#options;
     const id = stemOf(task.id);
     const changes: RecordChange[] = [{ kind: "delete", collection: TASKS, id }];
     for (const [index, part] of task.parts.entries())
       changes.push({ kind: "put", record: erasureOf(`${id}-${index}`, task, part) });
-    await parts.room.answerFor(() => parts.store.change(changes));
+    await storage.room.answerFor(() => storage.store.change(changes));
     for (const [index, { lotId }] of task.parts.entries()) {
       const lot = await this.#unlessErased(`${id}-${index}`, lots.find(lotId));
       if (lot === undefined) continue;
@@ -60,7 +60,7 @@ export class Erasure {
     try {
       return await finding;
     } catch (error) {
-      const asked = await this.#options.parts.store.record(EVERY_PROJECT, ERASURES, erasureId);
+      const asked = await this.#options.storage.store.record(EVERY_PROJECT, ERASURES, erasureId);
       if (asked === undefined) return undefined;
       throw error;
     }
@@ -72,7 +72,7 @@ export class Erasure {
   }
 
   async #over(lot: Lot): Promise<void> {
-    const { store } = this.#options.parts;
+    const { store } = this.#options.storage;
     const { id } = lot.record;
     for (;;) {
       const page = await store.records(EVERY_PROJECT, { collection: ERASURES, parent: id, limit: PAGE });
@@ -97,16 +97,16 @@ export class Erasure {
   }
 
   async #removeLot(lot: Lot): Promise<void> {
-    const { engine, parts, lots } = this.#options;
+    const { engine, storage, lots } = this.#options;
     const { fileId, over, id } = lot.record;
-    if (fileId === undefined) await parts.disk.remove(lot.path);
+    if (fileId === undefined) await storage.disk.remove(lot.path);
     await ifFound(engine.forget(over?.runTaskId ?? "")); // it may be erased since before a crash
     lots.forget(id);
   }
 
   /** Line ends stay, so that the lines of others keep their places. */
   async #overwrite(lot: Lot, erased: readonly TaskPart[]): Promise<void> {
-    const { disk } = this.#options.parts;
+    const { disk } = this.#options.storage;
     const file = await disk.open(lot.out ?? "", "write");
     try {
       for (const { firstLine, lines } of erased) {

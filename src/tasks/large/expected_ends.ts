@@ -17,10 +17,10 @@
  * however many tasks share it and however many look.
  */
 
+import type { EngineCore } from "../../engine/core.ts";
 import { lacksMoney } from "../../engine/lanes/money_outlook.ts";
 import type { NewWork } from "../../engine/lanes/outlook.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { Budget, Cap } from "../../price/budget.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { Lot } from "../lots/lot.ts";
@@ -67,13 +67,13 @@ interface Pace {
 }
 
 export class ExpectedEnds {
-  readonly #parts: EngineParts;
+  readonly #core: Pick<EngineCore, "storage" | "sending">;
   readonly #lots: Lots;
   readonly #estimates = new WeakMap<Lot, Estimate>();
   readonly #paces = new Map<string, Pace>();
 
-  constructor(parts: EngineParts, lots: Lots) {
-    this.#parts = parts;
+  constructor(core: Pick<EngineCore, "storage" | "sending">, lots: Lots) {
+    this.#core = core;
     this.#lots = lots;
   }
 
@@ -82,7 +82,7 @@ export class ExpectedEnds {
    * project.
    */
   endOf(lot: Lot, part: TaskPart, open: number, caps: readonly Cap[]): ExpectedEnd | undefined {
-    const { clock } = this.#parts;
+    const { clock } = this.#core.storage;
     const nowMs = clock.nowMs();
     const estimate = this.#estimateOf(lot, nowMs, caps);
     if (estimate === undefined) return undefined;
@@ -112,7 +112,7 @@ export class ExpectedEnds {
   #isStopped({ record, run, isLive, works }: Lot): boolean {
     const isShared = record.taskId === undefined;
     if (isLive && run !== undefined) return isShared ? run.look().state === "paused" : run.hasNoEnd;
-    const isStopped = ({ model }: LotWork): boolean => this.#parts.isStopped(model);
+    const isStopped = ({ model }: LotWork): boolean => this.#core.sending.lanes.isStopped(model);
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }
 
@@ -122,7 +122,7 @@ export class ExpectedEnds {
     const budget = new Budget(maxCostUsd === undefined ? caps : [...caps, new Cap(maxCostUsd)]);
     budget.expect(estimatedUsd / Math.max(1, items), 0);
     const settings = { budget, deadlineMs: lot.deadlineMs };
-    return lacksMoney({ settings, openItems: leftOf(lot) }, this.#parts.lanes());
+    return lacksMoney({ settings, openItems: leftOf(lot) }, this.#core.sending.lanes.all());
   }
 
   #runDone(lot: Lot, nowMs: number): ExpectedDone | undefined {
@@ -170,7 +170,7 @@ export class ExpectedEnds {
   #waitingDone(lot: Lot): ExpectedDone | undefined {
     const { project, slaMinutes } = lot.record;
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
-    const unread = this.#parts.unreadItems(project, lot.deadlineMs);
+    const unread = this.#core.sending.backlog.unreadItems(project, lot.deadlineMs);
     const own = lot.works.reduce((sum, { items }) => sum + items, 0);
     const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
     return this.#done(lot, deadlineMs, () => scale);
@@ -189,7 +189,7 @@ export class ExpectedEnds {
         outputTokens: outputTokens * scale,
         deadlineMs,
       };
-      const done = this.#parts.expectedDone(scaled);
+      const done = this.#core.sending.lanes.expectedDone(scaled);
       const { atMs, isKnown } = latest ?? done;
       latest = { atMs: Math.max(atMs, done.atMs), isKnown: isKnown && done.isKnown };
     }
@@ -197,7 +197,7 @@ export class ExpectedEnds {
   }
 
   #byLane(works: readonly LotWork[]): Iterable<LotWork & { readonly outputTokens: number }> {
-    const { sender } = this.#parts;
+    const { sender } = this.#core.sending;
     const lanes = new Map<string, LotWork & { readonly outputTokens: number }>();
     for (const { model, items, inputTokens } of works) {
       if (items === 0 || parseModelId(model) === undefined) continue; // ends as an error, at once

@@ -3,9 +3,8 @@
  *
  * Lines that could not be read make no object, and nothing that their task could send again reads better: they are left out.
  */
-
+import type { EngineCore } from "../../engine/core.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { Failure } from "../../work/outcome.ts";
@@ -24,7 +23,7 @@ export interface FailedLines {
 
 /** The lines of a part's layers with the wanted errors; `isCancelled`: unsent lines of a layer will not be sent. */
 export async function failedLines(
-  { disk, config }: Pick<EngineParts, "disk" | "config">,
+  { storage: { disk }, config }: Pick<EngineCore, "storage" | "config">,
   layers: readonly Layer[],
   retry: RetryFailed,
   isCancelled: (layer: Layer) => boolean,

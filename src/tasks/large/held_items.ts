@@ -3,9 +3,9 @@
  *
  * Lines are read for their models only while something is held, and only of a lot that tasks share.
  */
+import type { EngineCore } from "../../engine/core.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import { concerns, objectHold } from "../../engine/items/object_holds.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { ObjectHold } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
 import type { TaskPart } from "../lots/task_record.ts";
@@ -16,9 +16,9 @@ export class HeldItems {
   readonly #providers: ReadonlySet<string>;
   readonly #table: LineTable;
 
-  constructor(parts: EngineParts) {
-    this.#providers = parts.config.providerNames;
-    this.#table = new LineTable(parts);
+  constructor(core: Pick<EngineCore, "storage" | "config" | "measurer">) {
+    this.#providers = core.config.providerNames;
+    this.#table = new LineTable(core.storage.disk, core.measurer);
   }
 
   /** Of the lines of one part; each with how many of them it holds. Usually without a wait. */

@@ -6,7 +6,7 @@
  *
  * A lot names the rate card of its day: a service that starts again with another one still charges what it has promised.
  */
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { RecordChange } from "../../store/records.ts";
@@ -20,7 +20,7 @@ import type { Admission, Admitted, Work } from "../usage/admission.ts";
 import type { TaskObjects } from "./task_objects.ts";
 
 export interface LargeIntakeOptions {
-  readonly parts: EngineParts;
+  readonly storage: EngineStorage;
   readonly lots: Lots;
   readonly objects: TaskObjects;
   readonly admission: Admission;
@@ -50,8 +50,8 @@ export class LargeIntake {
     request: TaskRequest,
     spooled: Spooled,
   ): Promise<{ readonly task: TaskRecord; readonly lots: readonly Lot[] }> {
-    const { parts } = this.#options;
-    const acceptedAt = parts.clock.moment();
+    const { storage } = this.#options;
+    const acceptedAt = storage.clock.moment();
     const volumeTokens = volumeOf(spooled.parts);
     const records = spooled.parts.map((part, index) =>
       lotOf(part, {
@@ -81,7 +81,7 @@ export class LargeIntake {
     records: readonly LotRecord[],
     make: (accepted: AcceptedLots) => { readonly made: T; readonly change: RecordChange },
   ): Promise<{ readonly made: T; readonly lots: readonly Lot[] }> {
-    const { admission, lots, parts, workLog } = this.#options;
+    const { admission, lots, storage, workLog } = this.#options;
     let admitted: Admitted | undefined;
     const opened: Lot[] = [];
     try {
@@ -102,10 +102,10 @@ export class LargeIntake {
       admitted.room.release(); // counted with its lots from here on
       const dated = opened.map(({ record }) => record);
       const changes: RecordChange[] = dated.map((record) => ({ kind: "put", record: lotToRecord(record) }));
-      const made = await parts.room.once(async () => {
+      const made = await storage.room.once(async () => {
         const beforeTask = workLog.nextRow.number; // as of the turn in which the store is called
         const { made, change } = make({ records: dated, beforeTask });
-        await parts.store.change([change, ...lots.cards.unstored(), ...changes]);
+        await storage.store.change([change, ...lots.cards.unstored(), ...changes]);
         return made;
       });
       lots.cards.stored();
@@ -124,8 +124,8 @@ export class LargeIntake {
 
   /** No later than that of posted tasks that will stand behind it, so that times of creation agree with the order of tasks. */
   #acceptance(): Pick<LotRecord, "acceptedWallMs" | "acceptedAt"> {
-    const { parts, workLog } = this.#options;
-    const acceptedAt = parts.clock.moment();
+    const { storage, workLog } = this.#options;
+    const acceptedAt = storage.clock.moment();
     return { acceptedWallMs: Math.min(acceptedAt.wallMs, workLog.nextRow.createdWallMs), acceptedAt };
   }
 
@@ -136,9 +136,9 @@ export class LargeIntake {
 
   /** Of lots that were never stored. */
   async removeLines(records: readonly LotRecord[]): Promise<void> {
-    const { lots, parts } = this.#options;
+    const { lots, storage } = this.#options;
     for (const record of records)
-      if (record.fileId === undefined) await parts.disk.remove(lots.pathOf(record));
+      if (record.fileId === undefined) await storage.disk.remove(lots.pathOf(record));
   }
 }
 

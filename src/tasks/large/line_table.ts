@@ -5,9 +5,10 @@
  * since its lot ended, or is missing or damaged, the lot's own index tells which lines were items, and their tokens as the provider counted; the
  * model is known while the lot has but one.
  */
+import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
+import type { Measurer } from "../../shard/pool.ts";
 import type { Lot } from "../lots/lot.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
 
@@ -25,12 +26,14 @@ export interface LotItemRows {
 
 /** Keeps the thousands that were looked at last. */
 export class LineTable {
-  readonly #parts: EngineParts;
+  readonly #disk: Disk;
+  readonly #measurer: Measurer;
   /** The one looked at last comes last. */
   readonly #kept = new Map<string, Promise<LotItemRows>>();
 
-  constructor(parts: EngineParts) {
-    this.#parts = parts;
+  constructor(disk: Disk, measurer: Measurer) {
+    this.#disk = disk;
+    this.#measurer = measurer;
   }
 
   /** The first thousand of a lot that need not be open yet. */
@@ -77,7 +80,6 @@ export class LineTable {
   }
 
   async #read(lot: Pick<Lot, "record" | "path">, step: number): Promise<LotItemRows> {
-    const { disk, measurer } = this.#parts;
     const { itemLines, itemOffsets } = lot.record;
     const found: {
       readonly line: number;
@@ -85,7 +87,7 @@ export class LineTable {
       readonly most: number;
       readonly model: string;
     }[] = [];
-    const file = await disk.open(lot.path, "read");
+    const file = await this.#disk.open(lot.path, "read");
     try {
       const options = {
         lineBytesMax: LINE_BYTES_MAX,
@@ -98,7 +100,7 @@ export class LineTable {
           found.push({ line: event.refused.line, tokens: 0, most: 0, model: "" });
           continue;
         }
-        const measured = await measurer.measure(event.block, { wantBodies: false });
+        const measured = await this.#measurer.measure(event.block, { wantBodies: false });
         for (let item = 0; item < measured.count; item += 1)
           found.push({
             line: measured.lines[item] as number,

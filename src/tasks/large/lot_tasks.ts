@@ -93,14 +93,14 @@ export class LotTasks {
 
   constructor(options: LotTasksOptions) {
     this.#options = options;
-    const { engine, parts, dataDir, backlog, admission, workLog } = options;
+    const { engine, core, dataDir, backlog, admission, workLog } = options;
     this.#folder = join(dataDir, "lots");
     this.#lots = new Lots({
-      ...{ engine, parts, backlog, spending: options.spending },
+      ...{ engine, core, backlog, spending: options.spending },
       pathOf: (lot) => this.#pathOf(lot),
       inputOf: async (lot) => ({
-        path: await linesOf({ ...options, folder: this.#folder }, lot),
-        ...(await takenEarlier(parts, lot.record)),
+        path: await linesOf({ storage: core.storage, files: options.files, folder: this.#folder }, lot),
+        ...(await takenEarlier(core, lot.record)),
       }),
       onFinished: async (ended, lot) => {
         await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
@@ -110,18 +110,18 @@ export class LotTasks {
       onUsed: (lot, end, items) => this.#note(lot, end, items),
       onOver: (lot) => this.#over(lot),
     });
-    this.#objects = new TaskObjects(parts, this.#lots);
+    this.#objects = new TaskObjects(core, this.#lots);
     const [lots, objects] = [this.#lots, this.#objects];
-    this.#largeIntake = new LargeIntake({ parts, lots, objects, admission, workLog });
-    this.#retrying = new Retrying({ parts, lots, files: options.files, intake: this.#largeIntake });
-    this.#views = new TaskViews(parts, this.#lots, this.#objects.held, options.capsOf);
-    this.#erasure = new Erasure({ engine, parts, lots: this.#lots });
+    this.#largeIntake = new LargeIntake({ storage: core.storage, lots, objects, admission, workLog });
+    this.#retrying = new Retrying({ core, lots, files: options.files, intake: this.#largeIntake });
+    this.#views = new TaskViews(core, this.#lots, this.#objects.held, options.capsOf);
+    this.#erasure = new Erasure({ engine, storage: core.storage, lots: this.#lots });
   }
 
   async open(): Promise<void> {
-    const { parts } = this.#options;
+    const { core } = this.#options;
     await reopenLots({
-      parts,
+      storage: core.storage,
       lots: this.#lots,
       admission: this.#options.admission,
       spending: this.#options.spending,
@@ -171,7 +171,7 @@ export class LotTasks {
     const before = await this.#views.view(task);
     if (isPartCancelled(task) || before.status !== "submitted") return before;
     const [first] = await Promise.all(task.parts.slice(0, 1).map(({ lotId }) => this.#lots.recordOf(lotId)));
-    const now = this.#options.parts.clock.moment();
+    const now = this.#options.core.storage.clock.moment();
     const cancelledWallMs = first === undefined ? now.wallMs : shownWallMs(first, now);
     const cancelledParts = task.parts.length;
     const cancelled: TaskRecord = { ...task, isCancelled: true, cancelledParts, cancelledWallMs };
@@ -180,7 +180,7 @@ export class LotTasks {
     const changes: RecordChange[] = [{ kind: "put", record }];
     const isSharing = record.parent !== "" && (await this.#lots.recordOf(record.parent)).over === undefined;
     if (isSharing) changes.push({ kind: "put", record: cancelToRecord(cancelled, record.parent) });
-    await this.#options.parts.store.change(changes);
+    await this.#options.core.storage.store.change(changes);
     for (const { lotId } of task.parts) await this.#cancelIn(await this.#lots.find(lotId), cancelled);
     return this.#views.view(cancelled);
   }
@@ -204,8 +204,8 @@ export class LotTasks {
   async output(project: string, id: string, view: OutputView = "all"): Promise<TaskOutput> {
     const task = await this.#find(project, id);
     const { status, version } = await this.#view(task);
-    const { parts } = this.#options;
-    const terms = { parts, lots: this.#lots, task, isFinal: status !== "submitted", version };
+    const { core } = this.#options;
+    const terms = { storage: core.storage, lots: this.#lots, task, isFinal: status !== "submitted", version };
     return this.#unlessRemoved(task, openOutput(terms, view));
   }
 
@@ -229,7 +229,7 @@ export class LotTasks {
     request: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "large" }>,
   ): Promise<TaskView> {
-    const { clock } = this.#options.parts;
+    const { clock } = this.#options.core.storage;
     const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
     for (const lot of lots) this.#begin(lot, task);
     const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
@@ -270,7 +270,7 @@ export class LotTasks {
     const { project, id } = record;
     const { inputTokens, outputTokens } = end;
     const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
-    const wallMs = this.#options.parts.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
+    const wallMs = this.#options.core.storage.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
     await this.#options.spending.note({ project, source: id, wallMs, usage });
     hold?.release();
   }
@@ -278,7 +278,7 @@ export class LotTasks {
   async #over(lot: Lot): Promise<void> {
     this.#held.get(lot.record.id)?.();
     this.#held.delete(lot.record.id);
-    if (lot.isLost) await removeStandIn(this.#options.parts, this.#folder, lot);
+    if (lot.isLost) await removeStandIn(this.#options.core.storage, this.#folder, lot);
     await this.#erasure.over(lot);
   }
 
@@ -311,7 +311,7 @@ export class LotTasks {
   }
 
   #record(project: ProjectScope, id: string): Promise<StoredRecord | undefined> {
-    return this.#options.parts.store.record(project, TASKS, stemOf(id));
+    return this.#options.core.storage.store.record(project, TASKS, stemOf(id));
   }
 
   #pathOf({ id, fileId }: LotRecord): string {

@@ -11,7 +11,7 @@ import { decodeBody } from "../../engine/files/task_body.ts";
 import { countingEntries } from "../../engine/files/task_journal.ts";
 import { readStep } from "../../engine/journal/journal.ts";
 import { Replay } from "../../engine/journal/replay.ts";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { roundedMoney } from "../../price/money.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../../store/records.ts";
 import { stemOf } from "../../work/object_id.ts";
@@ -26,7 +26,7 @@ import type { Spending } from "../usage/spending.ts";
 const PAGE = 500;
 
 export interface ReopeningOptions {
-  readonly parts: EngineParts;
+  readonly storage: EngineStorage;
   readonly lots: Lots;
   readonly admission: Admission;
   readonly spending: Pick<Spending, "open">;
@@ -53,8 +53,8 @@ export async function reopenLots(options: ReopeningOptions): Promise<void> {
 }
 
 async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: string): Promise<void> {
-  const { parts, lots } = options;
-  const found = await parts.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
+  const { storage, lots } = options;
+  const found = await storage.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
   const estimatedUsd = task?.parts[0]?.lotId === record.id ? task.estimatedUsd : undefined; // of an earlier version
   const lot = lots.add({ ...(estimatedUsd === undefined ? {} : { estimatedUsd }), ...record }, true);
@@ -67,10 +67,10 @@ async function reopenSealed(
   options: ReopeningOptions,
   { members = [], ...record }: LotRecord,
 ): Promise<void> {
-  const { lots, parts } = options;
+  const { lots, storage } = options;
   const lot = lots.add(record, true);
   const cancelled = new Set<string>();
-  for await (const { id } of recordsOf(parts, CANCELS, record.id)) cancelled.add(id);
+  for await (const { id } of recordsOf(storage, CANCELS, record.id)) cancelled.add(id);
   for (const { taskId, firstLine, lines } of members) {
     const isCancelled = cancelled.has(stemOf(taskId));
     lots.join(lot, { taskId, firstLine, lines, open: lines, isCancelled });
@@ -81,8 +81,8 @@ async function reopenSealed(
 }
 
 /** Of a lot that an earlier version gathered, and never sent. */
-async function adoptTasks({ parts, adopt }: ReopeningOptions, record: LotRecord): Promise<void> {
-  const { clock, store } = parts;
+async function adoptTasks({ storage, adopt }: ReopeningOptions, record: LotRecord): Promise<void> {
+  const { clock, store } = storage;
   const leftMs = deadlineMsOf(record, clock) - clock.nowMs();
   const deadlineWallMs = record.slaMinutes === null ? undefined : clock.wallMs() + leftMs;
   const changes: RecordChange[] = [
@@ -90,15 +90,15 @@ async function adoptTasks({ parts, adopt }: ReopeningOptions, record: LotRecord)
     { kind: "delete", collection: LOTS, id: record.id },
     { kind: "deleteOf", collection: CANCELS, parent: record.id },
   ];
-  for await (const stored of recordsOf(parts, TASKS, record.id)) {
+  for await (const stored of recordsOf(storage, TASKS, record.id)) {
     await adopt({ ...recordToTask(stored), deadlineWallMs }, stored.payload ?? new Uint8Array());
     changes.push({ kind: "delete", collection: TASKS, id: stored.id });
   }
-  await parts.room.waitFor(() => store.change(changes));
+  await storage.room.waitFor(() => store.change(changes));
 }
 
 async function* recordsOf(
-  { store }: EngineParts,
+  { store }: EngineStorage,
   collection: string,
   parent: string,
 ): AsyncGenerator<StoredRecord> {
@@ -112,13 +112,13 @@ async function* recordsOf(
 }
 
 /** What its open items may take is held, and what it took so far is counted. */
-async function restoreMoney({ admission, parts, spending }: ReopeningOptions, lot: Lot): Promise<void> {
+async function restoreMoney({ admission, storage, spending }: ReopeningOptions, lot: Lot): Promise<void> {
   const { id, project, estimatedUsd = 0 } = lot.record;
   if (estimatedUsd > 0) lot.hold = admission.again(project, estimatedUsd);
-  const run = await parts.store.taskByName(lotRunName(id));
+  const run = await storage.store.taskByName(lotRunName(id));
   if (run === undefined) return;
   const replay = new Replay();
-  for await (const { sequence, records } of countingEntries(parts.store, run.id, decodeBody(run.body)))
+  for await (const { sequence, records } of countingEntries(storage.store, run.id, decodeBody(run.body)))
     replay.apply(sequence, readStep(records));
   const { settled, inputTokens, outputTokens, listUsd, usd } = replay.totals;
   const money = roundedMoney({ listUsd, usd, ...replay.taken() });

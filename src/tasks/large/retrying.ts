@@ -10,9 +10,9 @@
  */
 import { join } from "node:path";
 import type { DiskFile } from "../../disk.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import { checkOutput } from "../../engine/files/output_check.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { asBuffer, eachLine } from "../../jsonl/lines.ts";
@@ -40,7 +40,7 @@ const RETRIES_MAX = 64;
 const CHUNK_BYTES = 1024 * 1024;
 
 interface RetryingOptions {
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly lots: Lots;
   readonly files: Pick<Files, "assertWhole">;
   readonly intake: LargeIntake;
@@ -76,7 +76,7 @@ export class Retrying {
       const layers = await layersOf(this.#options.lots, task, base);
       const isCancelled = ({ lot, index }: Layer): boolean =>
         lot.record.taskId === undefined && isPartCancelled(task, index);
-      const failed = await failedLines(this.#options.parts, layers, retry, isCancelled);
+      const failed = await failedLines(this.#options.core, layers, retry, isCancelled);
       if (failed.lines.size > 0) found.push({ base, layers, ...failed });
     }
     if (found.length === 0) return { task, lots: [], items: 0 };
@@ -106,11 +106,11 @@ export class Retrying {
     { base, layers, lines }: Again,
     index: number,
   ): Promise<LotRecord> {
-    const { parts, lots } = this.#options;
+    const { core, lots } = this.#options;
     const { lot } = layers[0] as Layer;
     const { firstLine, lines: count, slaMinutes, lotId } = task.parts[base] as TaskPart;
     const { project, fileId, rateCard, volumeTokens, keepsBodies } = lot.record;
-    const acceptedAt = parts.clock.moment();
+    const acceptedAt = core.storage.clock.moment();
     const record: LotRecord = {
       id: `${task.id}-${index}`,
       project,
@@ -135,13 +135,13 @@ export class Retrying {
       itemOffsets: [],
     };
     const path = lots.pathOf(record);
-    const file = await onDisk(parts.disk.open(path, "write"));
+    const file = await onDisk(core.storage.disk.open(path, "write"));
     try {
       await onDisk(file.truncate(0));
       const written = await this.#copy(lot, payload, lines, new SparseLines(file));
       return { ...record, ...written };
     } catch (error) {
-      await parts.disk.remove(path).catch(() => undefined);
+      await core.storage.disk.remove(path).catch(() => undefined);
       throw error;
     } finally {
       await file.close();
@@ -163,7 +163,7 @@ export class Retrying {
       return writer.end();
     }
     await this.#assertWhole(lot);
-    const file = await this.#options.parts.disk.open(lot.path, "read");
+    const file = await this.#options.core.storage.disk.open(lot.path, "read");
     try {
       for await (const event of readBlocks(file)) {
         if (event.kind === "refused") continue;
@@ -184,7 +184,7 @@ export class Retrying {
 
   /** The lines must be those that were accepted. */
   async #assertWhole(lot: Lot): Promise<void> {
-    const { parts, files } = this.#options;
+    const { core, files } = this.#options;
     const { project, fileId, id } = lot.record;
     if (fileId !== undefined) {
       try {
@@ -196,10 +196,10 @@ export class Retrying {
       }
       return;
     }
-    const run = await parts.store.taskByName(lotRunName(id));
+    const run = await core.storage.store.taskByName(lotRunName(id));
     const checksum = run === undefined ? undefined : decodeBody(run.body).inputChecksum;
     if (checksum === undefined) return;
-    await checkOutput(parts.disk, lot.path, checksum).catch((cause: unknown) => {
+    await checkOutput(core.storage.disk, lot.path, checksum).catch((cause: unknown) => {
       if (!hasCode(cause, "output_changed")) throw cause;
       const message = `${join("lots", `${id}.jsonl`)} is not what was accepted: restore the data folder from a backup, or submit the items anew`;
       throw new PerigeeError("file_damaged", message, { cause });

@@ -3,11 +3,10 @@
  *
  * 100 bytes a line while the retry's lot runs.
  */
-
+import type { EngineCore } from "../../engine/core.ts";
 import { settledLines } from "../../engine/files/settled_lines.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
 import type { TakenEarlier } from "../../engine/journal/item_cost.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { stemOf } from "../../work/object_id.ts";
@@ -21,7 +20,7 @@ const COLUMNS = 12;
 
 /** Of a lot that runs lines of other lots again; nothing of any other. */
 export async function takenEarlier(
-  { store, config }: Pick<EngineParts, "store" | "config">,
+  { storage: { store }, config }: Pick<EngineCore, "storage" | "config">,
   { id, taskId, again }: LotRecord,
 ): Promise<Pick<LotInput, "takenEarlier">> {
   if (again === undefined || taskId === undefined) return {};

@@ -1,11 +1,10 @@
 /**
  * Objects of a task, in the order of submission, as they are now.
  */
-
+import type { EngineCore } from "../../engine/core.ts";
 import { endMessage } from "../../engine/items/run_stopped.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
 import type { IndexedAnswer } from "../../engine/journal/answer_index.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { answeredObject } from "../../engine/submissions/answered_object.ts";
 import { bodyIn } from "../../jsonl/body_lines.ts";
 import { asBuffer } from "../../jsonl/lines.ts";
@@ -51,17 +50,17 @@ interface Place {
 
 /** Reads: nothing is stored for each object. */
 export class TaskObjects {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #lots: Lots;
   readonly #table: LineTable;
   /** For all who show tasks. */
   readonly held: HeldItems;
 
-  constructor(parts: EngineParts, lots: Lots) {
-    this.#parts = parts;
+  constructor(core: EngineCore, lots: Lots) {
+    this.#core = core;
     this.#lots = lots;
-    this.#table = new LineTable(parts);
-    this.held = new HeldItems(parts);
+    this.#table = new LineTable(core.storage.disk, core.measurer);
+    this.held = new HeldItems(core);
   }
 
   async page(task: TaskRecord, query: PageQuery): Promise<Page<TaskObject>> {
@@ -86,7 +85,7 @@ export class TaskObjects {
     if (items === 0) return [];
     const rows = await this.#table.firstRows(lot);
     const scale = items / rows.lines.length;
-    const { sender } = this.#parts;
+    const { sender } = this.#core.sending;
     const works = new Map<string, { items: number; inputTokens: number; outputTokens: number }>();
     for (const [index, model] of rows.models.entries()) {
       const work = works.get(model) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
@@ -104,7 +103,7 @@ export class TaskObjects {
     { lot, part, base }: Layer,
     places: readonly LinePlace[],
   ): AsyncGenerator<AnsweredLine> {
-    for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
+    for await (const { place, bytes } of readPlaces(this.#core.storage.disk, lot.out ?? "", places)) {
       const status = lot.index.statusOf(place.line);
       if (status === undefined) continue;
       const number = place.line - part.firstLine + 1;
@@ -206,7 +205,7 @@ export class TaskObjects {
       if (rowOf.size > places.length && (lot.run?.holds.length ?? 0) > 0)
         for (const [line, row] of rowOf) await this.#hold(objects, { lot, line }, row);
       if (places.length === 0) continue;
-      for await (const { place, bytes } of readPlaces(this.#parts.disk, lot.out ?? "", places)) {
+      for await (const { place, bytes } of readPlaces(this.#core.storage.disk, lot.out ?? "", places)) {
         const row = rowOf.get(place.line) as ObjectRow;
         objects.set(row, settled(task, { lot, line: place.line }, row, lineOf(lot, place, textOf(bytes))));
       }

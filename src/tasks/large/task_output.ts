@@ -5,7 +5,7 @@
  * Views of some lines are read through a window of 4,096 lines, so that a million cost no more than that.
  */
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { failedLine } from "../../jsonl/write.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { Failure } from "../../work/outcome.ts";
@@ -25,7 +25,7 @@ const READ_BYTES = 256 * 1024;
 type Piece = { readonly path: string; readonly start: number; readonly lengthBytes: number } | Uint8Array;
 
 export interface OutputTerms {
-  readonly parts: EngineParts;
+  readonly storage: EngineStorage;
   readonly lots: Lots;
   readonly task: TaskRecord;
   /** Whether every object is final, and a name for this state of them. */
@@ -77,12 +77,12 @@ export function* placesOf({ lot, part, stands }: Layer, view: OutputView): Gener
 }
 
 /** The file as it is, with an error in the place of each answer that is broken, and without what stands elsewhere. May be gone through again. */
-async function ownPieces({ parts }: OutputTerms, layer: Layer): Promise<Iterable<Piece>> {
+async function ownPieces({ storage }: OutputTerms, layer: Layer): Promise<Iterable<Piece>> {
   const { lot, part } = layer;
   const path = lot.out ?? "";
   const end = lot.outEnd; // before the look: what comes meanwhile is not in it
   const file = { path, end, isOver: lot.isOver, places: placesOf(layer, "all") };
-  const broken = new Map((await lot.broken.find(parts.disk, file)).map((place) => [place.line, place]));
+  const broken = new Map((await lot.broken.find(storage.disk, file)).map((place) => [place.line, place]));
   const gone = [...broken.keys()];
   for (let line = 1; layer.isOverlaid && line <= part.lines; line += 1)
     if (!layer.stands(line) && lot.index.get(line).lengthBytes > 0) gone.push(line);
@@ -109,13 +109,13 @@ function brokenLine(lot: Lot, place: LinePlace): Uint8Array {
 
 /** Errors are written again: the line number in them is that of a lot which the caller knows nothing of. */
 async function sharedPieces(
-  { parts, task }: OutputTerms,
+  { storage, task }: OutputTerms,
   layers: readonly Layer[],
 ): Promise<readonly Piece[]> {
   const made = new Map<number, Uint8Array>();
   for (const layer of layers)
     for (const places of placesOf(layer, "all"))
-      for await (const read of readPlaces(parts.disk, layer.lot.out ?? "", places)) {
+      for await (const read of readPlaces(storage.disk, layer.lot.out ?? "", places)) {
         const isAnswer = layer.lot.index.statusOf(read.place.line) === "completed";
         if (isAnswer && read.bytes !== undefined) continue;
         const number = numberIn(layer, read.place.line);
@@ -173,13 +173,13 @@ async function* readView(terms: OutputTerms, view: OutputView): AsyncGenerator<U
 }
 
 async function* readLayer(
-  { parts, task }: OutputTerms,
+  { storage, task }: OutputTerms,
   layer: Layer,
   view: OutputView,
 ): AsyncGenerator<Uint8Array> {
   const { lot, part, isShared } = layer;
   for (const places of placesOf(layer, view))
-    for await (const read of readPlaces(parts.disk, lot.out ?? "", places)) {
+    for await (const read of readPlaces(storage.disk, lot.out ?? "", places)) {
       if (isShared && (view === "errors" || read.bytes === undefined))
         yield errorLine(lot, read, keyOf(task, layer, numberIn(layer, read.place.line)));
       else yield read.bytes ?? brokenLine(lot, read.place);
@@ -193,7 +193,7 @@ async function* readLayer(
 }
 
 async function* readPieces(
-  { parts }: OutputTerms,
+  { storage }: OutputTerms,
   pieces: readonly Iterable<Piece>[],
   range: { readonly start: number; readonly end: number } | undefined,
 ): AsyncGenerator<Uint8Array> {
@@ -206,12 +206,12 @@ async function* readPieces(
       position += lengthBytes;
       if (from >= to) continue;
       if (piece instanceof Uint8Array) yield piece.subarray(from, to);
-      else yield* readFile(parts, piece.path, piece.start + from, piece.start + to);
+      else yield* readFile(storage, piece.path, piece.start + from, piece.start + to);
     }
 }
 
 async function* readFile(
-  { disk }: EngineParts,
+  { disk }: EngineStorage,
   path: string,
   start: number,
   end: number,

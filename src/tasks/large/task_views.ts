@@ -2,9 +2,10 @@
  * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
  */
 import { createHash, randomUUID } from "node:crypto";
+import type { Clock } from "../../clock.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import { allHolds } from "../../engine/lanes/run_holds.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { Cap } from "../../price/budget.ts";
 import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import type { TaskCounts } from "../../work/task.ts";
@@ -52,7 +53,7 @@ export type CapsOf = (project: string) => Promise<readonly Cap[]>;
 
 /** One for a store. A view is made anew when a lot of its task has moved. */
 export class TaskViews {
-  readonly #parts: EngineParts;
+  readonly #clock: Clock;
   readonly #lots: Lots;
   readonly #held: HeldItems;
   readonly #ends: ExpectedEnds;
@@ -62,19 +63,19 @@ export class TaskViews {
   /** The one looked at last comes last. */
   readonly #kept = new Map<string, Kept>();
 
-  constructor(parts: EngineParts, lots: Lots, held: HeldItems, capsOf: CapsOf) {
+  constructor(core: Pick<EngineCore, "storage" | "sending">, lots: Lots, held: HeldItems, capsOf: CapsOf) {
     this.#capsOf = capsOf;
-    this.#parts = parts;
+    this.#clock = core.storage.clock;
     this.#lots = lots;
     this.#held = held;
-    this.#ends = new ExpectedEnds(parts, lots);
+    this.#ends = new ExpectedEnds(core, lots);
   }
 
   async view(task: TaskRecord): Promise<TaskView> {
     const lots = await Promise.all(task.parts.map(({ lotId }) => this.#look(lotId)));
     const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#clock.nowMs();
     // What was seen as final stays as it was seen: a lot that others share goes on.
     const isOld = known !== undefined && known.view.retries < retriesOf(task);
     if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
@@ -182,7 +183,7 @@ export class TaskViews {
 
   /** Now, by the clock that a task was accepted by. */
   #wallMs([first]: readonly Look[]): number {
-    const now = this.#parts.clock.moment();
+    const now = this.#clock.moment();
     return first === undefined ? now.wallMs : shownWallMs(first.record, now);
   }
 }

@@ -8,7 +8,7 @@
  */
 import { join } from "node:path";
 import { type Disk, type DiskFile, errorCodeOf } from "../../disk.ts";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { objectId } from "../../work/object_id.ts";
@@ -39,7 +39,7 @@ interface LostLines {
 }
 
 export interface LinesOptions {
-  readonly parts: Pick<EngineParts, "disk" | "clock" | "notice">;
+  readonly storage: Pick<EngineStorage, "disk" | "clock" | "notice">;
   readonly files: Pick<Files, "assertWhole">;
   /** Of the lines that lots have of their own. */
   readonly folder: string;
@@ -49,17 +49,17 @@ export interface LinesOptions {
  * The path of what a lot runs on. Lines that its last run found to be lost end at their deadline like any others, and those
  * without one then and there. Throws `file_damaged`.
  */
-export async function linesOf({ parts, files, folder }: LinesOptions, lot: Lot): Promise<string> {
+export async function linesOf({ storage, files, folder }: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
-  const isOverdue = slaMinutes === null || lot.deadlineMs <= parts.clock.nowMs();
-  if (lot.isLost && isOverdue) return writeStandIn(parts, folder, lot);
+  const isOverdue = slaMinutes === null || lot.deadlineMs <= storage.clock.nowMs();
+  if (lot.isLost && isOverdue) return writeStandIn(storage, folder, lot);
   if (fileId !== undefined) await files.assertWhole(project, fileId);
   return lot.path;
 }
 
 /** Writes the replacement of a lot's lines; returns its path. */
 async function writeStandIn(
-  { disk, notice }: Pick<EngineParts, "disk" | "notice">,
+  { disk, notice }: Pick<EngineStorage, "disk" | "notice">,
   folder: string,
   lot: Lot,
 ): Promise<string> {
@@ -78,7 +78,7 @@ async function writeStandIn(
 
 /** Once the lot is over; one that cannot be removed is a leftover. */
 export async function removeStandIn(
-  { disk }: Pick<EngineParts, "disk">,
+  { disk }: Pick<EngineStorage, "disk">,
   folder: string,
   lot: Lot,
 ): Promise<void> {

@@ -9,13 +9,13 @@
  * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
  */
 import type { Timer } from "../../clock.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { bodyOf } from "../../engine/files/moved_task.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
 import { countingEntries } from "../../engine/files/task_journal.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import { readStep, stampOf } from "../../engine/journal/journal.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type { Cap } from "../../price/budget.ts";
@@ -50,7 +50,7 @@ const RETRY_MS = 60_000;
 
 export interface LotsOptions {
   readonly engine: Engine;
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly backlog: TaskBacklog;
   readonly spending: Pick<Spending, "capOf" | "onMonth" | "open">;
   /** Where the lines of a lot stand. */
@@ -87,15 +87,15 @@ export class Lots {
   constructor(options: LotsOptions) {
     this.#options = options;
     this.hasPosted = options.hasPosted;
-    options.spending.onMonth(() => options.parts.wakeHeld("cap_reached"));
-    this.cards = new RateCards(options.parts);
-    this.#unread = new UnreadLots(options.parts.clock);
-    options.parts.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
+    options.spending.onMonth(() => options.core.sending.holds.wake("cap_reached"));
+    this.cards = new RateCards(options.core.storage, options.core.config.rateCard);
+    this.#unread = new UnreadLots(options.core.storage.clock);
+    options.core.sending.backlog.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
   }
 
   /** Lots that an earlier process has left open, in the order of their making. */
   async *stored(): AsyncGenerator<LotRecord> {
-    const { store } = this.#options.parts;
+    const { store } = this.#options.core.storage;
     for (let after: string | undefined; ; ) {
       const query = { collection: OPEN_LOTS, limit: PAGE, ...(after === undefined ? {} : { after }) };
       const page = await store.records(EVERY_PROJECT, query);
@@ -109,7 +109,7 @@ export class Lots {
   add(record: LotRecord, isRestored = false): Lot {
     const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
-    lot.deadlineMs = deadlineMsOf(record, this.#options.parts.clock);
+    lot.deadlineMs = deadlineMsOf(record, this.#options.core.storage.clock);
     lot.share = this.#options.backlog.share(record.project);
     this.#open.set(record.id, lot);
     this.#unread.add(lot);
@@ -140,7 +140,7 @@ export class Lots {
     const again = (): void => {
       if (!this.#isClosed) step();
     };
-    const { clock } = this.#options.parts;
+    const { clock } = this.#options.core.storage;
     const leftMs = lot.deadlineMs - clock.nowMs();
     const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.isLost ? 0 : RETRY_MS;
     clock.timer(delayMs, again, { keepsAlive: false });
@@ -201,7 +201,7 @@ export class Lots {
   #begin(): void {
     this.#timer?.cancel();
     if (this.#isClosed) return;
-    const nowMs = this.#options.parts.clock.nowMs();
+    const nowMs = this.#options.core.storage.clock.nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
     for (const lot of [...this.#waiting].sort((a, b) => a.deadlineMs - b.deadlineMs)) {
       const { deadlineMs } = lot;
@@ -218,7 +218,7 @@ export class Lots {
       void this.#answer(lot).finally(() => this.#ended(project, deadlineMs));
     }
     if (nextMs < Number.POSITIVE_INFINITY)
-      this.#timer = this.#options.parts.clock.timer(nextMs - nowMs, () => this.#begin(), {
+      this.#timer = this.#options.core.storage.clock.timer(nextMs - nowMs, () => this.#begin(), {
         keepsAlive: false,
       });
   }
@@ -256,7 +256,7 @@ export class Lots {
 
   /** Whether its run was over when a crash came before the lot was. */
   async #isAnswered({ record }: Lot): Promise<boolean> {
-    const task = await this.#options.parts.store.taskByName(lotRunName(record.id));
+    const task = await this.#options.core.storage.store.taskByName(lotRunName(record.id));
     return task !== undefined && decodeBody(task.body).status === "completed";
   }
 
@@ -318,14 +318,14 @@ export class Lots {
   }
 
   async #end(lot: Lot, summary: Summary): Promise<void> {
-    const { parts } = this.#options;
+    const { core } = this.#options;
     this.#tell(lot, lot.members);
     const told = await Promise.allSettled(lot.telling.splice(0));
     for (const one of told) if (one.status === "rejected") throw one.reason;
     const { usage, cost } = summary;
     const { completed, failed, expired, cancelled } = summary.counts;
     const over = {
-      finishedWallMs: lot.times.last ?? shownWallMs(lot.record, parts.clock.moment()),
+      finishedWallMs: lot.times.last ?? shownWallMs(lot.record, core.storage.clock.moment()),
       runTaskId: summary.task_id,
       counts: { completed, failed, expired, cancelled },
       unreadable: lot.unreadable,
@@ -339,8 +339,8 @@ export class Lots {
     await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
     const { works = [], ...rest } = lot.record;
     const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
-    await parts.room.waitFor(() =>
-      parts.store.change([
+    await core.storage.room.waitFor(() =>
+      core.storage.store.change([
         { kind: "delete", collection: OPEN_LOTS, id: record.id },
         { kind: "deleteOf", collection: CANCELS, parent: record.id },
         { kind: "put", record: lotToRecord(record) },
@@ -355,7 +355,7 @@ export class Lots {
   }
 
   async #readRecord(id: string): Promise<LotRecord> {
-    const found = await this.#options.parts.store.record(EVERY_PROJECT, LOTS, id);
+    const found = await this.#options.core.storage.store.record(EVERY_PROJECT, LOTS, id);
     if (found === undefined) throw new PerigeeError("store_failed", `lot ${id} is missing`);
     return recordToLot(found);
   }
@@ -378,7 +378,7 @@ export class Lots {
   }
 
   async #replay(lot: Lot): Promise<void> {
-    const { store } = this.#options.parts;
+    const { store } = this.#options.core.storage;
     const { run } = lot;
     const task = await store.taskByName(lotRunName(lot.record.id));
     if (task === undefined) return;
@@ -386,7 +386,7 @@ export class Lots {
       if (lot.run !== run) return; // begun meanwhile: it tells the same steps
       lot.apply(entry.sequence, readStep(entry.records), stampOf(entry));
     }
-    lot.out = bodyOf(this.#options.parts, task).out;
+    lot.out = bodyOf(this.#options.core.storage, task).out;
   }
 }
 

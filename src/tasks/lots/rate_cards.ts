@@ -5,7 +5,7 @@
  * too far behind to have been looked at; and a card of a kilobyte serves all lots until the operator changes it.
  */
 import { createHash } from "node:crypto";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { RateCard } from "../../price/factor.ts";
 import { EVERY_PROJECT, type RecordChange } from "../../store/records.ts";
@@ -16,26 +16,25 @@ const PAGE = 100;
 
 /** A card is stored with the first lot that names it. */
 export class RateCards {
-  readonly #parts: Pick<EngineParts, "store" | "clock" | "config">;
+  readonly #storage: Pick<EngineStorage, "store" | "clock">;
+  readonly #today: RateCard;
   /** Name of the card of today: its content's checksum. */
   readonly current: string;
   readonly #cards: Map<string, RateCard>;
   #isStored = false;
 
-  constructor(parts: Pick<EngineParts, "store" | "clock" | "config">) {
-    this.#parts = parts;
-    this.current = createHash("sha256")
-      .update(JSON.stringify(parts.config.rateCard))
-      .digest("base64url")
-      .slice(0, 22);
-    this.#cards = new Map([[this.current, parts.config.rateCard]]);
+  constructor(storage: Pick<EngineStorage, "store" | "clock">, today: RateCard) {
+    this.#storage = storage;
+    this.#today = today;
+    this.current = createHash("sha256").update(JSON.stringify(today)).digest("base64url").slice(0, 22);
+    this.#cards = new Map([[this.current, today]]);
   }
 
   /** Reads those of earlier processes. */
   async load(): Promise<void> {
     for (let after: string | undefined; ; ) {
       const query = { collection: RATE_CARDS, limit: PAGE, ...(after === undefined ? {} : { after }) };
-      const page = await this.#parts.store.records(EVERY_PROJECT, query);
+      const page = await this.#storage.store.records(EVERY_PROJECT, query);
       for (const { id, body } of page) this.#cards.set(id, JSON.parse(body) as RateCard); // written below
       after = page.at(-1)?.id;
       if (page.length < PAGE) return;
@@ -45,9 +44,9 @@ export class RateCards {
   /** To be committed with every new lot: nothing once a commit with it has ended well. */
   unstored(): RecordChange[] {
     if (this.#isStored) return [];
-    const { clock, config } = this.#parts;
+    const { clock } = this.#storage;
     const record = { collection: RATE_CARDS, id: this.current, project: "", parent: "" };
-    const body = JSON.stringify(config.rateCard);
+    const body = JSON.stringify(this.#today);
     return [{ kind: "put", record: { ...record, createdWallMs: clock.wallMs(), body } }];
   }
 

@@ -6,10 +6,8 @@
  *
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
  */
-
 import { randomUUID } from "node:crypto";
-import type { DiskFile } from "../../disk.ts";
-import type { EngineParts } from "../../engine/parts.ts";
+import type { Disk, DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { modelFault } from "../../jsonl/layout.ts";
@@ -58,7 +56,9 @@ export type SpooledRequest =
 
 /** Where lines are written, and files looked up. */
 export interface RequestSpoolHome {
-  readonly parts: Pick<EngineParts, "disk" | "config">;
+  readonly disk: Disk;
+  /** Of the providers that models may name. */
+  readonly providers: ReadonlySet<string>;
   /** Where the lines of a part with that number are written. */
   readonly pathOf: (taskId: string, part: number) => string;
   /** Throws `not_found`. */
@@ -212,7 +212,7 @@ class RequestSpool {
   async remove(): Promise<void> {
     for (const writer of this.#writers.values()) {
       await writer.close().catch(() => undefined); // of one that has ended it is closed already
-      await this.#home.parts.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
+      await this.#home.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
     }
   }
 
@@ -251,7 +251,7 @@ class RequestSpool {
       if (this.#writers.size === SLAS_MAX)
         throw new PerigeeError("too_many", `a task has at most ${SLAS_MAX} different slas`);
       const part = this.#partCount;
-      const file = await onDisk(this.#home.parts.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
+      const file = await onDisk(this.#home.disk.open(this.#home.pathOf(this.#taskId, part), "write"));
       writer = new LineWriter(slaMinutes, part, file);
       this.#writers.set(slaMinutes, writer);
       this.#partCount += 1;
@@ -264,7 +264,7 @@ class RequestSpool {
   /** As the intake refuses items of a small request; most name the model of the one before. */
   #assertServed(model: string, index: number): void {
     if (model === this.#servedModel) return;
-    const fault = modelFault(model, this.#home.parts.config.providerNames);
+    const fault = modelFault(model, this.#home.providers);
     if (fault !== undefined)
       throw new PerigeeError("usage", `item ${index}: ${fault}`, { details: { param: `${index}.model` } });
     this.#servedModel = model;

@@ -6,9 +6,8 @@
  *
  * Hot: one item's post may take 60 us of this thread here (bench/jobs/service.ts).
  */
-
+import type { EngineCore } from "../../engine/core.ts";
 import { pickItems } from "../../engine/files/pick_items.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { NewPosted, PostBounds } from "../../engine/posted/posted_groups.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import { type FailureCode, PerigeeError } from "../../errors.ts";
@@ -86,15 +85,15 @@ interface Batch {
 }
 
 export class Intake {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #work: PostedWork;
   readonly #admission: Admission;
   #offers: Offer[] = [];
   #counting = 0;
   #isDue = false;
 
-  constructor(parts: EngineParts, work: PostedWork, admission: Admission) {
-    this.#parts = parts;
+  constructor(core: EngineCore, work: PostedWork, admission: Admission) {
+    this.#core = core;
     this.#work = work;
     this.#admission = admission;
   }
@@ -118,7 +117,7 @@ export class Intake {
   #wake(): void {
     if (this.#isDue || this.#counting === COUNTING_MAX || this.#offers.length === 0) return;
     this.#isDue = true;
-    this.#parts.clock.soon(() => {
+    this.#core.storage.clock.soon(() => {
       this.#isDue = false;
       void this.#accept(this.#take());
       this.#wake();
@@ -156,7 +155,7 @@ export class Intake {
         if (group === undefined) groups.set(key, [ready]);
         else group.push(ready);
       }
-      const createdWallMs = this.#parts.clock.wallMs();
+      const createdWallMs = this.#core.storage.clock.wallMs();
       for (const ready of groups.values()) void this.#commit(ready, terms, createdWallMs); // one commit for all
     } catch (error) {
       for (const offer of offers) offer.reject(error);
@@ -209,8 +208,8 @@ export class Intake {
     Buffer.from(bytes.buffer).write(text);
     const block = { bytes, offset: 0, firstLine: 1, lineCount };
     const options = terms.get(offers[0]?.task.project ?? "")?.options ?? { wantBodies: true };
-    const measured = await this.#parts.measurer.measure(block, options);
-    return countedOf(measured, offers, this.#parts);
+    const measured = await this.#core.measurer.measure(block, options);
+    return countedOf(measured, offers, this.#core);
   }
 
   /** Tasks of one project and one sla. Each offer is told. */
@@ -306,7 +305,7 @@ function modelAt(measured: MeasuredBlock, item: number): string {
 function countedOf(
   measured: MeasuredBlock,
   batch: readonly Offer[],
-  { config, sender }: Pick<EngineParts, "config" | "sender">,
+  { config, sending: { sender } }: Pick<EngineCore, "config" | "sending">,
 ): readonly (Counted | PerigeeError)[] {
   const rejected = new Map(measured.rejected.map((one) => [one.line, one]));
   const itemOf = new Map<number, number>();

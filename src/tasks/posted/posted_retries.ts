@@ -4,7 +4,7 @@
  * The window of an item counts from its retry; while other items of its task are open it has their deadline instead, because a task has
  * one. The price factor stays.
  */
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -21,7 +21,7 @@ const LINE_END = 0x0a;
 const NO_WORK = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 export interface PostedRetriesOptions {
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly log: WorkLog;
   readonly work: PostedWork;
   readonly admission: Admission;
@@ -46,14 +46,14 @@ export class PostedRetries {
 
   /** Resolves when it is durable. `heldUsd`: for its open items. Throws `too_many` after 64 retries, and what admission throws. */
   async retry(task: PostedRecord, retry: RetryFailed, heldUsd: number): Promise<RetriedPosted> {
-    const { parts, log, work, admission, reader } = this.#options;
+    const { core, log, work, admission, reader } = this.#options;
     const items: EndedItem[] = [];
     const rest = { cancelled: [] as number[], expired: [] as number[], endedWallMs: 0 };
     for await (const ended of reader.ended(task)) {
       const { item, status, isAnswered } = ended;
       const { error } = lineOf(ended);
       if (status === "completed" || error === undefined) continue;
-      if (isWanted(error, retry, parts.config.isAtMostOnce))
+      if (isWanted(error, retry, core.config.isAtMostOnce))
         items.push({ item, status, taken: takenBefore(ended) });
       else if (!isAnswered) {
         rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
@@ -74,7 +74,7 @@ export class PostedRetries {
         retries: retries + 1,
         estimatedUsd: heldUsd + admitted.estimatedUsd,
         estimatedItems: (log.task(number)?.left ?? 0) + items.length,
-        ...(log.has(number) ? {} : { sinceWallMs: parts.clock.wallMs() }),
+        ...(log.has(number) ? {} : { sinceWallMs: core.storage.clock.wallMs() }),
         rest,
         ...(sums === undefined
           ? {}
@@ -95,12 +95,12 @@ export class PostedRetries {
     { number, slaMinutes, totalItems }: PostedRecord,
     items: readonly EndedItem[],
   ): Promise<Work[]> {
-    const { log, parts } = this.#options;
+    const { log, core } = this.#options;
     const { request = new Uint8Array() } = (await log.rows.loggedTask(number)) ?? {};
     const bytes = new Uint8Array(request.byteLength + 1).fill(LINE_END);
     bytes.set(request);
     const block = { bytes, offset: 0, firstLine: 1, lineCount: totalItems };
-    const measured = await parts.measurer.measure(block, { wantBodies: false });
+    const measured = await core.measurer.measure(block, { wantBodies: false });
     const lines = new Set(items.map(({ item }) => item + 1));
     const works = new Map<string, Pick<Work, "items" | "inputTokens" | "outputTokens">>();
     for (let item = 0; item < measured.count; item += 1) {
@@ -111,7 +111,7 @@ export class PostedRetries {
       works.set(model, {
         items: items + 1,
         inputTokens: inputTokens + (measured.inputTokens[item] as number),
-        outputTokens: outputTokens + parts.sender.expectedOutputTokensOf(model, limit),
+        outputTokens: outputTokens + core.sending.sender.expectedOutputTokensOf(model, limit),
       });
     }
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens: 0, ...work }));

@@ -7,7 +7,7 @@
  * A process that ends between the end of a task and its note leaves no mark: the next one tells and notes what the log says of ended
  * tasks that are not in the stored sums (`usage_mark.ts`).
  */
-import type { EngineParts } from "../../engine/parts.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
@@ -52,7 +52,7 @@ interface OpenPosted {
 }
 
 export interface PostedTasksOptions {
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly log: WorkLog;
   readonly work: PostedWork;
   readonly admission: Admission;
@@ -76,11 +76,11 @@ export class PostedTasks {
   #isClosed = false;
 
   constructor(options: PostedTasksOptions) {
-    const { parts, log, work, admission } = options;
+    const { core, log, work, admission } = options;
     this.#options = options;
     this.reader = new PostedItemReader(log, work);
-    this.views = new PostedViews(parts, log, work, this.reader);
-    this.#retries = new PostedRetries({ parts, log, work, admission, reader: this.reader });
+    this.views = new PostedViews(core, log, work, this.reader);
+    this.#retries = new PostedRetries({ core, log, work, admission, reader: this.reader });
   }
 
   /** Tasks that were accepted in this process, and hold money and room until they are final. */
@@ -101,8 +101,8 @@ export class PostedTasks {
    * the last one did not tell and note any more: for `tellEnded`, in the turn in which the work opens, which is told of all later ones.
    */
   async follow(): Promise<() => readonly number[]> {
-    const { log, spending, parts, work } = this.#options;
-    const [cap] = parts.caps.termsOf(undefined);
+    const { log, spending, core, work } = this.#options;
+    const [cap] = core.caps.termsOf(undefined);
     const { unnoted, takenUsd: notedUsd } = await spending.follow(log, cap?.name);
     const open: { readonly number: number; readonly project: string }[] = [];
     for (const { number, kind, project: name } of log.openTasks()) {
@@ -176,9 +176,9 @@ export class PostedTasks {
   }
 
   async cancel(task: PostedRecord): Promise<PostedRecord> {
-    const { log, work, parts } = this.#options;
+    const { log, work, core } = this.#options;
     const { restStatus = 0, deadlineMs = 0 } = log.task(task.number) ?? {};
-    if (restStatus !== 0 || deadlineMs <= parts.clock.wallMs()) return task; // final, or as it will end
+    if (restStatus !== 0 || deadlineMs <= core.storage.clock.wallMs()) return task; // final, or as it will end
     const cancelled: PostedRecord = {
       ...task,
       isCancelled: true,
@@ -218,11 +218,11 @@ export class PostedTasks {
   }
 
   async remove({ number, id }: PostedRecord): Promise<void> {
-    const { log, parts } = this.#options;
+    const { log, core } = this.#options;
     if (log.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
     await this.#noted();
-    await parts.room.answerFor(() => log.erase({ all: [number] }));
+    await core.storage.room.answerFor(() => log.erase({ all: [number] }));
   }
 
   /** Removes those that ended before a time (Unix), the oldest first, some at a time; calls back for each. */
@@ -231,7 +231,7 @@ export class PostedTasks {
     removed: (project: string, id: string) => void,
     signal: AbortSignal,
   ): Promise<void> {
-    const { log, parts } = this.#options;
+    const { log, core } = this.#options;
     for (let after = 0; ; ) {
       const rows = await log.rows.loggedTasks({ kind: WORK_KINDS.posted, after, limit: SWEEP_PAGE });
       const old: PostedRecord[] = [];
@@ -246,7 +246,7 @@ export class PostedTasks {
       for (const { project, id } of old) removed(project, id);
       after = rows.at(-1)?.number ?? after;
       if (rows.length < SWEEP_PAGE || (rows.at(-1)?.createdWallMs ?? 0) > oldestWallMs) return;
-      await parts.clock.sleep(SWEEP_PACE_MS, { signal });
+      await core.storage.clock.sleep(SWEEP_PACE_MS, { signal });
     }
   }
 
@@ -278,9 +278,9 @@ export class PostedTasks {
   /** What could not be told or noted is tried again a minute later. */
   #again(number: number, open: OpenPosted | undefined, error: unknown): void {
     if (this.#isClosed || hasCode(error, "closed")) return;
-    const { onFault, parts } = this.#options;
+    const { onFault, core } = this.#options;
     onFault(error);
-    parts.clock.timer(AGAIN_MS, () => this.#final(number, open), { keepsAlive: false });
+    core.storage.clock.timer(AGAIN_MS, () => this.#final(number, open), { keepsAlive: false });
   }
 
   /** For the work: an attempt of an item has ended, and the item continues. */
@@ -328,9 +328,9 @@ export class PostedTasks {
 
   /** Resolves when what has ended is noted, durably: what is opened again or removed cannot be noted any more. */
   async #noted(): Promise<void> {
-    const { parts, spending } = this.#options;
+    const { core, spending } = this.#options;
     await Promise.all(this.#ending);
-    await parts.room.answerFor(() => spending.flush());
+    await core.storage.room.answerFor(() => spending.flush());
   }
 
   /** Of a task that was just accepted. */
@@ -366,11 +366,11 @@ export class PostedTasks {
   }
 
   #note(number: number, ended: UsedTask | undefined, open: OpenPosted | undefined): void {
-    const { spending, parts } = this.#options;
+    const { spending, core } = this.#options;
     const used =
       ended === undefined
         ? undefined
-        : { project: ended.task.project, wallMs: parts.clock.wallMs(), usage: ended.usage };
+        : { project: ended.task.project, wallMs: core.storage.clock.wallMs(), usage: ended.usage };
     spending.noteTask(number, used);
     this.#release(number, open);
   }

@@ -2,10 +2,10 @@
  * Views of posted tasks, from the sums of the work log.
  */
 import { randomUUID } from "node:crypto";
+import type { EngineCore } from "../../engine/core.ts";
 import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
 import { concerns, objectHold } from "../../engine/items/object_holds.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
 import { RECENT_MS } from "../../engine/posted/recent_items.ts";
 import type { TaskSums } from "../../log/open_work.ts";
@@ -41,7 +41,7 @@ interface Kept {
 
 /** One for a store. */
 export class PostedViews {
-  readonly #parts: EngineParts;
+  readonly #core: EngineCore;
   readonly #log: WorkLog;
   readonly #work: PostedWork;
   readonly #reader: PostedItemReader;
@@ -53,8 +53,8 @@ export class PostedViews {
   /** By number, the oldest first. */
   readonly #justEnded = new Map<number, FreshPosted>();
 
-  constructor(parts: EngineParts, log: WorkLog, work: PostedWork, reader: PostedItemReader) {
-    this.#parts = parts;
+  constructor(core: EngineCore, log: WorkLog, work: PostedWork, reader: PostedItemReader) {
+    this.#core = core;
     this.#log = log;
     this.#work = work;
     this.#reader = reader;
@@ -76,7 +76,7 @@ export class PostedViews {
     const home = this.#work.homeOf(task.number);
     const isOpen = this.#log.has(task.number);
     const state = isOpen ? this.#stateOf(task, home) : finalVersion(task.id, task.retries ?? 0);
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#core.storage.clock.nowMs();
     const known = this.#kept.get(task.id);
     if (known?.state === state && nowMs < known.staleMs) return known.view;
     const open = this.#openItems(task); // as of the sums, which are taken when they are asked for
@@ -112,7 +112,7 @@ export class PostedViews {
   wallMsOf(task: PostedRecord): number {
     const [promisedMs, open] = [deadlineWallMsOf(task), this.#log.task(task.number)];
     const jumpMs = promisedMs === undefined || open === undefined ? 0 : open.deadlineMs - promisedMs;
-    return Math.round(this.#parts.clock.wallMs() - jumpMs);
+    return Math.round(this.#core.storage.clock.wallMs() - jumpMs);
   }
 
   /** What holds an item that is open; undefined when nothing does. */
@@ -120,8 +120,8 @@ export class PostedViews {
     const home = this.#work.homeOf(task.number);
     if (home === undefined) return undefined;
     const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
-    const { holds } = this.#parts.holdsOf(home.owner);
-    const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
+    const { holds } = this.#core.sending.holds.of(home.owner);
+    const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
     return hold === undefined ? undefined : objectHold(hold);
   }
 
@@ -208,14 +208,14 @@ export class PostedViews {
   /** With how many items of the task each of them holds. */
   #heldOf(task: PostedRecord, home: PostedHome | undefined): RunHolds {
     if (home === undefined) return NO_HOLDS;
-    const found = this.#parts.holdsOf(home.owner);
+    const found = this.#core.sending.holds.of(home.owner);
     const { holds } = found;
     if (holds.length === 0) return NO_HOLDS;
     const items = new Map<Hold, number>();
     for (let item = 0; item < task.totalItems; item += 1) {
       if (!this.#log.isOpen(task.number, item)) continue;
       const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
-      const hold = holds.find((each) => concerns(this.#parts.config.providerNames, each, model));
+      const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
       if (hold !== undefined) items.set(hold, (items.get(hold) ?? 0) + 1);
     }
     return { ...found, holds: [...items].map(([hold, count]) => ({ ...hold, items: count })) };
@@ -223,10 +223,10 @@ export class PostedViews {
 
   /** The last of its models; while one of them is stopped, or what holds its items has no known end, nobody knows. */
   #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined, held: RunHolds): Outlook {
-    const { clock } = this.#parts;
+    const { clock } = this.#core.storage;
     const deadlineWallMs = deadlineWallMsOf(task);
     const isDated = deadlineWallMs !== undefined;
-    const isStopped = task.works.some(([model]) => this.#parts.isStopped(model));
+    const isStopped = task.works.some(([model]) => this.#core.sending.lanes.isStopped(model));
     if (
       isStopped ||
       this.#work.groups.lacksMoney(task.number, home?.owner) ||
@@ -261,13 +261,13 @@ export class PostedViews {
   ): ExpectedDone {
     const { project, totalItems } = task;
     const isSeen = home !== undefined && nowMs - home.owner.settings.startedMs >= RECENT_MS;
-    const unread = isSeen ? 0 : this.#parts.unreadItems(project, deadlineMs);
+    const unread = isSeen ? 0 : this.#core.sending.backlog.unreadItems(project, deadlineMs);
     const scale = Math.max(1, unread / totalItems);
     let [doneMs, isKnown] = [nowMs, true];
     for (const [model, items, tokens] of task.works) {
       if (parseModelId(model) === undefined) continue;
       const count = isSeen ? 1 : items * scale;
-      const outputTokens = count * this.#parts.sender.meanOutputTokensOf(model);
+      const outputTokens = count * this.#core.sending.sender.meanOutputTokensOf(model);
       const work = {
         model,
         project,
@@ -276,7 +276,7 @@ export class PostedViews {
         outputTokens,
         deadlineMs: deadlineMs + (isSeen ? 1 : 0),
       };
-      const done = this.#parts.expectedDone(work);
+      const done = this.#core.sending.lanes.expectedDone(work);
       doneMs = Math.max(doneMs, done.atMs);
       isKnown &&= done.isKnown;
     }

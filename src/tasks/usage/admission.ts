@@ -10,9 +10,8 @@
  * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's
  * price. It is held until what the work really cost is noted.
  */
-
+import type { EngineCore } from "../../engine/core.ts";
 import { TurnShare } from "../../engine/lanes/turn_share.ts";
-import type { EngineParts } from "../../engine/parts.ts";
 import { forecastBehind } from "../../engine/runs/forecast_behind.ts";
 import { PerigeeError } from "../../errors.ts";
 import { costOf } from "../../price/cost.ts";
@@ -43,7 +42,7 @@ export interface Admitted {
 }
 
 export interface AdmissionOptions {
-  readonly parts: EngineParts;
+  readonly core: EngineCore;
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
 }
@@ -76,7 +75,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
-    this.#turns = new TurnShare(options.parts.clock, FORECASTS_PER_TURN);
+    this.#turns = new TurnShare(options.core.storage.clock, FORECASTS_PER_TURN);
   }
 
   /** Throws `too_many` when not even one item has room: asked before anything is read or written. */
@@ -128,7 +127,7 @@ export class Admission {
     const easy = this.#easy.get(easyKeyOf(project, work));
     return (
       easy !== undefined &&
-      this.#options.parts.clock.nowMs() < easy.untilMs &&
+      this.#options.core.storage.clock.nowMs() < easy.untilMs &&
       work.items <= easy.items &&
       work.inputTokens <= easy.inputTokens
     );
@@ -136,11 +135,11 @@ export class Admission {
 
   /** Throws `sla_infeasible`; `before` are items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
-    const { parts } = this.#options;
+    const { core } = this.#options;
     const { model, slaMinutes, items, inputTokens } = work;
     const windowMs = windowMsOf(work);
-    const nowMs = parts.clock.nowMs();
-    const forecast = forecastBehind(parts, { project, model, items, inputTokens, windowMs }, before);
+    const nowMs = core.storage.clock.nowMs();
+    const forecast = forecastBehind(core, { project, model, items, inputTokens, windowMs }, before);
     if (forecast.doneMs - nowMs < windowMs / 2)
       this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;
@@ -164,7 +163,7 @@ export class Admission {
   }
 
   #usdOf({ model, items, inputTokens, outputTokens }: Work): number {
-    const { parts } = this.#options;
+    const { core } = this.#options;
     const id = parseModelId(model);
     if (id === undefined) return 0;
     const usage = {
@@ -172,7 +171,7 @@ export class Admission {
       inputTokens: Math.ceil(inputTokens / items),
       outputTokens: outputTokens / items,
     };
-    const price = parts.prices.price(id, parts.clock.wallMs());
+    const price = core.figures.prices.price(id, core.storage.clock.wallMs());
     return items * costOf(usage, price, { factor: 1, laneFactor: 1 }).billedUsd;
   }
 }

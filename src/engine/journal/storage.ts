@@ -1,0 +1,24 @@
+/**
+ * Where an engine keeps its work: the store in its data folder, the files, and the space that writes wait for.
+ */
+import type { Clock } from "../../clock.ts";
+import type { Disk } from "../../disk.ts";
+import type { Store } from "../../store/store.ts";
+import type { Room } from "./room.ts";
+
+/** One for an engine. */
+export interface EngineStorage {
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly store: Store;
+  /** All writes except those of the recorder wait here for a full disk. */
+  readonly room: Room;
+  readonly dataDir: string;
+  /** Notifies the operator of what was found and no call throws. */
+  readonly notice: (message: string) => void;
+}
+
+/** What a reader of runs needs of it; it may be in another process. */
+export interface RunFiles extends Pick<EngineStorage, "disk" | "dataDir"> {
+  readonly store: Pick<Store, "journal">;
+}

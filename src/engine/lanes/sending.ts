@@ -1,0 +1,88 @@
+/**
+ * What sends the items of an engine.
+ *
+ *   arrivals -> backlog -> lanes -> sender
+ */
+import { createDispatcher } from "../../dispatch/dispatcher.ts";
+import { RETRY_POLICY } from "../../dispatch/retry.ts";
+import type { PriceBook } from "../../price/price_book.ts";
+import type { EngineConfig } from "../config/config.ts";
+import { Backlog } from "../items/backlog.ts";
+import { ClaimedBytes } from "../items/claimed_bytes.ts";
+import { CostBounds } from "../items/cost_bounds.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import { ItemMoney } from "../items/item_money.ts";
+import { ItemPatience } from "../items/patience.ts";
+import type { Room } from "../journal/room.ts";
+import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import type { Seams } from "../seams.ts";
+import { Arrivals } from "./arrivals.ts";
+import { EngineHolds } from "./engine_holds.ts";
+import { KeyTrials } from "./key_trials.ts";
+import { Lanes } from "./lanes.ts";
+import { Sender } from "./sender.ts";
+import { Wires } from "./wires.ts";
+
+/** One for an engine. */
+export interface Sending {
+  /** Where runs bring what they have read. */
+  readonly arrivals: Arrivals;
+  readonly backlog: Backlog;
+  readonly lanes: Lanes;
+  readonly sender: Sender;
+  readonly holds: EngineHolds;
+}
+
+/** What an engine says of all that it sends. */
+export interface SendingGate {
+  readonly mayAdmit: () => boolean;
+  /** Whether items of runs, in their journals, and posted ones, in the work log, are sent side by side. */
+  readonly hasTwoLogs: () => boolean;
+}
+
+/** Builds them; the sender and the lanes know each other. */
+export function createSending(
+  { clock, transport, codecs, learnt, observer, notice }: Seams,
+  config: EngineConfig,
+  { prices, answers, latencies, lengths }: LearntFigures & { readonly prices: PriceBook },
+  room: Room,
+  { mayAdmit, hasTwoLogs }: SendingGate,
+): Sending {
+  const { attemptMsMax, isAtMostOnce, keysMissing, providers } = config;
+  const backlog = new Backlog();
+  const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
+  const trials = new KeyTrials(config, learnt, notice);
+  const claimed = new ClaimedBytes(() => lanes.pumpAll());
+  const sender: Sender = new Sender({
+    claimed,
+    trials,
+    onAnswered: (lane) => lanes.answered(lane),
+    clock,
+    wires: new Wires(providers, codecs),
+    money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
+    families: config.families,
+    laneOf: (key) => lanes.of(key),
+    lanesOf: (provider) => lanes.lanesOf(provider),
+    onFree: (lane) => lanes.freed(lane),
+    hasTwoLogs,
+    observer,
+    patience,
+    answers,
+    lengths,
+  });
+  const lanes = new Lanes({
+    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+    onHold: () => holds.changed(),
+  });
+  const holds = new EngineHolds(lanes, room, clock);
+  sender.dispatcher = createDispatcher<ItemCall>({
+    clock: lanes.retries,
+    transport,
+    admission: sender,
+    policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
+    ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
+    ...{ patience, hedging: sender.secondAttempts },
+  });
+  const arrivals = new Arrivals({ clock, sender, backlog, lanes, keysMissing });
+  return { arrivals, backlog, lanes, sender, holds };
+}

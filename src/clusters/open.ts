@@ -58,7 +58,7 @@ export interface OpenedSatellites {
 /** Throws `usage` for trusted satellites of one name. */
 export async function openSatellites(options: OpenSatellitesOptions): Promise<OpenedSatellites> {
   const { clock, store, files, tasks, egress, vault, onFault = () => undefined, log } = options;
-  const secrets = createSecrets(options);
+  const secrets = createSecrets(options.store, options.clock, options.vault);
   const http = createGuardedHttp(egress);
   const catalogue = await openCatalogue({
     ...{ clock, store, vault, http, onFault },

@@ -209,8 +209,8 @@ export class Dispatcher<C extends Call = Call> {
       return local;
     }
     const hedge = new Hedge<C>(
+      hedging,
       {
-        hedging,
         send: (each, how) => this.#sendBeside(each, tally, how),
         made: () => madeOf(tally),
         count: (each, result) => {

@@ -33,8 +33,7 @@ export interface Hedging<C> {
 }
 
 /** What a hedge needs from the dispatcher. */
-export interface HedgeParts<C> {
-  readonly hedging: Hedging<C>;
+export interface HedgedAttempts<C> {
   /** Sends one attempt and reads its answer. The transport calls `moreMs` when the time runs out; `signal` aborts it. */
   readonly send: (
     call: C,
@@ -69,7 +68,8 @@ const REQUEST_EVERY_MS = 10_000;
 
 /** For one attempt of the dispatcher; call `run` once. */
 export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
-  readonly #parts: HedgeParts<C>;
+  readonly #hedging: Hedging<C>;
+  readonly #attempts: HedgedAttempts<C>;
   readonly #call: C;
   readonly #underWay = new Set<UnderWay<C>>();
   #isRequested = false;
@@ -79,8 +79,9 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
   #resolve: (end: HedgedEnd) => void = () => undefined;
   #reject: (error: unknown) => void = () => undefined;
 
-  constructor(parts: HedgeParts<C>, call: C) {
-    this.#parts = parts;
+  constructor(hedging: Hedging<C>, attempts: HedgedAttempts<C>, call: C) {
+    this.#hedging = hedging;
+    this.#attempts = attempts;
     this.#call = call;
   }
 
@@ -104,7 +105,7 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
     const attempt = { call, cut: new AbortController() };
     this.#underWay.add(attempt);
     if (this.#call.cutSignal?.aborted === true) attempt.cut.abort();
-    this.#parts.send(call, { moreMs, signal: attempt.cut.signal }).then((result) => {
+    this.#attempts.send(call, { moreMs, signal: attempt.cut.signal }).then((result) => {
       this.#underWay.delete(attempt);
       this.#guard(() => this.#ended(call, result));
     }, this.#reject);
@@ -120,16 +121,15 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
   }
 
   async #requestSecond(): Promise<void> {
-    const { hedging, made } = this.#parts;
     this.#isRequested = true;
-    const second = await hedging.second(this.#call, made());
+    const second = await this.#hedging.second(this.#call, this.#attempts.made());
     this.#isRequested = false;
     this.#guard(() => {
       if (second !== undefined && this.#answer === undefined && !this.#isRefused) {
         this.#send(second, (leftMs) => leftMs);
         return;
       }
-      if (second !== undefined) hedging.giveBack(second);
+      if (second !== undefined) this.#hedging.giveBack(second);
       this.#end();
     });
   }
@@ -139,11 +139,11 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
       this.#answer = { call, result };
       this.#cut();
     } else {
-      const isOwn = this.#parts.count(call, result);
+      const isOwn = this.#attempts.count(call, result);
       if (!this.#isRefused) this.#failure = { result, isOwn };
       if (this.#isRefused) this.#cut();
     }
-    if (this.#isRequested) this.#parts.hedging.withdraw(this.#call);
+    if (this.#isRequested) this.#hedging.withdraw(this.#call);
     this.#end();
   }
 
@@ -156,7 +156,7 @@ export class Hedge<C extends { readonly cutSignal?: AbortSignal }> {
   #end(): void {
     if (this.#underWay.size > 0) return;
     if (this.#isRequested && this.#answer === undefined && !this.#isRefused) return;
-    const { count } = this.#parts;
+    const { count } = this.#attempts;
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#answer !== undefined) {

@@ -10,17 +10,13 @@ import {
   type WireCall,
 } from "./connection.ts";
 
-export interface OriginParts {
-  /** Makes the client of a new connection; it connects when it is first used. */
-  readonly open: () => ConnectionClient;
-  /** Called whenever a call ended, with its signal. */
-  readonly onEnded: (signal: AbortSignal | undefined) => void;
-}
-
 export class Origin implements ConnectionOwner {
   readonly #settings: ConnectionSettings;
   readonly #connectionsMax: number;
-  readonly #parts: OriginParts;
+  /** Makes the client of a new connection; it connects when it is first used. */
+  readonly #open: () => ConnectionClient;
+  /** Called whenever a call ended, with its signal. */
+  readonly #onEnded: (signal: AbortSignal | undefined) => void;
   readonly #connections = new Set<Connection>();
   /** The last used is taken first: it is warm, and the others may close. */
   readonly #free: Connection[] = [];
@@ -30,10 +26,16 @@ export class Origin implements ConnectionOwner {
   readonly #closing = new Set<Promise<void>>();
   #isClosed = false;
 
-  constructor(settings: ConnectionSettings, connectionsMax: number, parts: OriginParts) {
+  constructor(
+    settings: ConnectionSettings,
+    connectionsMax: number,
+    open: () => ConnectionClient,
+    onEnded: (signal: AbortSignal | undefined) => void,
+  ) {
     this.#settings = settings;
     this.#connectionsMax = connectionsMax;
-    this.#parts = parts;
+    this.#open = open;
+    this.#onEnded = onEnded;
   }
 
   /** Starts the call, or queues it when all connections are busy. */
@@ -70,7 +72,7 @@ export class Origin implements ConnectionOwner {
   }
 
   released(connection: Connection, call: WireCall): void {
-    this.#parts.onEnded(call.signal);
+    this.#onEnded(call.signal);
     if (this.#waiting.size === 0) this.#free.push(connection);
     else this.#startOn(connection);
   }
@@ -79,7 +81,7 @@ export class Origin implements ConnectionOwner {
     this.#connections.delete(connection);
     this.#closing.add(closed);
     void closed.finally(() => this.#closing.delete(closed));
-    if (call !== undefined) this.#parts.onEnded(call.signal);
+    if (call !== undefined) this.#onEnded(call.signal);
     // Later, so that a queue of calls that all fail at once does not nest.
     if (this.#waiting.size > 0) queueMicrotask(() => this.#startNext());
   }
@@ -101,14 +103,14 @@ export class Origin implements ConnectionOwner {
 
   #connect(): Connection | undefined {
     if (this.#isClosed || this.#connections.size >= this.#connectionsMax) return undefined;
-    const connection = new Connection(this.#parts.open(), this, this.#settings);
+    const connection = new Connection(this.#open(), this, this.#settings);
     this.#connections.add(connection);
     return connection;
   }
 
   #drop(call: WireCall, failure: "aborted" | "not_sent"): void {
     this.#waiting.delete(call);
-    this.#parts.onEnded(call.signal);
+    this.#onEnded(call.signal);
     const { origin } = this.#settings;
     const message =
       failure === "aborted" ? "stopped before sending" : `no connection to ${origin} was free in time`;

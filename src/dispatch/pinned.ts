@@ -8,7 +8,7 @@
 import { Socket } from "node:net";
 import type { HeaderBag } from "../providers/provider.ts";
 import { HeaderReader } from "./response_headers.ts";
-import type { UndiciParts } from "./undici.ts";
+import type { UndiciClasses } from "./undici.ts";
 
 /** One request over one connection, to one address. */
 export interface PinnedClientOptions {
@@ -45,17 +45,17 @@ export interface PinnedClient {
 }
 
 /** Nothing is opened before `send`. */
-export function openPinnedClient(options: PinnedClientOptions, parts: UndiciParts): PinnedClient {
-  return new UndiciPinnedClient(options, parts);
+export function openPinnedClient(options: PinnedClientOptions, classes: UndiciClasses): PinnedClient {
+  return new UndiciPinnedClient(options, classes);
 }
 
 class UndiciPinnedClient implements PinnedClient {
-  readonly #client: InstanceType<UndiciParts["Client"]>;
+  readonly #client: InstanceType<UndiciClasses["Client"]>;
   #socket: Socket | undefined;
   #isConnected = false;
   #isDestroyed = false;
 
-  constructor(options: PinnedClientOptions, { Client, buildConnector }: UndiciParts) {
+  constructor(options: PinnedClientOptions, { Client, buildConnector }: UndiciClasses) {
     const { origin, address, connectTimeoutMs, isPeer } = options;
     const connect = buildConnector({ timeout: connectTimeoutMs });
     this.#client = new Client(origin, {

@@ -56,18 +56,18 @@ const UPLOAD_PIECE_BYTES = 256 * 1024;
 const SWEEP_MS_MIN = 4;
 const SWEEP_MS_MAX = 1_000;
 
-export interface UndiciParts {
+export interface UndiciClasses {
   readonly Client: typeof undici.Client;
   readonly buildConnector: typeof undici.buildConnector;
 }
 
 /** A transport over sockets. `close` it, or idle connections stay for some seconds. */
-export function createUndiciTransport(options: UndiciTransportOptions, parts: UndiciParts): Transport {
-  return new UndiciTransport(options, parts);
+export function createUndiciTransport(options: UndiciTransportOptions, classes: UndiciClasses): Transport {
+  return new UndiciTransport(options, classes);
 }
 
 /** The two files that are needed: the whole of undici takes 40 ms more to load and 9 MB. Its version is pinned. */
-export async function loadUndici(): Promise<UndiciParts> {
+export async function loadUndici(): Promise<UndiciClasses> {
   const [client, connect] = await Promise.all([
     // @ts-expect-error: undici has no types for its files.
     import("undici/lib/dispatcher/client.js"),
@@ -78,7 +78,7 @@ export async function loadUndici(): Promise<UndiciParts> {
 }
 
 class UndiciTransport implements Transport {
-  readonly #undici: UndiciParts;
+  readonly #undici: UndiciClasses;
   readonly #clock: Clock;
   readonly #options: UndiciTransportOptions;
   readonly #shared: Omit<ConnectionSettings, "origin" | "headers">;
@@ -93,8 +93,8 @@ class UndiciTransport implements Transport {
   #sweepAtMs = Number.POSITIVE_INFINITY;
   #closing: Promise<void> | undefined;
 
-  constructor(options: UndiciTransportOptions, parts: UndiciParts) {
-    this.#undici = parts;
+  constructor(options: UndiciTransportOptions, classes: UndiciClasses) {
+    this.#undici = classes;
     const uploadStallMs = options.uploadStallMs ?? 30_000;
     const downloadStallMs = options.downloadStallMs ?? 30_000;
     this.#clock = options.clock;
@@ -164,10 +164,12 @@ class UndiciTransport implements Transport {
         ? (tunnelConnector(proxy, direct as Connect, time) as undici.buildConnector.connector)
         : direct;
       const relay = isTunnel ? undefined : proxy;
-      origin = new Origin(settings, connectionsMax, {
-        open: () => new ClientWire(Client, name, { connect, keepAliveMs, relay }),
-        onEnded: (signal) => this.#ended(signal),
-      });
+      origin = new Origin(
+        settings,
+        connectionsMax,
+        () => new ClientWire(Client, name, { connect, keepAliveMs, relay }),
+        (signal) => this.#ended(signal),
+      );
       this.#origins.set(name, origin);
     }
     return origin;

@@ -17,7 +17,7 @@ import assert from "node:assert/strict";
 import { isIP, isIPv6, Socket } from "node:net";
 import type { Clock, Timer } from "../clock.ts";
 import { openPinnedClient } from "../dispatch/pinned.ts";
-import { loadUndici, type UndiciParts } from "../dispatch/undici.ts";
+import { loadUndici, type UndiciClasses } from "../dispatch/undici.ts";
 import type { HeaderBag } from "../providers/provider.ts";
 import { AllowList, isGlobalAddress, isSameAddress } from "./address.ts";
 import { type Blocked, type Destination, destinationOf } from "./destination.ts";
@@ -106,12 +106,12 @@ export function createEgress(options: EgressOptions): Egress {
     async request(request) {
       const destination = check(request.url);
       if (!destination.ok) return failed("blocked_destination", destination.message);
-      const parts = await loadUndici();
+      const classes = await loadUndici();
       const end = new CallEnd(clock, request);
       try {
         const found = await Promise.race([addressesOf(destination, { allow, resolve }), end.reached]);
         if ("ok" in found) return found;
-        return await sendToFirst(found, { destination, request, end, parts });
+        return await sendToFirst(found, { destination, request, end, classes });
       } finally {
         end.cancel();
       }
@@ -163,7 +163,7 @@ interface Sending {
   readonly destination: Destination;
   readonly request: GuardedRequest;
   readonly end: CallEnd;
-  readonly parts: UndiciParts;
+  readonly classes: UndiciClasses;
 }
 
 async function sendToFirst(addresses: readonly string[], sending: Sending): Promise<GuardedResult> {
@@ -175,14 +175,17 @@ async function sendToFirst(addresses: readonly string[], sending: Sending): Prom
   return result;
 }
 
-async function send(address: string, { destination, request, end, parts }: Sending): Promise<GuardedResult> {
+async function send(
+  address: string,
+  { destination, request, end, classes }: Sending,
+): Promise<GuardedResult> {
   const options = {
     origin: destination.origin,
     address,
     connectTimeoutMs: CONNECT_MS,
     isPeer: (peer: string) => isSameAddress(peer, address),
   };
-  const client = openPinnedClient(options, parts);
+  const client = openPinnedClient(options, classes);
   const answer = new Answer(request);
   const over = new Promise<GuardedResult>((resolve) => {
     client.send(

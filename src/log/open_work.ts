@@ -45,7 +45,8 @@ export interface TriedItem {
   readonly intents: readonly FieldsOf<"intent">[];
 }
 
-interface TaskParts {
+/** What has ended of a task, and what that took. */
+interface TaskProgress {
   readonly done: LineSet;
   sums: TaskSums;
 }
@@ -55,7 +56,7 @@ const NEVER_TRIED: TriedItem = { ended: undefined, intents: [] };
 export class OpenWork {
   readonly tasks: OpenColumns = new OpenColumns();
   readonly lanes: LaneMemory;
-  readonly #parts = new Map<number, TaskParts>();
+  readonly #progress = new Map<number, TaskProgress>();
   readonly #tried = new Map<number, Map<number, TriedItem>>();
   /** What open items of tasks took by attempts that ended, without what they took before they were reopened. */
   readonly #taken = new Map<number, TaskSums>();
@@ -85,7 +86,7 @@ export class OpenWork {
 
   /** Whether an item has not ended. */
   isOpen(task: number, item: number): boolean {
-    return item < this.tasks.itemsOf(task) && this.#parts.get(task)?.done.has(item) !== true;
+    return item < this.tasks.itemsOf(task) && this.#progress.get(task)?.done.has(item) !== true;
   }
 
   /** What was tried of an open item. */
@@ -100,7 +101,7 @@ export class OpenWork {
 
   /** Of ended items; all 0 of a task without ended items, or that is not open. */
   sumsOf(task: number): TaskSums {
-    return this.#parts.get(task)?.sums ?? NO_SUMS;
+    return this.#progress.get(task)?.sums ?? NO_SUMS;
   }
 
   /** What open items of a task took by attempts that ended; counts no items. What they took before they were reopened is in `sumsOf`. */
@@ -125,7 +126,7 @@ export class OpenWork {
   /** About what it takes to state all of it. */
   get statedBytes(): number {
     let bytes = this.tasks.size * recordBytes("accepted") + this.#holds.size * recordBytes("held");
-    for (const { done } of this.#parts.values())
+    for (const { done } of this.#progress.values())
       bytes += recordBytes("sums") + (1 + done.highest / BITS_ITEMS) * recordBytes("doneBits");
     for (const { size } of this.#tried.values())
       bytes += size * (2 * recordBytes("attemptEnded") + recordBytes("intent"));
@@ -179,10 +180,10 @@ export class OpenWork {
       if (ended !== undefined) records.add("attemptEnded", ended); // before it says which are done: of some of these this is kept
       for (const intent of intents) records.add("intent", { ...intent, lane: 0 });
     }
-    const parts = this.#parts.get(number);
-    if (parts !== undefined) {
-      records.add("sums", { task: number, ...parts.sums });
-      stateDone(number, parts.done, records);
+    const progress = this.#progress.get(number);
+    if (progress !== undefined) {
+      records.add("sums", { task: number, ...progress.sums });
+      stateDone(number, progress.done, records);
     }
     const status = ENDED_STATUSES[restStatus - 1];
     if (status !== undefined) records.add("restEnded", { task: number, status, code: 0 });
@@ -212,7 +213,7 @@ export class OpenWork {
         else this.#holds.set(row.number, record);
         break;
       case "wrote":
-        this.#partsOf(row).sums = { ...this.#partsOf(row).sums, outBytes: record.end };
+        this.#progressOf(row).sums = { ...this.#progressOf(row).sums, outBytes: record.end };
         break;
       case "sums":
         this.#takeSums(row, record);
@@ -239,7 +240,7 @@ export class OpenWork {
     };
     this.tasks.put(row);
     if (items === 0) this.#finished.add(task);
-    if (items === 0 || items === UNCOUNTED_ITEMS) this.#partsOf(row);
+    if (items === 0 || items === UNCOUNTED_ITEMS) this.#progressOf(row);
   }
 
   #intend(intent: FieldsOf<"intent">): void {
@@ -264,14 +265,14 @@ export class OpenWork {
     const { task, item, status } = outcome;
     const row = this.tasks.get(task);
     if (row === undefined || !this.isOpen(task, item)) return;
-    if (row.items === 1 && !this.#parts.has(task)) {
+    if (row.items === 1 && !this.#progress.has(task)) {
       this.#final(row, sequence);
       return;
     }
-    const parts = this.#partsOf(row);
+    const progress = this.#progressOf(row);
     const tried = this.tried(task, item);
-    parts.done.add(item);
-    parts.sums = addedSums(parts.sums, outcome, status, 1, tried.before);
+    progress.done.add(item);
+    progress.sums = addedSums(progress.sums, outcome, status, 1, tried.before);
     this.#take(task, tried, undefined);
     this.#untry(task, item);
     this.#change(row, { left: row.left - 1 });
@@ -285,25 +286,25 @@ export class OpenWork {
     const underWay = tried.flatMap(([item, { intents }]) => (intents.length > 0 ? [item] : []));
     const count = row.left - underWay.length;
     if (count > 0) {
-      const parts = this.#partsOf(row);
-      parts.sums = addedSums(parts.sums, undefined, status, count);
+      const progress = this.#progressOf(row);
+      progress.sums = addedSums(progress.sums, undefined, status, count);
       for (const [item, { ended, before, intents }] of tried)
         if (intents.length === 0 && this.isOpen(task, item)) {
-          parts.sums = addedSums(parts.sums, ended, status, 0, before);
+          progress.sums = addedSums(progress.sums, ended, status, 0, before);
           this.#take(task, { ended, before, intents }, undefined);
         }
-      parts.done.addRange(0, row.items);
-      for (const item of underWay) parts.done.delete(item);
+      progress.done.addRange(0, row.items);
+      for (const item of underWay) progress.done.delete(item);
     }
     this.#change(row, { left: underWay.length, restStatus: ENDED_STATUSES.indexOf(status) + 1 });
   }
 
   #reopen(row: OpenTask, { item, status }: FieldsOf<"reopened">): void {
-    const parts = this.#partsOf(row);
-    if (!parts.done.has(item)) return;
-    parts.done.delete(item);
+    const progress = this.#progressOf(row);
+    if (!progress.done.has(item)) return;
+    progress.done.delete(item);
     this.#untry(row.number, item);
-    parts.sums = addedSums(parts.sums, undefined, status, -1);
+    progress.sums = addedSums(progress.sums, undefined, status, -1);
     this.#finished.delete(row.number);
     this.#change(row, { left: row.left + 1, restStatus: 0 });
   }
@@ -311,7 +312,7 @@ export class OpenWork {
   /** Of a task that is stated again: what was tried of items is stated before which of them are done. */
   #takeDone(row: OpenTask, record: LogRecord & { readonly is: "doneRange" | "doneBits" }): void {
     const { number } = row;
-    const { done } = this.#partsOf(row);
+    const { done } = this.#progressOf(row);
     const open = [...this.triedItems(number)].filter(([item]) => this.isOpen(number, item));
     if (record.is === "doneRange") done.addRange(record.first, record.count);
     else
@@ -322,17 +323,17 @@ export class OpenWork {
 
   #takeSums(row: OpenTask, record: LogRecord & { readonly is: "sums" }): void {
     const { is: _is, task: _task, ...sums } = record;
-    this.#partsOf(row).sums = sums;
+    this.#progressOf(row).sums = sums;
     const ended = sums.completed + sums.failed + sums.expired + sums.cancelled;
     this.#change(row, { left: row.items - ended });
   }
 
-  #partsOf({ number, items }: Pick<OpenTask, "number" | "items">): TaskParts {
-    const known = this.#parts.get(number);
+  #progressOf({ number, items }: Pick<OpenTask, "number" | "items">): TaskProgress {
+    const known = this.#progress.get(number);
     if (known !== undefined) return known;
-    const parts = { done: new LineSet(Math.min(items, 8_192)), sums: NO_SUMS };
-    this.#parts.set(number, parts);
-    return parts;
+    const progress = { done: new LineSet(Math.min(items, 8_192)), sums: NO_SUMS };
+    this.#progress.set(number, progress);
+    return progress;
   }
 
   #change(row: OpenTask, change: Partial<Pick<OpenTask, "items" | "left" | "restStatus">>): void {
@@ -370,7 +371,7 @@ export class OpenWork {
 
   #forget(task: number): void {
     this.tasks.delete(task);
-    this.#parts.delete(task);
+    this.#progress.delete(task);
     this.#tried.delete(task);
     this.#taken.delete(task);
     this.#holds.delete(task);

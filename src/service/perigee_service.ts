@@ -70,7 +70,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
     const onFailure = (error: unknown): void => observation.onFault(error, "audit");
     const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
     closers.push(() => audit.close().catch(onFailure));
-    await noteConfigChanges({ store, clock, audit }, settingsOf(options), options.env ?? process.env);
+    await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined)
       return await open(opened, options, { verifier, audit, observation }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });

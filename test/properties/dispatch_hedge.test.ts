@@ -64,7 +64,7 @@ class World {
       unusableAnswers: 0,
     });
     const count = (ended: Call) => this.counted.push(ended) > 0;
-    void new Hedge<Call>({ hedging, send, made, count }, call).run().then((end) => {
+    void new Hedge<Call>(hedging, { send, made, count }, call).run().then((end) => {
       expect(this.ended).toBeUndefined();
       this.ended = end;
     });

@@ -93,7 +93,7 @@ class BatchWorld extends FileWorld {
     const store = await this.store.open();
     const files = await this.files({ store });
     const { clock } = this;
-    const batches = new Batches({ store, clock, files, tasks: this.tasks as unknown as Tasks });
+    const batches = new Batches(store, clock, this.tasks as unknown as Tasks, files);
     await batches.open();
     this.#open = batches;
     return { batches, files, store };

@@ -8,18 +8,19 @@ import { FakeClock } from "../../src/testing/fake_clock.ts";
 it("notes the names of settings that are new, gone or different since the last start, and keeps no value", async () => {
   const noted: AuditEvent[] = [];
   const store = createMemoryStore();
-  const parts = { store, clock: new FakeClock(), audit: { note: (event: AuditEvent) => noted.push(event) } };
+  const audit = { note: (event: AuditEvent) => noted.push(event) };
+  const note = noteConfigChanges.bind(undefined, store, new FakeClock(), audit);
   const settings = {
     limits: { openai: { rpm: 5 } },
     projects: { acme: { maxCostUsd: 1 } },
     publicUrl: undefined,
   };
   const env = { OPENAI_API_KEY: "sk-secret", HOME: "/root", PERIGEE_LIMIT_OPENAI_RPM: "5" };
-  await noteConfigChanges(parts, settings, env);
-  await noteConfigChanges(parts, settings, { ...env, HOME: "/elsewhere" });
+  await note(settings, env);
+  await note(settings, { ...env, HOME: "/elsewhere" });
   expect(noted).toEqual([]);
   const { projects: _, ...fewer } = settings;
-  await noteConfigChanges(parts, { ...fewer, isBehindProxy: true }, { ...env, OPENAI_API_KEY: "sk-other" });
+  await note({ ...fewer, isBehindProxy: true }, { ...env, OPENAI_API_KEY: "sk-other" });
   expect(noted).toEqual(
     ["projects", "OPENAI_API_KEY", "isBehindProxy"].map((setting) => ({ kind: "config.changed", setting })),
   );

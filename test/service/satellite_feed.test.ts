@@ -44,16 +44,16 @@ const cluster = (id: string, status: ClusterView["status"]): ClusterView => ({
 
 function feedOn(executions: readonly ExecutionView[], clusters: readonly ClusterView[]) {
   const read: string[] = [];
-  const feed = new SatelliteFeed({
-    executions: { list: async () => ({ items: executions, hasMore: false }) },
-    clusters: {
+  const feed = new SatelliteFeed(
+    { list: async () => ({ items: executions, hasMore: false }) },
+    {
       list: async () => ({ items: clusters.map((one) => ({ ...one, members: [] })), hasMore: false }),
       cluster: async (_project, id) => {
         read.push(id);
         return clusters.find((one) => one.id === id) as ClusterView; // tests ask only for those
       },
     },
-  });
+  );
   return { feed, read };
 }
 

@@ -83,7 +83,7 @@ export function describeOne(name: string, options: Record<string, unknown>): Pro
   const given = options as unknown as SatelliteArguments; // as above
   return answer(given, async () => {
     const reference = referenceOf(name);
-    const shown = (await over(given, { method: "GET", path: pathOf(reference) }, async ({ catalogue }) => {
+    const shown = (await over(given, { method: "GET", path: pathOf(reference) }, async (catalogue) => {
       const caller = callerOf(given.project ?? reference.namespace);
       return { shown: await catalogue.describe(caller, reference) };
     })) as ShownSatellite;
@@ -124,7 +124,7 @@ export function configureSatellite(name: string, options: Record<string, unknown
     const about = description === undefined ? {} : { description };
     const body = { kind: "configured", base: referenceText(base), config, ...about };
     const call = { method: "PUT", path: pathOf(ownReference(given, name)), body };
-    const shown = (await over(given, call, async ({ catalogue }, project) => ({
+    const shown = (await over(given, call, async (catalogue, project) => ({
       shown: await catalogue.configure(callerOf(project), name, { base, config, ...about }),
       kind: "satellite.put",
     }))) as ShownSatellite;
@@ -144,7 +144,7 @@ export function decideSatellite(
   return answer(given, async () => {
     const reference = referenceOf(name);
     const call = { method: "POST", path: `${pathOf(reference)}${decision}/` };
-    const shown = (await over(given, call, async ({ catalogue }) => ({
+    const shown = (await over(given, call, async (catalogue) => ({
       shown: await catalogue[decision](reference),
       kind: EVENTS[decision],
     }))) as ShownSatellite;
@@ -157,7 +157,7 @@ export function removeSatellite(name: string, options: Record<string, unknown>):
   return answer(given, async () => {
     const reference = ownReference(given, name);
     const removed = { satellite: referenceText(reference), deleted: true };
-    await over(given, { method: "DELETE", path: pathOf(reference) }, async ({ catalogue }, project) => {
+    await over(given, { method: "DELETE", path: pathOf(reference) }, async (catalogue, project) => {
       await catalogue.remove(project, reference.name);
       return { shown: removed, reference, kind: "satellite.removed" };
     });
@@ -179,7 +179,7 @@ async function listPage(
     return (await service(url, { method: "GET", path: `/v1/satellites/?${query}` })) as Awaited<
       ReturnType<typeof listPage>
     >;
-  return await onCatalogue(given.data, async ({ catalogue }) => {
+  return await onCatalogue(given.data, async (catalogue) => {
     const page = { limit: PAGE, ...(after === undefined ? {} : { after }) };
     const isAll = all === true || project === undefined;
     const { items, hasMore } = isAll
@@ -203,15 +203,11 @@ async function registerOne(
   const isSecretRenewed = given.renewSecret === true;
   const body = { kind, url: endpoint, satellite: toWire(described), renew_secret: isSecretRenewed };
   const call = { method: "PUT", path: pathOf(ownReference(given, described.name)), body };
-  return (await over(given, call, async ({ catalogue }, project) => {
+  return (await over(given, call, async (catalogue, project) => {
     const registration = { kind, url: endpoint, described, isSecretRenewed } as const;
     const { view, secret } = await catalogue.register(project, registration);
     return { shown: view, secret, kind: "satellite.put" };
   })) as ShownSatellite;
-}
-
-interface Parts {
-  readonly catalogue: Catalogue & Registry;
 }
 
 interface Done {
@@ -225,10 +221,10 @@ interface Done {
 async function over(
   { url, data, project }: SatelliteArguments,
   call: ServiceCall,
-  work: (parts: Parts, project: string) => Promise<Done>,
+  work: (catalogue: Catalogue & Registry, project: string) => Promise<Done>,
 ): Promise<unknown> {
   if (url !== undefined) return await service(url, call);
-  const { shown, secret, kind } = await onCatalogue(data, (parts) => work(parts, project ?? ""));
+  const { shown, secret, kind } = await onCatalogue(data, (catalogue) => work(catalogue, project ?? ""));
   const json = "reference" in shown ? satelliteAnswer(shown) : shown;
   const satellite = "reference" in shown ? referenceText(shown.reference) : shown.satellite;
   const event: AuditEvent | undefined =
@@ -241,14 +237,14 @@ function service(url: string, call: ServiceCall): Promise<unknown> {
   return callService({ url, key: process.env["PERIGEE_API_KEY"] }, call);
 }
 
-function onCatalogue<T>(dataDir: string, work: (parts: Parts) => Promise<T>): Promise<T> {
+function onCatalogue<T>(dataDir: string, work: (catalogue: Catalogue & Registry) => Promise<T>): Promise<T> {
   return onFolder(dataDir, async (options: VaultOptions) => {
     const { store } = options;
     const allow = parseAllowList(process.env["PERIGEE_EGRESS_ALLOW"]);
     const http = createGuardedHttp(createEgress({ clock: systemClock, allow }));
     const vault = await openVault(options);
     const parts = { clock: systemClock, store, vault, http, vendor: vendorSatellites() };
-    return await work({ catalogue: await openCatalogue(parts) });
+    return await work(await openCatalogue(parts));
   });
 }
 

@@ -53,13 +53,9 @@ export type MemberStanding = Pick<MemberState, "retries" | "error"> & {
 };
 
 /** What members of one run have in common. */
-export interface RunnerParts {
+export interface MembersRun {
   readonly cluster: StoredCluster;
   readonly facts: RunFacts;
-  readonly starting: Starting;
-  readonly executions: Pick<Executions, "cancel">;
-  readonly finishes: Finishes;
-  readonly places: MemberPlaces;
   /** An earlier process may have submitted some already. */
   readonly isResumed: boolean;
   readonly ending: () => Ending | undefined;
@@ -77,17 +73,31 @@ interface Ended {
 
 /** One for a run; members run side by side. */
 export class MemberRunner {
-  readonly #parts: RunnerParts;
+  readonly #run: MembersRun;
+  readonly #starting: Starting;
+  readonly #executions: Pick<Executions, "cancel">;
+  readonly #finishes: Finishes;
+  readonly #places: MemberPlaces;
 
-  constructor(parts: RunnerParts) {
-    this.#parts = parts;
+  constructor(
+    run: MembersRun,
+    starting: Starting,
+    executions: Pick<Executions, "cancel">,
+    finishes: Finishes,
+    places: MemberPlaces,
+  ) {
+    this.#run = run;
+    this.#starting = starting;
+    this.#executions = executions;
+    this.#finishes = finishes;
+    this.#places = places;
   }
 
   /** Rejects when the process is closing, or the store has failed. */
   async single(member: DeclaredMember): Promise<MemberOutcome> {
-    const { facts, places } = this.#parts;
+    const { facts } = this.#run;
     const { isCutOff, ...ended } = await this.#ended(member, undefined, () =>
-      places.take(async () =>
+      this.#places.take(async () =>
         this.#request(member, await valuesOf(facts, [member.input, member.config]), undefined),
       ),
     );
@@ -101,9 +111,9 @@ export class MemberRunner {
     checkpoint: (standing: MemberStanding) => Promise<void>,
     changed: (shown: () => MemberStanding) => void,
   ): Promise<MemberOutcome> {
-    const { facts, places } = this.#parts;
+    const { facts } = this.#run;
     const begun = await this.#tried(() =>
-      places.take(async () => ({
+      this.#places.take(async () => ({
         elements: await boundedElements(facts, member),
         values: await valuesOf(facts, [member.input, member.config]),
       })),
@@ -115,7 +125,7 @@ export class MemberRunner {
     const fanOut = new FanOut(begun.elements.length, stored, checkpoint, changed);
     await fanOut.begin();
     const { elements, values } = begun;
-    const { ending, isResumed } = this.#parts;
+    const { ending, isResumed } = this.#run;
     const work = async (): Promise<void> => {
       for (;;) {
         // What an earlier process has submitted is found, also when the run is over.
@@ -145,25 +155,25 @@ export class MemberRunner {
     index: number | undefined,
     request: () => Promise<ExecutionRequest & { readonly id: string }>,
   ): Promise<Ended> {
-    const { cluster, starting, executions, finishes, isResumed, ending } = this.#parts;
+    const { cluster, isResumed, ending } = this.#run;
     const id = executionIdOf(cluster, member.identifier, index);
     return this.#tried(async () => {
-      const finished = finishes.wait(id);
+      const finished = this.#finishes.wait(id);
       try {
-        const known = isResumed ? await startedExecution(starting, id) : undefined;
-        const execution = known ?? (await startExecution(starting, await request()));
+        const known = isResumed ? await startedExecution(this.#starting, id) : undefined;
+        const execution = known ?? (await startExecution(this.#starting, await request()));
         if (execution.status !== "pending") return this.#endOf(execution);
         // The run may have ended while it was being submitted.
-        if (ending() === "cancelled") await executions.cancel(cluster.project, id);
+        if (ending() === "cancelled") await this.#executions.cancel(cluster.project, id);
         return this.#endOf(await finished);
       } finally {
-        finishes.forget(id);
+        this.#finishes.forget(id);
       }
     });
   }
 
   #endOf({ status, retries, error, deadlineWallMs, createdWallMs }: ExecutionView): Ended {
-    const { cluster } = this.#parts;
+    const { cluster } = this.#run;
     const isCutOff = status === "expired" && deadlineWallMs >= cluster.deadlineWallMs;
     const startedWallMs = createdWallMs;
     return { status: status as FinalStatus, retries, hasExecution: true, startedWallMs, isCutOff, error }; // pending ones are not passed here
@@ -175,8 +185,8 @@ export class MemberRunner {
     try {
       return await step();
     } catch (error) {
-      const ending = this.#parts.ending();
-      if (ending !== undefined && error === this.#parts.starting.signal.reason)
+      const ending = this.#run.ending();
+      if (ending !== undefined && error === this.#starting.signal.reason)
         return { ...none, ...endedBy(ending) };
       const code = error instanceof ReferenceFault ? "invalid_reference" : refusalCode(error);
       if (code === undefined) throw error;
@@ -190,7 +200,7 @@ export class MemberRunner {
     values: LookUp,
     index: number | undefined,
   ): ExecutionRequest & { readonly id: string } {
-    const { cluster } = this.#parts;
+    const { cluster } = this.#run;
     const { identifier, satellite } = member;
     const bounded = atMost(VALUE_CHARS_MAX, values);
     const input = fill(member.input, "/input", bounded);

@@ -49,7 +49,7 @@ const AGAIN_MS = 5_000;
 const READING_MAX = 16;
 
 /** What all runs of a process share. */
-export interface RunParts {
+export interface ClusterRunOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly executions: Executions;
@@ -75,7 +75,7 @@ export class ClusterRun {
   readonly checked: CheckedDeclaration;
   /** Resolves when the end is durable, or the process closes. */
   readonly ended: Promise<void>;
-  readonly #parts: RunParts;
+  readonly #options: ClusterRunOptions;
   #cluster: StoredCluster;
   readonly #runner: MemberRunner;
   readonly #finishes = new Finishes();
@@ -94,8 +94,8 @@ export class ClusterRun {
   #deadline: Timer | undefined;
   #resolveEnded: () => void = () => undefined;
 
-  constructor(parts: RunParts, { cluster, checked, input, states, isResumed }: RunStart) {
-    this.#parts = parts;
+  constructor(options: ClusterRunOptions, { cluster, checked, input, states, isResumed }: RunStart) {
+    this.#options = options;
     this.#cluster = cluster;
     this.checked = checked;
     const { members } = checked.declaration;
@@ -105,17 +105,18 @@ export class ClusterRun {
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
-    const { clock, executions, files } = parts;
-    this.#runner = new MemberRunner({
-      cluster,
-      facts: { cluster, input, executions, files, stateOf: (identifier) => this.state(identifier) },
-      starting: { clock, executions, caller: cluster.caller, signal: this.#stopping.signal },
+    const { clock, executions, files } = options;
+    const facts = {
+      ...{ cluster, input, executions, files },
+      stateOf: (identifier: string) => this.state(identifier),
+    };
+    this.#runner = new MemberRunner(
+      { cluster, facts, isResumed, ending: () => this.#ending },
+      { clock, executions, caller: cluster.caller, signal: this.#stopping.signal },
       executions,
-      finishes: this.#finishes,
-      places: new MemberPlaces(READING_MAX),
-      isResumed,
-      ending: () => this.#ending,
-    });
+      this.#finishes,
+      new MemberPlaces(READING_MAX),
+    );
   }
 
   get cluster(): StoredCluster {
@@ -130,7 +131,7 @@ export class ClusterRun {
   }
 
   start(): void {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     for (const { identifier } of this.#members.values()) this.#join(identifier);
     const delayMs = this.#cluster.deadlineWallMs - clock.wallMs();
     if (this.#cluster.cancelledWallMs !== undefined) this.#stop("cancelled");
@@ -152,14 +153,14 @@ export class ClusterRun {
   /** Resolves when every member has ended, durably. */
   async cancel(): Promise<void> {
     if (this.#cluster.cancelledWallMs === undefined) {
-      const cancelledWallMs = this.#parts.clock.wallMs();
+      const cancelledWallMs = this.#options.clock.wallMs();
       this.#cluster = { ...this.#cluster, cancelledWallMs, updatedWallMs: cancelledWallMs };
       await this.#put([{ kind: "put", record: clusterToRecord(this.#cluster) }]);
       this.#end("cancelled");
     }
     const { project } = this.#cluster;
     await Promise.all(
-      this.#finishes.ids.map((id) => this.#parts.executions.cancel(project, id).catch(ignoreNotFound)),
+      this.#finishes.ids.map((id) => this.#options.executions.cancel(project, id).catch(ignoreNotFound)),
     );
     await this.ended;
   }
@@ -208,14 +209,14 @@ export class ClusterRun {
 
   #begin(identifier: string, before: MemberState): void {
     const member = this.#member(identifier);
-    const startedWallMs = before.startedWallMs ?? this.#parts.clock.wallMs();
+    const startedWallMs = before.startedWallMs ?? this.#options.clock.wallMs();
     this.#states.set(identifier, {
       ...before,
       status: "pending",
       hasExecution: member.each === undefined,
       startedWallMs,
     });
-    this.#parts.onChanged();
+    this.#options.onChanged();
     void this.#guard(async () => {
       const outcome =
         member.each === undefined
@@ -240,7 +241,7 @@ export class ClusterRun {
     };
     const changed = (shown: () => MemberStanding): void => {
       this.#standings.set(identifier, shown);
-      this.#parts.onChanged();
+      this.#options.onChanged();
     };
     return this.#runner.fanOut(
       member,
@@ -251,7 +252,11 @@ export class ClusterRun {
   }
 
   #endState(outcome: MemberOutcome, startedWallMs: number): MemberState {
-    return { startedWallMs, ...outcome, finishedWallMs: Math.max(startedWallMs, this.#parts.clock.wallMs()) };
+    return {
+      startedWallMs,
+      ...outcome,
+      finishedWallMs: Math.max(startedWallMs, this.#options.clock.wallMs()),
+    };
   }
 
   /** Makes ends durable, then lets those go on that waited for them. */
@@ -267,7 +272,7 @@ export class ClusterRun {
       this.#states.set(identifier, state);
     }
     this.#unended -= ends.length;
-    this.#parts.onChanged();
+    this.#options.onChanged();
     for (const [identifier] of ends) this.#release(identifier);
     if (this.#unended === 0) await this.#finish();
   }
@@ -306,12 +311,12 @@ export class ClusterRun {
   async #finish(): Promise<void> {
     this.#deadline?.cancel();
     const { status, error } = this.#verdict();
-    this.#cluster = { ...this.#cluster, status, error, updatedWallMs: this.#parts.clock.wallMs() };
+    this.#cluster = { ...this.#cluster, status, error, updatedWallMs: this.#options.clock.wallMs() };
     await this.#put([
       { kind: "put", record: clusterToRecord(this.#cluster) },
       { kind: "delete", collection: OPEN, id: this.#cluster.id },
     ]);
-    this.#parts.onChanged();
+    this.#options.onChanged();
     this.#resolveEnded();
   }
 
@@ -337,7 +342,7 @@ export class ClusterRun {
   }
 
   async #put(changes: readonly RecordChange[]): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.#options;
     for (;;) {
       if (this.#isClosed) throw new PerigeeError("closed", "the process is closing");
       try {
@@ -355,7 +360,7 @@ export class ClusterRun {
     try {
       await step();
     } catch (error) {
-      if (!this.#isClosed && !hasCode(error, "closed")) this.#parts.onFault(error);
+      if (!this.#isClosed && !hasCode(error, "closed")) this.#options.onFault(error);
     }
   }
 

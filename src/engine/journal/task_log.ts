@@ -190,10 +190,9 @@ export class TaskLog {
     const committedUsd = this.committedUsd(); // the intents of this step are in it
     if (this.isHolding) this.#hold(step, lines);
     const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
-    return new Sealed(this.#taskId, step, {
-      outputPath: this.outputPath,
-      header: { ...claimed.range, voids: 0, committedUsd },
-      write: claimed.write,
+    const header = { ...claimed.range, voids: 0, committedUsd };
+    const written = { outputPath: this.outputPath, header, write: claimed.write };
+    return new Sealed(this.#taskId, step, written, {
       onHold: () => {
         this.#output.rewind(claimed.range.outStart);
         this.#hold(step, lines);
@@ -210,10 +209,9 @@ export class TaskLog {
     step.lanes(lanes);
     this.#touch(this); // what is staged
     const { range, write } = this.#output.claim(Buffer.concat(this.#held));
-    return new Sealed(this.#taskId, step, {
-      outputPath: this.outputPath,
-      header: { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() },
-      write,
+    const released = { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() };
+    const written = { outputPath: this.outputPath, header: released, write };
+    return new Sealed(this.#taskId, step, written, {
       onHold: () => this.#output.rewind(range.outStart),
       onRefused: (error) => this.onFull(error),
       onDurable: (entry, header, at) => {
@@ -255,10 +253,14 @@ export class TaskLog {
   }
 }
 
-interface SealedParts {
+interface SealedWrite {
   readonly outputPath: string;
   readonly header: StepHeader;
   readonly write: OutputWrite | undefined;
+}
+
+/** How the log continues after it. */
+interface SealedEnd {
   readonly onHold: () => void;
   readonly onRefused: (error: PerigeeError) => void;
   readonly onDurable: (entry: UnstampedEntry, header: StepHeader, at: Moment) => void;
@@ -267,33 +269,35 @@ interface SealedParts {
 class Sealed implements SealedStep {
   entry: UnstampedEntry;
   readonly #step: StepWriter;
-  readonly #parts: SealedParts;
+  readonly #outputPath: string;
+  readonly #end: SealedEnd;
   #header: StepHeader;
 
-  constructor(taskId: string, step: StepWriter, parts: SealedParts) {
+  constructor(taskId: string, step: StepWriter, { outputPath, header, write }: SealedWrite, end: SealedEnd) {
     this.#step = step;
-    this.#parts = parts;
-    this.#header = parts.header;
-    this.entry = { taskId, records: step.finish(parts.header), output: parts.write };
+    this.#outputPath = outputPath;
+    this.#end = end;
+    this.#header = header;
+    this.entry = { taskId, records: step.finish(header), output: write };
   }
 
   get outputPath(): string {
-    return this.#parts.outputPath;
+    return this.#outputPath;
   }
 
   hold(): void {
     const { outStart, committedUsd } = this.#header;
-    this.#parts.onHold();
+    this.#end.onHold();
     this.#header = { outStart, outEnd: outStart, outCrc32: 0, voids: 0, committedUsd };
     this.entry = { ...this.entry, records: this.#step.finish(this.#header), output: undefined };
   }
 
   refuse(error: PerigeeError): void {
-    this.#parts.onRefused(error);
+    this.#end.onRefused(error);
   }
 
   release(at: Moment): void {
-    this.#parts.onDurable(this.entry, this.#header, at);
+    this.#end.onDurable(this.entry, this.#header, at);
   }
 }
 

@@ -17,23 +17,29 @@ import { TurnShare } from "./turn_share.ts";
 /** Shards of all runs. */
 const SHARDS_PER_TURN = 64;
 
-export interface ArrivalsParts {
-  readonly clock: Clock;
-  readonly sender: Sender;
-  readonly backlog: Backlog;
-  readonly lanes: Pick<Lanes, "plan" | "of">;
-  /** Providers whose key is not set, with what to do about it. */
-  readonly keysMissing: ReadonlyMap<string, string>;
-}
-
 /** One for an engine. */
 export class Arrivals {
-  readonly #parts: ArrivalsParts;
+  readonly #clock: Clock;
+  readonly #backlog: Backlog;
+  readonly #lanes: Pick<Lanes, "plan" | "of">;
+  readonly #sender: Sender;
+  /** Providers whose key is not set, with what to do about it. */
+  readonly #keysMissing: ReadonlyMap<string, string>;
   readonly #turns: TurnShare;
 
-  constructor(parts: ArrivalsParts) {
-    this.#parts = parts;
-    this.#turns = new TurnShare(parts.clock, SHARDS_PER_TURN);
+  constructor(
+    clock: Clock,
+    backlog: Backlog,
+    lanes: Pick<Lanes, "plan" | "of">,
+    sender: Sender,
+    keysMissing: ReadonlyMap<string, string>,
+  ) {
+    this.#clock = clock;
+    this.#backlog = backlog;
+    this.#lanes = lanes;
+    this.#sender = sender;
+    this.#keysMissing = keysMissing;
+    this.#turns = new TurnShare(clock, SHARDS_PER_TURN);
   }
 
   /** Passes the shards to their lanes, in their order; what is left when the run stops sending is dropped. */
@@ -48,9 +54,9 @@ export class Arrivals {
   }
 
   #add(owner: ItemOwner, shard: Shard): void {
-    const { sender, backlog, lanes, clock } = this.#parts;
+    const sender = this.#sender;
     const place = sender.models.of(shard.model);
-    const message = this.#parts.keysMissing.get(place.provider);
+    const message = this.#keysMissing.get(place.provider);
     if (message !== undefined) {
       sender.holdKeyless(owner, shard, message);
       return;
@@ -61,9 +67,9 @@ export class Arrivals {
     sender.money.expect(owner.settings.budget, shard, () => shard.model);
     const expectedOutputTokens = sender.expectedOutputTokens(shard);
     const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
-    const { key, needMs } = lanes.plan(place, work);
+    const { key, needMs } = this.#lanes.plan(place, work);
     const { provider, family } = place;
-    backlog.add({
+    this.#backlog.add({
       owner,
       shard,
       runId: owner.id,
@@ -72,9 +78,9 @@ export class Arrivals {
       ...load,
       expectedOutputTokens,
       deadlineMs,
-      arrivedMs: clock.nowMs(),
+      arrivedMs: this.#clock.nowMs(),
       needMs,
     });
-    lanes.of(key).arrived(owner);
+    this.#lanes.of(key).arrived(owner);
   }
 }

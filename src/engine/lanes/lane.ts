@@ -23,7 +23,7 @@ import type { MoneyAnswer } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { LaneHealth } from "./lane_health.ts";
 import { type Intended, LaneIntents } from "./lane_intents.ts";
-import type { LaneItems, Retry, RunWaiting } from "./lane_items.ts";
+import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
 
@@ -115,14 +115,11 @@ export class Lane {
     this.health = new LaneHealth(key, services.clock, limits);
     this.#services = services;
     this.#intents = new LaneIntents(key, limits, services);
-    this.#projects = new LaneProjects(limits, services.turns, {
-      ...services,
+    const shards = shardsOf(services.backlog, key, this.#moneyless, services);
+    this.#projects = new LaneProjects(limits, services.turns, shards, services, {
       moneyless: this.#moneyless,
       readyMax: () => READY_ITEMS / this.#projects.size,
-      isWaiting: (project) => services.backlog.peek(key, project) !== undefined,
-      peek: (project) => services.backlog.peek(key, project, this.#moneyless),
-      take: (project) => services.backlog.take(key, project, this.#moneyless),
-      movesOn: (ticket) => services.movesOn(ticket, key),
+      urgency: services.urgency,
       isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
       loaded: () => this.pump(),
     });

@@ -12,9 +12,10 @@
  * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
  * whose shards were dropped delays only itself.
  */
+import type { LaneKey } from "../../queue/lanes.ts";
 import { latestStartMs } from "../../queue/queue.ts";
 import type { TokenLoad } from "../../work/limits.ts";
-import type { ShardTicket } from "../items/backlog.ts";
+import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 
@@ -43,12 +44,8 @@ interface Cursor {
   next: number;
 }
 
-/** What the items of a lane's projects share. */
-export interface LaneItemsParts {
-  /** Ids of runs whose money is held, as found since the lane was pumped. */
-  readonly moneyless: ReadonlySet<string>;
-  /** Items that a project keeps open, of runs with money, so that the lane never waits for its shards to be loaded. */
-  readyMax(): number;
+/** The shards that wait for a lane. */
+export interface LaneShards {
   /** Whether shards of the project wait for the lane. */
   isWaiting(project: string): boolean;
   /** The most urgent of them, of a run with money; see Backlog. */
@@ -56,14 +53,42 @@ export interface LaneItemsParts {
   take(project: string): ShardTicket | undefined;
   /** Whether the shard was passed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket): boolean;
-  /** Whether the last request proved that the provider answers. */
-  isAnswering(): boolean;
+  /** Loads a dropped shard's bytes again; on failure it has notified the run. */
+  reload(ticket: ShardTicket): Promise<boolean>;
+}
+
+/** Those that a backlog has for it. */
+export function shardsOf(
+  backlog: Pick<Backlog, "peek" | "take">,
+  lane: LaneKey,
+  moneyless: ReadonlySet<string>,
+  { movesOn, reload }: { movesOn(ticket: ShardTicket, lane: LaneKey): boolean } & Pick<LaneShards, "reload">,
+): LaneShards {
+  return {
+    isWaiting: (project) => backlog.peek(lane, project) !== undefined,
+    peek: (project) => backlog.peek(lane, project, moneyless),
+    take: (project) => backlog.take(lane, project, moneyless),
+    movesOn: (ticket) => movesOn(ticket, lane),
+    reload,
+  };
+}
+
+/** What makes calls of items. */
+export interface LaneCalls {
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
-  /** Loads a dropped shard's bytes again; on failure it has notified the run. */
-  reload(ticket: ShardTicket): Promise<boolean>;
+}
+
+/** What the items of a lane's projects need to know of it. */
+export interface LaneOfItems {
+  /** Ids of runs whose money is held, as found since the lane was pumped. */
+  readonly moneyless: ReadonlySet<string>;
+  /** Items that a project keeps open, of runs with money, so that the lane never waits for its shards to be loaded. */
+  readyMax(): number;
+  /** Whether the last request proved that the provider answers. */
+  isAnswering(): boolean;
   /** A shard was loaded, or could not be. */
   loaded(): void;
 }
@@ -74,7 +99,9 @@ export class LaneItems {
   inFlight = 0;
   /** As the last run said. */
   weight = 1;
-  readonly #parts: LaneItemsParts;
+  readonly #shards: LaneShards;
+  readonly #calls: LaneCalls;
+  readonly #lane: LaneOfItems;
   readonly #cursors: Cursor[] = [];
   #retries: Retry[] = [];
   #returned: ItemCall[] = [];
@@ -87,9 +114,11 @@ export class LaneItems {
   #tried: ItemCall[] = [];
   #loading: ShardTicket | undefined;
 
-  constructor(project: string, parts: LaneItemsParts) {
+  constructor(project: string, shards: LaneShards, calls: LaneCalls, lane: LaneOfItems) {
     this.project = project;
-    this.#parts = parts;
+    this.#shards = shards;
+    this.#calls = calls;
+    this.#lane = lane;
   }
 
   /** What waits here, shards in the backlog aside. */
@@ -118,7 +147,7 @@ export class LaneItems {
   /** The next item when no retry is; it stays so until `claimed`, `unpaid` or `drop`. */
   candidate(): ItemCall | undefined {
     const late = this.#late[0];
-    if (late !== undefined && !this.#parts.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
+    if (late !== undefined && !this.#calls.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
     this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned);
     return this.#candidate;
   }
@@ -130,7 +159,7 @@ export class LaneItems {
       this.#cursors.length + this.#retries.length + this.#returned.length === 0 &&
       this.#unpaid.length + this.#late.length + this.#tried.length === 0 &&
       this.#loading === undefined &&
-      !this.#parts.isWaiting(this.project)
+      !this.#shards.isWaiting(this.project)
     );
   }
 
@@ -214,7 +243,7 @@ export class LaneItems {
   }
 
   #hasMoney({ owner }: { readonly owner: ItemOwner }): boolean {
-    const { moneyless } = this.#parts;
+    const { moneyless } = this.#lane;
     return moneyless.size === 0 || !moneyless.has(owner.id);
   }
 
@@ -224,7 +253,7 @@ export class LaneItems {
 
   /** What was tried in vain is first where the provider answers, and last where it may not. */
   #nextUntried(): ItemCall | undefined {
-    const again = this.#parts.isAnswering() ? this.#next(this.#tried) : undefined;
+    const again = this.#lane.isAnswering() ? this.#next(this.#tried) : undefined;
     const next = again ?? this.#nextFresh();
     if (next !== undefined) return next;
     this.#tried.sort((left, right) => left.attempts - right.attempts); // else in the order of the input
@@ -240,9 +269,9 @@ export class LaneItems {
       const index = cursor.next;
       cursor.next += 1;
       if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
-      const call = this.#parts.prepare(ticket, index);
+      const call = this.#calls.prepare(ticket, index);
       if (call === undefined) continue;
-      if (!call.isTried || this.#parts.isAnswering()) return call;
+      if (!call.isTried || this.#lane.isAnswering()) return call;
       this.#tried.push(call);
     }
     return undefined;
@@ -258,16 +287,16 @@ export class LaneItems {
   /** Opens shards until enough items are ready, and any shard that is more urgent than what is open. */
   #fill(): void {
     while (this.#loading === undefined) {
-      const next = this.#parts.peek(this.project);
+      const next = this.#shards.peek(this.project);
       if (next === undefined) return;
       const isUrgent = this.#cursors.every(
         ({ ticket }) =>
           latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
       );
-      if (!isUrgent && this.readyItems >= this.#parts.readyMax()) return;
-      const ticket = this.#parts.take(this.project);
+      if (!isUrgent && this.readyItems >= this.#lane.readyMax()) return;
+      const ticket = this.#shards.take(this.project);
       if (ticket === undefined) return;
-      if (this.#parts.movesOn(ticket)) continue;
+      if (this.#shards.movesOn(ticket)) continue;
       if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
       else this.#load(ticket);
     }
@@ -275,10 +304,10 @@ export class LaneItems {
 
   #load(ticket: ShardTicket): void {
     this.#loading = ticket;
-    void this.#parts.reload(ticket).then((isLoaded) => {
+    void this.#shards.reload(ticket).then((isLoaded) => {
       this.#loading = undefined;
       if (isLoaded && ticket.owner.isOpen) this.#cursors.push({ ticket, next: 0 });
-      this.#parts.loaded();
+      this.#lane.loaded();
     });
   }
 

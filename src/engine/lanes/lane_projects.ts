@@ -18,11 +18,17 @@ import { FairShare } from "../../queue/fair_share.ts";
 import { isFirst, type Urgency } from "../../queue/urgency.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import { LaneItems, type LaneItemsParts, type RunWaiting } from "./lane_items.ts";
+import {
+  type LaneCalls,
+  LaneItems,
+  type LaneOfItems,
+  type LaneShards,
+  type RunWaiting,
+} from "./lane_items.ts";
 import type { LaneTurns, TurnTaker } from "./lane_turns.ts";
 
-/** What the projects of a lane need of it. */
-export interface LaneProjectsParts extends LaneItemsParts {
+/** What the projects of a lane need to know of it. */
+export interface LaneOfProjects extends LaneOfItems {
   /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
 }
@@ -31,7 +37,9 @@ export interface LaneProjectsParts extends LaneItemsParts {
 export class LaneProjects {
   readonly #limits: LaneLimits;
   readonly #turns: LaneTurns;
-  readonly #parts: LaneProjectsParts;
+  readonly #shards: LaneShards;
+  readonly #calls: LaneCalls;
+  readonly #lane: LaneOfProjects;
   /** With something that waits or is in flight. */
   readonly #projects = new Map<string, LaneItems>();
   /** With something that waits. */
@@ -40,10 +48,18 @@ export class LaneProjects {
   readonly #emptied: LaneItems[] = [];
   /** A project that has as many requests in flight waits while others can go; Infinity while places are free. */
   #placesOfWeight = Number.POSITIVE_INFINITY;
-  constructor(limits: LaneLimits, turns: LaneTurns, parts: LaneProjectsParts) {
+  constructor(
+    limits: LaneLimits,
+    turns: LaneTurns,
+    shards: LaneShards,
+    calls: LaneCalls,
+    lane: LaneOfProjects,
+  ) {
     this.#limits = limits;
     this.#turns = turns;
-    this.#parts = parts;
+    this.#shards = shards;
+    this.#calls = calls;
+    this.#lane = lane;
     this.#share = new FairShare({
       weightOf: ({ weight }) => weight,
       nameOf: ({ project }) => project,
@@ -64,7 +80,7 @@ export class LaneProjects {
   of({ settings: { project, weight } }: ItemOwner): LaneItems {
     let items = this.#projects.get(project);
     if (items === undefined) {
-      items = new LaneItems(project, this.#parts);
+      items = new LaneItems(project, this.#shards, this.#calls, this.#lane);
       this.#projects.set(project, items);
     }
     items.weight = weight;
@@ -84,7 +100,7 @@ export class LaneProjects {
   }
 
   #nextFirst(): LaneItems | undefined {
-    const urgency = this.#share.size < 2 ? undefined : this.#parts.urgency();
+    const urgency = this.#share.size < 2 ? undefined : this.#lane.urgency();
     if (urgency === undefined) return undefined;
     const goesFirst = (items: LaneItems): boolean => isNextFirst(items, urgency);
     if (!this.#share.some(goesFirst)) return undefined;

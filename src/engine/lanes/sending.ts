@@ -83,6 +83,6 @@ export function createSending(
     ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
     ...{ patience, hedging: sender.secondAttempts },
   });
-  const arrivals = new Arrivals({ clock, sender, backlog, lanes, keysMissing });
+  const arrivals = new Arrivals(clock, backlog, lanes, sender, keysMissing);
   return { arrivals, backlog, lanes, sender, holds };
 }

@@ -27,30 +27,36 @@ import type { StepListener } from "../journal/task_log.ts";
 import type { ReckonAdopted } from "./adopted_costs.ts";
 import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
 
-/** What an adoption writes to. */
-export interface AdoptionParts {
+/** Where an adoption writes its steps. */
+export interface AdoptedSteps {
   readonly store: Pick<Store, "append">;
   readonly taskId: string;
   readonly output: OutputFile;
-  readonly input: Pick<DiskFile, "read">;
   readonly moment: Moment;
   readonly prices: PriceTable;
-  readonly reckon: ReckonAdopted;
-  /** What a line took in earlier runs, which is in it. */
-  readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
   /** Notified of every step. */
   readonly onStep?: StepListener | undefined;
 }
 
+/** What adopted lines have cost. */
+export interface AdoptedCosts {
+  readonly input: Pick<DiskFile, "read">;
+  readonly reckon: ReckonAdopted;
+  /** What a line took in earlier runs, which is in it. */
+  readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
+}
+
 /** Call `flush` after the last line; what is not flushed is not adopted. */
 export class Adoption {
-  readonly #parts: AdoptionParts;
+  readonly #steps: AdoptedSteps;
+  readonly #costs: AdoptedCosts;
   readonly #replay: Replay;
   #lines: OwnLine[] = [];
   #bytes = 0;
 
-  constructor(parts: AdoptionParts, replay: Replay) {
-    this.#parts = parts;
+  constructor(steps: AdoptedSteps, costs: AdoptedCosts, replay: Replay) {
+    this.#steps = steps;
+    this.#costs = costs;
     this.#replay = replay;
   }
 
@@ -64,7 +70,7 @@ export class Adoption {
   /** When it resolves, all lines taken so far are in the output and in the journal. */
   async flush(): Promise<void> {
     if (this.#lines.length === 0) return;
-    const { output, store, taskId, moment, prices, onStep } = this.#parts;
+    const { output, store, taskId, moment, prices, onStep } = this.#steps;
     const replay = this.#replay;
     const lines = this.#lines;
     this.#lines = [];
@@ -72,7 +78,7 @@ export class Adoption {
     const step = new StepWriter();
     prices.whenAdded = (price) => step.price(price);
     const outcomes: OutcomeRecord[] = [];
-    for (const line of lines) outcomes.push(await adoptedOutcome(line, this.#parts, replay));
+    for (const line of lines) outcomes.push(await adoptedOutcome(line, this.#costs, replay));
     for (const { found } of lines) if (found.warnings !== undefined) step.warned(found.warnings);
     for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
     output.resume(replay.outEnd, replay.outCrc32);
@@ -90,7 +96,7 @@ export class Adoption {
 /** What is known of an item whose answer was not recorded. */
 async function adoptedOutcome(
   { line, found: written, intent, bytes }: OwnLine,
-  { input, reckon, takenEarlier }: AdoptionParts,
+  { input, reckon, takenEarlier }: AdoptedCosts,
   replay: Replay,
 ): Promise<OutcomeRecord> {
   const earlier = takenEarlier?.(line);

@@ -23,8 +23,8 @@ import { type AttemptsMade, Replay } from "../journal/replay.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
 import { adoptedCosts } from "./adopted_costs.ts";
-import type { AdoptionParts } from "./adoption.ts";
-import { recoverTail, type TailParts } from "./tail.ts";
+import type { AdoptedCosts } from "./adoption.ts";
+import { recoverTail, type TailOptions } from "./tail.ts";
 
 export interface Recovered {
   readonly done: LineSet;
@@ -49,7 +49,7 @@ export interface RecoveredRun {
   /** Whether a line of the input is unchanged since the run began; absent if all are. */
   readonly isUnchanged?: ((line: number) => boolean) | undefined;
   /** What lines took in earlier runs: they have it, and this run's sums do not. */
-  readonly takenEarlier?: AdoptionParts["takenEarlier"];
+  readonly takenEarlier?: AdoptedCosts["takenEarlier"];
   /** Notified of every step, also of those that recovery adds. */
   readonly onStep?: StepListener | undefined;
 }
@@ -59,30 +59,33 @@ export function recoverRun(core: EngineCore, run: RecoveredRun, signal: AbortSig
   const { disk, store, room, clock, notice } = core.storage;
   const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
+  const lines = input.spool?.stored ?? input.file;
   return recover({
     disk,
-    store: { append: (entries) => whenRoom(() => store.append(entries)) },
     entries: countingEntries(store, taskId, body),
     journal: () => store.journal(taskId),
     staleUntil: body.staleUntil ?? 0,
     alsoIn: body.alsoIn,
     out: body.out,
-    taskId,
-    output,
-    input: input.spool?.stored ?? input.file,
+    steps: {
+      store: { append: (entries) => whenRoom(() => store.append(entries)) },
+      ...{ taskId, output, prices: terms.prices, onStep },
+      moment: clock.moment(),
+    },
+    costs: {
+      input: lines,
+      reckon: adoptedCosts(core, terms, { modelOverride: model }),
+      takenEarlier,
+    },
+    input: lines,
     lineBytesMax: LINE_BYTES_MAX,
     isUnchanged,
-    takenEarlier,
-    moment: clock.moment(),
-    prices: terms.prices,
-    reckon: adoptedCosts(core, terms, { modelOverride: model }),
     whenRoom,
     notice,
-    onStep,
   });
 }
 
-interface RecoveryOptions extends TailParts {
+interface RecoveryOptions extends TailOptions {
   /** The journal's entries that count. */
   readonly entries: AsyncIterable<StoredEntry>;
   /** A file beside the output that may have answers. */
@@ -94,8 +97,8 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
   for await (const entry of options.entries) {
     const step = readStep(entry.records);
     replay.apply(entry.sequence, step);
-    options.prices.restore(step.prices);
-    options.onStep?.(entry.sequence, step, stampOf(entry));
+    options.steps.prices.restore(step.prices);
+    options.steps.onStep?.(entry.sequence, step, stampOf(entry));
   }
   await checkWhole(options, replay);
   await checkLastRange(options, replay);
@@ -105,7 +108,10 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
 }
 
 /** Bytes before the last step were synced before it was written: other content there was written by another program. */
-async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 }: Replay): Promise<void> {
+async function checkWhole(
+  { steps: { output } }: RecoveryOptions,
+  { last, outEnd, outCrc32 }: Replay,
+): Promise<void> {
   const end = last?.range.outStart ?? outEnd;
   const found = await output.checksum(end);
   if (found !== checksumText(last?.crc32Before ?? outCrc32, end))
@@ -115,7 +121,7 @@ async function checkWhole({ output }: RecoveryOptions, { last, outEnd, outCrc32 
 /** A power cut can damage only the range of the last step, because the next step waits for its sync. Conversions, such as gzip, are never its work. */
 async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise<void> {
   const { last, outEnd } = replay;
-  const { output } = options;
+  const { output } = options.steps;
   if (last === undefined || (await output.renew(last.range))) return;
   const change = await output.change();
   if (change !== undefined) throw outputChanged(output.path, await output.checksum(outEnd), outEnd, change);
@@ -126,7 +132,9 @@ async function checkLastRange(options: RecoveryOptions, replay: Replay): Promise
     voids: last.sequence,
     committedUsd: replay.committedUsd,
   });
-  await options.store.append([stamped({ taskId: options.taskId, records }, options.moment)]);
-  options.onStep?.(0, readStep(records), options.moment);
+  await options.steps.store.append([
+    stamped({ taskId: options.steps.taskId, records }, options.steps.moment),
+  ]);
+  options.steps.onStep?.(0, readStep(records), options.steps.moment);
   replay.voidLast(last.sequence);
 }

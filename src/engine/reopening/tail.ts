@@ -24,12 +24,14 @@ import {
 } from "../journal/changed_file.ts";
 import { checksumOf } from "../journal/checksum.ts";
 import type { Replay } from "../journal/replay.ts";
-import { Adoption, type AdoptionParts } from "./adoption.ts";
+import { type AdoptedCosts, type AdoptedSteps, Adoption } from "./adoption.ts";
 
 /** An answer of 32 MiB takes far less in JSON. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024;
 
-export interface TailParts extends AdoptionParts, LineSources {
+export interface TailOptions extends LineSources {
+  readonly steps: AdoptedSteps;
+  readonly costs: AdoptedCosts;
   readonly disk: Disk;
   /** The output that the caller named. Answers that are put in order at the end are in another file until then. */
   readonly out: string;
@@ -44,35 +46,36 @@ export interface TailParts extends AdoptionParts, LineSources {
  * with its last step, and lines of others are in a `.damaged` file.
  */
 export async function recoverTail(
-  parts: TailParts,
+  options: TailOptions,
   replay: Replay,
   alsoIn: string | undefined,
 ): Promise<void> {
-  const { output, disk, out } = parts;
+  const { steps, disk, out } = options;
+  const { output } = steps;
   const aside = `${output.path}.perigee-tail`;
-  const hasOthers = await adoptInPlace(parts, replay);
-  if (hasOthers) await copyRest(parts, replay.outEnd, aside);
+  const hasOthers = await adoptInPlace(options, replay);
+  if (hasOthers) await copyRest(options, replay.outEnd, aside);
   output.resume(replay.outEnd, replay.outCrc32);
   await output.cut();
   if (hasOthers) await output.sync();
   if ((await disk.stat(aside)) !== undefined) {
-    const foreign = await adoptFrom(parts, replay, aside);
+    const foreign = await adoptFrom(options, replay, aside);
     if (foreign === 0) await disk.remove(aside);
-    else await keep(parts, aside, foreign);
+    else await keep(options, aside, foreign);
   }
   if (alsoIn === undefined || (await disk.stat(alsoIn)) === undefined) return;
-  const foreign = await adoptFrom(parts, replay, alsoIn);
-  if (alsoIn === out && foreign > 0) await keep(parts, out, foreign); // the ordered answers overwrite it at the end
+  const foreign = await adoptFrom(options, replay, alsoIn);
+  if (alsoIn === out && foreign > 0) await keep(options, out, foreign); // the ordered answers overwrite it at the end
 }
 
 /** Adopts the own lines that follow the last step. Returns whether other lines follow them, which have to be copied. */
-async function adoptInPlace(parts: TailParts, replay: Replay): Promise<boolean> {
-  const { output } = parts;
+async function adoptInPlace(options: TailOptions, replay: Replay): Promise<boolean> {
+  const { output } = options.steps;
   if (output.end <= replay.outEnd) return false;
   const from = replay.outEnd;
   const tail = (): AsyncGenerator<LineOfFile> => linesOf(output.file, { from, lineBytesMax: LINE_BYTES_MAX });
-  const lines = new TailLines(parts, replay, tail);
-  const adoption = new Adoption(parts, replay);
+  const lines = new TailLines(options, replay, tail);
+  const adoption = new Adoption(options.steps, options.costs, replay);
   let isNext = true;
   let hasOthers = false;
   for await (const line of tail()) {
@@ -90,7 +93,11 @@ async function adoptInPlace(parts: TailParts, replay: Replay): Promise<boolean> 
 }
 
 /** Copies the output from an offset on, after lines that an earlier call copied and did not finish. */
-async function copyRest({ disk, output, whenRoom }: TailParts, from: number, aside: string): Promise<void> {
+async function copyRest(
+  { disk, steps: { output }, whenRoom }: TailOptions,
+  from: number,
+  aside: string,
+): Promise<void> {
   const part = partPath(aside);
   const earlier = (await disk.stat(aside)) === undefined ? undefined : await disk.open(aside, "read");
   try {
@@ -126,7 +133,7 @@ async function holdsAt(file: Pick<DiskFile, "read">, from: number, other: DiskFi
 
 /** Renames a file with lines of others to a name that nothing overwrites. */
 async function keep(
-  { disk, out, output, whenRoom, notice }: TailParts,
+  { disk, out, steps: { output }, whenRoom, notice }: TailOptions,
   path: string,
   foreign: number,
 ): Promise<void> {
@@ -140,14 +147,14 @@ async function keep(
 }
 
 /** Adopts the own lines of a file at the end of the output. Returns the number of its foreign lines. */
-async function adoptFrom(parts: TailParts, replay: Replay, path: string): Promise<number> {
-  const { disk, whenRoom } = parts;
+async function adoptFrom(options: TailOptions, replay: Replay, path: string): Promise<number> {
+  const { disk, whenRoom } = options;
   const decoded = decodedPath(path);
   const file = await whenRoom(() => openAsLines(disk, path, decoded));
   try {
     const inFile = (): AsyncGenerator<LineOfFile> => linesOf(file, { lineBytesMax: LINE_BYTES_MAX });
-    const lines = new TailLines(parts, replay, inFile);
-    const adoption = new Adoption(parts, replay);
+    const lines = new TailLines(options, replay, inFile);
+    const adoption = new Adoption(options.steps, options.costs, replay);
     let foreign = 0;
     for await (const line of inFile()) {
       const verdict = await lines.judge(line);

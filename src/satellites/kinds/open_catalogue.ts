@@ -173,10 +173,13 @@ class StoredCatalogue implements Catalogue, Registry {
 
   async verify(reference: SatelliteReference): Promise<SatelliteView> {
     const before = this.#community(reference);
-    const hash = await verifyHosted(before, this.#options).catch(async (error: unknown) => {
-      if (error instanceof PerigeeError && error.details["isChanged"] === true) await this.#fallBack(before);
-      throw error;
-    });
+    const hash = await verifyHosted(before, this.#options.clock, this.#options.http).catch(
+      async (error: unknown) => {
+        if (error instanceof PerigeeError && error.details["isChanged"] === true)
+          await this.#fallBack(before);
+        throw error;
+      },
+    );
     return this.#serially(async () => {
       if (this.#community(reference) !== before)
         throw new PerigeeError("conflict", "it was changed meanwhile: verify it again");

@@ -22,22 +22,19 @@ import type { HostedSatellite } from "./satellite_records.ts";
 
 const EXAMPLE_MS_MAX = 60_000;
 
-interface VerificationParts {
-  readonly clock: Clock;
-  readonly http: GuardedHttp;
-}
-
 /** Resolves with the hash of the description. Throws `conflict`, `details.isChanged` when it is another satellite by now. */
-export async function verifyHosted(stored: HostedSatellite, parts: VerificationParts): Promise<string> {
+export async function verifyHosted(
+  stored: HostedSatellite,
+  clock: Clock,
+  http: GuardedHttp,
+): Promise<string> {
   const { url, secret, described } = stored;
   const { name } = described;
   const stranger = { url, secret: newOrbitSecret() };
-  const refusal = await describeRemote(parts.http, parts.clock, stranger, name).catch(
-    (error: unknown) => error,
-  );
+  const refusal = await describeRemote(http, clock, stranger, name).catch((error: unknown) => error);
   if (!(refusal instanceof SatelliteError)) throw failed("its host answers requests that it cannot trust");
   if (refusal.code !== "host_unauthorized") throw failed(refusal.message);
-  const found = await describeRemote(parts.http, parts.clock, { url, secret }, name).catch((error: Error) => {
+  const found = await describeRemote(http, clock, { url, secret }, name).catch((error: Error) => {
     throw failed(error.message, error);
   });
   const hash = descriptionHash(described);
@@ -45,7 +42,7 @@ export async function verifyHosted(stored: HostedSatellite, parts: VerificationP
     const message = `its host describes it otherwise than it was registered: ${differences(found, described)}`;
     throw new PerigeeError("conflict", message, { details: { isChanged: true } });
   }
-  await runExample(stored, hash, parts);
+  await runExample(stored, hash, clock, http);
   return hash;
 }
 
@@ -63,7 +60,8 @@ function differences(found: SatelliteDescription, registered: SatelliteDescripti
 async function runExample(
   { reference, url, secret, described }: HostedSatellite,
   verifiedHash: string,
-  { clock, http }: VerificationParts,
+  clock: Clock,
+  http: GuardedHttp,
 ): Promise<void> {
   const { example } = described;
   if (example === undefined) throw failed("it has no example");

@@ -19,7 +19,7 @@ import { BEAT_MS, type ExecutedOther, LINE_BYTES_MAX, type RunLine, type RunRequ
 
 const PROGRESS_MS = 200;
 
-export interface HostedRunParts {
+export interface HostedRunOptions {
   readonly clock: Clock;
   readonly http: GuardedHttp;
   /** Writes bytes of the answer. */
@@ -30,7 +30,7 @@ export interface HostedRunParts {
 
 /** One for each request `run`. What the satellite says after its end is dropped. */
 export class HostedRun {
-  readonly #parts: HostedRunParts;
+  readonly #options: HostedRunOptions;
   readonly #satellite: AnySatellite;
   readonly #request: RunRequest;
   readonly #abort = new AbortController();
@@ -43,8 +43,8 @@ export class HostedRun {
   #number = 0;
   #progressMs = Number.NEGATIVE_INFINITY;
 
-  constructor(parts: HostedRunParts, satellite: AnySatellite, request: RunRequest) {
-    this.#parts = parts;
+  constructor(options: HostedRunOptions, satellite: AnySatellite, request: RunRequest) {
+    this.#options = options;
     this.#satellite = satellite;
     this.#request = request;
     this.#redaction = createRedactor(request.secrets ?? textsIn(request.config));
@@ -53,7 +53,7 @@ export class HostedRun {
 
   /** Writes lines up to the last one; never rejects. */
   async run(): Promise<void> {
-    const { clock } = this.#parts;
+    const { clock } = this.#options;
     const leftMs = Date.parse(this.#request.deadline) - clock.wallMs();
     const deadline = clock.timer(leftMs, () => this.abort("the execution has expired"));
     const beat = this.#beat();
@@ -93,7 +93,7 @@ export class HostedRun {
   }
 
   async #attempt(): Promise<JsonObject> {
-    const { clock, http } = this.#parts;
+    const { clock, http } = this.#options;
     const { execution_id, project, attempt, deadline } = this.#request;
     const call: SatelliteCall<unknown, unknown> = {
       input: await validated(this.#satellite.input, this.#request.input, "input"),
@@ -154,7 +154,7 @@ export class HostedRun {
   }
 
   #progress(done: number, total?: number): void {
-    const nowMs = this.#parts.clock.nowMs();
+    const nowMs = this.#options.clock.nowMs();
     if (nowMs - this.#progressMs < PROGRESS_MS && done !== total) return;
     this.#progressMs = nowMs;
     this.#write({ type: "progress", done, ...(total === undefined ? {} : { total }) });
@@ -178,12 +178,12 @@ export class HostedRun {
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     if (!this.#abort.signal.aborted)
-      this.#parts.log(`satellite ${this.#satellite.name}: ${this.#redaction.redact(text)}`);
+      this.#options.log(`satellite ${this.#satellite.name}: ${this.#redaction.redact(text)}`);
     return { type: "error", failure: "ambiguous", code: "satellite_error", message: "the satellite failed" };
   }
 
   #beat(): Timer {
-    const { clock, write } = this.#parts;
+    const { clock, write } = this.#options;
     const again = (): void => {
       write("\n");
       timer = clock.timer(BEAT_MS, again);
@@ -193,7 +193,7 @@ export class HostedRun {
   }
 
   #write(line: RunLine): void {
-    this.#parts.write(`${JSON.stringify(line)}\n`);
+    this.#options.write(`${JSON.stringify(line)}\n`);
   }
 }
 

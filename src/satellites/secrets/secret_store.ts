@@ -17,36 +17,34 @@ const VALUE_BYTES_MAX = 64 * 1024;
 const SECRETS_MAX = 200;
 const PAGE = 100;
 
-interface SecretsParts {
-  readonly store: RecordStore;
-  readonly clock: Pick<Clock, "wallMs">;
-  readonly vault: Vault;
-}
-
 /** Over a store and a vault that stay the caller's to close. */
-export function createSecrets(parts: SecretsParts): Secrets {
-  return new StoredSecrets(parts);
+export function createSecrets(store: RecordStore, clock: Pick<Clock, "wallMs">, vault: Vault): Secrets {
+  return new StoredSecrets(store, clock, vault);
 }
 
 /** With a vault of its own. Throws as `openVault`. */
 export async function openSecrets(options: VaultOptions): Promise<Secrets> {
-  return createSecrets({ ...options, vault: await openVault(options) });
+  return createSecrets(options.store, options.clock, await openVault(options));
 }
 
 class StoredSecrets implements Secrets {
-  readonly #parts: SecretsParts;
+  readonly #store: RecordStore;
+  readonly #clock: Pick<Clock, "wallMs">;
+  readonly #vault: Vault;
   /** The last change that is under way: they count and keep times, so one follows another. */
   #changes: Promise<unknown> = Promise.resolve();
 
-  constructor(parts: SecretsParts) {
-    this.#parts = parts;
+  constructor(store: RecordStore, clock: Pick<Clock, "wallMs">, vault: Vault) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#vault = vault;
   }
 
   async set(project: string, name: string, value: string): Promise<void> {
     checkName(name);
     checkValue(value);
     await this.#serially(async () => {
-      const { store, clock, vault } = this.#parts;
+      const [store, clock, vault] = [this.#store, this.#clock, this.#vault];
       const before = await this.#find(project, name);
       if (before === undefined && (await this.list(project)).length >= SECRETS_MAX)
         throw new PerigeeError("too_many", `a project has at most ${SECRETS_MAX} secrets`);
@@ -68,7 +66,7 @@ class StoredSecrets implements Secrets {
     let after: string | undefined;
     for (;;) {
       const query = { collection: COLLECTION, limit: PAGE, ...(after === undefined ? {} : { after }) };
-      const page = await this.#parts.store.records(project, query);
+      const page = await this.#store.records(project, query);
       found.push(...page.map(viewOf));
       after = page.at(-1)?.id;
       if (page.length < PAGE) break;
@@ -80,18 +78,18 @@ class StoredSecrets implements Secrets {
     await this.#serially(async () => {
       const found = await this.#find(project, name);
       if (found === undefined) throw new PerigeeError("not_found", "no such secret");
-      await this.#parts.store.change([{ kind: "delete", collection: COLLECTION, id: found.id }]);
+      await this.#store.change([{ kind: "delete", collection: COLLECTION, id: found.id }]);
     });
   }
 
   async reveal(project: string, name: string): Promise<string | undefined> {
     const found = await this.#find(project, name);
-    return found === undefined ? undefined : this.#parts.vault.open(found);
+    return found === undefined ? undefined : this.#vault.open(found);
   }
 
   async #find(project: string, name: string): Promise<StoredRecord | undefined> {
     if (!NAME.test(name)) return undefined;
-    return await this.#parts.store.record(project, COLLECTION, idOf(project, name));
+    return await this.#store.record(project, COLLECTION, idOf(project, name));
   }
 
   #serially<T>(work: () => Promise<T>): Promise<T> {

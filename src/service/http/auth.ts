@@ -11,14 +11,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "./fastify.ts
 import type { KeyVerifier, RequestAllowance, RequestLimits } from "./key_verifier.ts";
 import { addressName } from "./request_limits.ts";
 
-export interface AuthParts {
-  readonly verifier: KeyVerifier;
+/** How many requests a minute are answered. */
+export interface AuthLimits {
   readonly perKey: RequestLimits;
   readonly perAddress: RequestLimits;
 }
 
 /** Throws `unauthenticated`, `forbidden`, and `too_many` with `retryAfterSeconds`, into the request. */
-export function registerAuth(app: FastifyInstance, parts: AuthParts): void {
+export function registerAuth(app: FastifyInstance, verifier: KeyVerifier, limits: AuthLimits): void {
   app.decorateRequest("caller", undefined as unknown as Caller); // set by the hook where a route has a scope
   app.addHook("onRequest", (request, reply, done) => {
     const { scope, area } = request.routeOptions.config;
@@ -26,9 +26,9 @@ export function registerAuth(app: FastifyInstance, parts: AuthParts): void {
       done();
       return;
     }
-    const caller = parts.verifier.verify(request.headers.authorization, area ?? "v0");
-    if (caller === undefined) done(refusal(request, parts));
-    else done(admit(request, reply, caller, parts) ?? beyond(caller, scope));
+    const caller = verifier.verify(request.headers.authorization, area ?? "v0");
+    if (caller === undefined) done(refusal(request, limits));
+    else done(admit(request, reply, caller, limits) ?? beyond(caller, scope));
   });
 }
 
@@ -36,7 +36,7 @@ function admit(
   request: FastifyRequest,
   reply: FastifyReply,
   caller: Caller,
-  { perKey }: AuthParts,
+  { perKey }: AuthLimits,
 ): PerigeeError | undefined {
   request.caller = caller;
   const taken = perKey.take(caller.keyId);
@@ -51,7 +51,7 @@ const UNAUTHENTICATED =
   'a valid API key is needed: send "Authorization: Bearer <key>"; for satellites, executions, clusters and secrets "Authorization: <key>"';
 
 /** An unknown address stays 404, as long as it is not asked for too often. */
-function refusal(request: FastifyRequest, { perAddress }: AuthParts): PerigeeError | undefined {
+function refusal(request: FastifyRequest, { perAddress }: AuthLimits): PerigeeError | undefined {
   const taken = perAddress.take(addressName(request.ip));
   if (!taken.isAllowed) return tooMany("requests without a valid key", taken);
   if (request.is404) return undefined;

@@ -123,8 +123,7 @@ export function createServer(options: ServerOptions): HttpServer {
   registerHeaders(app);
   registerJsonBody(app);
   registerAudit(app, options.audit);
-  registerAuth(app, {
-    verifier: options.verifier,
+  registerAuth(app, options.verifier, {
     perKey: options.requestLimits ?? new RequestBuckets(options.clock, limits.requestsPerMinute),
     perAddress: new RequestBuckets(options.clock, limits.keylessPerMinute),
   });

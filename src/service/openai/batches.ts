@@ -28,13 +28,6 @@ import {
 } from "./batch_record.ts";
 import { toBatchId } from "./openai_ids.ts";
 
-export interface BatchParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly tasks: Tasks;
-  readonly files: Files;
-}
-
 export interface NewBatch {
   readonly endpoint: string;
   readonly completionWindow: string;
@@ -64,7 +57,10 @@ const RETRY_MS = 10_000;
 
 /** One for a store. The two files of a batch are made once, also over restarts. */
 export class Batches {
-  readonly #parts: BatchParts;
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #tasks: Tasks;
+  readonly #files: Files;
   /** Lets go of the input files of open batches. */
   readonly #held = new Map<string, () => void>();
   readonly #ending = new Map<string, Promise<void>>();
@@ -74,13 +70,16 @@ export class Batches {
   #stopListening: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(parts: BatchParts) {
-    this.#parts = parts;
+  constructor(store: Store, clock: Clock, tasks: Tasks, files: Files) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#tasks = tasks;
+    this.#files = files;
   }
 
   /** Takes up what an earlier process left open; resolves before that is done. */
   async open(): Promise<void> {
-    const { tasks, files, store } = this.#parts;
+    const [tasks, files, store] = [this.#tasks, this.#files, this.#store];
     this.#stopListening = tasks.onFinished(({ project, taskId }) => {
       // Most tasks are not batches. One that ends before its file is held here is finished with the open ones below.
       return this.#held.has(taskId) ? this.#finish(project, taskId) : undefined;
@@ -105,7 +104,7 @@ export class Batches {
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
   async create(project: string, terms: NewBatch, id: string = newId()): Promise<BatchView> {
-    const { tasks, files, store, clock } = this.#parts;
+    const [tasks, files, store, clock] = [this.#tasks, this.#files, this.#store, this.#clock];
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };
     const batch: BatchRecord = { id, project, createdWallMs: clock.wallMs(), ...terms, ...chosen };
@@ -144,7 +143,7 @@ export class Batches {
   }
 
   async list(project: string, { after, limit }: PageQuery): Promise<Page<BatchView>> {
-    const reading = this.#parts.store.records(project, {
+    const reading = this.#store.records(project, {
       collection: BATCHES,
       limit: limit + 1,
       isNewestFirst: true,
@@ -162,7 +161,7 @@ export class Batches {
 
   /** Idempotent, also once it has ended. */
   async cancel(project: string, id: string): Promise<BatchView> {
-    const { tasks, clock } = this.#parts;
+    const [tasks, clock] = [this.#tasks, this.#clock];
     const batch = await this.#find(project, id);
     if (batch.end !== undefined) return { batch, task: undefined };
     const cancelled = await this.#change(project, id, (found) => ({
@@ -179,7 +178,7 @@ export class Batches {
   }
 
   async #checkInput(project: string, inputFileId: string): Promise<void> {
-    const { purpose } = await this.#parts.files.file(project, inputFileId);
+    const { purpose } = await this.#files.file(project, inputFileId);
     if (purpose === "batch") return;
     throw new PerigeeError("invalid_request", "the file must have been uploaded with the purpose batch", {
       details: { param: "input_file_id" },
@@ -188,7 +187,7 @@ export class Batches {
 
   /** Undefined when it was killed before its task was stored, or the task was erased. */
   #taskOf({ project, id }: BatchRecord): Promise<TaskView | undefined> {
-    return ifFound(this.#parts.tasks.task(project, id));
+    return ifFound(this.#tasks.task(project, id));
   }
 
   async #finishAll(open: readonly BatchRecord[]): Promise<void> {
@@ -213,11 +212,11 @@ export class Batches {
       this.#retries.delete(id);
       void this.#finish(project, id);
     };
-    this.#retries.set(id, this.#parts.clock.timer(RETRY_MS, retry, { keepsAlive: false }));
+    this.#retries.set(id, this.#clock.timer(RETRY_MS, retry, { keepsAlive: false }));
   }
 
   async #makeFiles(project: string, id: string): Promise<void> {
-    const { clock, store } = this.#parts;
+    const [clock, store] = [this.#clock, this.#store];
     const record = await store.record(project, BATCHES, id);
     const batch = record === undefined ? undefined : recordToBatch(record);
     if (batch === undefined || batch.end !== undefined) return;
@@ -246,7 +245,7 @@ export class Batches {
     what: "output" | "error",
     lines: AsyncIterable<string>,
   ): Promise<FileView> {
-    const { files } = this.#parts;
+    const files = this.#files;
     const name = `${toBatchId(batchId)}_${what}.jsonl`;
     try {
       return await files.file(project, id);
@@ -256,11 +255,11 @@ export class Batches {
   }
 
   async *#answerLines({ project, id }: BatchRecord): AsyncGenerator<string> {
-    for await (const line of this.#parts.tasks.answers(project, id, "answers")) yield answerLine(line);
+    for await (const line of this.#tasks.answers(project, id, "answers")) yield answerLine(line);
   }
 
   async *#errorLines({ project, id }: BatchRecord): AsyncGenerator<string> {
-    for await (const line of this.#parts.tasks.answers(project, id, "errors")) yield errorLine(line);
+    for await (const line of this.#tasks.answers(project, id, "errors")) yield errorLine(line);
   }
 
   /** `unreadable` counts them all. */
@@ -270,7 +269,7 @@ export class Batches {
   }: BatchRecord): Promise<{ readonly faults: readonly BatchFault[]; readonly unreadable: number }> {
     const faults: BatchFault[] = [];
     let unreadable = 0;
-    for await (const { objectId, error } of this.#parts.tasks.answers(project, id, "errors")) {
+    for await (const { objectId, error } of this.#tasks.answers(project, id, "errors")) {
       if (error === null || !UNREADABLE.has(error.code)) continue;
       unreadable += 1;
       const line = objectNumber(id, objectId);
@@ -281,7 +280,7 @@ export class Batches {
   }
 
   async #find(project: string, id: string): Promise<BatchRecord> {
-    const record = await this.#parts.store.record(project, BATCHES, id);
+    const record = await this.#store.record(project, BATCHES, id);
     if (record === undefined) throw noBatch();
     return recordToBatch(record);
   }
@@ -289,7 +288,7 @@ export class Batches {
   #change(project: string, id: string, change: (found: BatchRecord) => BatchRecord): Promise<BatchRecord> {
     const changed = this.#lastChange.then(async () => {
       const batch = change(await this.#find(project, id));
-      await this.#parts.store.change([{ kind: "put", record: batchToRecord(batch) }]);
+      await this.#store.change([{ kind: "put", record: batchToRecord(batch) }]);
       return batch;
     });
     this.#lastChange = changed.catch(() => undefined);

@@ -98,7 +98,7 @@ const listQuery = z.strictObject({
 /** Files and batches as OpenAI's clients know them. Takes up what an earlier process left when the app gets ready. */
 export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceContext): void {
   registerOpenaiFileRoutes(app, context);
-  const batches = new Batches(context);
+  const batches = new Batches(context.store, context.clock, context.tasks, context.files);
   app.addHook("onReady", () => batches.open());
   app.addHook("onClose", async () => batches.close());
   registerCreate(app, batches, context);

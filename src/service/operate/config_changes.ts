@@ -13,18 +13,14 @@ const ID = "last";
 /** Variables that perigee reads, those of the providers' own SDKs included. */
 const VARIABLE = /^PERIGEE_|_API_KEY$|_BASE_URL$/;
 
-export interface ConfigChangesParts {
-  readonly store: Store;
-  readonly clock: Pick<Clock, "wallMs">;
-  readonly audit: Audit;
-}
-
 /** By name; values that are functions or objects of classes count by what JSON makes of them. */
 export type Settings = Readonly<Record<string, unknown>>;
 
 /** Notes each setting that is new, removed or different. The first start of a folder has nothing to compare with. */
 export async function noteConfigChanges(
-  { store, clock, audit }: ConfigChangesParts,
+  store: Store,
+  clock: Pick<Clock, "wallMs">,
+  audit: Audit,
   settings: Settings,
   env: Readonly<Record<string, string | undefined>>,
 ): Promise<void> {

@@ -5,7 +5,9 @@
  *   made -> engine opened with its observer -> `join`ed with what the engine runs -> server made with `serverOptions`
  *        -> `register` (routes) -> closed
  */
+
 import type { Clock } from "../../clock.ts";
+import type { Clusters } from "../../clusters/cluster.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";
@@ -24,7 +26,7 @@ import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute 
 import { registerOperatorRoutes } from "./operator.ts";
 import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
-import { SatelliteFeed, type SatelliteFeedParts } from "./satellite_feed.ts";
+import { SatelliteFeed } from "./satellite_feed.ts";
 import { Telemetry } from "./telemetry.ts";
 import { WaitingCallers } from "./waiting_callers.ts";
 
@@ -40,12 +42,13 @@ export interface ObservationOptions {
   readonly onFault?: ServerOptions["onFault"] | undefined;
 }
 
-interface ObservedSatellites extends SatelliteFeedParts {
+interface ObservedSatellites {
   readonly executions: Pick<Executions, "list" | "onFinished" | "counts">;
+  readonly clusters: Pick<Clusters, "list" | "cluster">;
 }
 
 /** What the metrics and the page read. */
-export interface ObservedParts {
+export interface ObservedService {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
   readonly engine: Pick<Engine, "lanes" | "holds">;
   readonly verifier: Pick<KeyVerifier, "verify">;
@@ -62,7 +65,7 @@ export class Observation {
   readonly #activity: Activity;
   readonly #metrics: Metrics;
   readonly #telemetry = new Telemetry();
-  #parts: ObservedParts | undefined;
+  #service: ObservedService | undefined;
   #app: FastifyInstance | undefined;
   #port: MetricsPort | undefined;
   #holdLog: HoldLog | undefined;
@@ -79,10 +82,10 @@ export class Observation {
     this.#activity = new Activity(clock);
     this.#metrics = new Metrics({
       activity: this.#activity,
-      lanes: () => this.#parts?.engine.lanes() ?? [],
-      open: () => this.#parts?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
-      holds: () => publicHolds(this.#parts?.engine.holds() ?? []),
-      executions: () => this.#parts?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
+      lanes: () => this.#service?.engine.lanes() ?? [],
+      open: () => this.#service?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
+      holds: () => publicHolds(this.#service?.engine.holds() ?? []),
+      executions: () => this.#service?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
     this.observer = {
@@ -127,37 +130,39 @@ export class Observation {
     if (this.#app !== undefined) logSatellite(this.#app, line);
   }
 
-  join(parts: ObservedParts): void {
-    this.#parts = parts;
+  join(service: ObservedService): void {
+    this.#service = service;
     this.#holdLog = new HoldLog({
       clock: this.#options.clock,
-      holds: () => publicHolds(parts.engine.holds()),
+      holds: () => publicHolds(service.engine.holds()),
       tell: (event, hold) => this.#onHold(event, hold),
     });
-    parts.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));
-    parts.tasks.onFinished(async ({ kind, project, taskId }) => {
+    service.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));
+    service.tasks.onFinished(async ({ kind, project, taskId }) => {
       this.#metrics.finished(kind);
       if (!this.#telemetry.isTracing) return;
-      const task = await parts.tasks.task(project, taskId).catch(() => undefined); // it may be removed by now
+      const task = await service.tasks.task(project, taskId).catch(() => undefined); // it may be removed by now
       if (task !== undefined) this.#telemetry.finished(task);
     });
   }
 
   register(app: FastifyInstance): void {
-    const [parts, { clock, metricsPort }] = [this.#parts, this.#options];
-    if (parts === undefined) throw new Error("nothing to observe was joined");
+    const [service, { clock, metricsPort }] = [this.#service, this.#options];
+    if (service === undefined) throw new Error("nothing to observe was joined");
     if (metricsPort === undefined) registerMetricsRoute(app, this.#metrics);
+    const { satellites } = service;
     const feed = new OperatorFeed({
       clock,
-      tasks: parts.tasks,
+      tasks: service.tasks,
       activity: this.#activity,
-      lanes: () => parts.engine.lanes(),
-      satellites: parts.satellites === undefined ? undefined : new SatelliteFeed(parts.satellites),
+      lanes: () => service.engine.lanes(),
+      satellites:
+        satellites === undefined ? undefined : new SatelliteFeed(satellites.executions, satellites.clusters),
     });
     registerPageRoutes(app);
     registerOperatorRoutes(app, {
       feed,
-      isAccepted: (authorization) => parts.verifier.verify(authorization, "v0") !== undefined,
+      isAccepted: (authorization) => service.verifier.verify(authorization, "v0") !== undefined,
     });
   }
 

@@ -14,27 +14,23 @@ const MEMBERS_SHOWN = 200;
 /** Final clusters kept, of all projects. */
 const KEPT_MAX = 256;
 
-export interface SatelliteFeedParts {
-  readonly executions: Pick<Executions, "list">;
-  readonly clusters: Pick<Clusters, "list" | "cluster">;
-}
-
 /** One for a process; may be called concurrently. */
 export class SatelliteFeed {
-  readonly #parts: SatelliteFeedParts;
+  readonly #executions: Pick<Executions, "list">;
+  readonly #clusters: Pick<Clusters, "list" | "cluster">;
   /** What is shown of final clusters, by id; the oldest entry is dropped first. */
   readonly #final = new Map<string, Record<string, unknown>>();
 
-  constructor(parts: SatelliteFeedParts) {
-    this.#parts = parts;
+  constructor(executions: Pick<Executions, "list">, clusters: Pick<Clusters, "list" | "cluster">) {
+    this.#executions = executions;
+    this.#clusters = clusters;
   }
 
   /** Rejects as the store does. */
   async snapshot(project: string): Promise<Record<string, unknown>> {
-    const { executions, clusters } = this.#parts;
     const [recent, runs] = await Promise.all([
-      executions.list(project, { limit: EXECUTIONS_READ, isBrief: true }),
-      clusters.list(project, { limit: CLUSTERS_SHOWN }),
+      this.#executions.list(project, { limit: EXECUTIONS_READ, isBrief: true }),
+      this.#clusters.list(project, { limit: CLUSTERS_SHOWN }),
     ]);
     const whole: Record<string, unknown>[] = [];
     for (const run of runs.items) whole.push(await this.#withMembers(project, run));
@@ -50,7 +46,7 @@ export class SatelliteFeed {
   async #withMembers(project: string, run: ClusterView): Promise<Record<string, unknown>> {
     const kept = this.#final.get(run.id);
     if (kept !== undefined) return kept;
-    const whole = await this.#parts.clusters.cluster(project, run.id);
+    const whole = await this.#clusters.cluster(project, run.id);
     const told = clusterBody(whole);
     if (whole.status === "pending") return told;
     this.#final.set(run.id, told);

@@ -67,12 +67,10 @@ const LIMITS = {
   storesIntents: false,
 };
 
-export interface DeliveryParts {
+export interface DeliveriesOptions {
   readonly clock: Clock;
   /** Keeps deliveries. */
   readonly workLog: WorkLog;
-  /** Deliveries of earlier versions are moved from here. */
-  readonly store: RecordStore;
   readonly egress: Pick<Egress, "request">;
   readonly endpoints: WebhookEndpoints;
   readonly destinations: Destinations;
@@ -90,22 +88,22 @@ export interface Message {
 
 /** At least once: a message may arrive twice, with the same id. */
 export class WebhookDeliveries implements JobSender<DeliveryFacts> {
-  readonly #parts: DeliveryParts;
+  readonly #options: DeliveriesOptions;
   readonly #jobs: JobLog<DeliveryFacts>;
   readonly #queue: JobQueue<DeliveryFacts>;
   /** Who waits for the end of a delivery. */
   readonly #watchers = new Map<string, () => void>();
 
-  constructor(parts: DeliveryParts) {
-    this.#parts = parts;
-    const { clock, workLog, destinations } = parts;
+  constructor(options: DeliveriesOptions) {
+    this.#options = options;
+    const { clock, workLog, destinations } = options;
     this.#jobs = new JobLog(workLog, WORK_KINDS.delivery, ({ endpointId }) => endpointId);
     this.#queue = new JobQueue({ clock, log: this.#jobs, sender: this, destinations, limits: LIMITS });
   }
 
-  /** Continues what an earlier process has left. */
-  async start(): Promise<void> {
-    await moveRecordedJobs(this.#parts.store, this.#jobs, RECORDED_DELIVERIES);
+  /** Continues what an earlier process has left; deliveries of earlier versions are moved from `store`. */
+  async start(store: RecordStore): Promise<void> {
+    await moveRecordedJobs(store, this.#jobs, RECORDED_DELIVERIES);
     await this.#queue.start();
   }
 
@@ -114,7 +112,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     const { id: endpointId, project } = endpoint;
     const id = `${endpointId}.${messageId}`;
     if (await this.#jobs.isTaken(id)) return;
-    const createdWallMs = this.#parts.clock.wallMs();
+    const createdWallMs = this.#options.clock.wallMs();
     const facts: DeliveryFacts = {
       ...{ id, project, createdWallMs, endpointId, messageId, type },
       ...{ deadlineWallMs: undefined, destination: destinationOf(endpoint) },
@@ -155,7 +153,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   async removeEndpoint(project: string, endpointId: string): Promise<void> {
     const isOfIt = (facts: DeliveryFacts): boolean => facts.endpointId === endpointId;
     await this.#queue.remove(isOfIt, async () => {
-      await this.#parts.endpoints.remove(project, endpointId); // first: what is left of its deliveries ends without it
+      await this.#options.endpoints.remove(project, endpointId); // first: what is left of its deliveries ends without it
       await this.#jobs.removeOf(endpointId);
     });
     for (const [id, told] of this.#watchers) if (id.startsWith(`${endpointId}.`)) told();
@@ -172,7 +170,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   }
 
   async prepare(facts: DeliveryFacts, texts: JobTexts): Promise<Prepared> {
-    const endpoint = await this.#parts.endpoints.find(facts.project, facts.endpointId);
+    const endpoint = await this.#options.endpoints.find(facts.project, facts.endpointId);
     const isTest = facts.type === "webhook.test";
     if (endpoint === undefined) return refused("endpoint_removed");
     if (endpoint.disabled !== null && !isTest) return refused("endpoint_disabled");
@@ -185,7 +183,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
       destination: destinationOf(endpoint),
       run: async ({ signal }) => {
         const result = await this.#send(endpoint, facts.messageId, message, signal);
-        const wallMs = this.#parts.clock.wallMs();
+        const wallMs = this.#options.clock.wallMs();
         if (!isTest && (result.ok || result.failure !== "aborted"))
           await this.#teach(endpoint, result, wallMs);
         return endOf(result, wallMs);
@@ -198,12 +196,12 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   }
 
   fault(error: unknown): void {
-    this.#parts.onFault(error);
+    this.#options.onFault(error);
   }
 
   async #refuse(facts: DeliveryFacts): Promise<void> {
     const error = { code: "too_many_waiting", message: "too many deliveries wait", retryable: true };
-    const wallMs = this.#parts.clock.wallMs();
+    const wallMs = this.#options.clock.wallMs();
     await this.#jobs.acceptEnded(facts, { status: "failed", output: null, error, wallMs, attempts: 0 });
     this.ended(facts);
   }
@@ -220,7 +218,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     message: Uint8Array,
     signal: AbortSignal,
   ): Promise<GuardedResult> {
-    const { clock, egress } = this.#parts;
+    const { clock, egress } = this.#options;
     const wallMs = clock.wallMs();
     const valid = secrets.filter(({ expiresWallMs = Number.POSITIVE_INFINITY }) => wallMs < expiresWallMs);
     const signed = signedHeaders(
@@ -238,9 +236,9 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   /** What cannot be stored of it is learnt from the next attempt: the delivery is not made again for it. */
   async #teach({ project, id }: Endpoint, result: GuardedResult, wallMs: number): Promise<void> {
     try {
-      await this.#parts.endpoints.note(project, id, (endpoint) => taught(endpoint, result, wallMs));
+      await this.#options.endpoints.note(project, id, (endpoint) => taught(endpoint, result, wallMs));
     } catch (error) {
-      if (!hasCode(error, "disk_full") && !hasCode(error, "closed")) this.#parts.onFault(error);
+      if (!hasCode(error, "disk_full") && !hasCode(error, "closed")) this.#options.onFault(error);
     }
   }
 }

@@ -38,24 +38,23 @@ export interface EndpointChange extends Partial<EndpointSettings> {
 const ENDPOINTS_MAX = 20;
 const OLD_SECRET_MS = 86_400_000;
 
-interface EndpointParts {
-  readonly clock: Clock;
-  readonly store: RecordStore;
-  readonly egress: Pick<Egress, "check">;
-  readonly vault: Vault;
-}
-
 type EndpointMap = Map<string, Endpoint>;
 
 /** One for a store. Changes of one project go one after the other. */
 export class WebhookEndpoints {
-  readonly #parts: EndpointParts;
+  readonly #clock: Clock;
+  readonly #store: RecordStore;
+  readonly #egress: Pick<Egress, "check">;
+  readonly #vault: Vault;
   readonly #projects = new Map<string, Promise<EndpointMap>>();
   /** The last change of each project that is under way. */
   readonly #changes = new Map<string, Promise<unknown>>();
 
-  constructor(parts: EndpointParts) {
-    this.#parts = parts;
+  constructor(clock: Clock, store: RecordStore, egress: Pick<Egress, "check">, vault: Vault) {
+    this.#clock = clock;
+    this.#store = store;
+    this.#egress = egress;
+    this.#vault = vault;
   }
 
   /** In the order of their making. */
@@ -84,7 +83,7 @@ export class WebhookEndpoints {
       const endpoint: Endpoint = {
         id: randomUUID(),
         project,
-        createdWallMs: this.#parts.clock.wallMs(),
+        createdWallMs: this.#clock.wallMs(),
         ...settings,
         disabled: null,
         secrets: [{ text: newSecret() }],
@@ -107,7 +106,7 @@ export class WebhookEndpoints {
   /** A new secret signs from now on; the one before it signs too, for a day. */
   rotate(project: string, id: string): Promise<Endpoint> {
     return this.#update(project, id, (endpoint) => {
-      const expiresWallMs = this.#parts.clock.wallMs() + OLD_SECRET_MS;
+      const expiresWallMs = this.#clock.wallMs() + OLD_SECRET_MS;
       const old = endpoint.secrets.slice(0, 1).map(({ text }): Secret => ({ text, expiresWallMs }));
       return { ...endpoint, secrets: [{ text: newSecret() }, ...old] };
     });
@@ -120,7 +119,7 @@ export class WebhookEndpoints {
       if (endpoint === undefined) throw new PerigeeError("not_found", "no such webhook");
       endpoints.delete(id); // first, so that no attempt under way writes after the removal
       try {
-        await this.#parts.store.change([{ kind: "delete", collection: ENDPOINTS, id }]);
+        await this.#store.change([{ kind: "delete", collection: ENDPOINTS, id }]);
       } catch (error) {
         endpoints.set(id, endpoint);
         throw error;
@@ -148,7 +147,7 @@ export class WebhookEndpoints {
   }
 
   async #put(endpoints: EndpointMap, endpoint: Endpoint): Promise<Endpoint> {
-    await this.#parts.store.change([{ kind: "put", record: endpointToRecord(endpoint, this.#parts.vault) }]);
+    await this.#store.change([{ kind: "put", record: endpointToRecord(endpoint, this.#vault) }]);
     endpoints.set(endpoint.id, endpoint);
     return endpoint;
   }
@@ -179,20 +178,19 @@ export class WebhookEndpoints {
 
   async #read(project: string): Promise<EndpointMap> {
     const query = { collection: ENDPOINTS, limit: ENDPOINTS_MAX };
-    const { store, vault } = this.#parts;
-    const records = await store.records(project, query);
-    return new Map(records.map((record) => [record.id, recordToEndpoint(record, vault)]));
+    const records = await this.#store.records(project, query);
+    return new Map(records.map((record) => [record.id, recordToEndpoint(record, this.#vault)]));
   }
 
   #checkUrl(url: string): void {
-    const checked = this.#parts.egress.check(url);
+    const checked = this.#egress.check(url);
     if (!checked.ok)
       throw new PerigeeError("blocked_destination", checked.message, { details: { param: "url" } });
   }
 }
 
 /** Encrypts the secrets of endpoints that were stored in the clear. */
-export async function sealEndpoints({ store, vault }: Pick<EndpointParts, "store" | "vault">): Promise<void> {
+export async function sealEndpoints(store: RecordStore, vault: Vault): Promise<void> {
   for await (const record of everyRecord(store, ENDPOINTS)) {
     if (record.payload !== undefined) continue;
     const sealed = endpointToRecord(recordToEndpoint(record, vault), vault);

@@ -22,7 +22,7 @@ import { type Message, WebhookDeliveries } from "./webhook_deliveries.ts";
 import { sealEndpoints, WebhookEndpoints } from "./webhook_endpoints.ts";
 import type { EventType } from "./webhook_records.ts";
 
-export interface WebhookParts {
+export interface WebhooksOptions {
   readonly clock: Clock;
   readonly store: RecordStore;
   readonly workLog: WorkLog;
@@ -51,13 +51,13 @@ export interface Webhooks {
 const AGAIN_MS = 5_000;
 
 /** Continues the deliveries that are stored. */
-export async function openWebhooks(parts: WebhookParts): Promise<Webhooks> {
-  const { clock, tasks, onFault = () => undefined } = parts;
-  await sealEndpoints(parts);
-  const endpoints = new WebhookEndpoints(parts);
-  const deliveries = new WebhookDeliveries({ ...parts, endpoints, onFault });
+export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
+  const { clock, store, workLog, egress, tasks, destinations, vault, onFault = () => undefined } = options;
+  await sealEndpoints(store, vault);
+  const endpoints = new WebhookEndpoints(clock, store, egress, vault);
+  const deliveries = new WebhookDeliveries({ clock, workLog, egress, endpoints, destinations, onFault });
   const closing = new AbortController();
-  await deliveries.start();
+  await deliveries.start(store);
   return {
     endpoints,
     deliveries,

@@ -114,7 +114,7 @@ function partsInterfaces(): string[] {
   );
 }
 
-/** The members of the largest interface of collaborators that a constructor takes as one object. */
+/** The members of the largest interface that a constructor takes as one object; what callers of the library set is data. */
 function largestBag(): string {
   const members = new Map<string, number>();
   for (const { code } of files) {
@@ -129,7 +129,7 @@ function largestBag(): string {
       for (const [, type = ""] of list.matchAll(/:\s*(\w+)/g)) taken.add(type);
   }
   const [name, count] = [...members]
-    .filter(([each]) => taken.has(each) && /Parts$|Options$|Deps$/.test(each))
+    .filter(([each]) => taken.has(each) && each !== "RunOptions" && /Parts$|Options$|Deps$/.test(each))
     .sort((a, b) => b[1] - a[1])[0] ?? ["none", 0];
   return `${count} members (${name})`;
 }

@@ -135,6 +135,11 @@ const ENTRIES = [
   "store/sqlite_worker.ts",
 ];
 
+/** The most members of what a constructor takes as one object. */
+const OPTIONS_MAX = 12;
+/** Options that callers of the library set. */
+const CALL_OPTIONS: readonly string[] = ["RunOptions"];
+
 const LINES_MAX = 400;
 const TEST_LINES_MAX = 500;
 
@@ -257,6 +262,23 @@ describe("the source tree", () => {
       /\b(Date\.now|performance\.now|setTimeout|setInterval|setImmediate|Math\.random|new Date\(\))/;
     const wrong = files.filter((file) => file.path !== "clock.ts" && door.test(withoutComments(file.text)));
     expect(wrong.map((file) => file.path)).toEqual([]);
+  });
+
+  it("names collaborators where they are used: no interface of parts, and options of few members", () => {
+    const code = files.map(({ text }) => withoutComments(text));
+    expect(code.flatMap((text) => text.match(/^(?:export )?interface \w*Parts\b/gm) ?? [])).toEqual([]);
+    const taken = new Set(
+      code
+        .flatMap((text) => [...text.matchAll(/constructor\(([^)]*)\)/g)])
+        .flatMap(([, list = ""]) => list.match(/\w+(?:Options|Deps)\b/g) ?? []),
+    );
+    const large = code
+      .flatMap((text) => [...text.matchAll(/^(?:export )?interface (\w+)[^{]*\{\n(.*?)^\}/gms)])
+      .filter(([, name = ""]) => taken.has(name) && !CALL_OPTIONS.includes(name))
+      .filter(
+        ([, , body = ""]) => (body.match(/^ {2}(?:readonly )?\w+\??(?:: |\()/gm) ?? []).length > OPTIONS_MAX,
+      );
+    expect(large.map(([, name]) => name)).toEqual([]);
   });
 
   it("has no dumping ground", () => {

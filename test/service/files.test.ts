@@ -174,7 +174,7 @@ describe("PUT /v0/files/{file_name}", () => {
   });
 
   it("refuses what is too large, twice the same key, or no text", async () => {
-    const { app, disk } = await world({ bytesMax: 100 });
+    const { app, disk } = await world({ bounds: { bytesMax: 100 } });
     const put = (text: string) => app.inject({ method: "PUT", url: "/v0/files/x", ...form(file(text)) });
     expect((await put(itemLines(10_000))).statusCode).toBe(413);
     const twice = await put('{"key":"a"}\n{"key":"a"}\n');

@@ -93,7 +93,7 @@ describe("files", () => {
 
   it("refuses more bytes and more lines than are taken, before all of them have come", async () => {
     const world = new FileWorld();
-    const files = await world.files({ bytesMax: 1_000, linesMax: 10 });
+    const files = await world.files({ bounds: { bytesMax: 1_000, linesMax: 10 } });
     let given = 0;
     const endless = async function* () {
       for (;;) {
@@ -111,7 +111,7 @@ describe("files", () => {
 
   it("holds a project to its bytes in all, also after a restart, and others to theirs", async () => {
     const world = new FileWorld();
-    const options = { storedBytesMax: 3 * itemLines(4).length };
+    const options = { bounds: { storedBytesMax: 3 * itemLines(4).length } };
     let files = await world.files(options);
     const first = await files.put("p", batch(itemLines(4)));
     await files.put("p", batch(itemLines(4)));
@@ -287,7 +287,7 @@ describe("files", () => {
 
   it("keeps any bytes as user_data, with their type, and looks at no line of them", async () => {
     const world = new FileWorld();
-    const files = await world.files({ linesMax: 2 });
+    const files = await world.files({ bounds: { linesMax: 2 } });
     const bytes = Buffer.concat([Buffer.from([0x1f, 0x8b, 0, 0xff]), Buffer.from('{"key":1}\n'.repeat(9))]);
     const given = { name: "scan.pdf", purpose: "user_data" as const, mimeType: "application/pdf" };
     const view = await files.put("p", { ...given, chunks: chunked(bytes) });
@@ -308,7 +308,7 @@ describe("files", () => {
   });
 
   it("holds user_data to the bounds of bytes, and to types that a header can carry", async () => {
-    const files = await new FileWorld().files({ bytesMax: 10, storedBytesMax: 15 });
+    const files = await new FileWorld().files({ bounds: { bytesMax: 10, storedBytesMax: 15 } });
     const put = (text: string, mimeType = "text/plain; charset=utf-8") =>
       files.put("p", { name: "x", purpose: "user_data", mimeType, chunks: chunked(text) });
     await expect(put("x".repeat(11))).rejects.toMatchObject({ code: "too_large", details: { max: 10 } });
@@ -320,7 +320,7 @@ describe("files", () => {
 
   it("checks what turns out to be requests when all bytes have come", async () => {
     const world = new FileWorld();
-    const files = await world.files({ linesMax: 3 });
+    const files = await world.files({ bounds: { linesMax: 3 } });
     const put = (text: string | Uint8Array, purpose: "batch" | "user_data") =>
       files.put("p", { name: "x", purpose: () => purpose, chunks: chunked(text) });
     const gzip = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]);

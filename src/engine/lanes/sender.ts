@@ -24,9 +24,8 @@ import { madeAfter, madeOf } from "../../dispatch/tally.ts";
 import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
-import type { AnswerMeans } from "../../queue/answer_means.ts";
 import type { FamilySettings, LaneKey } from "../../queue/lanes.ts";
-import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
+import { InputRatios } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -41,6 +40,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import { ModelLanes } from "./model_lanes.ts";
@@ -48,25 +48,27 @@ import { RefusedAccess } from "./refused_access.ts";
 import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
 import type { Wires } from "./wires.ts";
 
+/** The lanes that it sends for: `answered` is called after a success, `freed` when a lane has a place again, and a run money. */
+export interface SenderLanes {
+  of(key: LaneKey): Lane;
+  lanesOf(provider: string): readonly Lane[];
+  answered(lane: Lane): void;
+  freed(lane: Lane): void;
+}
+
 export interface SenderOptions {
   readonly clock: Clock;
   readonly claimed: Pick<ClaimedBytes, "release">;
   readonly wires: Wires;
   readonly money: ItemMoney;
   readonly families: FamilySettings;
-  readonly laneOf: (key: LaneKey) => Lane;
-  readonly lanesOf: (provider: string) => readonly Lane[];
+  readonly lanes: SenderLanes;
   readonly trials: KeyTrials;
-  /** Called when a lane was answered with success. */
-  readonly onAnswered: (lane: Lane) => void;
   /** Whether items of runs, in their journals, and posted ones, in the work log, are sent side by side. */
   readonly hasTwoLogs: () => boolean;
-  /** Called when a lane has a place again, and a run money. */
-  readonly onFree: (lane: Lane) => void;
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
-  readonly answers: AnswerMeans;
-  readonly lengths: OutputLengths;
+  readonly learnt: Pick<LearntFigures, "answers" | "lengths">;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
@@ -82,12 +84,12 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   constructor(options: SenderOptions) {
     this.#options = options;
-    const { clock, laneOf, onFree } = options;
+    const { clock, lanes } = options;
     this.money = options.money;
     this.models = new ModelLanes(options.families);
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
-      laneOf,
+      laneOf: (key) => lanes.of(key),
       laneKeyOf: (model) => this.models.of(model).key,
       returnMoney: (call) => options.money.giveBack(call),
       free: (call, lane) => this.#free(call, lane),
@@ -97,9 +99,9 @@ export class Sender implements AdmitAttempt<ItemCall> {
       clock,
       models: this.models,
       trials: options.trials,
-      laneOf,
-      lanesOf: options.lanesOf,
-      onChange: onFree,
+      laneOf: (key) => lanes.of(key),
+      lanesOf: (provider) => lanes.lanesOf(provider),
+      onChange: (lane) => lanes.freed(lane),
     });
   }
 
@@ -116,12 +118,12 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
   expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
-    return this.#options.lengths.expect(model, maxOutputTokens);
+    return this.#options.learnt.lengths.expect(model, maxOutputTokens);
   }
 
   /** Output tokens of a mean answer; 0 before any is known. */
   meanOutputTokensOf(model: string): number {
-    return this.#options.lengths.mean(model) ?? 0;
+    return this.#options.learnt.lengths.mean(model) ?? 0;
   }
 
   /** Whether a provider has ever answered with success in this process. */
@@ -135,7 +137,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
     const expected = {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
-      outputTokens: this.#options.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
+      outputTokens: this.#options.learnt.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
     };
     const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model).key);
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {
@@ -154,7 +156,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const { key } = this.models.of(call.model);
     if (key === lane) return false;
     call.lane = key;
-    this.#options.laneOf(key).giveBack(call);
+    this.#options.lanes.of(key).giveBack(call);
     return true;
   }
 
@@ -221,7 +223,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
-    const lane = this.#options.laneOf(this.models.of(call.model).key);
+    const lane = this.#options.lanes.of(this.models.of(call.model).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
     return admitted.then(() => {
@@ -235,7 +237,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const nowMs = this.#options.clock.nowMs();
     const { permit, lane: key, item: call } = ended;
     noteLargeBytes(ended.bodyBytes);
-    const lane = this.#options.laneOf(key);
+    const lane = this.#options.lanes.of(key);
     if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({
       project: call.owner.settings.project,
@@ -262,7 +264,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.class === "success") {
       this.#access.answered(call, result);
       lane.health.healed();
-      this.#options.onAnswered(lane);
+      this.#options.lanes.answered(lane);
       this.#learnLengths(call, lane, result);
       return true;
     }
@@ -299,7 +301,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #ended(call: ItemCall, result: DispatchResult): void {
     const { owner } = call;
-    const lane = this.#options.laneOf(call.lane);
+    const lane = this.#options.lanes.of(call.lane);
     call.isOver = true;
     owner.items.retrying.delete(call.line);
     this.#options.claimed.release(call);
@@ -343,7 +345,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.failuresInRow = call.failuresInRow;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
-    this.#options.laneOf(key).giveBack(again);
+    this.#options.lanes.of(key).giveBack(again);
   }
 
   /** Ends an item that is not sent, or not again. */
@@ -355,10 +357,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #freeAll(call: ItemCall): void {
     const { second } = call;
-    this.#free(call, this.#options.laneOf(call.lane));
+    this.#free(call, this.#options.lanes.of(call.lane));
     if (second?.isRequested !== false) return; // it is released when it is known whether it was admitted
     call.second = undefined;
-    this.#free(second, this.#options.laneOf(second.lane));
+    this.#free(second, this.#options.lanes.of(second.lane));
   }
 
   #free(call: ItemCall, lane: Lane): void {
@@ -366,7 +368,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     lane.release(call, call.permit);
     call.permit = undefined;
     call.owner.items.inFlight -= 1;
-    this.#options.onFree(lane);
+    this.#options.lanes.freed(lane);
   }
 
   #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {
@@ -375,9 +377,9 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
     if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.key, moreInput, moreOutput);
-    this.#options.lengths.observe(call.model, usage.outputTokens);
+    this.#options.learnt.lengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
-    this.#options.answers.observe(call.model, call.prefixHash, {
+    this.#options.learnt.answers.observe(call.model, call.prefixHash, {
       countedTokens: call.inputTokens,
       inputTokens: usage.inputTokens,
       cachedTokens: usage.cachedTokens,

@@ -56,19 +56,20 @@ export function createSending(
   const sender: Sender = new Sender({
     claimed,
     trials,
-    onAnswered: (lane) => lanes.answered(lane),
     clock,
     wires: new Wires(providers, codecs),
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
     families: config.families,
-    laneOf: (key) => lanes.of(key),
-    lanesOf: (provider) => lanes.lanesOf(provider),
-    onFree: (lane) => lanes.freed(lane),
+    lanes: {
+      of: (key) => lanes.of(key),
+      lanesOf: (provider) => lanes.lanesOf(provider),
+      answered: (lane) => lanes.answered(lane),
+      freed: (lane) => lanes.freed(lane),
+    },
     hasTwoLogs,
     observer,
     patience,
-    answers,
-    lengths,
+    learnt: { answers, lengths },
   });
   const lanes = new Lanes({
     ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },

@@ -42,6 +42,11 @@ export interface FilesOptions {
   /** Scans the keys of large files. */
   readonly measurer: KeyScanner;
   readonly dataDir: string;
+  readonly bounds?: FileBounds;
+}
+
+/** Each with a default. */
+export interface FileBounds {
   /** Bytes of a file, at most; not of one for answers. Default `FILE_BYTES_MAX`. */
   readonly bytesMax?: number;
   /** Lines of a file for requests, at most. Default 5,000,000. */
@@ -90,7 +95,7 @@ class DiskFiles implements Files {
     this.#options = options;
     this.#folder = join(options.dataDir, "files");
     this.#whole = new WholeFiles(options.disk, this.#folder);
-    this.#stored = new StoredBytes(options.storedBytesMax ?? STORED_BYTES_MAX);
+    this.#stored = new StoredBytes(options.bounds?.storedBytesMax ?? STORED_BYTES_MAX);
   }
 
   async open(): Promise<void> {
@@ -280,7 +285,8 @@ class DiskFiles implements Files {
     { chunks, purpose }: NewFile,
     reserve: (bytes: number) => void,
   ): Promise<Uploaded & { readonly purpose: FilePurpose }> {
-    const { disk, bytesMax = FILE_BYTES_MAX, linesMax = LINES_MAX } = this.#options;
+    const { disk, bounds = {} } = this.#options;
+    const { bytesMax = FILE_BYTES_MAX, linesMax = LINES_MAX } = bounds;
     let known: FilePurpose = typeof purpose === "string" ? purpose : "batch";
     const content = (): Content => {
       if (typeof purpose === "function") known = purpose();

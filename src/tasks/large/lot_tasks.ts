@@ -22,10 +22,10 @@ import { stemOf } from "../../work/object_id.ts";
 import type { TaskObject } from "../../work/task.ts";
 import type { Files } from "../files/files.ts";
 import { linesOf, removeStandIn } from "../lots/lost_input.ts";
-import type { Lot } from "../lots/lot.ts";
+import type { Lot, LotLines } from "../lots/lot.ts";
 import { shownWallMs } from "../lots/lot_deadline.ts";
 import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
-import { Lots, type LotsOptions } from "../lots/lots.ts";
+import { Lots } from "../lots/lots.ts";
 import type { SpooledRequest } from "../lots/request_spool.ts";
 import {
   cancelToRecord,
@@ -69,7 +69,7 @@ export interface LotTasksOptions extends OpenedEngine {
   readonly backlog: TaskBacklog;
   readonly admission: Admission;
   readonly workLog: LargeIntakeOptions["workLog"];
-  readonly hasPosted: LotsOptions["hasPosted"];
+  readonly hasPosted: LotLines["hasPosted"];
   readonly capsOf: CapsOf;
   readonly onFault: (error: unknown, lotId: string) => void;
   readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
@@ -97,18 +97,22 @@ export class LotTasks {
     this.#folder = join(dataDir, "lots");
     this.#lots = new Lots({
       ...{ engine, core, backlog, spending: options.spending },
-      pathOf: (lot) => this.#pathOf(lot),
-      inputOf: async (lot) => ({
-        path: await linesOf({ storage: core.storage, files: options.files, folder: this.#folder }, lot),
-        ...(await takenEarlier(core, lot.record)),
-      }),
-      onFinished: async (ended, lot) => {
-        await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
+      lines: {
+        hasPosted: options.hasPosted,
+        pathOf: (lot) => this.#pathOf(lot),
+        inputOf: async (lot) => ({
+          path: await linesOf({ storage: core.storage, files: options.files, folder: this.#folder }, lot),
+          ...(await takenEarlier(core, lot.record)),
+        }),
       },
-      hasPosted: options.hasPosted,
-      onFault: options.onFault,
-      onUsed: (lot, end, items) => this.#note(lot, end, items),
-      onOver: (lot) => this.#over(lot),
+      listeners: {
+        onFinished: async (ended, lot) => {
+          await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
+        },
+        onFault: options.onFault,
+        onUsed: (lot, end, items) => this.#note(lot, end, items),
+        onOver: (lot) => this.#over(lot),
+      },
     });
     this.#objects = new TaskObjects(core, this.#lots);
     const [lots, objects] = [this.#lots, this.#objects];

@@ -11,6 +11,7 @@ import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/jo
 import type { Run } from "../../engine/runs/run.ts";
 import type { RunOptions } from "../../engine/runs/run_options.ts";
 import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
+import type { TaskEvent } from "../shapes/tasks.ts";
 import { UNREADABLE } from "../shapes/wanted_errors.ts";
 import type { Share } from "../usage/backlog.ts";
 import type { OpenUsage } from "../usage/open_usage.ts";
@@ -18,13 +19,33 @@ import type { ProjectUsage } from "../usage/project_usage.ts";
 import type { SpendingHold } from "../usage/spending.ts";
 import { BrokenLines } from "./broken_lines.ts";
 import { shownWallMs } from "./lot_deadline.ts";
-import type { LotRecord, LotWork } from "./lot_record.ts";
+import type { LotEnd, LotRecord, LotWork } from "./lot_record.ts";
 import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
 
 /** The path of the lines that it runs on, and what those of a retry took before. */
 export interface LotInput extends Pick<RunOptions, "takenEarlier"> {
   readonly path: string;
+}
+
+/** What lots ask of the tasks that they are part of. */
+export interface LotLines {
+  /** Where the lines of a lot stand. */
+  readonly pathOf: (lot: LotRecord) => string;
+  /** What a lot is about to run on. Rejects when its lines are not those that were accepted. */
+  readonly inputOf: (lot: Lot) => Promise<LotInput>;
+  readonly hasPosted: (project: string) => boolean; // beside its lots
+}
+
+export interface LotListeners {
+  /** Told why a lot could not go on; it is tried again a minute later. */
+  readonly onFault: (error: unknown, lotId: string) => void;
+  /** Told of each task whose objects are final; at least once. */
+  readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
+  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
+  readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
+  /** Told when a lot is over, after it was stored so. */
+  readonly onOver: (lot: Lot) => Promise<void>;
 }
 
 /** Lines of a lot that are one task's objects. */

@@ -21,22 +21,13 @@ import { hasCode, PerigeeError } from "../../errors.ts";
 import type { Cap } from "../../price/budget.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
 import { LINE_FIELDS } from "../../work/line_layout.ts";
-import type { TaskEvent } from "../shapes/tasks.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { LastLots } from "./last_lots.ts";
 import { isLostInput } from "./lost_input.ts";
-import { Lot, type LotInput, type TaskLines } from "./lot.ts";
+import { Lot, type LotInput, type LotLines, type LotListeners, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf, shownWallMs } from "./lot_deadline.ts";
-import {
-  LOTS,
-  type LotEnd,
-  type LotRecord,
-  lotRunName,
-  lotToRecord,
-  OPEN_LOTS,
-  recordToLot,
-} from "./lot_record.ts";
+import { LOTS, type LotRecord, lotRunName, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
 import { OverLots } from "./over_lots.ts";
 import { RateCards } from "./rate_cards.ts";
 import { CANCELS } from "./task_record.ts";
@@ -53,24 +44,13 @@ export interface LotsOptions {
   readonly core: EngineCore;
   readonly backlog: TaskBacklog;
   readonly spending: Pick<Spending, "capOf" | "onMonth" | "open">;
-  /** Where the lines of a lot stand. */
-  readonly pathOf: (lot: LotRecord) => string;
-  /** What a lot is about to run on. Rejects when its lines are not those that were accepted. */
-  readonly inputOf: (lot: Lot) => Promise<LotInput>;
-  /** Told why a lot could not go on; it is tried again a minute later. */
-  readonly onFault: (error: unknown, lotId: string) => void;
-  /** Told of each task whose objects are final; at least once. */
-  readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
-  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
-  readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
-  readonly hasPosted: (project: string) => boolean; // beside its lots
-  /** Told when a lot is over, after it was stored so. */
-  readonly onOver: (lot: Lot) => Promise<void>;
+  readonly lines: LotLines;
+  readonly listeners: LotListeners;
 }
 
 /** One for a store; each lot has one run at a time. */
 export class Lots {
-  readonly hasPosted: LotsOptions["hasPosted"];
+  readonly hasPosted: LotLines["hasPosted"];
   readonly #options: LotsOptions;
   readonly cards: RateCards;
   readonly #open = new Map<string, Lot>();
@@ -86,7 +66,7 @@ export class Lots {
 
   constructor(options: LotsOptions) {
     this.#options = options;
-    this.hasPosted = options.hasPosted;
+    this.hasPosted = options.lines.hasPosted;
     options.spending.onMonth(() => options.core.sending.holds.wake("cap_reached"));
     this.cards = new RateCards(options.core.storage, options.core.config.rateCard);
     this.#unread = new UnreadLots(options.core.storage.clock);
@@ -118,7 +98,7 @@ export class Lots {
 
   /** Where its lines stand. */
   pathOf(record: LotRecord): string {
-    return this.#options.pathOf(record);
+    return this.#options.lines.pathOf(record);
   }
 
   /** A task waits for lines of a lot that is not begun yet. */
@@ -136,7 +116,7 @@ export class Lots {
   /** Tells why a lot cannot go on, and takes the step again a minute later. */
   tryAgain(lot: Lot, error: unknown, step: () => void): void {
     if (this.#isClosed) return;
-    this.#options.onFault(error, lot.record.id);
+    this.#options.listeners.onFault(error, lot.record.id);
     const again = (): void => {
       if (!this.#isClosed) step();
     };
@@ -234,7 +214,7 @@ export class Lots {
   async #answer(lot: Lot): Promise<void> {
     try {
       const isAnswered = await this.#isAnswered(lot);
-      const input = await this.#options.inputOf(lot);
+      const input = await this.#options.lines.inputOf(lot);
       const run = this.#run(lot, input, await this.#options.spending.capOf(lot.record.project));
       lot.begin(run);
       if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
@@ -309,7 +289,7 @@ export class Lots {
         continue;
       member.isTold = true;
       const { project } = lot.record;
-      const told = this.#options.onFinished({ project, taskId: member.taskId }, lot);
+      const told = this.#options.listeners.onFinished({ project, taskId: member.taskId }, lot);
       told.catch(() => {
         member.isTold = false; // the lot does not end by this: it is told again when that is tried again
       });
@@ -336,7 +316,7 @@ export class Lots {
       billedUsd: cost.billed_usd,
       ambiguousUsd: cost.ambiguous_usd,
     };
-    await this.#options.onUsed(lot, over, completed + failed + expired + cancelled);
+    await this.#options.listeners.onUsed(lot, over, completed + failed + expired + cancelled);
     const { works = [], ...rest } = lot.record;
     const record = { ...rest, ...(rest.taskId === undefined ? {} : { works }), over };
     await core.storage.room.waitFor(() =>
@@ -351,7 +331,7 @@ export class Lots {
     this.#open.delete(record.id);
     lot.share?.release();
     this.#over.keep(record.id, Promise.resolve(lot), record.lines);
-    await this.#options.onOver(lot);
+    await this.#options.listeners.onOver(lot);
   }
 
   async #readRecord(id: string): Promise<LotRecord> {

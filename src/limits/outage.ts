@@ -149,6 +149,7 @@ export class Outage {
 
   /** The provider answered a request of `sentMs`. True when this ends an outage. */
   answered(nowMs: number, sentMs: number = nowMs): boolean {
+    if (this.#status === "up" && this.#since === undefined && this.#stated === undefined) return false; // hot: nothing to end
     const { fromMs: failedMs, sent, failed } = this.#since ?? { fromMs: sentMs, sent: 0, failed: 0 };
     if (sentMs < failedMs && failed > FAILED_SHARE * sent) return false;
     if (sentMs >= failedMs) this.#since = undefined;

@@ -77,6 +77,11 @@ export class Concurrency {
     return this.#inFlight < Math.max(1, Math.floor(this.#limit * share));
   }
 
+  /** The share of the limit that must be open for one more; above 1 when all of it is in use. */
+  get shareOfNext(): number {
+    return (this.#inFlight + 1) / this.limit;
+  }
+
   /**
    * Milliseconds until the limit grows although nothing was answered: in slow start, by half after every 15 s in which all
    * of it was in use. A refusal comes at once, an answer may take minutes. Infinity when it does not grow so.

@@ -89,6 +89,11 @@ export class Gate {
     return this.#outage.share(nowMs);
   }
 
+  /** Milliseconds until that part comes to `share`; Infinity when it does not by time. */
+  rampsInMs(nowMs: number, share: number): number {
+    return this.#outage.rampsInMs(nowMs, share);
+  }
+
   /** A request goes out; during an outage it is a probe. */
   sent(nowMs: number): void {
     this.#outage.sent(nowMs);

@@ -9,9 +9,8 @@
  * One request: `reserve` -> permit -> (sent) -> `observe` what came, `learn` its headers -> `settle` its tokens ->
  * `release` its place. A refusal says when to ask again; nothing in here waits or wakes.
  *
- * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down); it also cuts the places in flight, but where a
- * rate is configured or learnt not below the start: there the rate is what the provider objects to. After an outage the
- * places in flight begin again with slow start.
+ * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down). It cuts the places in flight, too, but where a rate is
+ * known not below the start: there the rate is what the provider objects to. After an outage they begin again with slow start.
  *
  * Hot path: reserve + settle + release 1 us (bench/parts/admit.ts).
  */
@@ -264,7 +263,6 @@ export class LaneLimits {
     this.#pause.pause(nowMs, reason, probeEveryMs);
   }
 
-  /** Ends a pause. */
   resume(): void {
     this.#pause.resume();
   }
@@ -354,10 +352,8 @@ export class LaneLimits {
       return outageMs >= cooldownMs
         ? { ok: false, waitMs: outageMs, reason: "outage" }
         : { ok: false, waitMs: cooldownMs, reason: "cooldown" };
-    if (!this.#hasPlace(nowMs, isRated)) {
-      const waitMs = this.#concurrency.growsInMs(nowMs);
-      if (waitMs > 0) return { ok: false, waitMs, reason: "concurrency" };
-    }
+    const placeMs = this.#placeInMs(nowMs, isRated);
+    if (placeMs > 0) return { ok: false, waitMs: placeMs, reason: "concurrency" };
     if (!isRated) {
       const hiddenMs = this.hidden.waitMs(nowMs);
       if (hiddenMs === Number.POSITIVE_INFINITY)
@@ -384,11 +380,15 @@ export class LaneLimits {
     return Math.max(sentMs, this.#flow.waitMs(nowMs, load, found ?? this.#quotas.flowLimits, this.#pace));
   }
 
-  #hasPlace(nowMs: number, isRated: boolean): boolean {
+  /** Milliseconds until there is a place in flight although none is freed; 0 when there is one. */
+  #placeInMs(nowMs: number, isRated: boolean): number {
+    const concurrency = this.#concurrency;
     // A probe may pass what congestion left, or requests that hang would keep the lane from seeing that it healed.
-    if (this.#gate.isDown || this.#pause.isPaused) return this.#concurrency.inFlight < this.#concurrency.max;
-    // A lane without a rate ramps by places instead.
-    return this.#concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs));
+    const isProbing = this.#gate.isDown || this.#pause.isPaused;
+    if (isProbing) return concurrency.inFlight < concurrency.max ? 0 : Number.POSITIVE_INFINITY;
+    // Without a rate the ramp is one of places.
+    if (concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs))) return 0;
+    return Math.min(concurrency.growsInMs(nowMs), this.#gate.rampsInMs(nowMs, concurrency.shareOfNext));
   }
 
   #setPace(nowMs: number): void {

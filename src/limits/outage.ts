@@ -104,6 +104,13 @@ export class Outage {
     return 1;
   }
 
+  /** Milliseconds until the ramp opens `share` of the rate, at least 1; Infinity without a ramp, or above a share of 1. */
+  rampsInMs(nowMs: number, share: number): number {
+    if (this.#status !== "ramp" || share > 1) return Number.POSITIVE_INFINITY;
+    const part = 1 - Math.log(share) / Math.log(RAMP_START);
+    return Math.max(1, this.#rampSinceMs + RAMP_MS * part - nowMs);
+  }
+
   /** A request goes out; while down it is a probe. */
   sent(nowMs: number): void {
     this.#sentMs = nowMs;

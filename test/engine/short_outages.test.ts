@@ -106,3 +106,30 @@ describe("an outage while answers to earlier requests still arrive", () => {
     expect(world.clock.nowMs()).toBeLessThan((1.5 * 1_000 * LONG_MS) / 64);
   });
 });
+
+describe("the first request after an outage, which hangs", () => {
+  it.each([1, 2, 3])("does not keep the others back (%i)", async (seed) => {
+    const random = createRandom(seed);
+    const answered = new Set<number>();
+    let hangs = "no";
+    const world: World = new World({
+      config: { limits: { alpha: { concurrency: 6 } } },
+      answer: (line) => {
+        const nowMs = world.clock.nowMs();
+        if (nowMs > 10_000 && nowMs < 40_000) return { afterMs: 500, result: status(504) };
+        if (nowMs >= 40_000 && hangs === "no") hangs = "next";
+        else if (hangs === "next") {
+          hangs = "once";
+          return "hang";
+        }
+        answered.add(line);
+        return { afterMs: 300 + 2_500 * random(), result: ok(line) };
+      },
+    });
+    world.input(300);
+    (await world.engine()).run(INPUT, { out: OUTPUT }).finished.catch(() => undefined);
+    await world.clock.advance(240_000);
+    expect(hangs).toBe("once");
+    expect(answered.size).toBeGreaterThanOrEqual(299);
+  });
+});

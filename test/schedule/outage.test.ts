@@ -22,6 +22,17 @@ describe("Outage", () => {
     expect(fast.isDown).toBe(true);
   });
 
+  it("says when its ramp opens a share", () => {
+    const outage = fallen();
+    expect(outage.rampsInMs(12_000, 0.5)).toBe(Number.POSITIVE_INFINITY);
+    outage.answered(20_000);
+    const inMs = outage.rampsInMs(20_000, 0.5);
+    expect(outage.share(20_000 + inMs - 1)).toBeLessThan(0.5);
+    expect(outage.share(20_000 + inMs + 1)).toBeGreaterThan(0.5);
+    expect(outage.rampsInMs(20_000, 1)).toBe(15_000);
+    expect(outage.rampsInMs(20_000, 1.01)).toBe(Number.POSITIVE_INFINITY);
+  });
+
   it("says when the next probe goes: 5 s after the last one, or 30 s where that hangs", () => {
     const outage = fallen();
     outage.sent(20_000);

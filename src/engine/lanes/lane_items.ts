@@ -148,8 +148,15 @@ export class LaneItems {
   candidate(): ItemCall | undefined {
     const late = this.#late[0];
     if (late !== undefined && !this.#calls.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
-    this.#candidate ??= this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned);
+    if (this.#candidate === undefined)
+      this.#found(this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned));
     return this.#candidate;
+  }
+
+  /** A shard that was found here and moves on makes its lane go, which may ask for the candidate of this one meanwhile. */
+  #found(call: ItemCall | undefined): void {
+    if (this.#candidate === undefined) this.#candidate = call;
+    else if (call !== undefined) this.#unpaid.push(call);
   }
 
   /** Whether nothing waits, here or in the backlog. */

@@ -1,0 +1,58 @@
+/** A key or a model that is refused to all for some seconds, and again later: no item ends for it. */
+import { describe, expect, it } from "vitest";
+import { createRandom } from "../../src/testing/index.ts";
+import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
+
+const REFUSALS = {
+  "401": status(401, "invalid_api_key"),
+  "403": status(403, "permission_denied"),
+  "404": status(404, "model_not_found"),
+} as const;
+type Kind = keyof typeof REFUSALS;
+
+const isRefusing = (nowS: number, spells: number): boolean =>
+  Array.from({ length: spells }, (_, index) => 8 + 25 * index).some(
+    (fromS) => nowS >= fromS && nowS < fromS + 5,
+  );
+
+/** Answers take `fromMs` to three times that; `poisoned` lines are refused at all times. */
+function worldOf(
+  kind: Kind,
+  seed: number,
+  fromMs: number,
+  spells: number,
+  poisoned: readonly number[] = [],
+): World {
+  const random = createRandom(seed);
+  const world: World = new World({
+    config: { limits: { alpha: { concurrency: 12 } } },
+    answer: (line): Reply =>
+      isRefusing(world.clock.nowMs() / 1_000, spells) || poisoned.includes(line)
+        ? { afterMs: 20, result: REFUSALS[kind] }
+        : { afterMs: fromMs * (1 + 2 * random()), result: ok(line) },
+  });
+  return world;
+}
+
+/** The command is called again for as long as it stops with items left. */
+async function countsOf(world: World): Promise<object> {
+  for (let calls = 1; ; calls++) {
+    const engine = await world.engine();
+    const { status, counts } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    if (status !== "paused" || calls === 20) return counts;
+    await world.settle(engine.close());
+    await world.clock.advance(3_000);
+  }
+}
+
+describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
+  it("of two items end these, and lose no other item", async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const world = worldOf(kind, seed, 300, 0, [4, 40]);
+      world.input(400);
+      expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 398, failed: 2 });
+      const tries = world.sent.filter(({ line }) => line === 4 || line === 40);
+      expect(tries.length, `seed ${seed}`).toBeLessThanOrEqual(8);
+    }
+  });
+});

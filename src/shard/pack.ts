@@ -62,8 +62,11 @@ export class Packer {
     return items;
   }
 
-  /** Takes all items of a block (their bytes are copied) and returns the shards that are ready, often no shards. */
-  add(measured: MeasuredBlock): Shard[] {
+  /**
+   * Takes all items of a block (their bytes are copied) and returns the shards that are ready, often no shards. The first items of all
+   * are ready at once, if that `mayHurry`.
+   */
+  add(measured: MeasuredBlock, mayHurry: boolean = true): Shard[] {
     const shards: Shard[] = [];
     let start = 0;
     while (start < measured.count) {
@@ -74,7 +77,7 @@ export class Packer {
       start = end;
     }
     this.#itemsPacked += measured.count;
-    if (this.#itemsPacked <= this.#bounds.eagerItems) shards.push(...this.flush());
+    if (mayHurry && this.#itemsPacked <= this.#bounds.eagerItems) shards.push(...this.flush());
     return shards;
   }
 

@@ -91,9 +91,10 @@ class RunReader {
       await opened.input.spool?.sync();
       await this.#reject(state, fresh, pilot !== undefined);
       if (!state.isOpen) return;
-      await arrivals.add(state, packer.add(fresh));
+      const isUntried = hasUntried(state, fresh);
+      await arrivals.add(state, packer.add(fresh, isUntried));
       if (pilot?.isFull === true) break;
-      if (backlog.isStarved) await arrivals.add(state, packer.flush());
+      if (backlog.isStarved && isUntried) await arrivals.add(state, packer.flush());
     }
     if (!state.isOpen) return;
     await arrivals.add(state, packer.flush());
@@ -195,6 +196,12 @@ class RunReader {
     this.#unsent = 0;
     await state.settings.log.settled();
   }
+}
+
+/** Whether there is anything that no earlier call has sent: what failed there alone would be all that a stopped lane is tried with. */
+function hasUntried({ items: { made } }: RunState, { lines, count }: MeasuredBlock): boolean {
+  for (let item = 0; item < count; item += 1) if (!made.has(lines[item] as number)) return true;
+  return made.size === 0;
 }
 
 function changed(opened: OpenRun): PerigeeError {

@@ -35,6 +35,8 @@ export interface ItemFailures extends FailureSeries {
 export interface Refusals extends FailureSeries {
   /** The answers with which they are compared: those of the key, or of the model. */
   readonly blame: Blame;
+  /** Refusals before these that answers have proven to be the item's own. */
+  readonly proofs: number;
 }
 
 /** Requests of one burst may compare although one was sent before the other. */

@@ -46,6 +46,19 @@ async function countsOf(world: World): Promise<object> {
 }
 
 describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
+  it.each([
+    [2, 3_000],
+    [2, 8_000],
+    [4, 3_000],
+    [4, 300],
+  ])("to all, %i times, end nothing, with answers of %i ms and more", async (spells, fromMs) => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const world = worldOf(kind, seed, fromMs, spells);
+      world.input(120);
+      expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 120, failed: 0 });
+    }
+  });
+
   it("of two items end these, and lose no other item", async () => {
     for (let seed = 1; seed <= 10; seed++) {
       const world = worldOf(kind, seed, 300, 0, [4, 40]);
@@ -53,6 +66,14 @@ describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
       expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 398, failed: 2 });
       const tries = world.sent.filter(({ line }) => line === 4 || line === 40);
       expect(tries.length, `seed ${seed}`).toBeLessThanOrEqual(8);
+    }
+  });
+
+  it("of one item, also to all for some seconds, end this one", async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const world = worldOf(kind, seed, 300, 1, [60]);
+      world.input(1_000);
+      expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 999, failed: 1 });
     }
   });
 });

@@ -125,7 +125,7 @@ export class LaneHealth {
       return call.failuresInRow > this.#innocent.rowMax(nowMs) - budgetOf(result) ? "item" : "chance";
     }
     if (call.refusals?.blame === blame) return call.isRefusalProven ? "item" : "lane";
-    call.refusals = { sentMs, endedMs: nowMs, blame };
+    call.refusals = { sentMs, endedMs: nowMs, blame, proofs: 0 };
     call.isRefusalProven = false;
     return "lane";
   }

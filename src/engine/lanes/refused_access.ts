@@ -6,8 +6,9 @@
  *   model    the first refusal holds the model, in a lane of its own (model_lanes.ts)
  *
  * A refused model is compared with answers for that model (queue/blame.ts), a refused key with those of its lane. One
- * proof ends an item here, so a second condition holds: nobody else was refused since the last answer. Else the key is
- * what is refused, and the answers were on their way.
+ * proof ends an item here, so a second condition holds: nobody else was refused since the last request that was answered. Else the
+ * key is what is refused, and the answers were on their way. Once several were refused together, an item needs two proofs
+ * in a row: what is answered between two times when all are refused proves nothing at the second one.
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
@@ -41,8 +42,8 @@ export class RefusedAccess {
   readonly #answered: Set<string>;
   /** Refusals of a key in a row, by lane. */
   readonly #refusals = new Map<LaneKey, number>();
-  /** Items that were refused since the last answer, by lane or model: two at most. */
-  readonly #refused = new Map<string, Set<string>>();
+  /** By lane or model. */
+  readonly #refused = new Map<string, RefusedTogether>();
   /** Of models that some request was refused for. */
   readonly #blames = new Map<string, Blame>();
 
@@ -65,15 +66,33 @@ export class RefusedAccess {
     return blame;
   }
 
-  /** Whether a refusal of a key or a model may be its item's own: nobody else was refused since the last answer. */
-  isAlone(call: ItemCall, result: AttemptResult): boolean {
-    if (result.class !== "permanent" || result.scope === "item") return true;
-    const place = result.scope === "model" ? call.model : call.lane;
-    const refused = this.#refused.get(place) ?? new Set();
+  /**
+   * Whether a failure is its item's own that was `isBlamed` on it by comparison: of a key or a model, if nobody else is
+   * refused, and that twice where several were refused together before.
+   */
+  isOwn(call: ItemCall, result: AttemptResult, isBlamed: boolean): boolean {
+    if (result.class !== "permanent" || result.scope === "item") return isBlamed;
+    const nowMs = this.#options.clock.nowMs();
+    const sentMs = nowMs - result.latencyMs;
+    const together = this.#togetherOf(result.scope === "model" ? call.model : call.lane);
+    const item = `${call.owner.id} ${call.line}`;
+    const isAlone = together.isAlone(item, sentMs);
+    if (!isBlamed || call.refusals === undefined) return false;
+    const { blame, proofs } = call.refusals;
+    if (isAlone && (proofs > 0 || !together.wereSeveral)) {
+      together.ended(item);
+      return true;
+    }
+    call.refusals = { sentMs, endedMs: nowMs, blame, proofs: isAlone ? proofs + 1 : 0 };
+    call.isRefusalProven = false;
+    return false;
+  }
+
+  #togetherOf(place: string): RefusedTogether {
+    const together = this.#refused.get(place) ?? new RefusedTogether();
     if (this.#refused.size >= MODELS_COMPARED_MAX) this.#refused.clear();
-    this.#refused.set(place, refused);
-    if (refused.size < 2) refused.add(`${call.owner.id} ${call.line}`);
-    return refused.size === 1;
+    this.#refused.set(place, together);
+    return together;
   }
 
   /** A request was answered with success. */
@@ -81,15 +100,14 @@ export class RefusedAccess {
     this.#answered.add(call.provider.settings.name);
     this.#refusals.delete(call.lane);
     this.#options.trials.answered(call.model);
-    if (this.#refused.size > 0) {
-      this.#refused.delete(call.lane);
-      this.#refused.delete(call.model);
-    }
     const { clock, models, laneOf, onChange } = this.#options;
-    if (this.#blames.size > 0) {
-      const nowMs = clock.nowMs();
-      this.#blames.get(call.model)?.answered(nowMs - latencyMs, nowMs);
+    const nowMs = clock.nowMs();
+    const sentMs = nowMs - latencyMs;
+    if (this.#refused.size > 0) {
+      this.#refused.get(call.lane)?.answered(sentMs);
+      this.#refused.get(call.model)?.answered(sentMs);
     }
+    if (this.#blames.size > 0) this.#blames.get(call.model)?.answered(sentMs, nowMs);
     const held = models.answered(call.model); // also one that an earlier process has held
     if (held === undefined) return;
     const lane = laneOf(held);
@@ -127,5 +145,32 @@ export class RefusedAccess {
       lane.health.troubled(call, result);
       if (lane.key !== call.lane) onChange(lane);
     }
+  }
+}
+
+/** Which items a key or a model is refused to at this moment: two at most, the newest. */
+class RefusedTogether {
+  readonly #sentMs = new Map<string, number>();
+  /** Whether several ever were. */
+  wereSeveral = false;
+
+  /** The request of an item that was sent at `sentMs` is refused. Returns whether no other item is. */
+  isAlone(item: string, sentMs: number): boolean {
+    this.#sentMs.delete(item);
+    if (this.#sentMs.size >= 2) this.#sentMs.delete([...this.#sentMs.keys()][0] as string);
+    this.#sentMs.set(item, sentMs);
+    if (this.#sentMs.size === 1) return true;
+    this.wereSeveral = true;
+    return false;
+  }
+
+  /** An item was refused for its own sake, which says nothing of the others. */
+  ended(item: string): void {
+    this.#sentMs.delete(item);
+  }
+
+  /** A request that was sent at `sentMs` was accepted: refusals of those before it are over. */
+  answered(sentMs: number): void {
+    for (const [item, refusedMs] of this.#sentMs) if (refusedMs < sentMs) this.#sentMs.delete(item);
   }
 }

@@ -254,7 +254,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const { patience } = this.#options;
     const failedAfterMs = patience.failedAfterMs(call, result);
     const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
-    const isOwn = this.#access.isAlone(call, result) && blamed === "item";
+    const isOwn = this.#access.isOwn(call, result, blamed === "item");
     const saysMore = patience.learn(call, result) && blamed !== "chance";
     if (saysMore && (!isOwn || suspectsOf(result) === "item"))
       lane.health.observe(call, signalOf(result), permit);

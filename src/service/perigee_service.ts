@@ -54,7 +54,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
   await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const onNotice = (message: string): void => {
-    observation.onNotice(message);
+    observation.log.notice(message);
     options.onNotice?.(message);
   };
   const seen = { ...engineOptions, observer: observation.observer, onNotice };
@@ -67,7 +67,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
-    const onFailure = (error: unknown): void => observation.onFault(error, "audit");
+    const onFailure = (error: unknown): void => observation.log.fault(error, "audit");
     const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
     closers.push(() => audit.close().catch(onFailure));
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
@@ -114,10 +114,10 @@ async function open(
   const { observation, verifier } = access;
   const { engine, core } = opened;
   const { clock, disk, store, room } = core.storage;
-  const onFault = (error: unknown): void => observation.onFault(error, "background");
+  const onFault = (error: unknown): void => observation.log.fault(error, "background");
   const stack = await openStack(opened, {
     ...{ ...options, verifier, audit: access.audit, onFault },
-    onSatelliteLog: (line) => observation.onSatelliteLog(line),
+    onSatelliteLog: (line) => observation.log.satellite(line),
   });
   const { tasks, files, satellites, webhooks, spending } = stack;
   observation.join({ tasks, verifier, engine, satellites });

@@ -46,10 +46,7 @@ export class ActivityTally implements ActivitySums {
   billedUsd = 0;
   ambiguousUsd = 0;
   readonly lanes: Set<LaneKey> = new Set();
-  readonly #items = new Float64Array(SECONDS_KEPT);
-  readonly #tokens = new Float64Array(SECONDS_KEPT);
-  /** The second that was written last. */
-  #second = 0;
+  readonly #recent = new RecentRings();
 
   add(report: SettledReport, second: number): void {
     const outcome = report.code ?? report.status;
@@ -61,13 +58,30 @@ export class ActivityTally implements ActivitySums {
     this.billedUsd += report.billedUsd;
     this.ambiguousUsd += report.ambiguousUsd;
     if (report.status === "cancelled" || report.status === "expired") return; // nothing was put through
-    const at = this.#turn(second);
-    this.#items[at] = (this.#items[at] ?? 0) + 1;
-    this.#tokens[at] = (this.#tokens[at] ?? 0) + report.inputTokens + report.outputTokens;
+    this.#recent.add(second, report.inputTokens + report.outputTokens);
   }
 
   /** The `count` seconds before `second`. */
   recent(second: number, count: number): RecentSeconds {
+    return this.#recent.read(second, count);
+  }
+}
+
+/** Items and tokens of each of the last seconds: one place a second, which is emptied when it comes round again. */
+class RecentRings {
+  readonly #items = new Float64Array(SECONDS_KEPT);
+  readonly #tokens = new Float64Array(SECONDS_KEPT);
+  /** The second that was written last. */
+  #second = 0;
+
+  /** Adds one item. */
+  add(second: number, tokens: number): void {
+    const at = this.#turn(second);
+    this.#items[at] = (this.#items[at] ?? 0) + 1;
+    this.#tokens[at] = (this.#tokens[at] ?? 0) + tokens;
+  }
+
+  read(second: number, count: number): RecentSeconds {
     const startSeconds = second - count;
     const read = (ring: Float64Array): number[] =>
       Array.from({ length: count }, (_, index) => {

@@ -6,40 +6,32 @@
  *        -> `register` (routes) -> closed
  */
 
-import type { Clock } from "../../clock.ts";
 import type { Clusters } from "../../clusters/cluster.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { Hold } from "../../engine/items/holds.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";
 import { publicHolds } from "../../engine/lanes/run_holds.ts";
-import type { SatelliteLogLine } from "../../satellites/executions/attempt_run.ts";
 import type { Executions } from "../../satellites/sdk/execution.ts";
 import type { OpenedTasks } from "../../tasks/task_desk.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import type { KeyVerifier } from "../http/key_verifier.ts";
-import { type LogOptions, logFault, logRequests, logSatellite, logSettings } from "../http/log.ts";
+import { logSettings } from "../http/log.ts";
 import type { ServerOptions } from "../http/server.ts";
 import { Activity } from "./activity.ts";
-import { HoldLog } from "./hold_log.ts";
 import { Metrics } from "./metrics.ts";
 import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
 import { registerOperatorRoutes } from "./operator.ts";
 import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
 import { SatelliteFeed } from "./satellite_feed.ts";
+import { ServiceLog, type ServiceLogOptions } from "./service_log.ts";
 import { Telemetry } from "./telemetry.ts";
 import { WaitingCallers } from "./waiting_callers.ts";
 
-export interface ObservationOptions {
-  readonly clock: Clock;
-  /** Where log lines go. Absent: there is no log. */
-  readonly log?: Omit<LogOptions, "clock"> | undefined;
+export interface ObservationOptions extends ServiceLogOptions {
   /** Metrics have a separate port, and the service's own port does not serve them. */
   readonly metricsPort?: number | undefined;
   /** Receives every event that this observer receives. */
   readonly observer?: EngineObserver | undefined;
-  /** Receives faults; the log has them without their text. */
-  readonly onFault?: ServerOptions["onFault"] | undefined;
 }
 
 interface ObservedSatellites {
@@ -61,22 +53,22 @@ export class Observation {
   /** For `createServer`. */
   readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
   readonly callers: WaitingCallers;
+  readonly log: ServiceLog;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
   readonly #telemetry = new Telemetry();
   #service: ObservedService | undefined;
-  #app: FastifyInstance | undefined;
   #port: MetricsPort | undefined;
-  #holdLog: HoldLog | undefined;
 
   constructor(options: ObservationOptions) {
     const { clock, observer, log } = options;
     this.#options = options;
+    this.log = new ServiceLog(options);
     this.serverOptions = {
       log: log === undefined ? undefined : logSettings({ ...log, clock }),
       watch: (app) => this.#watch(app),
-      onFault: (error, requestId) => this.onFault(error, requestId),
+      onFault: (error, requestId) => this.log.fault(error, requestId),
     };
     this.callers = new WaitingCallers(clock);
     this.#activity = new Activity(clock);
@@ -105,38 +97,9 @@ export class Observation {
     };
   }
 
-  /** A fault of perigee; `place` is the id of the request, or where it was. */
-  onFault(error: unknown, place: string): void {
-    if (this.#app !== undefined) logFault(this.#app, error, place);
-    this.#options.onFault?.(error, place);
-  }
-
-  /** A message for the operator: a fixed sentence, which may contain ids and paths of the data folder. */
-  onNotice(message: string): void {
-    const { log, clock } = this.#options;
-    const line = { level: "warn", time: new Date(clock.wallMs()).toISOString(), event: "notice", message };
-    log?.write(`${JSON.stringify(line)}\n`);
-  }
-
-  #onHold(event: "held" | "released", { reason, provider, model, items, since }: Hold): void {
-    const { log, clock } = this.#options;
-    const what = { reason, provider, model, items, since };
-    const line = { level: "warn", time: new Date(clock.wallMs()).toISOString(), event, ...what };
-    log?.write(`${JSON.stringify(line)}\n`);
-  }
-
-  /** A satellite, or the runtime about it, said something: the log has what it was about, and no text. */
-  onSatelliteLog(line: SatelliteLogLine): void {
-    if (this.#app !== undefined) logSatellite(this.#app, line);
-  }
-
   join(service: ObservedService): void {
     this.#service = service;
-    this.#holdLog = new HoldLog({
-      clock: this.#options.clock,
-      holds: () => publicHolds(service.engine.holds()),
-      tell: (event, hold) => this.#onHold(event, hold),
-    });
+    this.log.follow(() => publicHolds(service.engine.holds()));
     service.satellites?.executions.onFinished((execution) => this.#metrics.executed(execution));
     service.tasks.onFinished(async ({ kind, project, taskId }) => {
       this.#metrics.finished(kind);
@@ -173,15 +136,14 @@ export class Observation {
   }
 
   async close(): Promise<void> {
-    this.#holdLog?.close();
+    this.log.close();
     await this.#port?.close();
   }
 
   #watch(app: FastifyInstance): void {
-    this.#app = app;
     this.callers.watch(app);
     countRequests(app, this.#metrics);
-    if (this.#options.log !== undefined) logRequests(app);
+    this.log.watch(app);
     this.#telemetry.watch(app);
   }
 }

@@ -15,12 +15,13 @@
  */
 import { Socket } from "node:net";
 import type * as undici from "undici";
-import type { Clock, Timer } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import type { Connection, ConnectionClient, ConnectionSettings, WireCall } from "./connection.ts";
 import { Origin } from "./origin.ts";
 import { Places } from "./places.ts";
 import { type Connect, type HttpProxy, type ProxyOf, tunnelConnector } from "./proxy.ts";
 import { HeaderReader } from "./response_headers.ts";
+import { Sweeps } from "./sweeps.ts";
 import type { SendOptions, Transport, WireRequest, WireResult } from "./transport.ts";
 
 export interface UndiciTransportOptions {
@@ -52,9 +53,6 @@ const MIDDLE_BYTES_MAX = 16 * 1024 * 1024;
 const DOWNLOAD_BYTES_MIN = 256;
 /** Larger request bodies are passed to the socket in pieces of this size, so that their progress shows. */
 const UPLOAD_PIECE_BYTES = 256 * 1024;
-/** Sweeps are at least this far apart: how late a deadline may be kept. */
-const SWEEP_MS_MIN = 4;
-const SWEEP_MS_MAX = 1_000;
 
 export interface UndiciClasses {
   readonly Client: typeof undici.Client;
@@ -82,15 +80,13 @@ class UndiciTransport implements Transport {
   readonly #clock: Clock;
   readonly #options: UndiciTransportOptions;
   readonly #shared: Omit<ConnectionSettings, "origin" | "headers">;
-  readonly #sweepEveryMs: number;
   readonly #origins = new Map<string, Origin>();
   /** Heads are stable objects of the codecs: each is turned into undici's form once. */
   readonly #heads = new WeakMap<WireRequest["headers"], readonly string[]>();
   /** Signals of calls under way: how many calls have it, and our one listener. */
   readonly #signals = new Map<AbortSignal, { calls: number; readonly listener: () => void }>();
   #calls = 0;
-  #sweepTimer: Timer | undefined;
-  #sweepAtMs = Number.POSITIVE_INFINITY;
+  readonly #sweeps: Sweeps;
   #closing: Promise<void> | undefined;
 
   constructor(options: UndiciTransportOptions, classes: UndiciClasses) {
@@ -110,7 +106,8 @@ class UndiciTransport implements Transport {
       middleBodies: { used: 0, max: MIDDLE_BYTES_MAX },
       unpacking: new Places(1),
     };
-    this.#sweepEveryMs = Math.min(SWEEP_MS_MAX, uploadStallMs / 4, downloadStallMs / 4);
+    const stallMs = Math.min(uploadStallMs, downloadStallMs);
+    this.#sweeps = new Sweeps(options.clock, stallMs, (nowMs) => this.#sweep(nowMs));
   }
 
   send(request: WireRequest, options: SendOptions): Promise<WireResult> {
@@ -122,7 +119,7 @@ class UndiciTransport implements Transport {
       const nowMs = this.#clock.nowMs();
       const deadlineMs = nowMs + options.timeoutMs;
       this.#calls += 1;
-      this.#watch(nowMs, deadlineMs);
+      this.#sweeps.watch(nowMs, deadlineMs);
       if (signal !== undefined) this.#listen(signal);
       const headers = this.#headOf(request.headers);
       this.#origin(request.origin).take({ request, headers, deadlineMs, moreMs, signal, resolve });
@@ -137,7 +134,7 @@ class UndiciTransport implements Transport {
   async #end(): Promise<void> {
     const origins = [...this.#origins.values()];
     await Promise.all(origins.map((origin) => origin.close()));
-    this.#stopSweeping();
+    this.#sweeps.stop();
     for (const [signal, { listener }] of this.#signals) signal.removeEventListener("abort", listener);
     this.#signals.clear();
   }
@@ -145,7 +142,7 @@ class UndiciTransport implements Transport {
   /** An origin calls it when one of its calls ended. */
   #ended(signal: AbortSignal | undefined): void {
     this.#calls -= 1;
-    if (this.#calls === 0) this.#stopSweeping();
+    if (this.#calls === 0) this.#sweeps.stop();
     if (signal !== undefined) this.#unlisten(signal);
   }
 
@@ -207,28 +204,10 @@ class UndiciTransport implements Transport {
     signal.removeEventListener("abort", known.listener);
   }
 
-  #watch(nowMs: number, deadlineMs: number): void {
-    const atMs = Math.min(deadlineMs, nowMs + this.#sweepEveryMs);
-    if (atMs >= this.#sweepAtMs) return;
-    this.#sweepTimer?.cancel();
-    this.#sweepAtMs = atMs;
-    // Not in the timer itself: after a stall of this process, answers that have arrived are read before calls are ended.
-    this.#sweepTimer = this.#clock.timer(atMs - nowMs, () => this.#clock.soon(() => this.#sweep()));
-  }
-
-  /** Nothing is in flight: no timer may keep the process alive. */
-  #stopSweeping(): void {
-    this.#sweepTimer?.cancel();
-    this.#sweepTimer = undefined;
-    this.#sweepAtMs = Number.POSITIVE_INFINITY;
-  }
-
-  #sweep(): void {
-    const nowMs = this.#clock.nowMs();
-    this.#sweepAtMs = Number.POSITIVE_INFINITY;
+  #sweep(nowMs: number): number | undefined {
     let nextMs = Number.POSITIVE_INFINITY;
     for (const origin of this.#origins.values()) nextMs = Math.min(nextMs, origin.sweep(nowMs));
-    if (this.#calls > 0) this.#watch(nowMs, Math.max(nextMs, nowMs + SWEEP_MS_MIN));
+    return this.#calls > 0 ? nextMs : undefined;
   }
 }
 

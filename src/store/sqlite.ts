@@ -94,49 +94,33 @@ interface PendingCall {
 /** A request before it has its id. */
 type Unnumbered<R> = R extends StoreRequest ? Omit<R, "id"> : never;
 
+/** Called when the thread is lost, and for each reply of `store_failed`. */
+interface StoreThreadListener {
+  lost(error: PerigeeError): void;
+  failed(error: PerigeeError): void;
+}
+
 class ThreadedStore implements SqliteStore {
   /** Settles when the thread has opened the folder. */
   readonly opened: Promise<void>;
   notes: readonly string[] = [];
   readonly failed: Promise<PerigeeError>;
   #tellFailed: (error: PerigeeError) => void = () => undefined;
-  readonly #worker: Worker;
-  /** Never keeps the process alive: the worker does, while calls are pending. */
-  readonly #port: MessagePort;
-  readonly #answered: Int32Array;
-  #messagesTaken = 0;
-  readonly #pending = new Map<number, PendingCall>();
-  #lastId = 0;
-  #isSpaceLow = false;
+  readonly #thread: StoreThread;
   /** What every later call rejects with. */
   #ended: PerigeeError | undefined;
-  /** Why nothing is answered any more. */
-  #lost: PerigeeError | undefined;
   readonly #order = new CallOrder();
   #closing: Promise<void> | undefined;
-  readonly #exited: Promise<void>;
 
   constructor(worker: Worker, port: MessagePort, answered: Int32Array) {
-    this.#worker = worker;
-    this.#port = port;
-    this.#answered = answered;
     this.failed = new Promise((resolve) => {
       this.#tellFailed = resolve;
     });
-    port.on("message", (message: StoreReplies) => this.#settle(message));
-    port.unref();
-    worker.on("error", (cause) => {
-      this.poll();
-      this.#end(threadLost(cause));
+    this.#thread = new StoreThread(worker, port, answered, {
+      failed: (error) => this.#tellFailed(error),
+      lost: (error) => this.#lost(error),
     });
-    this.#exited = new Promise((resolveExit) => {
-      worker.on("exit", () => {
-        this.poll(); // its last words may still be on the way
-        this.#end(threadLost(undefined));
-        resolveExit();
-      });
-    });
-    this.opened = this.#await<readonly string[]>(0).then((notes) => {
+    this.opened = this.#thread.reply<readonly string[]>(0).then((notes) => {
       this.notes = notes;
     });
   }
@@ -175,16 +159,12 @@ class ThreadedStore implements SqliteStore {
     if (this.#ended !== undefined) throw this.#ended;
     await this.#order.after(
       () => writeOutputs(beside),
-      () => besideSync(this.#post(request, buffers), beside),
+      () => besideSync(this.#thread.post(request, buffers), beside),
     );
   }
 
   poll(): void {
-    while (this.#messagesTaken !== Atomics.load(this.#answered, 0)) {
-      const received = receiveMessageOnPort(this.#port);
-      if (received === undefined) return;
-      this.#settle(received.message);
-    }
+    this.#thread.poll();
   }
 
   journal(taskId: string): AsyncIterable<StoredEntry> {
@@ -254,7 +234,7 @@ class ThreadedStore implements SqliteStore {
   }
 
   isSpaceLow(): boolean {
-    return this.#isSpaceLow;
+    return this.#thread.isSpaceLow;
   }
 
   restoreReserve(): Promise<boolean> {
@@ -275,8 +255,7 @@ class ThreadedStore implements SqliteStore {
       // A store that failed before has nothing left to close; its calls have said so.
       if (!(error instanceof PerigeeError) || error.code !== "store_failed") throw error;
     } finally {
-      this.#worker.ref();
-      await this.#exited;
+      await this.#thread.end();
     }
   }
 
@@ -291,22 +270,92 @@ class ThreadedStore implements SqliteStore {
   /** The thread answers each kind with the value of `group_commit.ts` for it: the caller's `T`. */
   #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
-    return this.#order.behind(() => this.#post<T>(request, transfer));
+    return this.#order.behind(() => this.#thread.post<T>(request, transfer));
   }
 
-  #post<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[]): Promise<T> {
+  #lost(error: PerigeeError): void {
+    if (this.#ended === undefined) this.#tellFailed(error);
+    this.#ended ??= error;
+  }
+}
+
+/**
+ * Calls to the store's thread and its replies.
+ *
+ *   open -> lost    (its thread died: every pending and later call rejects)
+ *
+ * The thread keeps the process alive only while calls are pending. Replies arrive as messages; `poll` takes them earlier.
+ */
+class StoreThread {
+  readonly #exited: Promise<void>;
+  readonly #worker: Worker;
+  /** Never keeps the process alive: the worker does, while calls are pending. */
+  readonly #port: MessagePort;
+  readonly #answered: Int32Array;
+  readonly #listener: StoreThreadListener;
+  #messagesTaken = 0;
+  readonly #pending = new Map<number, PendingCall>();
+  #lastId = 0;
+  #isSpaceLow = false;
+  /** Why nothing is answered any more. */
+  #lost: PerigeeError | undefined;
+
+  /** `answered`: how many messages the thread has sent. */
+  constructor(worker: Worker, port: MessagePort, answered: Int32Array, listener: StoreThreadListener) {
+    this.#worker = worker;
+    this.#port = port;
+    this.#answered = answered;
+    this.#listener = listener;
+    port.on("message", (message: StoreReplies) => this.#settle(message));
+    port.unref();
+    worker.on("error", (cause) => {
+      this.poll();
+      this.#end(threadLost(cause));
+    });
+    this.#exited = new Promise((resolveExit) => {
+      worker.on("exit", () => {
+        this.poll(); // its last words may still be on the way
+        this.#end(threadLost(undefined));
+        resolveExit();
+      });
+    });
+  }
+
+  /** As of the last reply. */
+  get isSpaceLow(): boolean {
+    return this.#isSpaceLow;
+  }
+
+  /** Sends a request; buffers of `transfer` move to the thread. */
+  post<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[]): Promise<T> {
     if (this.#lost !== undefined) return Promise.reject(this.#lost); // while it waited for its turn
     this.#lastId += 1;
-    const answered = this.#await<T>(this.#lastId);
+    const answered = this.reply<T>(this.#lastId);
     this.#port.postMessage({ ...request, id: this.#lastId }, transfer);
     return answered;
   }
 
-  #await<T>(id: number): Promise<T> {
+  /** The reply to an id; 0 is that of the opening. */
+  reply<T>(id: number): Promise<T> {
     if (this.#pending.size === 0) this.#worker.ref();
     return new Promise<T>((resolveCall, reject) => {
       this.#pending.set(id, { resolve: (value) => resolveCall(value as T), reject });
     });
+  }
+
+  /** Takes in replies that have arrived. */
+  poll(): void {
+    while (this.#messagesTaken !== Atomics.load(this.#answered, 0)) {
+      const received = receiveMessageOnPort(this.#port);
+      if (received === undefined) return;
+      this.#settle(received.message);
+    }
+  }
+
+  /** Keeps the process alive until the thread has ended. */
+  async end(): Promise<void> {
+    this.#worker.ref();
+    await this.#exited;
   }
 
   #settle({ replies, isSpaceLow }: StoreReplies): void {
@@ -318,7 +367,7 @@ class ThreadedStore implements SqliteStore {
       if (reply.ok) call?.resolve(reply.value);
       else {
         const error = new PerigeeError(reply.code, reply.message, { details: reply.details });
-        if (error.code === "store_failed") this.#tellFailed(error);
+        if (error.code === "store_failed") this.#listener.failed(error);
         call?.reject(error);
       }
     }
@@ -326,9 +375,8 @@ class ThreadedStore implements SqliteStore {
   }
 
   #end(error: PerigeeError): void {
-    if (this.#ended === undefined) this.#tellFailed(error);
     this.#lost ??= error;
-    this.#ended ??= error;
+    this.#listener.lost(error);
     for (const call of this.#pending.values()) call.reject(error);
     this.#pending.clear();
   }

@@ -3,8 +3,8 @@
  *
  *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
  *
- * A lot waits while 32 of its project run whose deadlines are not later. One that wants to run at once is begun at once,
- * and so is one whose deadline has come or whose task was cancelled, which ends its lines.
+ * A lot runs when its turn comes (lot_turns.ts). One that wants to run at once is begun at once, and so is one whose deadline
+ * has come or whose task was cancelled, which ends its lines.
  *
  * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
  */
@@ -28,13 +28,13 @@ import { isLostInput } from "./lost_input.ts";
 import { Lot, type LotInput, type LotLines, type LotListeners, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf, shownWallMs } from "./lot_deadline.ts";
 import { LOTS, type LotRecord, lotRunName, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
+import { isCancelled, LotTurns } from "./lot_turns.ts";
 import { OverLots } from "./over_lots.ts";
 import { RateCards } from "./rate_cards.ts";
 import { CANCELS } from "./task_record.ts";
 import { UnreadLots } from "./unread_lots.ts";
 import { HELD_WAIT_MS } from "./until_final.ts";
 
-const RUNNING_MAX = 32;
 /** Lots read at a time: one that tasks share names up to 4,096 of them. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
@@ -56,10 +56,7 @@ export class Lots {
   readonly #open = new Map<string, Lot>();
   readonly #over = new OverLots();
   readonly #last = new LastLots();
-  /** Sealed, and not yet run. */
-  readonly #waiting = new Set<Lot>();
-  /** Deadlines of the lots that run, by project. */
-  readonly #running = new Map<string, number[]>();
+  readonly #turns = new LotTurns();
   readonly #unread: UnreadLots;
   #timer: Timer | undefined;
   #isClosed = false;
@@ -109,7 +106,7 @@ export class Lots {
 
   /** Its lines are on the disk and stored: it runs as soon as its turn comes. */
   sealed(lot: Lot): void {
-    this.#waiting.add(lot);
+    this.#turns.add(lot);
     this.#begin();
   }
 
@@ -128,7 +125,7 @@ export class Lots {
 
   /** One of a task's own that waits for its turn is begun at once, to end its lines. */
   cancelled(lot: Lot): void {
-    if (this.#waiting.has(lot)) this.#begin();
+    if (this.#turns.isWaiting(lot)) this.#begin();
   }
 
   /** Its lines never became durable. */
@@ -182,31 +179,16 @@ export class Lots {
     this.#timer?.cancel();
     if (this.#isClosed) return;
     const nowMs = this.#options.core.storage.clock.nowMs();
-    let nextMs = Number.POSITIVE_INFINITY;
-    for (const lot of [...this.#waiting].sort((a, b) => a.deadlineMs - b.deadlineMs)) {
-      const { deadlineMs } = lot;
-      const { project } = lot.record;
-      const running = this.#running.get(project) ?? [];
-      const isDue = lot.record.slaMinutes === null || deadlineMs <= nowMs || isCancelled(lot);
-      const earlier = running.filter((other) => other <= deadlineMs).length;
-      if (!isDue && earlier >= RUNNING_MAX) {
-        nextMs = Math.min(nextMs, deadlineMs);
-        continue;
-      }
-      this.#waiting.delete(lot);
-      this.#running.set(project, [...running, deadlineMs]);
-      void this.#answer(lot).finally(() => this.#ended(project, deadlineMs));
-    }
+    const { lots, nextMs } = this.#turns.take(nowMs);
+    for (const lot of lots) void this.#answer(lot).finally(() => this.#ended(lot));
     if (nextMs < Number.POSITIVE_INFINITY)
       this.#timer = this.#options.core.storage.clock.timer(nextMs - nowMs, () => this.#begin(), {
         keepsAlive: false,
       });
   }
 
-  #ended(project: string, deadlineMs: number): void {
-    const running = this.#running.get(project) ?? [];
-    running.splice(running.indexOf(deadlineMs), 1);
-    if (running.length === 0) this.#running.delete(project);
+  #ended({ record, deadlineMs }: Lot): void {
+    this.#turns.ended(record.project, deadlineMs);
     this.#begin();
   }
 
@@ -368,9 +350,4 @@ export class Lots {
     }
     lot.out = bodyOf(this.#options.core.storage, task).out;
   }
-}
-
-/** As a whole: of one that tasks share, single lines are. */
-function isCancelled({ record, members }: Lot): boolean {
-  return record.taskId !== undefined && members.some((member) => member.isCancelled);
 }

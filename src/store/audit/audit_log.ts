@@ -13,13 +13,13 @@
  */
 import { join } from "node:path";
 import type { Clock, Timer } from "../../clock.ts";
-import type { Disk, DiskFile } from "../../disk.ts";
+import type { Disk } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { openPrivately } from "../folder/data_dir.ts";
 import { loadSqlite } from "../sqlite_database.ts";
 import { isBusy, storeFailure } from "../sqlite_failure.ts";
-import { auditMonths, auditPath, cutTail, type Month, monthOf, removeOldAudit } from "./audit_files.ts";
-import { type AuditEvent, auditLine, CHAIN_START, type ChainEnd, type TimedEvent } from "./audit_line.ts";
+import { AuditChain } from "./audit_chain.ts";
+import type { AuditEvent, TimedEvent } from "./audit_line.ts";
 
 const GROUP_MS = 200;
 const GROUP_EVENTS_MAX = 1_000;
@@ -61,31 +61,23 @@ export async function openAuditLog(options: AuditOptions): Promise<AuditLog> {
   return new AuditLog(options, options.lock ?? (await systemLock(options.dataDir)));
 }
 
-interface OpenFile {
-  readonly file: DiskFile;
-  readonly month: Month;
-  sizeBytes: number;
-}
-
 export class AuditLog implements Audit {
   readonly #options: AuditOptions;
-  readonly #lock: AuditLock;
+  readonly #lock: PatientLock;
   #waiting: TimedEvent[] = [];
   #lost = 0;
-  #failedLogins = 0;
-  #countTimer: Timer | undefined;
+  readonly #failedLogins = new FailedLogins();
   #groupTimer: Timer | undefined;
   /** The last group; they are written one after another. */
   #written: Promise<void> = Promise.resolve();
-  #open: OpenFile | undefined;
-  #end: ChainEnd = CHAIN_START;
+  readonly #chain: AuditChain;
   #failure: unknown;
   #isClosed = false;
-  readonly #closing = new AbortController();
 
   constructor(options: AuditOptions, lock: AuditLock) {
     this.#options = options;
-    this.#lock = lock;
+    this.#lock = new PatientLock(lock, options.clock);
+    this.#chain = new AuditChain(options);
   }
 
   note(event: AuditEvent): void {
@@ -93,8 +85,7 @@ export class AuditLog implements Audit {
       this.#push({ ...event, wallMs: this.#options.clock.wallMs() });
       return;
     }
-    this.#failedLogins += 1;
-    this.#countTimer ??= this.#options.clock.timer(COUNT_MS, () => this.#pushCount(), { keepsAlive: false });
+    this.#failedLogins.add(this.#options.clock, () => this.#pushCount());
   }
 
   /** Resolves when all that was noted is on the disk. Rejects when it is not: `disk_full` may pass, others do not. */
@@ -113,12 +104,11 @@ export class AuditLog implements Audit {
     if (this.#isClosed) return;
     this.#pushCount();
     this.#isClosed = true;
-    this.#closing.abort(lockedError());
+    this.#lock.hurry();
     try {
       await this.flush();
     } finally {
-      await this.#open?.file.close();
-      this.#open = undefined;
+      await this.#chain.close();
       this.#lock.close();
     }
   }
@@ -131,10 +121,7 @@ export class AuditLog implements Audit {
   }
 
   #pushCount(): void {
-    this.#countTimer?.cancel();
-    this.#countTimer = undefined;
-    const count = this.#failedLogins;
-    this.#failedLogins = 0;
+    const count = this.#failedLogins.take();
     if (count > 0) this.#push({ kind: "login.failed", count, wallMs: this.#options.clock.wallMs() });
   }
 
@@ -153,7 +140,7 @@ export class AuditLog implements Audit {
     while (this.#waiting.length > 0 || this.#lost > 0) {
       if (this.#failure !== undefined) throw this.#failure;
       try {
-        await this.#underLock(() => this.#append());
+        await this.#lock.during(() => this.#append());
       } catch (error) {
         const failure = storeFailure(error, "cannot write the audit log");
         if (failure.code === "store_failed") this.#failure = failure;
@@ -163,58 +150,36 @@ export class AuditLog implements Audit {
   }
 
   async #append(): Promise<void> {
-    const open = await this.#openNewest();
+    await this.#chain.open(); // events of meanwhile join the group
     const count = Math.min(this.#waiting.length, GROUP_EVENTS_MAX);
     const events = this.#waiting.slice(0, count);
     const lost = this.#lost;
     if (lost > 0 && count === this.#waiting.length)
       events.push({ kind: "events.lost", count: lost, wallMs: this.#options.clock.wallMs() });
-    let end = this.#end;
-    const texts = events.map((event) => {
-      const line = auditLine(event, end);
-      end = line.end;
-      return `${line.text}\n`;
-    });
-    const bytes = Buffer.from(texts.join(""));
-    await open.file.write(bytes, open.sizeBytes);
-    await sync(open.file);
-    open.sizeBytes += bytes.byteLength;
-    this.#end = end;
+    await this.#chain.append(events);
     this.#waiting.splice(0, count);
     if (events.length > count) this.#lost -= lost;
   }
+}
 
-  /** The file of this month, or of a later one when there is one, at its end. */
-  async #openNewest(): Promise<OpenFile> {
-    const { dataDir, disk, clock } = this.#options;
-    const now = monthOf(clock.wallMs());
-    const known = this.#open;
-    // What another process wrote, or this one left half written, makes it longer or shorter.
-    if (known !== undefined && known.month >= now && (await known.file.sizeBytes()) === known.sizeBytes)
-      return known;
-    await known?.file.close();
-    this.#open = undefined;
-    await removeOldAudit(disk, dataDir, now);
-    const last = (await auditMonths(disk, dataDir, now)).at(-1);
-    if (last !== undefined && last < now) {
-      const before = await disk.open(auditPath(dataDir, last), "write");
-      this.#end = (await cutTail(before)).end;
-      await before.close();
-    }
-    const month = Math.max(now, last ?? now);
-    const file = await disk.open(auditPath(dataDir, month), "write");
-    const { sizeBytes, end } = await cutTail(file);
-    if (sizeBytes > 0 || last === undefined) this.#end = end;
-    this.#open = { file, month, sizeBytes };
-    return this.#open;
+/** Waits for the lock of the files: for five seconds, and for half a second once the log closes. */
+class PatientLock {
+  readonly #lock: AuditLock;
+  readonly #clock: Clock;
+  readonly #closing = new AbortController();
+
+  constructor(lock: AuditLock, clock: Clock) {
+    this.#lock = lock;
+    this.#clock = clock;
   }
 
-  async #underLock(work: () => Promise<void>): Promise<void> {
+  /** Rejects with `conflict` when another process keeps the lock. */
+  async during(work: () => Promise<void>): Promise<void> {
     const { signal } = this.#closing;
     const [triesMax, options] = signal.aborted ? [LOCK_TRIES_AT_CLOSE, {}] : [LOCK_TRIES_MAX, { signal }];
     for (let tries = 0; !this.#lock.tryTake(); tries += 1) {
       if (tries >= triesMax) throw lockedError();
-      await this.#options.clock.sleep(LOCK_RETRY_MS, options);
+      await this.#clock.sleep(LOCK_RETRY_MS, options);
     }
     try {
       await work();
@@ -222,17 +187,39 @@ export class AuditLog implements Audit {
       this.#lock.release();
     }
   }
+
+  /** The log closes: what waits now rejects, and what comes waits less. */
+  hurry(): void {
+    this.#closing.abort(lockedError());
+  }
+
+  close(): void {
+    this.#lock.close();
+  }
 }
 
 function lockedError(): PerigeeError {
   return new PerigeeError("conflict", "another process keeps the audit log locked");
 }
 
-/** A sync that failed is final, for any reason: a second one would succeed without having written. */
-async function sync(file: DiskFile): Promise<void> {
-  await file.sync().catch((cause: unknown) => {
-    throw new PerigeeError("store_failed", "cannot sync the audit log", { cause });
-  });
+/** Failed logins since the last line about them: none -> counted, with a timer -> taken. */
+class FailedLogins {
+  #count = 0;
+  #timer: Timer | undefined;
+
+  /** `due` is called when it is time to write what was counted. */
+  add(clock: Clock, due: () => void): void {
+    this.#count += 1;
+    this.#timer ??= clock.timer(COUNT_MS, due, { keepsAlive: false });
+  }
+
+  take(): number {
+    const count = this.#count;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#count = 0;
+    return count;
+  }
 }
 
 /** SQLite's own lock, as in `data_dir.ts`: the system frees it with the process. */

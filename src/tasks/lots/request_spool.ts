@@ -153,17 +153,47 @@ class LineWriter {
   }
 }
 
+/** The items of a request while they are few: kept in memory -> passed on -> gone to files, from then on. */
+class SmallItems {
+  #items: Item[] | undefined = [];
+  #slaMinutes: number | null | undefined;
+  #chars = 0;
+
+  /** Those in memory and their sla; undefined once they went to files. */
+  get all(): { readonly items: readonly Item[]; readonly slaMinutes: number | null } | undefined {
+    return this.#items === undefined
+      ? undefined
+      : { items: this.#items, slaMinutes: this.#slaMinutes ?? null };
+  }
+
+  /** Keeps the item if all are still few and have its sla. */
+  take(item: Item, slaMinutes: number | null): boolean {
+    this.#chars += questionChars(item);
+    if (this.#items === undefined) return false;
+    const isSmall =
+      this.#items.length < SMALL_ITEMS_MAX &&
+      this.#chars <= SMALL_CHARS_MAX &&
+      (this.#slaMinutes === undefined || this.#slaMinutes === slaMinutes);
+    if (!isSmall) return false;
+    this.#slaMinutes = slaMinutes;
+    this.#items.push(item);
+    return true;
+  }
+
+  /** They go to files. */
+  end(): void {
+    this.#items = undefined;
+  }
+}
+
 class RequestSpool {
   readonly #home: RequestSpoolHome;
   readonly #taskId: string;
-  #small: Item[] | undefined = [];
-  #smallSla: number | null | undefined;
-  #chars = 0;
+  readonly #small = new SmallItems();
   #count = 0;
   #immediate = 0;
   readonly #writers = new Map<number | null, LineWriter>();
-  readonly #files = new Map<number, SpooledPart>();
-  readonly #indexes: NamedIndex[] = [];
+  readonly #files = new Map<number, { readonly part: SpooledPart; readonly named: NamedIndex }>();
   #partCount = 0;
   readonly #spans: number[] = [];
   #servedModel: string | undefined;
@@ -171,7 +201,7 @@ class RequestSpool {
   constructor(home: RequestSpoolHome, request: TaskRequest) {
     this.#home = home;
     this.#taskId = request.id ?? newId();
-    if (request.maxCostUsd !== undefined) this.#small = undefined; // a cap needs a run of its own
+    if (request.maxCostUsd !== undefined) this.#small.end(); // a cap needs a run of its own
   }
 
   async add(item: RequestItem): Promise<void> {
@@ -181,28 +211,20 @@ class RequestSpool {
     const slaMinutes = slaOf(item, index);
     if ("file_id" in item) return this.#addFile(item.file_id, slaMinutes);
     if (slaMinutes === null) this.#countImmediate(1);
-    this.#chars += questionChars(item);
-    const small = this.#small;
-    if (small === undefined) return this.#write(item, slaMinutes, index);
-    const isSmall =
-      small.length < SMALL_ITEMS_MAX &&
-      this.#chars <= SMALL_CHARS_MAX &&
-      (this.#smallSla === undefined || this.#smallSla === slaMinutes);
-    if (!isSmall) {
-      await this.#spill();
-      return this.#write(item, slaMinutes, index);
-    }
-    this.#smallSla = slaMinutes;
-    small.push(item);
+    if (this.#small.take(item, slaMinutes)) return;
+    if (this.#small.all !== undefined) await this.#spill();
+    return this.#write(item, slaMinutes, index);
   }
 
   async end(signal: AbortSignal | undefined): Promise<SpooledRequest> {
     if (this.#count === 0)
       throw new PerigeeError("usage", "a task needs at least one item", { details: { param: "" } });
-    if (this.#small !== undefined)
-      return { kind: "small", items: this.#small, slaMinutes: this.#smallSla ?? null };
-    if (this.#indexes.length > 1) await this.#home.assertKeysDiffer(this.#indexes, signal);
-    const parts = new Map(this.#files);
+    const small = this.#small.all;
+    if (small !== undefined) return { kind: "small", ...small };
+    const files = [...this.#files];
+    const indexes = files.map(([, { named }]) => named);
+    if (indexes.length > 1) await this.#home.assertKeysDiffer(indexes, signal);
+    const parts = new Map(files.map(([number, { part }]) => [number, part]));
     for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
     const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
     return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans };
@@ -222,9 +244,8 @@ class RequestSpool {
     if (slaMinutes === null) this.#countImmediate(index.items);
     if (this.#files.size >= FILES_MAX)
       throw new PerigeeError("too_many", `a task has at most ${FILES_MAX} files`);
-    this.#indexes.push({ fileId, index });
     const { items, lineCount, bytes, lines, offsets } = index;
-    this.#files.set(this.#partCount, {
+    const part = {
       slaMinutes,
       fileId,
       items,
@@ -232,16 +253,17 @@ class RequestSpool {
       bytes,
       itemLines: lines,
       itemOffsets: offsets,
-    });
+    };
+    this.#files.set(this.#partCount, { part, named: { fileId, index } });
     this.#span(this.#partCount, items);
     this.#partCount += 1;
   }
 
   /** What was kept in memory goes to files from here on. */
   async #spill(): Promise<void> {
-    const small = this.#small ?? [];
-    this.#small = undefined;
-    for (const [index, item] of small.entries()) await this.#write(item, this.#smallSla ?? null, index);
+    const { items, slaMinutes } = this.#small.all ?? { items: [], slaMinutes: null };
+    this.#small.end();
+    for (const [index, item] of items.entries()) await this.#write(item, slaMinutes, index);
   }
 
   async #write(item: Item, slaMinutes: number | null, index: number): Promise<void> {

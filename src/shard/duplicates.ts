@@ -64,8 +64,8 @@ export async function findDuplicate(
   for (;;) {
     const round = new SuspectRound({ ...bounds, repeatsMax }, parts, verifiedLine);
     const lines = await runRound(round, blocks, measurer);
-    if (round.isTableFull) {
-      parts = Math.max(parts * 2, round.partsNeeded);
+    if (round.table.isFull) {
+      parts = Math.max(parts * 2, round.table.partsNeeded);
       continue;
     }
     if (round.suspects.size === 0) return { kind: "unique", lines };
@@ -86,9 +86,44 @@ async function runRound(round: SuspectRound, blocks: BlockSource, measurer: KeyS
       lines = Math.max(lines, scanned.lastLine);
       if (!round.take(scanned)) break;
     }
-    if (round.isTableFull) break;
+    if (round.table.isFull) break;
   }
   return lines;
+}
+
+/** The table of the keys of one part after another: none -> made by the first block -> full, if it cannot hold a part. */
+class KeyTable {
+  isFull = false;
+  /** Parts after which it will hold each part, as far as the input's size shows. */
+  partsNeeded = 1;
+  readonly keysMax: number;
+  readonly #bounds: DuplicateBounds;
+  #seen: SeenKeys | undefined;
+
+  constructor(bounds: DuplicateBounds) {
+    this.#bounds = bounds;
+    this.keysMax = Math.floor((bounds.tableBytesMax / 8) * 0.75);
+  }
+
+  /** The next part begins. */
+  clear(): void {
+    this.#seen?.clear(); // a second table would be in memory beside the first until that is collected
+  }
+
+  /** The keys so far, in a table sized by the first block; undefined when it could not hold one of `parts`. */
+  seen(scanned: ScannedBlock, parts: number): SeenKeys | undefined {
+    if (this.#seen !== undefined) return this.#seen;
+    if (scanned.columns.count === 0) return new SeenKeys();
+    const bytesPerKey = scanned.blockBytes / scanned.columns.count;
+    const keys = Math.ceil(((this.#bounds.inputBytes ?? 0) / bytesPerKey) * 1.05);
+    this.partsNeeded = Math.ceil(keys / this.keysMax);
+    if (this.partsNeeded > parts) {
+      this.isFull = true;
+      return undefined;
+    }
+    this.#seen = new SeenKeys(Math.min(this.keysMax, keys / parts));
+    return this.#seen;
+  }
 }
 
 class SuspectRound {
@@ -97,34 +132,31 @@ class SuspectRound {
   readonly suspects = new Set<number>();
   /** Lines after this one no longer matter: the bound of repeats or suspects was reached there. */
   horizonLine = Number.POSITIVE_INFINITY;
-  isTableFull = false;
-  /** Parts after which the table will hold each part, as far as the input's size shows. */
-  partsNeeded = 1;
+  readonly table: KeyTable;
   readonly #bounds: DuplicateBounds;
-  readonly #keysMax: number;
   /** Lines up to this one are known to differ. */
   readonly #verifiedLine: number;
   #part = 0;
-  #seen: SeenKeys | undefined;
   #repeats = 0;
 
   constructor(bounds: DuplicateBounds, parts: number, verifiedLine: number) {
     this.#bounds = bounds;
     this.parts = parts;
     this.#verifiedLine = verifiedLine;
-    this.#keysMax = Math.floor((bounds.tableBytesMax / 8) * 0.75);
+    this.table = new KeyTable(bounds);
   }
 
   beginPart(part: number): void {
     this.#part = part;
     this.#repeats = 0;
-    this.#seen?.clear(); // a second table would be in memory beside the first until that is collected
+    this.table.clear();
   }
 
   /** Takes the hashes of a block; false when this pass need not go on. */
   take(scanned: ScannedBlock): boolean {
     const { lines, hashes, count } = scanned.columns;
-    const seen = this.#table(scanned);
+    const { table } = this;
+    const seen = table.seen(scanned, this.parts);
     if (seen === undefined) return false;
     for (let index = 0; index < count; index += 1) {
       const high = hashes[index * 2] as number;
@@ -132,8 +164,8 @@ class SuspectRound {
       if (this.parts > 1 && low % this.parts !== this.#part) continue;
       const line = lines[index] as number;
       if (line > this.horizonLine) return false;
-      if (seen.size >= this.#keysMax) {
-        this.isTableFull = true;
+      if (seen.size >= table.keysMax) {
+        table.isFull = true;
         return false;
       }
       if (seen.add(high, low) || line <= this.#verifiedLine) continue;
@@ -145,21 +177,6 @@ class SuspectRound {
       }
     }
     return true;
-  }
-
-  /** The table of all parts in turn, sized by the first block; undefined when it could not hold a part. */
-  #table(scanned: ScannedBlock): SeenKeys | undefined {
-    if (this.#seen !== undefined) return this.#seen;
-    if (scanned.columns.count === 0) return new SeenKeys();
-    const bytesPerKey = scanned.blockBytes / scanned.columns.count;
-    const keys = Math.ceil(((this.#bounds.inputBytes ?? 0) / bytesPerKey) * 1.05);
-    this.partsNeeded = Math.ceil(keys / this.#keysMax);
-    if (this.partsNeeded > this.parts) {
-      this.isTableFull = true;
-      return undefined;
-    }
-    this.#seen = new SeenKeys(Math.min(this.#keysMax, keys / this.parts));
-    return this.#seen;
   }
 }
 

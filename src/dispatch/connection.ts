@@ -16,9 +16,8 @@
  * made for a call; the owner's sweep watches deadlines and stalls.
  */
 import type { Socket } from "node:net";
-import type { HeaderBag } from "../providers/provider.ts";
-import { BodyCollector } from "./body.ts";
-import type { Allowance, Places } from "./places.ts";
+import { ArrivingAnswer, type BodyBounds } from "./arriving_answer.ts";
+import type { Places } from "./places.ts";
 import type { HeaderReader } from "./response_headers.ts";
 import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
 import { isPacked, type Unpacked, unpack } from "./unpack.ts";
@@ -37,17 +36,12 @@ export interface WireCall {
 }
 
 /** Bounds and shared parts, the same for all connections of an origin. */
-export interface ConnectionSettings {
+export interface ConnectionSettings extends BodyBounds {
   /** Scheme, host and port, for messages. */
   readonly origin: string;
-  readonly responseBytesMax: number;
-  readonly smallBytes: number;
-  readonly largeBytes: number;
   readonly uploadStallMs: number;
   readonly downloadStallMs: number;
   readonly downloadBytesMin: number;
-  readonly largeBodies: Places;
-  readonly middleBodies: Allowance;
   readonly unpacking: Places;
   readonly headers: HeaderReader;
 }
@@ -75,31 +69,21 @@ export class Connection {
   readonly #wire: ConnectionClient;
   readonly #owner: ConnectionOwner;
   readonly #settings: ConnectionSettings;
-  readonly #body: BodyCollector;
+  readonly #answer: ArrivingAnswer;
+  readonly #stall = new StallWatch();
   #call: WireCall | undefined;
   #phase: Phase = "idle";
   /** Whether the kernel may have taken a byte of this request. */
   #isWritten = false;
   #abort: ((error?: Error) => void) | undefined;
-  #resume: (() => void) | undefined;
-  #status = 0;
-  #headers: HeaderBag = {};
-  #hasLargePlace = false;
-  /** Bytes of the body that count against the allowance of bodies without a place. */
-  #allowedBytes = 0;
-  /** Whether the body has begun; leading blank bytes are some providers' sign of life while they still work. */
-  #hasContent = false;
-  #chunksSent = 0;
-  /** The stall watch: what had been seen (phase and amount) and since when. */
-  #seenPhase: Phase = "idle";
-  #seenAmount = 0;
-  #seenAtMs = 0;
+  /** Pieces of the request that the socket has taken. */
+  #piecesSent = 0;
 
   constructor(wire: ConnectionClient, owner: ConnectionOwner, settings: ConnectionSettings) {
     this.#wire = wire;
     this.#owner = owner;
     this.#settings = settings;
-    this.#body = new BodyCollector(settings.responseBytesMax);
+    this.#answer = new ArrivingAnswer(settings);
   }
 
   /** The signal of the current call. */
@@ -111,9 +95,9 @@ export class Connection {
   start(call: WireCall): void {
     this.#call = call;
     this.#phase = "sending";
-    this.#seenPhase = "idle";
+    this.#stall.reset();
     this.#isWritten = false;
-    this.#chunksSent = 0;
+    this.#piecesSent = 0;
     this.#wire.dispatch(call, this);
   }
 
@@ -123,8 +107,8 @@ export class Connection {
     this.#call = undefined;
     this.#phase = "gone";
     this.#settings.largeBodies.leave(this);
-    this.#giveBackPlace();
-    this.#body.reset(undefined);
+    this.#answer.giveBack();
+    this.#answer.drop();
     this.#abort?.();
     this.#abort = undefined;
     this.#owner.discarded(this, call, this.#wire.destroy());
@@ -147,10 +131,9 @@ export class Connection {
 
   /** A place for a large body is free. Not at once: the parser of another connection may be running. */
   onPlace(): void {
-    this.#hasLargePlace = true;
-    this.#giveBackAllowance();
+    this.#answer.placed();
     this.#phase = "receiving";
-    const resume = this.#resume;
+    const { resume } = this.#answer;
     queueMicrotask(() => resume?.());
   }
 
@@ -161,7 +144,7 @@ export class Connection {
   }
 
   onBodySent(): void {
-    this.#chunksSent += 1;
+    this.#piecesSent += 1;
     this.#noteWritten();
   }
 
@@ -181,31 +164,26 @@ export class Connection {
       return true;
     }
     this.#phase = "receiving";
-    this.#status = status;
-    this.#headers = this.#settings.headers.read(raw);
+    const isTooLarge = !this.#answer.begin(status, this.#settings.headers.read(raw), resume);
     // undici's array for it is long-lived to V8, which makes such arrays old at once: what is left in one stays until the
     // next full collection. Emptied, 2.5 KB a call die young (promoted: 1.3 KB an item instead of 3.8).
     raw.length = 0;
-    this.#resume = resume;
-    this.#hasContent = false;
-    const announced = announcedBytes(this.#headers["content-length"]);
-    this.#body.reset(announced);
-    if (announced !== undefined && announced > this.#settings.responseBytesMax) return this.#refuseLarge();
-    return true;
+    return isTooLarge ? this.#refuseLarge() : true;
   }
 
   onData(chunk: Buffer): boolean {
     if (this.#call === undefined) return true;
-    if (!this.#body.add(chunk)) return this.#refuseLarge();
-    if (!this.#hasContent) this.#hasContent = hasContent(chunk);
-    return this.#hasLargePlace || this.#body.length <= this.#settings.smallBytes || this.#mayGrow();
+    if (!this.#answer.add(chunk)) return this.#refuseLarge();
+    if (this.#answer.mayGrow(this)) return true;
+    this.#phase = "held";
+    return false;
   }
 
   onComplete(): void {
     const call = this.#call;
     if (call === undefined) return;
-    const encoding = this.#headers["content-encoding"];
-    const body = this.#body.take();
+    const encoding = this.#answer.headers["content-encoding"];
+    const body = this.#answer.take();
     if (body.length > 0 && isPacked(encoding)) this.#unpack(call, encoding, body);
     else this.#succeed(call, body);
   }
@@ -222,9 +200,10 @@ export class Connection {
     this.#call = undefined;
     this.#phase = "idle";
     this.#abort = undefined;
-    this.#resume = undefined;
-    this.#giveBackPlace();
-    const result = { ok: true, status: this.#status, headers: this.#headers, body } as const;
+    this.#answer.resume = undefined;
+    this.#answer.giveBack();
+    const { status, headers } = this.#answer;
+    const result = { ok: true, status, headers, body } as const;
     this.#owner.released(this, call);
     call.resolve(result);
   }
@@ -259,51 +238,51 @@ export class Connection {
     return true;
   }
 
-  /** Whether more of a body may arrive that is no longer small; otherwise it waits for a place. */
-  #mayGrow(): boolean {
-    const { largeBytes, middleBodies, largeBodies } = this.#settings;
-    const { length } = this.#body;
-    middleBodies.used += length - this.#allowedBytes;
-    this.#allowedBytes = length;
-    if (length <= largeBytes && middleBodies.used <= middleBodies.max) return true;
-    this.#hasLargePlace = largeBodies.take(this);
-    if (this.#hasLargePlace) this.#giveBackAllowance();
-    else this.#phase = "held";
-    return this.#hasLargePlace;
-  }
-
-  #giveBackAllowance(): void {
-    this.#settings.middleBodies.used -= this.#allowedBytes;
-    this.#allowedBytes = 0;
-  }
-
-  #giveBackPlace(): void {
-    this.#giveBackAllowance();
-    if (!this.#hasLargePlace) return;
-    this.#hasLargePlace = false;
-    this.#settings.largeBodies.release();
-  }
-
   /** Why the call counts as stalled now, or undefined. */
   #stalled(nowMs: number): string | undefined {
     const { origin, uploadStallMs, downloadStallMs, downloadBytesMin } = this.#settings;
     const phase = this.#phase;
     const isUploading = phase === "sending" || phase === "waiting";
-    const amount = isUploading ? this.#chunksSent : this.#body.length;
+    const amount = isUploading ? this.#piecesSent : this.#answer.length;
     const wanted = isUploading ? 1 : phase === "receiving" ? downloadBytesMin : 0;
     const isWatched = isUploading
       ? this.#isWritten && (this.#wire.socket?.writableLength ?? 0) > 0
-      : phase === "heading" || (phase === "receiving" && this.#hasContent);
-    const hasProgressed = phase === "heading" ? false : amount - this.#seenAmount >= wanted;
-    if (!isWatched || phase !== this.#seenPhase || hasProgressed) {
-      this.#seenPhase = phase;
-      this.#seenAmount = amount;
-      this.#seenAtMs = nowMs;
-      return undefined;
-    }
-    if (nowMs - this.#seenAtMs < (isUploading ? uploadStallMs : downloadStallMs)) return undefined;
+      : phase === "heading" || (phase === "receiving" && this.#answer.hasContent);
+    const stillMs = this.#stall.look(nowMs, { phase, amount, wanted, isWatched });
+    if (stillMs === undefined || stillMs < (isUploading ? uploadStallMs : downloadStallMs)) return undefined;
     return isUploading ? `request to ${origin} stalled` : `answer of ${origin} stalled`;
   }
+}
+
+/** What was seen of a call, its phase and how much has moved, and since when nothing has changed. */
+class StallWatch {
+  #phase: Phase = "idle";
+  #amount = 0;
+  #atMs = 0;
+
+  /** A call begins. */
+  reset(): void {
+    this.#phase = "idle";
+  }
+
+  /** Milliseconds since a look that found progress (in one phase `wanted` more); undefined if this one does. */
+  look(nowMs: number, { phase, amount, wanted, isWatched }: Look): number | undefined {
+    const hasProgressed = phase !== "heading" && amount - this.#amount >= wanted;
+    if (isWatched && phase === this.#phase && !hasProgressed) return nowMs - this.#atMs;
+    this.#phase = phase;
+    this.#amount = amount;
+    this.#atMs = nowMs;
+    return undefined;
+  }
+}
+
+/** A call as a sweep finds it. */
+interface Look {
+  readonly phase: Phase;
+  readonly amount: number;
+  readonly wanted: number;
+  /** Whether progress is expected in this phase. */
+  readonly isWatched: boolean;
 }
 
 /** Whether its deadline has passed, and is not put off. */
@@ -312,17 +291,6 @@ export function isOver(call: WireCall, nowMs: number): boolean {
   const moreMs = call.moreMs?.() ?? 0;
   call.deadlineMs = nowMs + moreMs;
   return moreMs <= 0;
-}
-
-function announcedBytes(text: string | undefined): number | undefined {
-  if (text === undefined || !/^\d{1,15}$/.test(text)) return undefined;
-  return Number(text);
-}
-
-/** Whether the chunk holds anything but blanks and line ends. */
-function hasContent(chunk: Uint8Array): boolean {
-  for (const byte of chunk) if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return true;
-  return false;
 }
 
 /** The code of an error, or its class; never its message, which may quote what was sent. */

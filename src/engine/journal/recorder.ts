@@ -54,10 +54,7 @@ export class Recorder {
   readonly #options: RecorderOptions;
   readonly #calls: PacedCalls;
   readonly #dirty = new Set<TaskLog>();
-  /** Logs with lines that wait for space in their output. */
-  readonly #holding = new Set<TaskLog>();
-  #isReleaseDue = false;
-  #isReleaseTimed = false;
+  readonly #held: HeldLogs;
   #phase: "idle" | "due" | "committing" = "idle";
   #failure: PerigeeError | undefined;
   #lack: Lack | undefined;
@@ -65,11 +62,11 @@ export class Recorder {
   #writing: Promise<void> | undefined;
   #isSpaceLow = false;
   readonly #closing = new AbortController();
-  #releaseTimer: Timer | undefined;
 
   constructor(options: RecorderOptions) {
     this.#options = options;
     this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
+    this.#held = new HeldLogs(options.clock, () => this.#begin());
   }
 
   get failure(): PerigeeError | undefined {
@@ -93,7 +90,7 @@ export class Recorder {
   async leave(log: TaskLog): Promise<void> {
     log.isOver = true;
     this.#dirty.delete(log);
-    this.#holding.delete(log);
+    this.#held.delete(log);
     this.#roomIsBack();
     await this.#writing?.catch(() => undefined); // the commit reports it
   }
@@ -106,7 +103,7 @@ export class Recorder {
   /** Ends waits for disk space: what is not recorded yet stays unrecorded. May be called twice. */
   close(): void {
     this.#closing.abort();
-    this.#releaseTimer?.cancel();
+    this.#held.close();
   }
 
   #touch(log: TaskLog): void {
@@ -125,14 +122,14 @@ export class Recorder {
   async #work(): Promise<void> {
     this.#phase = "committing";
     try {
-      if (this.#isReleaseDue) this.#releaseHeld();
+      if (this.#held.isDue) this.#releaseHeld();
       if (this.#dirty.size > 0) await this.#commit();
     } catch (error) {
       this.#fail(error);
       return;
     }
     this.#phase = "idle";
-    if (this.#dirty.size > 0 || this.#isReleaseDue) this.#begin();
+    if (this.#dirty.size > 0 || this.#held.isDue) this.#begin();
   }
 
   async #commit(): Promise<void> {
@@ -148,7 +145,7 @@ export class Recorder {
     const full = logs.find((log) => log.isHolding);
     if (full !== undefined) this.#roomIsLost(full.outputPath); // before places are freed, so that nothing new is sent
     for (const step of sealed) step.release(at);
-    for (const log of logs) this.#hold(log);
+    for (const log of logs) this.#held.note(log);
     this.checkSpace();
     this.#roomIsBack();
   }
@@ -166,31 +163,9 @@ export class Recorder {
     }
   }
 
-  /** Keeps in mind the logs whose lines wait for space, and when to try again. */
-  #hold(log: TaskLog): void {
-    if (!log.isHolding || log.isOver) {
-      this.#holding.delete(log);
-      return;
-    }
-    const isNew = !this.#holding.has(log);
-    this.#holding.add(log);
-    if (isNew) {
-      this.#isReleaseDue = true; // space may be free already, as after a restart
-      return;
-    }
-    if (this.#isReleaseTimed) return;
-    this.#isReleaseTimed = true;
-    this.#releaseTimer = this.#options.clock.timer(ROOM_CHECK_MS, () => {
-      this.#isReleaseTimed = false;
-      this.#isReleaseDue = true;
-      this.#begin();
-    });
-  }
-
   /** The next commit tries to bring held lines to their outputs. */
   #releaseHeld(): void {
-    this.#isReleaseDue = false;
-    for (const log of this.#holding) {
+    for (const log of this.#held.take()) {
       log.tryRelease();
       this.#dirty.add(log);
     }
@@ -240,7 +215,7 @@ export class Recorder {
   }
 
   #roomIsBack(): void {
-    if (this.#lack === undefined || this.#isSpaceLow || this.#holding.size > 0) return;
+    if (this.#lack === undefined || this.#isSpaceLow || this.#held.size > 0) return;
     this.#lack.end();
     this.#lack = undefined;
   }
@@ -249,5 +224,60 @@ export class Recorder {
     if (this.#failure !== undefined) return;
     this.#failure = asFailure(error);
     this.#options.onFailure(this.#failure);
+  }
+}
+
+/** Logs with lines that wait for space in their output: noted -> due, at once and every few seconds -> taken, to try again. */
+class HeldLogs {
+  readonly #clock: Clock;
+  readonly #onDue: () => void;
+  readonly #logs = new Set<TaskLog>();
+  #isDue = false;
+  #timer: Timer | undefined;
+
+  /** `onDue` is called when a try is due that a commit did not make so. */
+  constructor(clock: Clock, onDue: () => void) {
+    this.#clock = clock;
+    this.#onDue = onDue;
+  }
+
+  get size(): number {
+    return this.#logs.size;
+  }
+
+  get isDue(): boolean {
+    return this.#isDue;
+  }
+
+  /** A commit of the log is over. */
+  note(log: TaskLog): void {
+    if (!log.isHolding || log.isOver) {
+      this.#logs.delete(log);
+      return;
+    }
+    const isNew = !this.#logs.has(log);
+    this.#logs.add(log);
+    if (isNew)
+      this.#isDue = true; // space may be free already, as after a restart
+    else
+      this.#timer ??= this.#clock.timer(ROOM_CHECK_MS, () => {
+        this.#timer = undefined;
+        this.#isDue = true;
+        this.#onDue();
+      });
+  }
+
+  delete(log: TaskLog): void {
+    this.#logs.delete(log);
+  }
+
+  /** All of them; the next try is due later. */
+  take(): Iterable<TaskLog> {
+    this.#isDue = false;
+    return this.#logs;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
   }
 }

@@ -56,18 +56,9 @@ export class TaskLog {
   readonly #taskId: string;
   readonly #output: OutputFile;
   readonly #touch: (log: TaskLog) => void;
-  readonly #calls: PacedCalls;
-  readonly #onStep: StepListener | undefined;
-  #durableEnd: number;
-  #whenDurable: (() => void)[] = [];
-  #step = new StepWriter();
-  /** Output lines in UTF-8. */
-  #lines: Uint8Array<ArrayBuffer>[] = [];
-  #after: (() => void)[] = [];
-  #held: Uint8Array[] = [];
-  readonly #whenReleased: (() => void)[] = [];
-  /** Whether the next step is to bring held lines to the output. */
-  #isReleasing = false;
+  readonly #durable: DurableSteps;
+  #staged = new StagedStep();
+  readonly #held = new HeldLines();
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
   /** Called when its output had no space for too long, and at each try from then on. */
@@ -85,9 +76,7 @@ export class TaskLog {
     this.#taskId = taskId;
     this.#output = output;
     this.#touch = touch;
-    this.#calls = calls;
-    this.#onStep = onStep;
-    this.#durableEnd = output.end;
+    this.#durable = new DurableSteps(output.end, calls, onStep);
   }
 
   get outputPath(): string {
@@ -96,67 +85,63 @@ export class TaskLog {
 
   /** Bytes of the output that are durable. */
   get durableEnd(): number {
-    return this.#durableEnd;
+    return this.#durable.end;
   }
 
   /** Resolves when there are more. */
   nextDurable(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#whenDurable.push(resolve);
-    });
+    return this.#durable.next();
   }
 
   /** True while lines wait in the journal for space in the output. */
   get isHolding(): boolean {
-    return this.#held.length > 0;
+    return this.#held.lines.length > 0;
   }
 
   intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
-    this.#step.intent(record, lane);
-    this.#after.push(whenDurable);
+    this.#staged.step.intent(record, lane);
+    this.#staged.after.push(whenDurable);
     this.#touch(this);
   }
 
   /** States again an intent whose request is under way; in the step of what was closed beside it. */
   intentAgain(record: IntentRecord): void {
-    this.#step.intent(record);
+    this.#staged.step.intent(record);
     this.#touch(this);
   }
 
   /** Tokens beyond those of the intent: a restart within the minute must count them too. In the step of the next record. */
   sentMore(lane: string, inputTokens: number, outputTokens: number): void {
-    this.#step.sentMore(lane, inputTokens, outputTokens);
+    this.#staged.step.sentMore(lane, inputTokens, outputTokens);
   }
 
   /** In the step of the next record, which may name it by its number. */
   price(price: UsedPrice): void {
-    this.#step.price(price);
+    this.#staged.step.price(price);
   }
 
   /** Not waited for: losing it in a crash only makes one more attempt count as ambiguous. */
   closed(record: ClosedRecord): void {
-    this.#step.closed(record);
+    this.#staged.step.closed(record);
     this.#touch(this);
   }
 
   /** `line` is the whole output line with its line end. */
   outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
-    const bytes = bytesOf(line);
-    this.#step.outcome(record, bytes.byteLength, crc32(bytes));
-    this.#lines.push(bytes);
-    if (whenDurable !== undefined) this.#after.push(whenDurable);
+    this.#staged.outcome(record, line);
+    if (whenDurable !== undefined) this.#staged.after.push(whenDurable);
     this.#touch(this);
   }
 
   /** Adds these warnings to the line of the next record. */
   warned(warnings: string): void {
-    this.#step.warned(warnings);
+    this.#staged.step.warned(warnings);
   }
 
   /** Resolves when all that was staged so far is durable; lines may wait in the journal. */
   recorded(): Promise<void> {
     return new Promise<void>((resolve) => {
-      this.#after.push(resolve);
+      this.#staged.after.push(resolve);
       this.#touch(this);
     });
   }
@@ -166,89 +151,145 @@ export class TaskLog {
     for (;;) {
       await this.recorded();
       if (!this.isHolding) return;
-      await new Promise<void>((resolve) => this.#whenReleased.push(resolve));
+      await this.#held.nextRelease();
     }
   }
 
   /** For the recorder: the next step brings the held lines to the output, if there is space by then. */
   tryRelease(): void {
-    this.#isReleasing = this.isHolding;
+    this.#held.isReleasing = this.isHolding;
   }
 
   /** For the recorder: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
   seal(lanes: readonly LaneRecord[]): SealedStep {
-    return this.#isReleasing ? this.#sealRelease(lanes) : this.#sealStaged(lanes);
+    return this.#held.isReleasing ? this.#sealRelease(lanes) : this.#sealStaged(lanes);
   }
 
   #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
-    const [step, after] = [this.#step, this.#after];
+    const { step, after } = this.#staged;
     step.lanes(lanes);
-    const lines = joined(this.#lines);
-    this.#step = new StepWriter();
-    this.#lines = [];
-    this.#after = [];
+    const lines = this.#staged.lines();
+    this.#staged = new StagedStep();
     const committedUsd = this.committedUsd(); // the intents of this step are in it
-    if (this.isHolding) this.#hold(step, lines);
+    if (this.isHolding) this.#held.hold(step, lines);
     const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
     const header = { ...claimed.range, voids: 0, committedUsd };
     const written = { outputPath: this.outputPath, header, write: claimed.write };
     return new Sealed(this.#taskId, step, written, {
       onHold: () => {
         this.#output.rewind(claimed.range.outStart);
-        this.#hold(step, lines);
+        this.#held.hold(step, lines);
       },
       onRefused: (error) => this.onFull(error),
-      onDurable: (entry, header, at) => this.#durable(entry, header, { after, at }),
+      onDurable: (entry, header, at) => this.#durable.add(entry, header, { after, at }),
     });
   }
 
   /** A step of its own: lines that are staged meanwhile follow in the output, and need not wait in the journal, too. */
   #sealRelease(lanes: readonly LaneRecord[]): SealedStep {
-    this.#isReleasing = false;
+    this.#held.isReleasing = false;
     const step = new StepWriter();
     step.lanes(lanes);
     this.#touch(this); // what is staged
-    const { range, write } = this.#output.claim(Buffer.concat(this.#held));
+    const { range, write } = this.#output.claim(Buffer.concat(this.#held.lines));
     const released = { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() };
     const written = { outputPath: this.outputPath, header: released, write };
     return new Sealed(this.#taskId, step, written, {
       onHold: () => this.#output.rewind(range.outStart),
       onRefused: (error) => this.onFull(error),
       onDurable: (entry, header, at) => {
-        if (header.voids === RELEASES_HELD) this.#released();
-        this.#durable(entry, header, { after: [], at });
+        if (header.voids === RELEASES_HELD) this.#held.released();
+        this.#durable.add(entry, header, { after: [], at });
       },
     });
   }
 
   /** Lines found in the journal by recovery that never reached the output. */
   restoreHeld(lines: Uint8Array): void {
-    this.#held.push(lines);
+    this.#held.lines.push(lines);
     this.#touch(this);
   }
+}
 
-  #hold(step: StepWriter, lines: Uint8Array): void {
-    if (lines.byteLength === 0) return;
-    step.hold(lines);
-    this.#held.push(lines);
+/** What is staged for the next step. */
+class StagedStep {
+  readonly step: StepWriter = new StepWriter();
+  /** Called when it is durable. */
+  readonly after: (() => void)[] = [];
+  /** Output lines in UTF-8. */
+  readonly #lines: Uint8Array<ArrayBuffer>[] = [];
+
+  outcome(record: StagedOutcome, line: string): void {
+    const bytes = bytesOf(line);
+    this.step.outcome(record, bytes.byteLength, crc32(bytes));
+    this.#lines.push(bytes);
   }
 
-  #released(): void {
-    this.#held = [];
+  lines(): Uint8Array<ArrayBuffer> {
+    return joined(this.#lines);
+  }
+}
+
+/** Lines in the journal that wait for space in the output: held -> releasing -> held again, or released. */
+class HeldLines {
+  lines: Uint8Array[] = [];
+  /** Whether the next step is to bring them to the output. */
+  isReleasing = false;
+  readonly #whenReleased: (() => void)[] = [];
+
+  hold(step: StepWriter, lines: Uint8Array): void {
+    if (lines.byteLength === 0) return;
+    step.hold(lines);
+    this.lines.push(lines);
+  }
+
+  released(): void {
+    this.lines = [];
     for (const resolve of this.#whenReleased.splice(0)) resolve();
   }
 
-  #durable(
+  nextRelease(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenReleased.push(resolve);
+    });
+  }
+}
+
+/** How far the output is durable, and what is called with each durable step. */
+class DurableSteps {
+  #end: number;
+  readonly #calls: PacedCalls;
+  readonly #onStep: StepListener | undefined;
+  #whenMore: (() => void)[] = [];
+
+  constructor(end: number, calls: PacedCalls, onStep: StepListener | undefined) {
+    this.#end = end;
+    this.#calls = calls;
+    this.#onStep = onStep;
+  }
+
+  get end(): number {
+    return this.#end;
+  }
+
+  /** Resolves when `end` is higher. */
+  next(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenMore.push(resolve);
+    });
+  }
+
+  add(
     entry: UnstampedEntry,
     header: StepHeader,
     { after, at }: { readonly after: readonly (() => void)[]; readonly at: Moment },
   ): void {
     this.#onStep?.(0, readStep(entry.records), at);
     this.#calls.run(after);
-    if (header.outEnd <= this.#durableEnd) return;
-    this.#durableEnd = header.outEnd;
-    const waiters = this.#whenDurable;
-    this.#whenDurable = [];
+    if (header.outEnd <= this.#end) return;
+    this.#end = header.outEnd;
+    const waiters = this.#whenMore;
+    this.#whenMore = [];
     for (const resolve of waiters) resolve();
   }
 }

@@ -35,6 +35,14 @@ export interface AttemptsMade extends Made {
   readonly spent: Spent;
 }
 
+/** How far the output is written. */
+export interface OutputPlace {
+  readonly end: number;
+  readonly crc32: number;
+}
+
+const START: OutputPlace = { end: 0, crc32: 0 };
+
 /** The state that steps add up to. */
 export class Replay {
   done: LineSet = new LineSet();
@@ -47,20 +55,16 @@ export class Replay {
   gone: ClosedRecord[] = [];
   /** Outcomes whose range was damaged: their lines may be whole all the same. */
   readonly voided: Map<number, OutcomeRecord> = new Map();
-  committedUsd = 0;
-  /** Of steps that did not say what is in doubt: what a cap counted then, beyond what is recorded. */
-  #unrecordedUsd = 0;
-  #hasMoney = true;
+  readonly #counted = new CountedMoney();
   held: Uint8Array[] = [];
-  outEnd = 0;
-  /** Of the output up to there. */
-  outCrc32 = 0;
+  /** The end of the output, and the checksum up to there. */
+  out: OutputPlace = START;
   last:
     | {
         readonly sequence: number;
         readonly range: WrittenRange;
-        /** Of the output up to the range. */
-        readonly crc32Before: number;
+        /** The output up to the range. */
+        readonly before: OutputPlace;
         /** Whose lines are in the range. */
         readonly outcomes: readonly OutcomeRecord[];
         readonly warned: readonly WarnedRecord[];
@@ -74,9 +78,7 @@ export class Replay {
     | undefined;
 
   apply(sequence: number, step: Step): void {
-    if (step.hasMoney && !this.#hasMoney) this.#noteUnrecorded();
-    this.#hasMoney = step.hasMoney;
-    this.committedUsd = step.committedUsd;
+    this.#counted.apply(step, () => this.#recorded());
     const isRelease = step.voids === RELEASES_HELD;
     const released = isRelease ? this.held : [];
     if (isRelease) this.held = [];
@@ -114,10 +116,10 @@ export class Replay {
     if (step.held.byteLength > 0) this.held.push(step.held);
     if (step.outEnd > step.outStart) {
       const { outcomes, warned } = isRelease ? { outcomes: [], warned: [] } : step;
-      const crc32Before = this.outCrc32;
-      this.last = { sequence, range: step, crc32Before, outcomes, warned, intents, spent, released };
-      this.outEnd = step.outEnd;
-      this.outCrc32 = combineCrc32(this.outCrc32, step.outCrc32, step.outEnd - step.outStart);
+      const before = this.out;
+      this.last = { sequence, range: step, before, outcomes, warned, intents, spent, released };
+      const crc32 = combineCrc32(before.crc32, step.outCrc32, step.outEnd - step.outStart);
+      this.out = { end: step.outEnd, crc32 };
     }
   }
 
@@ -151,15 +153,23 @@ export class Replay {
     return { billedUsd, ambiguousUsd: ambiguousUsd + this.unrecordedUsd };
   }
 
-  /** What a cap counted beyond what is recorded, in steps that did not say what is in doubt. */
-  get unrecordedUsd(): number {
-    if (!this.#hasMoney) this.#noteUnrecorded();
-    return this.#unrecordedUsd;
+  get outEnd(): number {
+    return this.out.end;
   }
 
-  #noteUnrecorded(): void {
-    const { billedUsd, ambiguousUsd } = this.#recorded();
-    this.#unrecordedUsd = Math.max(this.#unrecordedUsd, this.committedUsd - billedUsd - ambiguousUsd);
+  /** Of the output up to there. */
+  get outCrc32(): number {
+    return this.out.crc32;
+  }
+
+  /** What a cap had counted at the last step. */
+  get committedUsd(): number {
+    return this.#counted.committedUsd;
+  }
+
+  /** What a cap counted beyond what is recorded, in steps that did not say what is in doubt. */
+  get unrecordedUsd(): number {
+    return this.#counted.unrecordedUsd(() => this.#recorded());
   }
 
   /** By settled lines, by attempts of open ones, and by requests in doubt. */
@@ -203,8 +213,7 @@ export class Replay {
     }
     for (const [list, lines] of this.last.warned) this.totals.warn(list, -lines);
     this.held = [...this.last.released, ...this.held];
-    this.outEnd = this.last.range.outStart;
-    this.outCrc32 = this.last.crc32Before;
+    this.out = { end: this.last.range.outStart, crc32: this.last.before.crc32 };
     this.last = undefined;
   }
 
@@ -243,8 +252,7 @@ export class Replay {
     for (const lines of [this.open, this.closed, this.spent, this.voided]) lines.clear();
     this.gone = [];
     this.held = [];
-    this.outEnd = 0;
-    this.outCrc32 = 0;
+    this.out = START;
     this.last = undefined;
   }
 
@@ -257,4 +265,27 @@ function madeOf(record: ClosedRecord): AttemptsMade {
   const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers, failure } = record;
   const made = { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers, failure };
   return { ...made, isInDoubt: false, spent: record };
+}
+
+/** What a cap had counted by a step. Steps of earlier versions do not say what is in doubt: then it counted more than is recorded. */
+class CountedMoney {
+  committedUsd = 0;
+  #unrecordedUsd = 0;
+  #hasMoney = true;
+
+  /** `recorded`: the money of all steps before this one. */
+  apply(step: Step, recorded: () => Taken): void {
+    if (step.hasMoney && !this.#hasMoney) this.#note(recorded());
+    this.#hasMoney = step.hasMoney;
+    this.committedUsd = step.committedUsd;
+  }
+
+  unrecordedUsd(recorded: () => Taken): number {
+    if (!this.#hasMoney) this.#note(recorded());
+    return this.#unrecordedUsd;
+  }
+
+  #note({ billedUsd, ambiguousUsd }: Taken): void {
+    this.#unrecordedUsd = Math.max(this.#unrecordedUsd, this.committedUsd - billedUsd - ambiguousUsd);
+  }
 }

@@ -88,8 +88,7 @@ export class Adoption {
     onStep?.(0, readStep(records), moment);
     for (const outcome of outcomes) replay.settle(outcome);
     for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
-    replay.outEnd = range.outEnd;
-    replay.outCrc32 = output.crc32;
+    replay.out = { end: range.outEnd, crc32: output.crc32 };
   }
 }
 

@@ -114,7 +114,7 @@ async function checkWhole(
 ): Promise<void> {
   const end = last?.range.outStart ?? outEnd;
   const found = await output.checksum(end);
-  if (found !== checksumText(last?.crc32Before ?? outCrc32, end))
+  if (found !== checksumText(last?.before.crc32 ?? outCrc32, end))
     throw outputChanged(output.path, found, end, await output.change());
 }
 

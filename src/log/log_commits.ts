@@ -76,11 +76,8 @@ export class LogCommits {
     if (this.#underWay !== undefined) this.#options.store.poll?.();
     if (this.#staged.byteLength > STAGED_BYTES_MAX)
       throw new PerigeeError("too_large", `more than ${STAGED_BYTES_MAX} bytes wait to be committed`);
-    this.#staged.ask();
-    if (isUrgent) {
-      this.#staged.isUrgent = true;
-      this.#hurry();
-    }
+    this.#staged.ask(isUrgent);
+    if (isUrgent) this.#hurry();
     this.#arm();
     return this.#staged;
   }

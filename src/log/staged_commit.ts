@@ -29,43 +29,44 @@ interface StagedLines {
   readonly texts: StagedTexts;
 }
 
+/** What a commit changes of tasks that are stored already. */
+interface StagedChanges {
+  readonly dropped: { readonly tasks: number[]; readonly items: number[] };
+  readonly bodies: [task: number, body: string, isSpent: boolean][];
+  readonly erased: number[];
+  readonly removed: number[];
+}
+
 export class StagedCommit {
   readonly records: LogRecords = new LogRecords();
-  /** Rejects when it is refused. Has a handler, so that nobody needs to wait for it. */
-  readonly durable: Promise<void>;
-  readonly dropped: { readonly tasks: number[]; readonly items: number[] } = { tasks: [], items: [] };
-  readonly bodies: [task: number, body: string, isSpent: boolean][] = [];
+  readonly changes: StagedChanges = {
+    dropped: { tasks: [], items: [] },
+    ...{ bodies: [], erased: [], removed: [] },
+  };
   /** Tasks that become final with it, and what they took. */
   readonly finals: Map<number, TaskSums> = new Map();
   /** Tasks of which items are opened again with it: their last item may have ended meanwhile, and they are not final. */
   readonly reopened: Set<number> = new Set();
-  readonly erased: number[] = [];
-  readonly removed: number[] = [];
-  readonly #ids = new Set<string>();
-  readonly #tasks = {
-    ...{ numbers: [] as number[], ids: [] as string[], projects: [] as number[], kinds: [] as number[] },
-    ...{ parents: [] as string[], createdWallMs: [] as number[], bodies: [] as string[] },
-  };
-  readonly #requests = new StagedTexts();
-  readonly #answers = { tasks: [] as number[], items: [] as number[], records: [] as StagedRecord[] };
-  readonly #answerTexts = new StagedTexts();
+  readonly #tasks = new StagedTasks();
+  readonly #answers = new StagedAnswers();
   readonly #lines = new Map<number, StagedLines>();
-  #end: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+  readonly #end = new CommitEnd();
   #textBytes = 0;
-  /** A caller waits for it. */
-  isUrgent = false;
-  #isAsked = false;
+  /** Whether a commit is wanted although no record was added, and whether a caller waits for it. */
+  #demand: "none" | "asked" | "urgent" = "none";
 
-  constructor() {
-    this.durable = new Promise<void>((resolve, reject) => {
-      this.#end = { resolve, reject };
-    });
-    this.durable.catch(() => undefined);
+  /** Rejects when it is refused. Has a handler, so that nobody needs to wait for it. */
+  get durable(): Promise<void> {
+    return this.#end.promise;
+  }
+
+  get isUrgent(): boolean {
+    return this.#demand === "urgent";
   }
 
   /** Whether there is nothing to commit. */
   get isEmpty(): boolean {
-    return !this.#isAsked && this.records.byteLength === 0;
+    return this.#demand === "none" && this.records.byteLength === 0;
   }
 
   /** Records and texts. */
@@ -73,48 +74,35 @@ export class StagedCommit {
     return this.records.byteLength + this.#textBytes;
   }
 
-  /** A commit is wanted although no record was added. */
-  ask(): void {
-    this.#isAsked = true;
+  /** A commit is wanted although no record was added. `isUrgent`: a caller waits for it. */
+  ask(isUrgent: boolean): void {
+    if (isUrgent) this.#demand = "urgent";
+    else if (this.#demand === "none") this.#demand = "asked";
   }
 
   /** What was accepted first; undefined without any. */
   get first(): { readonly number: number; readonly createdWallMs: number } | undefined {
-    const { numbers, createdWallMs } = this.#tasks;
-    const [number] = numbers;
-    return number === undefined ? undefined : { number, createdWallMs: createdWallMs[0] ?? 0 };
+    return this.#tasks.first;
   }
 
   hasId(id: string): boolean {
-    return this.#ids.has(id);
+    return this.#tasks.hasId(id);
   }
 
   accept(task: Omit<LoggedTask, "request">, request: Uint8Array): void {
     this.#textBytes += request.byteLength;
-    this.#ids.add(task.id);
-    const { numbers, ids, projects, kinds, parents, createdWallMs, bodies } = this.#tasks;
-    numbers.push(task.number);
-    ids.push(task.id);
-    projects.push(task.project);
-    kinds.push(task.kind);
-    parents.push(task.parent);
-    createdWallMs.push(task.createdWallMs);
-    bodies.push(task.body);
-    this.#requests.add(request);
+    this.#tasks.add(task, request);
   }
 
   answer(task: number, item: number, record: StagedRecord, text: Uint8Array): void {
     this.#textBytes += text.byteLength;
-    this.#answers.tasks.push(task);
-    this.#answers.items.push(item);
-    this.#answers.records.push(record);
-    this.#answerTexts.add(text);
+    this.#answers.add(task, item, record, text);
   }
 
   /** The answer is deleted, if there is one. */
   drop(task: number, item: number): void {
-    this.dropped.tasks.push(task);
-    this.dropped.items.push(item);
+    this.changes.dropped.tasks.push(task);
+    this.changes.dropped.items.push(item);
   }
 
   /** A line for the output of a task; as an answer, it is stored with the record of its outcome. */
@@ -152,37 +140,99 @@ export class StagedCommit {
 
   /** The rows, in buffers of their own. */
   rows(): Pick<LogCommit, "accepted" | "answers" | "dropped" | "bodies" | "erased" | "removed"> {
-    const { dropped, bodies, erased, removed } = this;
-    const records: Uint8Array[] = [];
-    const recordSizes: number[] = [];
-    for (const record of this.#answers.records) {
-      const bytes = typeof record === "number" ? this.records.slice(record) : record;
-      records.push(bytes);
-      recordSizes.push(bytes.byteLength);
-    }
     return {
-      accepted: { ...this.#tasks, requestSizes: this.#requests.sizes, requests: this.#requests.copy() },
-      answers: {
-        tasks: this.#answers.tasks,
-        items: this.#answers.items,
-        recordSizes,
-        textSizes: this.#answerTexts.sizes,
-        records: joined(records),
-        texts: this.#answerTexts.copy(),
-      },
-      dropped,
-      bodies,
-      erased,
-      removed,
+      accepted: this.#tasks.rows(),
+      answers: this.#answers.rows((start) => this.records.slice(start)),
+      ...this.changes,
     };
   }
 
   committed(): void {
-    this.#end?.resolve();
+    this.#end.resolve();
   }
 
   refuse(error: unknown): void {
-    this.#end?.reject(error);
+    this.#end.reject(error);
+  }
+}
+
+/** Accepted tasks in columns, with their requests. */
+class StagedTasks {
+  readonly #ids = new Set<string>();
+  readonly #columns = {
+    ...{ numbers: [] as number[], ids: [] as string[], projects: [] as number[], kinds: [] as number[] },
+    ...{ parents: [] as string[], createdWallMs: [] as number[], bodies: [] as string[] },
+  };
+  readonly #requests = new StagedTexts();
+
+  get first(): StagedCommit["first"] {
+    const { numbers, createdWallMs } = this.#columns;
+    const [number] = numbers;
+    return number === undefined ? undefined : { number, createdWallMs: createdWallMs[0] ?? 0 };
+  }
+
+  hasId(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  add(task: Omit<LoggedTask, "request">, request: Uint8Array): void {
+    this.#ids.add(task.id);
+    const { numbers, ids, projects, kinds, parents, createdWallMs, bodies } = this.#columns;
+    numbers.push(task.number);
+    ids.push(task.id);
+    projects.push(task.project);
+    kinds.push(task.kind);
+    parents.push(task.parent);
+    createdWallMs.push(task.createdWallMs);
+    bodies.push(task.body);
+    this.#requests.add(request);
+  }
+
+  rows(): LogCommit["accepted"] {
+    return { ...this.#columns, requestSizes: this.#requests.sizes, requests: this.#requests.copy() };
+  }
+}
+
+/** Answers in columns, with their texts. */
+class StagedAnswers {
+  readonly #tasks: number[] = [];
+  readonly #items: number[] = [];
+  readonly #records: StagedRecord[] = [];
+  readonly #texts = new StagedTexts();
+
+  add(task: number, item: number, record: StagedRecord, text: Uint8Array): void {
+    this.#tasks.push(task);
+    this.#items.push(item);
+    this.#records.push(record);
+    this.#texts.add(text);
+  }
+
+  /** `recordAt`: the record of the commit that begins there. */
+  rows(recordAt: (start: number) => Uint8Array): LogCommit["answers"] {
+    const records = this.#records.map((record) => (typeof record === "number" ? recordAt(record) : record));
+    return {
+      tasks: this.#tasks,
+      items: this.#items,
+      recordSizes: records.map(({ byteLength }) => byteLength),
+      textSizes: this.#texts.sizes,
+      records: joined(records),
+      texts: this.#texts.copy(),
+    };
+  }
+}
+
+/** The promise of a commit, which somebody settles later. */
+class CommitEnd {
+  readonly promise: Promise<void>;
+  resolve: () => void = () => undefined;
+  reject: (error: unknown) => void = () => undefined;
+
+  constructor() {
+    this.promise = new Promise<void>((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+    this.promise.catch(() => undefined);
   }
 }
 

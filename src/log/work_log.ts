@@ -197,7 +197,7 @@ export class WorkLog {
       staged.drop(task, SUMS_ITEM);
     }
     staged.reopened.add(task);
-    if (body !== undefined) staged.bodies.push([task, body, false]);
+    if (body !== undefined) staged.changes.bodies.push([task, body, false]);
     for (const { item, status, taken } of items) {
       staged.records.add("reopened", { task, item, status });
       if (taken !== undefined) staged.records.add("attemptEnded", { ...taken, ...NO_ATTEMPT, task, item });
@@ -224,7 +224,7 @@ export class WorkLog {
   /** Replaces the body of a task's row. `isSpent`: its request is deleted, which nobody needs any more. */
   rewrite(task: number, body: string, isSpent = false): Promise<void> {
     const staged = this.#commits.stage();
-    staged.bodies.push([task, body, isSpent]);
+    staged.changes.bodies.push([task, body, isSpent]);
     return staged.durable;
   }
 
@@ -246,7 +246,7 @@ export class WorkLog {
   remove(tasks: readonly number[]): Promise<void> {
     const staged = this.#commits.stage();
     for (const task of tasks) staged.records.add("removed", { task });
-    staged.removed.push(...tasks);
+    staged.changes.removed.push(...tasks);
     return staged.durable;
   }
 
@@ -266,8 +266,8 @@ export class WorkLog {
     );
     if (open !== undefined) throw new PerigeeError("conflict", `task ${open} is open`);
     const staged = this.#commits.stage();
-    staged.erased.push(...texts);
-    staged.removed.push(...all);
+    staged.changes.erased.push(...texts);
+    staged.changes.removed.push(...all);
     await staged.durable;
     await this.#options.store.scrub();
   }

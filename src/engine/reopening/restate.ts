@@ -172,16 +172,32 @@ async function holds(
   }
 }
 
+/** The step that is being filled: records, and the lines that they are about. */
+class RestatedStep {
+  readonly writer: StepWriter = new StepWriter();
+  readonly lines: Uint8Array[] = [];
+  rows = 0;
+  #bytes = 0;
+
+  get isFull(): boolean {
+    return this.rows >= STEP_ROWS_MAX || this.#bytes >= STEP_BYTES_MAX;
+  }
+
+  outcome(record: OutcomeRecord, line: Uint8Array): void {
+    this.writer.outcome(record, line.byteLength, crc32(line));
+    this.lines.push(line);
+    this.#bytes += line.byteLength;
+    this.rows += 1;
+  }
+}
+
 /** Used once. */
 class RestatementWriter {
   readonly #core: RestatedIn;
   readonly #restatement: Restatement;
   readonly #file: DiskFile;
   readonly #signal: AbortSignal;
-  #step = new StepWriter();
-  #rows = 0;
-  #staged: Uint8Array[] = [];
-  #stagedBytes = 0;
+  #step = new RestatedStep();
   outBytes = 0;
   outCrc32 = 0;
   /** Appended so far. */
@@ -197,32 +213,29 @@ class RestatementWriter {
   async writeAll(): Promise<void> {
     const { output, lines, fateOf, openLines, prices, gone } = this.#restatement;
     const reader = new LineReader(output);
-    for (const price of prices) this.#step.price(price);
-    for (const record of gone) this.#step.closed(record);
-    this.#rows += prices.length + gone.length;
+    for (const price of prices) this.#step.writer.price(price);
+    for (const record of gone) this.#step.writer.closed(record);
+    this.#step.rows += prices.length + gone.length;
     for await (const settled of lines) {
       const { line, isKept, isAgain = false } = fateOf(settled.outcome);
       if (isKept && line !== undefined) this.#keep(settled.outcome, line, await reader.read(settled));
       else this.#forgive(settled.outcome, isAgain ? line : undefined);
-      if (this.#rows >= STEP_ROWS_MAX || this.#stagedBytes >= STEP_BYTES_MAX) await this.#flush();
+      if (this.#step.isFull) await this.#flush();
     }
     for (const { line, made } of openLines) {
       this.#carry(line, made);
-      if (this.#rows >= STEP_ROWS_MAX) await this.#flush();
+      if (this.#step.isFull) await this.#flush();
     }
-    if (this.#rows > 0) await this.#flush();
+    if (this.#step.rows > 0) await this.#flush();
   }
 
   #keep(outcome: OutcomeRecord, line: number, bytes: Uint8Array): void {
     const { next } = this.#restatement;
     const named = isOfInput(next, line) ? line : undefined;
     const written = outcome.code === undefined ? bytes : renumbered(bytes, named);
-    this.#step.outcome({ ...outcome, line }, written.byteLength, crc32(written));
+    this.#step.outcome({ ...outcome, line }, written);
     const { warnings } = asBuffer(bytes).includes(WARNED) ? (readOutputLine(bytes) ?? {}) : {};
-    if (warnings !== undefined) this.#step.warned(warnings);
-    this.#staged.push(written);
-    this.#stagedBytes += written.byteLength;
-    this.#rows += 1;
+    if (warnings !== undefined) this.#step.writer.warned(warnings);
   }
 
   /**
@@ -234,7 +247,7 @@ class RestatementWriter {
     if (attempts === 0) return;
     const isSplit = line !== 0 && ambiguousAttempts > 0 && this.#core.config.isAtMostOnce;
     if (isSplit)
-      this.#step.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
+      this.#step.writer.closed({ ...NOTHING_MADE, ambiguousAttempts, uncountedAmbiguous: ambiguousAttempts });
     const ambiguous = isSplit ? 0 : ambiguousAttempts;
     const counts = {
       uncounted: attempts,
@@ -242,13 +255,13 @@ class RestatementWriter {
       uncountedAmbiguous: ambiguous,
       unusableAnswers: 0,
     };
-    this.#step.closed({ ...outcome, ...counts, line });
-    this.#rows += isSplit ? 2 : 1;
+    this.#step.writer.closed({ ...outcome, ...counts, line });
+    this.#step.rows += isSplit ? 2 : 1;
   }
 
   #carry(line: number, { intent, spent, ...counts }: AttemptsMade): void {
     if (intent === undefined) {
-      this.#step.closed({ ...spent, ...counts, line });
+      this.#step.writer.closed({ ...spent, ...counts, line });
     } else {
       const before = {
         attempts: counts.attempts - 1,
@@ -260,21 +273,21 @@ class RestatementWriter {
       const ambiguousUsd = spent.ambiguousUsd - intent.mostUsd;
       // An answer that a power cut damaged was paid for, although its request counts as in doubt.
       if (before.attempts > 0 || spent.billedUsd > 0 || ambiguousUsd > 0)
-        this.#step.closed({ ...spent, ambiguousUsd, ...before, line });
-      this.#step.intent({ ...intent, line });
+        this.#step.writer.closed({ ...spent, ambiguousUsd, ...before, line });
+      this.#step.writer.intent({ ...intent, line });
     }
-    this.#rows += 1;
+    this.#step.rows += 1;
   }
 
   async #flush(): Promise<void> {
     const { store, room, clock } = this.#core.storage;
     const { task, committedUsd, path } = this.#restatement;
-    const bytes = Buffer.concat(this.#staged);
+    const bytes = Buffer.concat(this.#step.lines);
     const outStart = this.outBytes;
     await room.waitFor(() => this.#file.write(bytes, outStart), { signal: this.#signal, path });
     this.outBytes += bytes.byteLength;
     this.outCrc32 = crc32(bytes, this.outCrc32);
-    const records = this.#step.finish({
+    const records = this.#step.writer.finish({
       outStart,
       outEnd: this.outBytes,
       outCrc32: bytes.byteLength === 0 ? 0 : crc32(bytes),
@@ -284,10 +297,7 @@ class RestatementWriter {
     const entry = stamped({ taskId: task.id, records }, clock.moment());
     await room.waitFor(() => store.append([entry]), { signal: this.#signal });
     this.steps += 1;
-    this.#step = new StepWriter();
-    this.#rows = 0;
-    this.#staged = [];
-    this.#stagedBytes = 0;
+    this.#step = new RestatedStep();
   }
 }
 

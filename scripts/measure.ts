@@ -9,6 +9,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { blockAt, classesIn, codeOf, FIELDS_MAX, membersOf } from "./class_fields.ts";
 import type { Walk, WalkFigures } from "./measure_walk.ts";
 
 const root = fileURLToPath(new URL("../", import.meta.url));
@@ -34,7 +35,7 @@ const rows: readonly Row[] = [
   ],
   ["largest flat folder; depth of layers inside a folder", `${largestFolder()}; ${deepest()}`],
   ["interfaces of parts; largest constructor bag", `${partsInterfaces().length}; ${largestBag()}`],
-  ["classes with more than 10 fields", String(classes().filter(({ fields }) => fields > 10).length)],
+  [`classes with more than ${FIELDS_MAX} fields`, String(largeClasses())],
   ...loading(),
 ];
 
@@ -134,38 +135,8 @@ function largestBag(): string {
   return `${count} members (${name})`;
 }
 
-function classes(): { readonly name: string; readonly fields: number }[] {
-  return files.flatMap(({ code }) =>
-    [...code.matchAll(/^(?:export )?(?:abstract )?class (\w+)[^{]*\{/gm)].map((match) => {
-      const body = blockAt(code, match.index + match[0].length - 1);
-      const field = /^\s*(?:declare )?(?:readonly )?(?:#\w+|\w+)[?!]?(?:: [^(]*| = .*|;)/;
-      return { name: match[1] ?? "", fields: membersOf(body, field) };
-    }),
-  );
-}
-
-/** Lines of a block at its own level that are members of a kind. */
-function membersOf(block: string, member: RegExp): number {
-  let depth = 0;
-  let count = 0;
-  for (const line of block.split("\n")) {
-    if (depth === 0 && member.test(line)) count += 1;
-    for (const sign of line) {
-      if ("{([".includes(sign)) depth += 1;
-      else if ("})]".includes(sign)) depth -= 1;
-    }
-  }
-  return count;
-}
-
-/** The inside of the braces that open at an index. */
-function blockAt(code: string, open: number): string {
-  let depth = 0;
-  for (let at = open; at < code.length; at += 1) {
-    if (code[at] === "{") depth += 1;
-    else if (code[at] === "}" && --depth === 0) return code.slice(open + 1, at);
-  }
-  return code.slice(open + 1);
+function largeClasses(): number {
+  return files.flatMap(({ code }) => classesIn(code)).filter(({ fields }) => fields > FIELDS_MAX).length;
 }
 
 /** What `import "perigee"` loads, and its time beside that of `import "undici"`. */
@@ -220,12 +191,6 @@ function readSources(): SourceText[] {
       const text = readFileSync(join(source, path), "utf8");
       return { path, text, code: codeOf(text) };
     });
-}
-
-/** Without comments and the insides of literals, whose braces and words are not code. */
-function codeOf(text: string): string {
-  const blank = (found: string): string => found.replace(/[^\n]/g, " ");
-  return text.replace(/\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\[\s\S])*`/g, blank);
 }
 
 function sum(numbers: readonly number[]): number {

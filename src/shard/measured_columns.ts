@@ -1,5 +1,6 @@
 /**
- * Fills the columns of a `MeasuredBlock` line by line; one set of buffers is used for block after block.
+ * Fills the columns of a `MeasuredBlock` line by line; one set of buffers is used for block after block. A plain record: each
+ * field is one column, and all grow by one entry a line.
  */
 import type { FailureCode } from "../errors.ts";
 import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";

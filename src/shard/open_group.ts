@@ -1,5 +1,5 @@
 /**
- * Items that wait to become a shard: columns that grow, and their packed bytes.
+ * Items that wait to become a shard: columns that grow, and their packed bytes. A plain record, one field a column.
  *
  * Items are added in the order of their lines but for merged groups; `toShard` puts them in order again.
  */

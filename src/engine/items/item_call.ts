@@ -15,7 +15,7 @@ import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journ
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 
-/** Hot path: one object per item. */
+/** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
 export class ItemCall implements Call {
   readonly owner: ItemOwner;
   readonly shard: Shard;

@@ -1,5 +1,5 @@
 /**
- * Running totals of one task: the sums of its settled lines.
+ * Running totals of one task: the sums of its settled lines. A plain record, one field a sum.
  */
 import { countedAs, warningsIn } from "../../work/warning.ts";
 import type { ClosedRecord, Spent, StagedOutcome } from "./journal.ts";

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
-import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
+import { INPUT, itemLine, OUTPUT, ok, type Reply, World } from "./world.ts";
 
 const MINUTE_MS = 60_000;
 const RUNS = 10;
@@ -221,7 +221,19 @@ describe("what an earlier process learnt of answers", () => {
     expect(await runIn(world, 40)).toEqual({ completed: 0, sent: 1 });
   });
 
-  it("is forgotten at the first answer that is quicker", async () => {
+  it("is not forgotten by answers that take as long", async () => {
+    const random = createRandom(1);
+    const answer = (line: number): Reply => ({ afterMs: 41_000 + 8_000 * random(), result: ok(line) });
+    const world = new World({ answer });
+    await runIn(world, 64);
+    const startMs = world.clock.nowMs();
+    const before = world.sent.length;
+    await runIn(world, 100);
+    const late = world.sent.slice(before).filter(({ atMs }) => atMs - startMs > 20_000);
+    expect(late.length).toBeLessThanOrEqual(1); // which looks whether it still is so
+  });
+
+  it("is forgotten at the first answer that is much quicker", async () => {
     let afterMs = 90_000;
     const world = new World({ answer: (line) => ({ afterMs, result: ok(line) }) });
     await runIn(world, 40);

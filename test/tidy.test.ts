@@ -161,7 +161,6 @@ const LARGE_CLASSES = [
   "Run",
   "RunState",
   "Shard",
-  "Spool",
   "Standing",
   "Totals",
   "Watch",

@@ -10,15 +10,14 @@
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
  * that is recorded, or before one, it is `input_changed`. While the disk is full nothing is taken from the source.
  */
-import { type Disk, type DiskFile, errorCodeOf, isNoSpace } from "../../disk.ts";
+import type { Disk, DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { checksumOf } from "../journal/checksum.ts";
-import { asFailure } from "../journal/file_errors.ts";
 import type { Room } from "../journal/room.ts";
 import { type ByteSource, leaveSource } from "./byte_source.ts";
+import { lineEnds, rethrowWriteError, SpoolFile } from "./spool_file.ts";
 
 const LF = 0x0a;
-const SCAN_BYTES = 1024 * 1024;
 
 /** Where copies of inputs are kept. */
 export interface SpoolHome {
@@ -36,33 +35,23 @@ export interface SpoolHome {
 export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** Lines of the spool up to the last one that the journal knows; all of them until that is said. */
   recordedLines: number = Number.POSITIVE_INFINITY;
-  readonly #file: DiskFile;
-  readonly #room: Room;
+  readonly #file: SpoolFile;
   readonly #source: ByteSource;
   readonly #bytes: AsyncIterator<Uint8Array>;
-  #spooledBytes: number;
-  /** Changes of the file so far, and how many of them a sync has covered. The first sync covers what was there. */
-  #writes = 0;
-  #syncedWrites = -1;
-  #syncing: Promise<void> = Promise.resolve();
   /** Bytes that the source has given in this process: what is spooled beyond them is not yet known to be its own. */
   #givenBytes = 0;
   /** Line ends in what was compared. */
   #comparedLines = 0;
   /** Offset after the last line end of the source so far. */
   #linesEnd = 0;
-  #isOver = false;
-  #isWhole = false;
-  #pull: Promise<void> | undefined;
-  #endPull: (() => void) | undefined;
+  /** Whether more is taken from the source; it was left, or has ended by itself. */
+  #state: "open" | "left" | "whole" = "open";
+  /** What is awaited of the source, and how to stop waiting. */
+  #pull: { readonly ended: Promise<void>; readonly end: () => void } | undefined;
   #storing: Promise<void> = Promise.resolve();
-  /** Aborted when the source is left: nobody waits for space any more. */
-  readonly #leaving = new AbortController();
 
-  private constructor(file: DiskFile, room: Room, spooledBytes: number, source: ByteSource) {
+  private constructor(file: SpoolFile, source: ByteSource) {
     this.#file = file;
-    this.#room = room;
-    this.#spooledBytes = spooledBytes;
     this.#source = source;
     this.#bytes = source.bytes[Symbol.asyncIterator]();
   }
@@ -70,7 +59,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   static async open(home: SpoolHome, path: string, source: ByteSource): Promise<Spool> {
     const file = await home.room.waitFor(() => home.disk.open(path, "write"), { signal: home.signal });
     try {
-      return new Spool(file, home.room, await file.sizeBytes(), source);
+      return new Spool(new SpoolFile(file, home.room, await file.sizeBytes()), source);
     } catch (error) {
       await file.close();
       throw error;
@@ -79,18 +68,18 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
 
   /** Whether the source has ended by itself. */
   get isWhole(): boolean {
-    return this.#isWhole;
+    return this.#state === "whole";
   }
 
   /** What is spooled, also by an earlier process; does not wait for the source. */
   get stored(): Pick<DiskFile, "read"> {
-    return this.#file;
+    return this.#file.stored;
   }
 
   async read(into: Uint8Array, position: number): Promise<number> {
-    while (!this.#isOver && position >= this.#givenBytes) await this.#pullOnce();
+    while (this.#state === "open" && position >= this.#givenBytes) await this.#pullOnce();
     const length = Math.min(into.byteLength, Math.max(0, this.#givenBytes - position));
-    return length === 0 ? 0 : await this.#file.read(into.subarray(0, length), position);
+    return length === 0 ? 0 : await this.#file.stored.read(into.subarray(0, length), position);
   }
 
   /**
@@ -98,7 +87,7 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
    * meanwhile; rejects as `read` does.
    */
   async readToEnd(isWanted: () => boolean): Promise<void> {
-    while (!this.#isOver && isWanted()) await this.#pullOnce();
+    while (this.#state === "open" && isWanted()) await this.#pullOnce();
   }
 
   /**
@@ -106,18 +95,15 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
    * second sync that succeeds would prove nothing.
    */
   async sync(): Promise<void> {
-    const writes = this.#writes;
-    if (this.#syncedWrites >= writes) return;
-    this.#syncing = this.#syncing.then(() => this.#syncUpTo(writes));
-    await this.#syncing;
+    await this.#file.sync();
   }
 
   /** The input ends here, with the last whole line that arrived or that was recorded before. Durable when it resolves. */
   async seal(): Promise<void> {
     await this.#leave();
-    if (!this.#isWhole) {
-      this.#givenBytes = Math.max(this.#linesEnd, await this.#recordedEnd());
-      if (this.#givenBytes < this.#spooledBytes) await this.#cut(this.#givenBytes);
+    if (!this.isWhole) {
+      this.#givenBytes = Math.max(this.#linesEnd, await this.#file.endOf(this.recordedLines));
+      if (this.#givenBytes < this.#file.sizeBytes) await this.#file.cut(this.#givenBytes);
     }
     await this.sync();
   }
@@ -125,12 +111,12 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
   /** The input ends where an earlier process has sealed it. */
   async sealAgain(): Promise<void> {
     await this.#leave();
-    this.#givenBytes = this.#spooledBytes;
+    this.#givenBytes = this.#file.sizeBytes;
   }
 
   /** Of what was read, once the source has ended or the spool is sealed. */
   async checksum(): Promise<string> {
-    return String(await checksumOf(this.#file, this.#givenBytes));
+    return String(await checksumOf(this.#file.stored, this.#givenBytes));
   }
 
   async close(): Promise<void> {
@@ -140,51 +126,55 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
 
   /** Releases the source; what it yields from now on is not taken. */
   async #leave(): Promise<void> {
-    this.#isOver = true;
-    this.#leaving.abort();
-    this.#endPull?.();
+    if (this.#state === "open") this.#state = "left";
+    this.#file.leave();
+    this.#pull?.end();
     leaveSource(this.#source, this.#bytes);
     await this.#storing.catch(() => undefined); // the reader gets the error
   }
 
   #pullOnce(): Promise<void> {
-    this.#pull ??= new Promise<void>((resolve, reject) => {
-      this.#endPull = resolve;
-      this.#pullNext().then(resolve, reject);
+    if (this.#pull !== undefined) return this.#pull.ended;
+    let settle: { resolve: () => void; reject: (error: unknown) => void } | undefined;
+    const ended = new Promise<void>((resolve, reject) => {
+      settle = { resolve, reject };
     }).finally(() => {
       this.#pull = undefined;
     });
-    return this.#pull;
+    this.#pull = { ended, end: () => settle?.resolve() };
+    this.#pullNext().then(settle?.resolve, settle?.reject);
+    return ended;
   }
 
   async #pullNext(): Promise<void> {
     const next = await this.#bytes.next();
-    if (this.#isOver) return;
+    if (this.#state !== "open") return;
     this.#storing = next.done === true ? this.#end() : this.#store(next.value);
     await this.#storing.catch(rethrowWriteError);
   }
 
   async #end(): Promise<void> {
-    if (this.#givenBytes < this.#spooledBytes) {
-      if (this.#comparedLines < this.recordedLines && (await this.#recordedEnd()) > this.#givenBytes)
+    if (this.#givenBytes < this.#file.sizeBytes) {
+      if (
+        this.#comparedLines < this.recordedLines &&
+        (await this.#file.endOf(this.recordedLines)) > this.#givenBytes
+      )
         throw streamChanged("shorter");
-      await this.#cut(this.#givenBytes);
+      await this.#file.cut(this.#givenBytes);
     }
-    this.#isOver = true;
-    this.#isWhole = true;
+    this.#state = "whole";
   }
 
   async #store(bytes: Uint8Array): Promise<void> {
-    const equal = await this.#equalBytes(bytes);
+    const equal = await this.#file.equalBytes(bytes, this.#givenBytes);
     const known = this.#knownBytes(bytes.subarray(0, equal));
-    if (this.#givenBytes < this.#spooledBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
-    if (equal < bytes.byteLength && this.#givenBytes + equal < this.#spooledBytes) {
+    if (this.#givenBytes < this.#file.sizeBytes) this.#comparedLines += lineEnds(bytes.subarray(0, equal));
+    if (equal < bytes.byteLength && this.#givenBytes + equal < this.#file.sizeBytes) {
       if (this.#comparedLines < this.recordedLines) throw streamChanged("other");
-      await this.#cut(this.#givenBytes + equal);
+      await this.#file.cut(this.#givenBytes + equal);
     }
     if (known < bytes.byteLength) {
-      await this.#write(bytes.subarray(known), this.#givenBytes + known);
-      this.#spooledBytes = Math.max(this.#spooledBytes, this.#givenBytes + bytes.byteLength);
+      await this.#file.write(bytes.subarray(known), this.#givenBytes + known);
     }
     const lineEnd = bytes.lastIndexOf(LF) + 1;
     if (lineEnd > 0) this.#linesEnd = this.#givenBytes + lineEnd;
@@ -205,71 +195,6 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     }
     return end;
   }
-
-  async #write(bytes: Uint8Array, position: number): Promise<void> {
-    const { signal } = this.#leaving;
-    await this.#room.waitFor(() => this.#file.write(bytes, position), { signal });
-    this.#writes += 1;
-  }
-
-  async #syncUpTo(writes: number): Promise<void> {
-    if (this.#syncedWrites >= writes) return;
-    const covered = this.#writes;
-    await this.#file.sync().catch(rethrowWriteError);
-    this.#syncedWrites = covered;
-  }
-
-  /** How many of the bytes are in the spool already, where the source is. */
-  async #equalBytes(bytes: Uint8Array): Promise<number> {
-    const known = Math.min(bytes.byteLength, this.#spooledBytes - this.#givenBytes);
-    if (known <= 0) return 0;
-    const spooled = new Uint8Array(known);
-    await this.#file.read(spooled, this.#givenBytes);
-    if (Buffer.compare(spooled, bytes.subarray(0, known)) === 0) return known;
-    return spooled.findIndex((byte, index) => byte !== bytes[index]);
-  }
-
-  async #cut(sizeBytes: number): Promise<void> {
-    await this.#file.truncate(sizeBytes).catch(rethrowWriteError);
-    this.#spooledBytes = sizeBytes;
-    this.#writes += 1;
-  }
-
-  /** Offset after the last recorded line. */
-  async #recordedEnd(): Promise<number> {
-    const chunk = new Uint8Array(SCAN_BYTES);
-    let lines = 0;
-    for (let position = 0; position < this.#spooledBytes; ) {
-      if (lines >= this.recordedLines) return position;
-      const bytes = chunk.subarray(0, await this.#file.read(chunk, position));
-      if (bytes.byteLength === 0) break;
-      const lineEnd = bytes.indexOf(LF);
-      const all = lineEnds(bytes);
-      if (lines + all < this.recordedLines || lineEnd < 0) {
-        lines += all;
-        position += bytes.byteLength;
-        continue;
-      }
-      let end = 0;
-      for (; lines < this.recordedLines; lines += 1) end = bytes.indexOf(LF, end) + 1;
-      return position + end;
-    }
-    return this.recordedLines > 0 ? this.#spooledBytes : 0;
-  }
-}
-
-export function lineEnds(bytes: Uint8Array): number {
-  let count = 0;
-  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
-  return count;
-}
-
-function rethrowWriteError(error: unknown): never {
-  const code = errorCodeOf(error);
-  if (error instanceof PerigeeError || code === undefined || isNoSpace(code)) throw asFailure(error);
-  throw new PerigeeError("store_failed", `the copy of the input could not be written or synced (${code})`, {
-    cause: error,
-  });
 }
 
 /** The command line replaces these words (cli/run/library_words.ts). */

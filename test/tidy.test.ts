@@ -137,7 +137,7 @@ const ENTRIES = [
 ];
 
 /** The most members of what a constructor takes as one object. */
-const OPTIONS_MAX = 12;
+const OPTIONS_MAX = 11;
 /** Options that callers of the library set. */
 const CALL_OPTIONS: readonly string[] = ["RunOptions"];
 

@@ -96,15 +96,17 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
     onFault: (error) => onFault(error, "posted"),
   });
   opened.posted = posted;
+  const { engine, files, dataDir, workLog } = options;
+  const capsOf = async (project: string) => (await work.groups.terms(project)).caps;
   const lots = new LotTasks({
-    ...options,
-    adopt: (task, request) => adoptTask({ storage: core.storage, workLog: options.workLog }, task, request),
-    backlog,
-    admission,
-    hasPosted: (project) => work.has(project),
-    capsOf: async (project) => (await work.groups.terms(project)).caps,
-    onFault,
-    onFinished: tell,
+    ...{ engine, core, files, dataDir },
+    usage: { spending, backlog, admission, capsOf },
+    posted: {
+      workLog,
+      hasPosted: (project) => work.has(project),
+      adopt: (task, request) => adoptTask({ storage: core.storage, workLog }, task, request),
+    },
+    listeners: { onFault, onFinished: tell },
   });
   const unnoted = await posted.follow();
   await lots.open();

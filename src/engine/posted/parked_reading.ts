@@ -22,6 +22,11 @@ export interface ParkedReadingOptions {
   readonly log: PostedLog;
   readonly parked: ParkedTasks;
   readonly groups: PostedGroups;
+  readonly work: ParkedWork;
+}
+
+/** The work that parked tasks enter. */
+export interface ParkedWork {
   /** The group of a project that came last. */
   readonly lastOf: (project: string) => PostedItems | undefined;
   /** Whether there is room in memory. */
@@ -42,24 +47,24 @@ export class ParkedReading {
 
   /** To be called when something was parked, or there may be room. */
   feed(): void {
-    const { parked, mayRead, onFault } = this.#options;
-    if (this.#isReading || parked.size === 0 || !mayRead()) return;
+    const { parked, work } = this.#options;
+    if (this.#isReading || parked.size === 0 || !work.mayRead()) return;
     this.#isReading = true;
     this.#readAll()
-      .catch(onFault)
+      .catch(work.onFault)
       .finally(() => {
         this.#isReading = false;
       });
   }
 
   async #readAll(): Promise<void> {
-    const { parked, mayRead, lastOf, backlog } = this.#options;
+    const { parked, work, backlog } = this.#options;
     for (let hasRead = true; hasRead; ) {
       hasRead = false;
       for (const project of parked.projects) {
-        const last = lastOf(project);
+        const last = work.lastOf(project);
         if (last !== undefined && !backlog.hasRoomFor(last.id)) continue;
-        if (!mayRead()) return;
+        if (!work.mayRead()) return;
         const taken = parked.take(project, READ_ITEMS_MAX, READ_WITHIN_MS);
         if (taken.length === 0) continue;
         await this.#read(project, taken);
@@ -70,18 +75,18 @@ export class ParkedReading {
   }
 
   async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {
-    const { groups, enter } = this.#options;
+    const { groups, work } = this.#options;
     try {
       const group = await groups.read(project, taken);
-      if (group !== undefined) await enter(group);
+      if (group !== undefined) await work.enter(group);
     } catch (error) {
       this.#again(project, taken, error);
     }
   }
 
   #again(project: string, taken: readonly ParkedTask[], error: unknown): void {
-    const { log, parked, clock, onFault } = this.#options;
-    onFault(error);
+    const { log, parked, clock, work } = this.#options;
+    work.onFault(error);
     const again = (): void => {
       for (const task of taken) if (log.log.has(task.number)) parked.add(project, task);
       this.feed();

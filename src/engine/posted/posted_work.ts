@@ -82,10 +82,12 @@ export class PostedWork {
     });
     this.#reading = new ParkedReading({
       ...{ clock, log, backlog: core.sending.backlog, parked: this.#parked, groups: this.groups },
-      onFault: listeners.onFault,
-      lastOf: (project) => this.#lastOf.get(project),
-      mayRead: () => !this.#isClosed && this.#itemsInMemory < ITEMS_MAX,
-      enter: (group) => this.#enter(group, true),
+      work: {
+        onFault: listeners.onFault,
+        lastOf: (project) => this.#lastOf.get(project),
+        mayRead: () => !this.#isClosed && this.#itemsInMemory < ITEMS_MAX,
+        enter: (group) => this.#enter(group, true),
+      },
     });
     this.#callers = new HeldCallers(clock, core.sending.holds, (number) => this.#homes.get(number)?.owner);
   }

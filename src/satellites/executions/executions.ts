@@ -27,7 +27,8 @@ import type { ExecutionCaller, ExecutionRequest, Executions, ExecutionView } fro
 import type { GuardedHttp } from "../sdk/guarded_http.ts";
 import type { SatelliteReference } from "../sdk/reference.ts";
 import type { Secrets } from "../secrets/secrets.ts";
-import type { SatelliteLogLine } from "./attempt_run.ts";
+import type { Lookups } from "./attempt_prepare.ts";
+import type { RunContext, SatelliteLogLine } from "./attempt_run.ts";
 import { OtherExecutions } from "./execute_other.ts";
 import { type ExecutionFacts, endView, listedUnder, pendingView } from "./execution_record.ts";
 import { checkArguments, checkRequest, destinationOf } from "./execution_request.ts";
@@ -79,27 +80,43 @@ const BOUNDS: ExecutionBounds = {
 
 /** Continues what an earlier process has left pending. */
 export async function openExecutions(options: ExecutionsOptions): Promise<Executions> {
-  const executions = new StoredExecutions(options);
-  await executions.start();
+  const { clock, workLog, store, resolver, secrets, http, files, tasks } = options;
+  const { log = () => undefined, onFault, destinations = new BottleneckDestinations() } = options;
+  const bounds = { ...BOUNDS, ...options.bounds };
+  const context = { clock, http, files, tasks, log, graceMs: bounds.graceMs };
+  const executions = new StoredExecutions(context, { resolver, secrets }, workLog, destinations, {
+    ...bounds,
+    onFault,
+  });
+  await executions.start(store);
   return executions;
 }
 
+type FaultListener = ((error: unknown) => void) | undefined;
+
 class StoredExecutions implements Executions {
-  readonly #options: ExecutionsOptions;
+  readonly #clock: Clock;
+  readonly #resolver: SatelliteResolver;
+  readonly #onFault: FaultListener;
   readonly #sender: ExecutionSender;
   readonly #jobs: JobLog<ExecutionFacts>;
   readonly #queue: JobQueue<ExecutionFacts>;
   readonly #listeners = new Set<(execution: ExecutionView) => void>();
   #closing: Promise<void> | undefined;
 
-  constructor(options: ExecutionsOptions) {
-    this.#options = options;
-    const { clock, workLog, resolver, secrets, http, files, tasks } = options;
-    const { log = () => undefined, destinations = new BottleneckDestinations() } = options;
-    const bounds = { ...BOUNDS, ...options.bounds };
-    const { graceMs, closeMs, places: placesMax, pending: pendingMax, projectPending } = bounds;
-    const context = { clock, http, files, tasks, log, graceMs };
-    this.#sender = new ExecutionSender(context, { resolver, secrets }, new OtherExecutions(this), {
+  constructor(
+    context: RunContext,
+    lookups: Lookups,
+    workLog: WorkLog,
+    destinations: Destinations,
+    { onFault, ...bounds }: ExecutionBounds & { readonly onFault: FaultListener },
+  ) {
+    const { clock } = context;
+    this.#clock = clock;
+    this.#resolver = lookups.resolver;
+    this.#onFault = onFault;
+    const { closeMs, places: placesMax, pending: pendingMax, projectPending } = bounds;
+    this.#sender = new ExecutionSender(context, lookups, new OtherExecutions(this), {
       ended: (facts, end) => this.#ended(facts, end),
       fault: (error) => this.#fault(error),
     });
@@ -110,24 +127,24 @@ class StoredExecutions implements Executions {
     this.#queue = new JobQueue({ clock, log: this.#jobs, sender: this.#sender, destinations, limits });
   }
 
-  async start(): Promise<void> {
-    await moveRecordedJobs(this.#options.store, this.#jobs, RECORDED_EXECUTIONS);
+  /** Executions of earlier versions are moved from `store`. */
+  async start(store: RecordStore): Promise<void> {
+    await moveRecordedJobs(store, this.#jobs, RECORDED_EXECUTIONS);
     await this.#queue.start();
   }
 
   async submit(caller: ExecutionCaller, request: ExecutionRequest): Promise<ExecutionView> {
     this.#assertOpen();
-    const { clock, resolver } = this.#options;
     const { id = newId(), satellite, sla, member, parent } = request;
     if (!isId(id))
       throw new PerigeeError("usage", "the id of an execution must be a UUID in lower-case letters");
-    const resolved = await resolver.resolve(caller, satellite);
+    const resolved = await this.#resolver.resolve(caller, satellite);
     const { given, payload, slaMs } = checkRequest(request, resolved.satellite);
     const checked = await checkArguments(resolved, given);
     if (request.id !== undefined && (await this.#jobs.isTaken(id)))
       throw new PerigeeError("conflict", `another execution has the id ${id}`);
     this.#assertOpen();
-    const createdWallMs = clock.wallMs();
+    const createdWallMs = this.#clock.wallMs();
     const { project, keyId, isBeta } = caller;
     const facts: ExecutionFacts = {
       id,
@@ -209,7 +226,7 @@ class StoredExecutions implements Executions {
   }
 
   #fault(error: unknown): void {
-    this.#options.onFault?.(error);
+    this.#onFault?.(error);
   }
 }
 

@@ -62,19 +62,33 @@ import { TaskObjects } from "./task_objects.ts";
 import { openOutput, placesOf } from "./task_output.ts";
 import { type CapsOf, TaskViews } from "./task_views.ts";
 
-export interface LotTasksOptions extends OpenedEngine {
+export interface LotTasksOptions extends Pick<OpenedEngine, "engine" | "core"> {
   readonly files: Files;
   readonly dataDir: string;
+  readonly usage: LotUsage;
+  readonly posted: LotsBesidePosted;
+  readonly listeners: LotTaskListeners;
+}
+
+/** What bounds tasks, and counts what they take. */
+export interface LotUsage {
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
   readonly admission: Admission;
+  readonly capsOf: CapsOf;
+}
+
+/** The posted tasks of the store. */
+export interface LotsBesidePosted {
   readonly workLog: LargeIntakeOptions["workLog"];
   readonly hasPosted: LotLines["hasPosted"];
-  readonly capsOf: CapsOf;
-  readonly onFault: (error: unknown, lotId: string) => void;
-  readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
   /** Takes a task over that shares a lot which was never sent; durable when it resolves. */
   readonly adopt: ReopeningOptions["adopt"];
+}
+
+export interface LotTaskListeners {
+  readonly onFault: (error: unknown, lotId: string) => void;
+  readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
 }
 
 /** One for a store. */
@@ -93,12 +107,13 @@ export class LotTasks {
 
   constructor(options: LotTasksOptions) {
     this.#options = options;
-    const { engine, core, dataDir, backlog, admission, workLog } = options;
+    const { engine, core, dataDir, usage, posted, listeners } = options;
+    const { backlog, admission, spending } = usage;
     this.#folder = join(dataDir, "lots");
     this.#lots = new Lots({
-      ...{ engine, core, backlog, spending: options.spending },
+      ...{ engine, core, backlog, spending },
       lines: {
-        hasPosted: options.hasPosted,
+        hasPosted: posted.hasPosted,
         pathOf: (lot) => this.#pathOf(lot),
         inputOf: async (lot) => ({
           path: await linesOf({ storage: core.storage, files: options.files, folder: this.#folder }, lot),
@@ -107,18 +122,24 @@ export class LotTasks {
       },
       listeners: {
         onFinished: async (ended, lot) => {
-          await options.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
+          await listeners.onFinished({ ...ended, kind: await this.#kindOf(ended, lot) });
         },
-        onFault: options.onFault,
+        onFault: listeners.onFault,
         onUsed: (lot, end, items) => this.#note(lot, end, items),
         onOver: (lot) => this.#over(lot),
       },
     });
     this.#objects = new TaskObjects(core, this.#lots);
     const [lots, objects] = [this.#lots, this.#objects];
-    this.#largeIntake = new LargeIntake({ storage: core.storage, lots, objects, admission, workLog });
+    this.#largeIntake = new LargeIntake({
+      storage: core.storage,
+      lots,
+      objects,
+      admission,
+      workLog: posted.workLog,
+    });
     this.#retrying = new Retrying({ core, lots, files: options.files, intake: this.#largeIntake });
-    this.#views = new TaskViews(core, this.#lots, this.#objects.held, options.capsOf);
+    this.#views = new TaskViews(core, this.#lots, this.#objects.held, usage.capsOf);
     this.#erasure = new Erasure({ engine, storage: core.storage, lots: this.#lots });
   }
 
@@ -127,9 +148,9 @@ export class LotTasks {
     await reopenLots({
       storage: core.storage,
       lots: this.#lots,
-      admission: this.#options.admission,
-      spending: this.#options.spending,
-      adopt: this.#options.adopt,
+      admission: this.#options.usage.admission,
+      spending: this.#options.usage.spending,
+      adopt: this.#options.posted.adopt,
       begin: (lot, task) => this.#begin(lot, task),
     });
   }
@@ -275,7 +296,7 @@ export class LotTasks {
     const { inputTokens, outputTokens } = end;
     const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
     const wallMs = this.#options.core.storage.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
-    await this.#options.spending.note({ project, source: id, wallMs, usage });
+    await this.#options.usage.spending.note({ project, source: id, wallMs, usage });
     hold?.release();
   }
 

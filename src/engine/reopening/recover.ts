@@ -55,7 +55,11 @@ export interface RecoveredRun {
 }
 
 /** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
-export function recoverRun(core: EngineCore, run: RecoveredRun, signal: AbortSignal): Promise<Recovered> {
+export function recoverRun(
+  core: Pick<EngineCore, "storage" | "measurer" | "sending" | "figures">,
+  run: RecoveredRun,
+  signal: AbortSignal,
+): Promise<Recovered> {
   const { disk, store, room, clock, notice } = core.storage;
   const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });

@@ -32,6 +32,9 @@ import type { EngineStorage } from "../journal/storage.ts";
 import { type RecoveredRun, recoverRun } from "./recover.ts";
 import { LineReader, restate } from "./restate.ts";
 
+/** What recovers a run and restates it. */
+type ReopeningCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending" | "figures">;
+
 /** Which lines: those whose error may pass by itself, or those that ended with one of these codes. */
 export type RetryFailed = true | readonly FailureCode[];
 
@@ -74,7 +77,7 @@ export interface Reopening {
 
 /** The task with those lines open, durably; unchanged without such lines. Throws `output_changed`, `input_changed`. */
 export function reopenFailed(
-  core: EngineCore,
+  core: ReopeningCore,
   left: LeftRun,
   { retry, asked, now }: Reopening,
   signal: AbortSignal,
@@ -119,7 +122,7 @@ export interface LeftState {
 
 /** Lets `work` read a run whose last crash is put right. */
 export async function withLeftRun<T>(
-  core: EngineCore,
+  core: ReopeningCore,
   left: LeftRun,
   signal: AbortSignal,
   work: (state: LeftState) => Promise<T>,
@@ -139,7 +142,7 @@ export async function withLeftRun<T>(
 
 /** What the crash of an earlier call left is put right first, as by any other call. */
 async function recovered(
-  core: EngineCore,
+  core: ReopeningCore,
   { task, ...left }: LeftRun,
   path: string,
   signal: AbortSignal,

@@ -49,7 +49,7 @@ export interface UpdateCounts {
 
 /** The task on its new input, durably. Throws `output_changed`. */
 export async function updateRun(
-  core: EngineCore,
+  core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending" | "figures">,
   left: LeftRun,
   update: InputUpdate,
   signal: AbortSignal,

@@ -6,6 +6,9 @@ import type { CapOptions } from "../../shard/measure.ts";
 import type { EngineCore } from "../core.ts";
 import type { CapTerms } from "../files/shared_caps.ts";
 
+/** What caps are kept in, and what they stop. */
+type BudgetCore = Pick<EngineCore, "storage" | "sending" | "caps">;
+
 /** Output tokens of an item that has no limit of its own, where a cap needs a bound. */
 const OUTPUT_TOKENS_MAX = 4_096;
 
@@ -23,7 +26,7 @@ export interface CostOptions {
 
 /** Under its own cap and those that it shares; it has joined them durably when this resolves. */
 export async function openBudget(
-  core: EngineCore,
+  core: BudgetCore,
   taskId: string,
   { maxCostUsd, cap, caps = [] }: CostOptions,
   taken: Taken,
@@ -37,7 +40,7 @@ export async function openBudget(
 
 /** What it held is in doubt; runs that share a cap with it may go on. */
 export async function leaveBudget(
-  core: EngineCore,
+  core: BudgetCore,
   taskId: string,
   { cap, caps = [] }: CostOptions,
   budget: Budget,

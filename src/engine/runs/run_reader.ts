@@ -21,6 +21,9 @@ import type { Pilot } from "./run_pilot.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import type { WarningFeed } from "./warning_feed.ts";
 
+/** What a reader reads with, and where it brings items. */
+type ReaderCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
+
 /** Lines settled without a request between two waits for the disk. */
 const UNSENT_STAGED_MAX = 4_096;
 /** Provider names are at most this long; a longer text is not shown as one. */
@@ -34,7 +37,7 @@ type OpenRun = Extract<OpenedRun, { kind: "open" }>;
 
 /** Resolves when the input was read to its end, or the run sends nothing any more. Throws `input_changed`. */
 export function readRun(
-  core: EngineCore,
+  core: ReaderCore,
   opened: OpenRun,
   warnings: WarningFeed | undefined,
   pilot: Pilot | undefined,
@@ -43,12 +46,12 @@ export function readRun(
 }
 
 class RunReader {
-  readonly #core: EngineCore;
+  readonly #core: ReaderCore;
   readonly #opened: OpenRun;
   readonly #warnings: WarningFeed | undefined;
   #unsent = 0;
 
-  constructor(core: EngineCore, opened: OpenRun, warnings: WarningFeed | undefined) {
+  constructor(core: ReaderCore, opened: OpenRun, warnings: WarningFeed | undefined) {
     this.#warnings = warnings;
     this.#core = core;
     this.#opened = opened;

@@ -11,6 +11,9 @@ import { type LaneProgress, type Progress, Rate, type Summary } from "../items/p
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 
+/** What a report is about. */
+type ReportedCore = Pick<EngineCore, "storage" | "sending">;
+
 /** Prices named in a summary at most. */
 const PRICES_MAX = 1_000;
 
@@ -22,7 +25,7 @@ const SAID_STILLS = 2;
 
 /** Made when the run begins; its rates need more than one call. */
 export class RunReport {
-  readonly #core: EngineCore;
+  readonly #core: ReportedCore;
   readonly #startedMs: number;
   readonly #items = new Rate();
   readonly #tokens = new Rate();
@@ -32,7 +35,7 @@ export class RunReport {
   /** When the report first saw that nothing is settled although requests are in flight; undefined while lines settle. */
   #stillSinceMs: number | undefined;
 
-  constructor(core: EngineCore) {
+  constructor(core: ReportedCore) {
     this.#core = core;
     this.#startedMs = core.storage.clock.nowMs();
   }

@@ -14,6 +14,9 @@ import { type Hold, type HoldReason, isCallers, NO_HOLDS, type RunHolds } from "
 import { DRAIN_MS } from "../items/item_owner.ts";
 import type { RunState } from "../items/run_state.ts";
 
+/** What is watched beside the run. */
+type WatchedCore = Pick<EngineCore, "storage" | "recording" | "sending">;
+
 const WAIT_MS = 1_800_000;
 const QUOTA_WAIT_MS = 120_000;
 
@@ -35,7 +38,7 @@ export interface WatchOptions {
 
 /** Close it when the run is over. */
 export class Watch {
-  readonly #core: EngineCore;
+  readonly #core: WatchedCore;
   readonly #state: RunState;
   readonly #options: WatchOptions;
   readonly #timers: Timer[] = [];
@@ -63,7 +66,7 @@ export class Watch {
   /** Never resolves; rejects when the run or the engine fails. */
   readonly #failed: Promise<void>;
 
-  constructor(core: EngineCore, state: RunState, options: WatchOptions) {
+  constructor(core: WatchedCore, state: RunState, options: WatchOptions) {
     this.#core = core;
     this.#state = state;
     this.#options = options;

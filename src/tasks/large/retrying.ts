@@ -40,7 +40,7 @@ const RETRIES_MAX = 64;
 const CHUNK_BYTES = 1024 * 1024;
 
 interface RetryingOptions {
-  readonly core: EngineCore;
+  readonly core: Pick<EngineCore, "storage" | "config">;
   readonly lots: Lots;
   readonly files: Pick<Files, "assertWhole">;
   readonly intake: LargeIntake;

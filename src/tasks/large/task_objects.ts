@@ -26,6 +26,9 @@ import { HeldItems } from "./held_items.ts";
 import { LineTable } from "./line_table.ts";
 import { type Layer, layerOf, layersOf } from "./part_layers.ts";
 
+/** What reads objects and expects what they take. */
+type ReadingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
+
 /** Where an object stands, and what was counted of it. */
 interface ObjectRow {
   readonly part: number;
@@ -50,13 +53,13 @@ interface Place {
 
 /** Reads: nothing is stored for each object. */
 export class TaskObjects {
-  readonly #core: EngineCore;
+  readonly #core: ReadingCore;
   readonly #lots: Lots;
   readonly #table: LineTable;
   /** For all who show tasks. */
   readonly held: HeldItems;
 
-  constructor(core: EngineCore, lots: Lots) {
+  constructor(core: ReadingCore, lots: Lots) {
     this.#core = core;
     this.#lots = lots;
     this.#table = new LineTable(core.storage.disk, core.measurer);

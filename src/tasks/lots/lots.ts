@@ -41,7 +41,7 @@ const RETRY_MS = 60_000;
 
 export interface LotsOptions {
   readonly engine: Engine;
-  readonly core: EngineCore;
+  readonly core: Pick<EngineCore, "storage" | "config" | "sending">;
   readonly backlog: TaskBacklog;
   readonly spending: Pick<Spending, "capOf" | "onMonth" | "open">;
   readonly lines: LotLines;

@@ -20,6 +20,9 @@ import { objectId } from "../../work/object_id.ts";
 import type { Admission, Admitted, Work } from "../usage/admission.ts";
 import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
 
+/** What counts and prices requests. */
+type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
+
 /** Lines and bytes that are counted in one go. */
 const BATCH_LINES_MAX = 1_024;
 const BATCH_CHARS_MAX = 512 * 1024;
@@ -85,14 +88,14 @@ interface Batch {
 }
 
 export class Intake {
-  readonly #core: EngineCore;
+  readonly #core: CountingCore;
   readonly #work: PostedWork;
   readonly #admission: Admission;
   #offers: Offer[] = [];
   #counting = 0;
   #isDue = false;
 
-  constructor(core: EngineCore, work: PostedWork, admission: Admission) {
+  constructor(core: CountingCore, work: PostedWork, admission: Admission) {
     this.#core = core;
     this.#work = work;
     this.#admission = admission;

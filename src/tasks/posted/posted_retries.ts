@@ -21,7 +21,7 @@ const LINE_END = 0x0a;
 const NO_WORK = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 export interface PostedRetriesOptions {
-  readonly core: EngineCore;
+  readonly core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
   readonly log: WorkLog;
   readonly work: PostedWork;
   readonly admission: Admission;

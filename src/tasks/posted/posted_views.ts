@@ -20,6 +20,9 @@ import type { FreshPosted } from "./fresh_posted.ts";
 import type { PostedItemReader } from "./posted_items.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
+/** What views are made of. */
+type ViewedCore = Pick<EngineCore, "storage" | "config" | "sending">;
+
 /** Views kept at most. */
 const KEPT_MAX = 1_024;
 const ESTIMATE_KEPT_MS = 1_000;
@@ -41,7 +44,7 @@ interface Kept {
 
 /** One for a store. */
 export class PostedViews {
-  readonly #core: EngineCore;
+  readonly #core: ViewedCore;
   readonly #log: WorkLog;
   readonly #work: PostedWork;
   readonly #reader: PostedItemReader;
@@ -53,7 +56,7 @@ export class PostedViews {
   /** By number, the oldest first. */
   readonly #justEnded = new Map<number, FreshPosted>();
 
-  constructor(core: EngineCore, log: WorkLog, work: PostedWork, reader: PostedItemReader) {
+  constructor(core: ViewedCore, log: WorkLog, work: PostedWork, reader: PostedItemReader) {
     this.#core = core;
     this.#log = log;
     this.#work = work;

@@ -42,7 +42,7 @@ export interface Admitted {
 }
 
 export interface AdmissionOptions {
-  readonly core: EngineCore;
+  readonly core: Pick<EngineCore, "storage" | "sending" | "figures">;
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
 }

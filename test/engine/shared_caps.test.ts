@@ -55,6 +55,27 @@ describe("a cap of a name", () => {
     expect(new Set(world.sent.map(({ line }) => line)).size).toBe(world.sent.length); // nothing is sent twice
   });
 
+  it("lets a run go on that is raised while the one item that it did not hold is retried", async () => {
+    const lost = { ok: false, failure: "lost", message: "connection reset" } as const;
+    let isOut = true;
+    const { world } = worldWithBook({ answer: (line) => (isOut ? lost : ok(line)) });
+    const cheap = itemLine(1).replace('"max_output_tokens":16', '"max_output_tokens":1');
+    world.disk.put(INPUT, cheap + Array.from({ length: 11 }, (_, index) => itemLine(2 + index)).join(""));
+    const engine = await world.engine();
+    const first = engine.run(INPUT, { out: OUTPUT, cap: { ...CAP, usd: 2 } });
+    for (let second = 0; second < 600; second++) {
+      await world.clock.advance(1_000);
+      const { held, retrying } = first.progress();
+      if (retrying > 0 && held.some(({ reason }) => reason === "cap_reached")) break;
+    }
+    expect(first.progress().state).toBe("paused");
+    world.disk.put("/second.jsonl", itemLine(1_000));
+    engine.run("/second.jsonl", { out: "/second.out", cap: { ...CAP, usd: 100 } });
+    await world.clock.advance(20_000);
+    isOut = false;
+    expect(await world.settle(first.finished)).toMatchObject({ counts: { completed: 12 } });
+  });
+
   it("that stops runs side by side suffices for all of them when it is raised to what the last one says is enough", async () => {
     const { world } = worldWithBook({ answer: (line) => ok(line) });
     const engine = await world.engine();

@@ -21,6 +21,8 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly project: string;
   /** The place of its lines, for shards that are loaded again. */
   readonly input: Pick<DiskFile, "read">;
+  /** Not of a stream: what it holds waits for the next call. */
+  readonly canReadAgain: boolean;
   /** How its lines are measured. */
   readonly measureOptions: MeasureOptions;
   readonly measurer: Measurer;
@@ -109,9 +111,9 @@ export class RunState implements ItemOwner {
     return reloadShard(shard, input, measurer, measureOptions);
   }
 
-  /** What held lines for that reason has changed: they are to be read again. Of a stream that waits for the next call. */
+  /** What held lines for that reason has changed: they are to be read again. */
   wake(reason: HoldReason): void {
-    if (!this.items.isHeldBy(reason)) return;
+    if (!this.settings.canReadAgain || !this.items.isHeldBy(reason)) return;
     this.#isWoken = true;
     this.changed();
   }

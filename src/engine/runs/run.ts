@@ -286,8 +286,7 @@ export class Run implements AsyncIterable<ResultLine> {
     if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#core, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
-    const canReadAgain = opened.input.identity !== undefined;
-    await watch.until(() => state.items.isIdle || !state.isOpen || (canReadAgain && state.isToReadAgain));
+    await watch.until(() => state.items.isIdle || !state.isOpen || state.isToReadAgain);
   }
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {

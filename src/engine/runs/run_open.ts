@@ -353,6 +353,7 @@ async function openState(
     namesLines: true,
     takenEarlier,
     keepsBody: layout.hasBody,
+    canReadAgain: input.identity !== undefined,
     measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(options, budget) },
     log,
     totals: recovered.totals,

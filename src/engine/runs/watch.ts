@@ -221,7 +221,7 @@ export class Watch {
     );
     if (isKeyRefused) return 0;
     if (holds.every(({ reason }) => isCallers(reason)))
-      return this.#state.isReading ? Number.POSITIVE_INFINITY : 0; // what is still to be read may be sent
+      return this.#state.isReading || this.#state.isToReadAgain ? Number.POSITIVE_INFINITY : 0; // what is to be read may be sent
     const isQuota = holds.every(({ reason }) => reason === "quota" || isCallers(reason));
     return waitMs ?? (isQuota ? QUOTA_WAIT_MS : WAIT_MS);
   }

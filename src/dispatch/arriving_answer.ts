@@ -11,7 +11,7 @@ import { BodyCollector } from "./body.ts";
 import type { Allowance, Places, PlaceTaker } from "./places.ts";
 
 /** Bounds of bodies; see `ConnectionSettings`. */
-export interface BodyBounds {
+export interface AnswerBounds {
   readonly responseBytesMax: number;
   readonly smallBytes: number;
   readonly largeBytes: number;
@@ -26,13 +26,13 @@ export class ArrivingAnswer {
   hasContent = false;
   /** Lets the socket read on, after the body has waited for a place. */
   resume: (() => void) | undefined = undefined;
-  readonly #bounds: BodyBounds;
+  readonly #bounds: AnswerBounds;
   readonly #body: BodyCollector;
   #hasPlace = false;
   /** Bytes of the body that count against the allowance of bodies without a place. */
   #allowedBytes = 0;
 
-  constructor(bounds: BodyBounds) {
+  constructor(bounds: AnswerBounds) {
     this.#bounds = bounds;
     this.#body = new BodyCollector(bounds.responseBytesMax);
   }

@@ -16,7 +16,7 @@
  * made for a call; the owner's sweep watches deadlines and stalls.
  */
 import type { Socket } from "node:net";
-import { ArrivingAnswer, type BodyBounds } from "./arriving_answer.ts";
+import { type AnswerBounds, ArrivingAnswer } from "./arriving_answer.ts";
 import type { Places } from "./places.ts";
 import type { HeaderReader } from "./response_headers.ts";
 import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
@@ -36,7 +36,7 @@ export interface WireCall {
 }
 
 /** Bounds and shared parts, the same for all connections of an origin. */
-export interface ConnectionSettings extends BodyBounds {
+export interface ConnectionSettings extends AnswerBounds {
   /** Scheme, host and port, for messages. */
   readonly origin: string;
   readonly uploadStallMs: number;

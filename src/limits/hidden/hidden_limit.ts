@@ -32,7 +32,7 @@ import { HiddenDoubt } from "./hidden_doubt.ts";
 import { HiddenPlaces } from "./hidden_places.ts";
 import { HiddenRate } from "./hidden_rate.ts";
 import { HiddenTokens } from "./hidden_tokens.ts";
-import { HELD_LEVEL_LATE, HELD_LEVEL_TRYING, type HiddenMark, Hold } from "./hold.ts";
+import { HELD_LEVEL_LATE, HELD_LEVEL_TRYING, type HiddenMark, ProbedHold } from "./hold.ts";
 import { WINDOW_MS } from "./rate_window.ts";
 
 /** Two windows. A limit does not refuse everything for longer. */
@@ -59,7 +59,7 @@ export class HiddenLimit {
   /** Refusals that come at any load. */
   readonly #chance = new ChanceRefusals();
   #inFlight = 0;
-  readonly #hold = new Hold();
+  readonly #hold = new ProbedHold();
   readonly #places = new HiddenPlaces();
   readonly #accepted: AcceptedRequests;
   readonly #rate: HiddenRate;

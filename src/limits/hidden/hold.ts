@@ -31,7 +31,7 @@ export interface HiddenMark {
 }
 
 /** One for each lane, used again for each hold. Times are monotonic. */
-export class Hold {
+export class ProbedHold {
   /** What the hold shows of places. */
   readonly places: HeldPlaces = new HeldPlaces();
   /** When it began; undefined while it is off. */

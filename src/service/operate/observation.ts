@@ -23,7 +23,7 @@ import { registerOperatorRoutes } from "./operator.ts";
 import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
 import { SatelliteFeed } from "./satellite_feed.ts";
-import { ServiceLog, type ServiceLogOptions } from "./service_log.ts";
+import { LogWriter, type ServiceLogOptions } from "./service_log.ts";
 import { Telemetry } from "./telemetry.ts";
 import { WaitingCallers } from "./waiting_callers.ts";
 
@@ -53,7 +53,7 @@ export class Observation {
   /** For `createServer`. */
   readonly serverOptions: Pick<ServerOptions, "log" | "watch" | "onFault">;
   readonly callers: WaitingCallers;
-  readonly log: ServiceLog;
+  readonly log: LogWriter;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
   readonly #metrics: Metrics;
@@ -64,7 +64,7 @@ export class Observation {
   constructor(options: ObservationOptions) {
     const { clock, observer, log } = options;
     this.#options = options;
-    this.log = new ServiceLog(options);
+    this.log = new LogWriter(options);
     this.serverOptions = {
       log: log === undefined ? undefined : logSettings({ ...log, clock }),
       watch: (app) => this.#watch(app),

@@ -21,7 +21,7 @@ export interface ServiceLogOptions {
 }
 
 /** One for a service. */
-export class ServiceLog {
+export class LogWriter {
   readonly #options: ServiceLogOptions;
   #app: FastifyInstance | undefined;
   #holds: HoldLog | undefined;

@@ -14,7 +14,7 @@ import { HoldLog, type HoldLogOptions } from "./hold_log.ts";
 
 export interface ServiceLogOptions {
   readonly clock: Clock;
-  /** Where log lines go. Absent: there is no log. */
+  /** Where log lines go. Absent: nothing is logged. */
   readonly log?: Omit<LogOptions, "clock"> | undefined;
   /** Receives faults; the log has them without their text. */
   readonly onFault?: ServerOptions["onFault"] | undefined;

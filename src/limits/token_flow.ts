@@ -216,32 +216,36 @@ export class TokenFlow {
     tokens[end] = sum + survival * most;
     squares[end] = sumOfSquares + survival * most * most;
     for (let age = 0; age <= end; age += 1) sums[age + 1] = (sums[age] ?? 0) + (tokens[age] ?? 0);
+    const inFlight = this.#inFlight(slot, { end, left, tokens, squares });
     return {
       end,
-      left,
       tokens,
-      squares,
       sums,
-      spare: deviations * this.#deviation(slot, { end, left, tokens, squares }),
+      inFlight,
+      spare: deviations * inFlight.deviation,
       spareOfOne: Math.sqrt(Math.max(0, (squares[end] ?? 0) - (tokens[end] ?? 0) ** 2)),
     };
   }
 
-  /** Standard deviation of the tokens of everything in flight. */
-  #deviation(
-    slot: number,
-    { end, left, tokens, squares }: Pick<Outlook, "end" | "left" | "tokens" | "squares">,
-  ): number {
-    let variance = 0;
-    for (let sent = this.#open.oldest; sent <= slot; sent += 1) {
-      const requests = this.#open.at(sent);
+  /** What is expected of everything in flight: once an evaluation, because each of its 31 horizons reads it. */
+  #inFlight(slot: number, { end, left, tokens, squares }: Expected): InFlight {
+    const [open, largest] = [this.#open, this.#answers.largest];
+    const weights = new Float64Array(Math.min(end, Math.max(0, slot - open.oldest + 1)));
+    let [overdue, variance] = [0, 0];
+    for (let sent = open.oldest; sent <= slot; sent += 1) {
+      const requests = open.at(sent);
+      if (requests <= 0) continue;
       const age = Math.min(end, slot - sent);
       const share = left[age] ?? 0;
-      if (requests <= 0 || share <= SHARE_MIN) continue;
+      if (share <= SHARE_MIN) {
+        overdue += Math.max(open.reservedAt(sent), requests * largest);
+        continue;
+      }
+      weights[age] = requests / share;
       const mean = ((tokens[end] ?? 0) - (tokens[age] ?? 0)) / share;
       variance += requests * (((squares[end] ?? 0) - (squares[age] ?? 0)) / share - mean * mean);
     }
-    return Math.sqrt(Math.max(0, variance));
+    return { weights, overdue, deviation: Math.sqrt(Math.max(0, variance)) };
   }
 
   /** Requests per slot, evenly from now on, that fit into the minute that ends `horizon` slots from now. */
@@ -249,7 +253,7 @@ export class TokenFlow {
     const { end, tokens, sums, spare, spareOfOne } = outlook;
     const isEarly = (tokens[Math.min(end, horizon + 1)] ?? 0) < EARLY_SHARE * (tokens[end] ?? 0);
     if (isEarly && limits.tokens === Number.POSITIVE_INFINITY) return Number.POSITIVE_INFINITY;
-    const coming = this.#comingBy(slot, horizon, outlook);
+    const coming = comingBy(horizon, outlook);
     const [usedInput, usedOutput] = this.#used.since(slot, horizon);
     const own =
       horizon + 1 <= end
@@ -261,22 +265,6 @@ export class TokenFlow {
       isEarly ? Number.POSITIVE_INFINITY : rateOf(limits.outputTokens, overOf, taken, own, one),
       rateOf(limits.tokens, overOf, usedInput + taken, own + (horizon + 1) * load.inputTokens, one),
     );
-  }
-
-  /** Tokens of requests in flight that are expected to arrive in the next `horizon` slots. */
-  #comingBy(slot: number, horizon: number, { end, left, tokens }: Outlook): number {
-    let coming = 0;
-    for (let sent = this.#open.oldest; sent <= slot; sent += 1) {
-      const requests = this.#open.at(sent);
-      if (requests <= 0) continue;
-      const age = Math.min(end, slot - sent);
-      const share = left[age] ?? 0;
-      coming +=
-        share <= SHARE_MIN
-          ? Math.max(this.#open.reservedAt(sent), requests * this.#answers.largest)
-          : (requests * ((tokens[Math.min(end, age + horizon + 1)] ?? 0) - (tokens[age] ?? 0))) / share;
-    }
-    return coming;
   }
 
   /** Whether nothing is in flight and nothing was used in the last minute. Then any single request may be sent. */
@@ -298,7 +286,7 @@ interface Plan {
 }
 
 /** What is expected of a request, by its age in slots. */
-interface Outlook {
+interface Expected {
   /** The age by which its answer has arrived. */
   readonly end: number;
   /** Probability that it is not answered before an age. */
@@ -307,12 +295,35 @@ interface Outlook {
   readonly tokens: Float64Array;
   /** Expected squares of them. */
   readonly squares: Float64Array;
+}
+
+interface InFlight {
+  /** By age: requests in flight, divided by the probability that one gets so old. */
+  readonly weights: Float64Array;
+  /** Tokens of those that take longer than any answer so far. */
+  readonly overdue: number;
+  /** Standard deviation of the tokens of all others. */
+  readonly deviation: number;
+}
+
+interface Outlook extends Pick<Expected, "end" | "tokens"> {
   /** Sums of `tokens` over all lower ages. */
   readonly sums: Float64Array;
+  readonly inFlight: InFlight;
   /** Tokens that stay free because answers in flight may be longer than expected. */
   readonly spare: number;
   /** Standard deviation of a single answer, in tokens. */
   readonly spareOfOne: number;
+}
+
+/** Tokens of requests in flight that are expected to arrive in the next `horizon` slots. Hot: 31 times an evaluation. */
+function comingBy(horizon: number, { end, tokens, inFlight: { weights, overdue } }: Outlook): number {
+  let coming = overdue;
+  for (let age = 0; age < weights.length; age += 1) {
+    const weight = weights[age] ?? 0;
+    if (weight > 0) coming += weight * ((tokens[Math.min(end, age + horizon + 1)] ?? 0) - (tokens[age] ?? 0));
+  }
+  return coming;
 }
 
 /**

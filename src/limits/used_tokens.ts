@@ -59,9 +59,11 @@ export class UsedTokens {
   /** Input and output tokens used up to `slot` in the minute that ends `horizon` slots (0 or more) after it. */
   since(slot: number, horizon: number): readonly [number, number] {
     let [input, output] = [0, 0];
-    for (let each = slot - WINDOW + 1 + horizon; each <= slot; each += 1) {
-      input += this.#input[ringPosition(each, WINDOW)] ?? 0;
-      output += this.#output[ringPosition(each, WINDOW)] ?? 0;
+    let position = ringPosition(slot - WINDOW + 1 + horizon, WINDOW);
+    for (let left = WINDOW - horizon; left > 0; left -= 1) {
+      input += this.#input[position] ?? 0;
+      output += this.#output[position] ?? 0;
+      position = position + 1 === WINDOW ? 0 : position + 1;
     }
     return [input, output];
   }

@@ -19,7 +19,11 @@ export function dayStartMs(day: string): number {
 
 /** Both ends included. */
 export function monthsBetween(fromMs: number, toMs: number): string[] {
-  const months = new Set<string>();
-  for (let ms = fromMs; ms <= toMs; ms += DAY_MS) months.add(dayOf(ms).slice(0, 7));
-  return [...months];
+  const from = new Date(fromMs);
+  const months: string[] = [];
+  for (let month = from.getUTCMonth(); ; month += 1) {
+    const startMs = Date.UTC(from.getUTCFullYear(), month, 1);
+    if (Math.max(startMs, fromMs) > toMs) return months;
+    months.push(dayOf(startMs).slice(0, 7));
+  }
 }

@@ -17,7 +17,7 @@
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
-import { HiddenLimit, type HiddenState } from "./hidden/hidden_limit.ts";
+import { HiddenLimit } from "./hidden/hidden_limit.ts";
 import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
 import { Pause } from "./pause.ts";
 import { fuller, type QuotaUse } from "./quota.ts";
@@ -26,7 +26,7 @@ import { Ramp, type RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
 import { type FlowLimits, TokenFlow } from "./token_flow.ts";
 
-export type { HeldBack, HiddenState, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
+export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
@@ -128,8 +128,7 @@ export class LaneLimits {
    * dominant share (Ghodsi et al. 2011, "Dominant resource fairness"). 1 where no rate is limited: all are equal.
    */
   costMs(load: TokenLoad): number {
-    const costMs = Math.max(this.#quotas.costMs(load), this.#shared?.quotaCostMs(load) ?? 0);
-    return costMs > 0 ? costMs : 1;
+    return Math.max(this.#quotas.costMs(load), this.#shared?.quotaCostMs(load) ?? 0) || 1;
   }
 
   /** The same for these quotas alone; 0 where no rate is limited. */
@@ -272,21 +271,22 @@ export class LaneLimits {
     for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs)) {
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
       this.#flow.restore(nowMs, entry.atMs, wholeLoad(entry));
+      this.hidden.earlier(entry.atMs, entry.requests);
     }
     this.#shared?.restore(nowMs, sent);
   }
 
   /** What was learnt of the limits themselves, for any later process; undefined when nothing was. */
-  known(): KnownLimits | undefined {
-    const [told, hidden] = [this.#quotas.told, this.hidden.state()];
+  known(nowMs: number): KnownLimits | undefined {
+    const [told, hidden] = [this.#quotas.told, this.hidden.state(nowMs)];
     if (told === undefined && hidden === undefined) return undefined;
     return { ...(told === undefined ? {} : { told }), ...(hidden === undefined ? {} : { hidden }) };
   }
 
-  /** Begins with what an earlier process knew. Once, before any reserve. */
-  restoreKnown(nowMs: number, { told, hidden }: KnownLimits): void {
+  /** Begins with what an earlier process knew `ageMs` ago. Once, before any reserve, and before `restore`. */
+  restoreKnown(nowMs: number, ageMs: number, { told, hidden }: KnownLimits): void {
     if (told !== undefined) this.#quotas.learn(nowMs, told);
-    if (hidden !== undefined) this.hidden.restore(nowMs, hidden);
+    if (hidden !== undefined) this.hidden.restore(nowMs, ageMs, hidden);
   }
 
   /** What the next process must know besides what was sent; undefined when nothing holds this lane back. */

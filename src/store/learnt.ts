@@ -1,7 +1,7 @@
 /**
  * What was learnt about providers (limits, latencies, lengths of answers), kept for the processes after this one.
  *
- *   opened (read once) --put--> to be written --10 s, later 60 s, or close--> merged with the file, written
+ *   opened (read once) --put--> to be written --10 s, later 60 s; 1 s where it matters; or close--> merged with the file, written
  *
  * One JSON file, `learnt.json`, that several processes may use at once: each write reads it again, keeps of every entry
  * the one put last, and renames a whole new file over it. A write that another process's has replaced at the same moment
@@ -23,6 +23,7 @@ const VALUE_CHARS_MAX = 8 * 1_024;
 const FILE_BYTES_MAX = 1_024 * 1_024;
 const FIRST_WRITE_MS = 10_000;
 const WRITE_EVERY_MS = 60_000;
+const SOON_MS = 1_000;
 const WRITES_MAX = 3;
 /** Older than any write takes. */
 const TORN_MS = 3_600_000;
@@ -63,6 +64,8 @@ export class LearntStore {
   readonly #sources: (() => void)[] = [];
   #timer: Timer | undefined;
   #writing: Promise<void> | undefined;
+  /** Whether the next write is that of a second. */
+  #isUrgent = false;
   #hasWritten = false;
   #isClosed = false;
   #isReported = false;
@@ -83,6 +86,13 @@ export class LearntStore {
   get(kind: string, key: string): unknown {
     const entry = this.#entries.get(nameOf(kind, key));
     return entry === undefined ? undefined : JSON.parse(entry.value);
+  }
+
+  /** Milliseconds since it was put; Infinity when nothing was. At least 0, also after the clock was set back. */
+  ageMs(kind: string, key: string): number {
+    const entry = this.#entries.get(nameOf(kind, key));
+    if (entry === undefined) return Number.POSITIVE_INFINITY;
+    return Math.max(0, this.#options.clock.wallMs() - entry.wallMs);
   }
 
   /** Keys of a kind. */
@@ -112,7 +122,14 @@ export class LearntStore {
 
   /** A source has something new: there is a write at the next interval. Cheap enough for every answer. */
   changed(): void {
-    if (this.#timer === undefined) this.#arm();
+    if (this.#timer === undefined) this.#arm(this.#hasWritten ? WRITE_EVERY_MS : FIRST_WRITE_MS);
+  }
+
+  /** A source has something new that a process killed soon must not lose: there is a write in a second. */
+  changedMuch(): void {
+    if (this.#isUrgent) return;
+    this.#isUrgent = true;
+    if (this.#writing === undefined) this.#arm(SOON_MS);
   }
 
   /** Writes what is not written yet. Resolves also when that was not possible. */
@@ -125,14 +142,16 @@ export class LearntStore {
     this.#timer?.cancel();
   }
 
-  #arm(): void {
+  #arm(delayMs: number): void {
     if (this.#options.folder === undefined || this.#isClosed) return;
-    const delayMs = this.#hasWritten ? WRITE_EVERY_MS : FIRST_WRITE_MS;
+    this.#timer?.cancel();
     const write = (): void => {
+      this.#isUrgent = false;
       this.#writing = this.#write().then(() => {
         this.#timer = undefined;
         this.#writing = undefined;
-        if (this.#unwritten.size > 0) this.#arm();
+        if (this.#isUrgent) this.#arm(SOON_MS);
+        else if (this.#unwritten.size > 0) this.#arm(WRITE_EVERY_MS);
       });
     };
     this.#timer = this.#options.clock.timer(delayMs, write, { keepsAlive: false });

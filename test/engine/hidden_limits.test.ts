@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
 import { LimitedProvider } from "../schedule/limited_provider.ts";
-import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT };
 
@@ -193,6 +193,38 @@ describe("a limit of a minute that is met first after a time of little work", ()
     "fixed: is used at half at least, after 60 items, one each %i ms",
     async (everyMs) => {
       expect(await minutesAfter("fixed", 60, everyMs)).toBeLessThan(8);
+    },
+  );
+});
+
+describe("a limit of 300 requests in a sliding minute, over kills", () => {
+  it.each([[[75]], [[75, 140, 200]], [[30, 75, 100]]])(
+    "after %j s is used, with few refusals",
+    async (seconds) => {
+      const provider = new LimitedProvider({ kind: "sliding", counted: "requests", limit: 300 });
+      const answers: { readonly atMs: number; readonly isRefused: boolean }[] = [];
+      const world: World = new World({
+        answer: (line) => {
+          const atMs = world.clock.nowMs();
+          const isRefused = !provider.arrives(atMs, { inputTokens: 1, outputTokens: 1 });
+          answers.push({ atMs, isRefused });
+          return isRefused ? { afterMs: 50, result: status(429, "rate_limit_exceeded") } : ok(line);
+        },
+        latencyMs: 200,
+      });
+      world.input(2_000);
+      for (const second of [...seconds, 300]) {
+        const process = mortal(world.clock);
+        const engine = await world.engine(process.clock);
+        engine.run(INPUT, OPTIONS).finished.catch(() => undefined);
+        await world.clock.advance(second * 1_000 - world.clock.nowMs());
+        process.kill();
+        world.kill();
+      }
+      const late = answers.filter(({ atMs }) => atMs > 60_000);
+      const refused = late.filter(({ isRefused }) => isRefused).length;
+      expect(refused / late.length).toBeLessThan(0.03);
+      expect(late.length - refused).toBeGreaterThan(0.9 * 4 * 300);
     },
   );
 });

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { KeptLimits } from "../../src/engine/learnt/kept_limits.ts";
 import { LaneLimits, type Permit } from "../../src/limits/limits.ts";
+import type { ProviderSettings } from "../../src/providers/provider.ts";
 import { LearntStore } from "../../src/store/learnt.ts";
 import { FakeClock, MemoryDisk } from "../../src/testing/index.ts";
 
@@ -22,6 +23,14 @@ async function storeOn(disk: MemoryDisk): Promise<LearntStore> {
   return LearntStore.open({ folder: "/state", disk, clock: new FakeClock() });
 }
 
+function keptOf(store: LearntStore, provider: ProviderSettings): KeptLimits {
+  return new KeptLimits({
+    ...{ learnt: store, clock: new FakeClock() },
+    config: { providers: [provider] },
+    lanes: () => [],
+  });
+}
+
 /** Keeps what `limits` has learnt, and returns what the next engine begins with under the same account, or another. */
 async function nextOf(
   limits: LaneLimits,
@@ -29,11 +38,17 @@ async function nextOf(
 ): Promise<LaneLimits> {
   const disk = new MemoryDisk();
   const first = await storeOn(disk);
-  new KeptLimits(first, [ALPHA], () => [{ key: KEY, limits, itemMs: 250, hasAnswered: true }]);
+  const lanes = [{ key: KEY, limits, itemMs: 250, hasAnswered: true }];
+  new KeptLimits({
+    learnt: first,
+    clock: new FakeClock(),
+    config: { providers: [ALPHA] },
+    lanes: () => lanes,
+  });
   await first.close();
   expect(disk.text("/state/learnt.json")).not.toContain("canary");
   const next = limitsOf();
-  const kept = new KeptLimits(await storeOn(disk), [{ ...ALPHA, ...provider }], () => []);
+  const kept = keptOf(await storeOn(disk), { ...ALPHA, ...provider });
   const itemMs = kept.restore(0, KEY, next);
   expect(itemMs).toBe(provider === ALPHA ? 250 : undefined);
   return next;
@@ -78,8 +93,8 @@ describe("kept limits", () => {
     "are the tokens that refusals have shown: %j",
     async (hidden) => {
       const limits = limitsOf();
-      limits.restoreKnown(0, { hidden });
-      expect((await nextOf(limits)).known()).toEqual({ hidden });
+      limits.restoreKnown(0, 0, { hidden });
+      expect((await nextOf(limits)).known(0)).toEqual({ hidden });
     },
   );
 
@@ -95,10 +110,11 @@ describe("kept limits", () => {
     ["x"],
     [{ told: 5, hidden: [] }],
     [{ told: { requestsPerMinute: -1 }, hidden: { places: "all" } }],
+    [{ hidden: { search: { heldMs: 5_000, sinceMs: -1, taken: 9, minuteHeld: 9, minuteRefused: 9 } } }],
   ])("are ignored when they read %j", async (value) => {
     const disk = new MemoryDisk();
     const store = await storeOn(disk);
-    const kept = new KeptLimits(store, [ALPHA], () => []);
+    const kept = keptOf(store, ALPHA);
     store.put("limits", "alpha http://alpha.test/v1 0 m1", value);
     const limits = limitsOf();
     kept.restore(0, KEY, limits);

@@ -194,6 +194,28 @@ describe("hidden limits", () => {
     expect(figures.refusedShare).toBeLessThan(0.03);
     expect(figures.usedShare).toBeGreaterThanOrEqual(least);
   });
+
+  const kills = [[5], [20], [30], [58], [75, 140, 200], [30, 45, 70, 100, 130, 200]];
+
+  it.each(
+    kills.flatMap((seconds) =>
+      Object.entries({
+        "300 requests in a sliding minute": { limit: 300 },
+        "60 requests in a sliding minute": { limit: 60 },
+        "300 requests in a fixed minute": { limit: 300, kind: "fixed", offsetMs: 20_000 } as const,
+        "300 requests in a bucket": { limit: 300, kind: "bucket" } as const,
+        "input tokens in a sliding minute": { counted: "input", limit: 100_000 } as const,
+      }).map(([name, profile]) => [seconds, name, profile] as const),
+    ),
+  )("killed after %j s, before it is known or after: %s", (seconds, _, profile) => {
+    const restartAtMs = seconds.map((each) => each * 1_000);
+    for (let seed = 1; seed <= SEEDS; seed += 1) {
+      const figures = figuresOf({ ...HIDDEN, spread: 0.5, latencyMs: 500, ...profile, restartAtMs, seed });
+      expect(figures.refusedShare, `seed ${seed}`).toBeLessThan(0.03);
+      expect(figures.usedShare, `seed ${seed}`).toBeGreaterThanOrEqual(seconds.length > 3 ? 0.85 : 0.9);
+      if (seconds[0] !== 5) expect(figures.restartBurst).toBeLessThanOrEqual(15); // refusals were known
+    }
+  });
 });
 
 /** In five minutes, besides the share by chance: a quarter of the allowance. A storm has a million. */
@@ -269,7 +291,7 @@ function figuresOf(options: LimitRunOptions): LimitFigures {
 
 /** Lanes as an engine makes them: one for each model, and one of what they share, which is what the user has configured. */
 function lanesOf(options: LimitRunOptions, random: () => number): MakeLanes {
-  return (nowMs, before) => {
+  return (nowMs, before, diedAtMs) => {
     const lengths = new OutputLengths();
     for (const [model, known] of before?.lengths() ?? []) lengths.restore(model, known);
     const shared = new LaneLimits({
@@ -281,8 +303,8 @@ function lanesOf(options: LimitRunOptions, random: () => number): MakeLanes {
       () => new LaneLimits({ ...laneOptions({}, nowMs, random), shared }),
     );
     before?.all.forEach((limits, lane) => {
-      const known: KnownLimits | undefined = limits.known();
-      if (known !== undefined) all[lane]?.restoreKnown(nowMs, known);
+      const known: KnownLimits | undefined = limits.known(diedAtMs);
+      if (known !== undefined) all[lane]?.restoreKnown(nowMs, nowMs - diedAtMs, known);
     });
     return {
       all,

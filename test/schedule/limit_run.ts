@@ -28,8 +28,8 @@ export interface LimitRunOptions extends LimitedProviderOptions {
   readonly foreignShare?: number;
   /** The share of all requests that are refused by chance; 0. */
   readonly chanceShare?: number;
-  /** Killed and started again at this time, after so long. */
-  readonly restartAtMs?: number;
+  /** Killed and started again at this time, or at each of them, after so long. */
+  readonly restartAtMs?: number | readonly number[];
   readonly restartMs?: number;
   /** What is measured; minutes 2 to 5. */
   readonly fromMs?: number;
@@ -64,9 +64,11 @@ export interface Lanes {
   lengths(): Iterable<readonly [string, KeptHistogram]>;
 }
 
-export type MakeLanes = (nowMs: number, before: Lanes | undefined) => Lanes;
+/** `before` are those of the process that died at `diedAtMs`. */
+export type MakeLanes = (nowMs: number, before: Lanes | undefined, diedAtMs: number) => Lanes;
 
 const WIRE_MS = 25;
+const RESTART_MS = 1_000;
 const FROM_MS = 60_000;
 const UNTIL_MS = 300_000;
 
@@ -95,17 +97,17 @@ export class LimitRun {
     this.#random = random;
     this.#provider = new LimitedProvider(options);
     this.#make = make;
-    this.#lanes = make(0, undefined);
+    this.#lanes = make(0, undefined, 0);
   }
 
   run(): LimitFigures {
-    const { untilMs = UNTIL_MS, restartAtMs, restartMs = 1_000 } = this.#options;
-    if (restartAtMs !== undefined) {
-      this.#at(restartAtMs, () => {
+    const { untilMs = UNTIL_MS, restartAtMs = [], restartMs = RESTART_MS } = this.#options;
+    for (const atMs of [restartAtMs].flat()) {
+      this.#at(atMs, () => {
         this.#isDown = true;
         this.#process += 1;
       });
-      this.#at(restartAtMs + restartMs, () => this.#restart());
+      this.#at(atMs + restartMs, () => this.#restart());
     }
     this.#foreign();
     this.#lanes.all.forEach((_, lane) => {
@@ -209,7 +211,7 @@ export class LimitRun {
   #restart(): void {
     this.#isDown = false;
     const before = this.#lanes;
-    this.#lanes = this.#make(this.#nowMs, before);
+    this.#lanes = this.#make(this.#nowMs, before, this.#nowMs - (this.#options.restartMs ?? RESTART_MS));
     this.#lanes.all.forEach((limits, lane) => {
       const sent = this.#sent.filter((one) => one.lane === lane && one.atMs > this.#nowMs - 61_000);
       limits.restore(
@@ -238,7 +240,7 @@ export class LimitRun {
       limit,
       halvedAtMs = Number.POSITIVE_INFINITY,
       restartAtMs,
-      restartMs = 1_000,
+      restartMs = RESTART_MS,
       fromMs = FROM_MS,
     } = this.#options;
     const minutes = (untilMs - fromMs) / 60_000;
@@ -250,13 +252,15 @@ export class LimitRun {
         : sum(this.#used.filter(({ atMs }) => atMs >= fromMs).map(({ units }) => units));
     const sent = this.#sent.filter(({ atMs }) => atMs >= fromMs).length;
     const refused = this.#refused.filter((atMs) => atMs >= fromMs).length;
-    const startMs = (restartAtMs ?? Number.POSITIVE_INFINITY) + restartMs;
+    const startsMs = [restartAtMs ?? []].flat().map((atMs) => atMs + restartMs);
+    const burst = (startMs: number): number =>
+      this.#sent.filter(({ atMs }) => atMs >= startMs && atMs < startMs + 1_000).length;
     return {
       refusedShare: sent === 0 ? 0 : refused / sent,
       usedShare: used / allowance,
       fullestShare: fullest(this.#used) / limit,
       answerShare: this.#largest / limit,
-      restartBurst: this.#sent.filter(({ atMs }) => atMs >= startMs && atMs < startMs + 1_000).length,
+      restartBurst: Math.max(0, ...startsMs.map(burst)),
       refused,
       sent,
     };

@@ -47,6 +47,26 @@ describe("the store of learnt figures", () => {
     await until(() => readFileSync(join(folder, "learnt.json"), "utf8").includes('"b"'));
   });
 
+  it("writes within a second what the next process must know, also what came during a write", async () => {
+    const store = await open();
+    store.put("limits", "a", 1);
+    store.changedMuch();
+    await clock.advance(1_000);
+    await until(() => existsSync(join(folder, "learnt.json")));
+    await settled();
+    store.put("limits", "b", 2);
+    store.changedMuch();
+    await clock.advance(900);
+    store.changedMuch(); // does not put the write off
+    await clock.advance(100);
+    store.put("limits", "c", 3); // the write is under way
+    store.changedMuch();
+    await until(() => readFileSync(join(folder, "learnt.json"), "utf8").includes('"b"'));
+    await settled();
+    await clock.advance(1_000);
+    await until(() => readFileSync(join(folder, "learnt.json"), "utf8").includes('"c"'));
+  });
+
   it("says once that its folder cannot be used, also if it can be used later, and keeps its figures in memory", async () => {
     const path = join(folder, "file");
     writeFileSync(path, "not a folder");

@@ -81,7 +81,7 @@ export class Lanes {
   constructor(options: LanesOptions) {
     this.#options = options;
     this.#trials = options.trials;
-    this.#kept = new KeptLimits(options.learnt, options.config.providers, () => this.#lanes.values());
+    this.#kept = new KeptLimits({ ...options, lanes: () => this.#lanes.values() });
     this.retries = new ArmedClock(options.clock);
   }
 
@@ -130,7 +130,7 @@ export class Lanes {
 
   /** A lane has a place or money again: it continues, and so does the next in turn of those that wait for what it shares. */
   freed(lane: Lane): void {
-    this.#kept.changed();
+    this.#kept.ended(lane.limits);
     lane.freed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();

@@ -4,7 +4,9 @@
  * What is read is checked: the file is the user's, and another version may have written it.
  */
 
-import type { HiddenState, KnownLimits, LaneLimits } from "../../limits/limits.ts";
+import type { Clock } from "../../clock.ts";
+import type { HiddenSearch, HiddenStage } from "../../limits/hidden/hidden_limit.ts";
+import type { KnownLimits, LaneLimits } from "../../limits/limits.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import { accountName, type JsonValue, type LearntStore } from "../../store/learnt.ts";
 import type { LearntLimits } from "../../work/limits.ts";
@@ -17,6 +19,7 @@ const TOLD = [
   "outputTokensPerMinute",
 ] as const;
 const FOUND = ["places", "requests", "tokens", "outputTokens"] as const;
+const SEARCH = ["heldMs", "sinceMs", "taken", "minuteHeld", "minuteRefused"] as const;
 
 /** A lane, as it is kept. */
 interface KeptLane {
@@ -28,35 +31,52 @@ interface KeptLane {
   readonly hasAnswered: boolean;
 }
 
+export interface KeptLimitsOptions {
+  readonly learnt: LearntStore;
+  readonly clock: Clock;
+  readonly config: { readonly providers: readonly ProviderSettings[] };
+  /** Returns all lanes; called before each write. */
+  readonly lanes: () => Iterable<KeptLane>;
+}
+
 /** One for an engine. */
 export class KeptLimits {
   readonly #store: LearntStore;
   readonly #accounts: ReadonlyMap<string, string>;
+  readonly #stages = new Map<LaneLimits, HiddenStage>();
+  readonly #clock: Clock;
 
-  /** `lanes` returns all lanes; called before each write. */
-  constructor(store: LearntStore, providers: readonly ProviderSettings[], lanes: () => Iterable<KeptLane>) {
-    this.#store = store;
-    this.#accounts = new Map(providers.map((settings) => [settings.name, accountName(settings)]));
-    store.source(() => {
+  constructor({ learnt, clock, config, lanes }: KeptLimitsOptions) {
+    this.#store = learnt;
+    this.#clock = clock;
+    this.#accounts = new Map(config.providers.map((settings) => [settings.name, accountName(settings)]));
+    learnt.source(() => {
       for (const lane of lanes()) this.#put(lane);
     });
   }
 
   /** Loads what is known into the limits of a new lane; returns the latency of an answer, in milliseconds. */
   restore(nowMs: number, key: string, limits: LaneLimits): number | undefined {
-    const kept = this.#store.get(KIND, this.#nameOf(key));
+    const name = this.#nameOf(key);
+    const kept = this.#store.get(KIND, name);
     if (typeof kept !== "object" || kept === null) return undefined;
-    limits.restoreKnown(nowMs, knownOf(kept));
+    limits.restoreKnown(nowMs, this.#store.ageMs(KIND, name), knownOf(kept));
     return positive(Reflect.get(kept, "itemMs"));
   }
 
-  /** A lane was answered: there is something to write. */
-  changed(): void {
-    this.#store.changed();
+  /** An attempt ended in a lane with these limits: there is something to write. */
+  ended(limits: LaneLimits): void {
+    const { stage } = limits.hidden;
+    if ((this.#stages.get(limits) ?? "none") === stage) {
+      this.#store.changed();
+      return;
+    }
+    this.#stages.set(limits, stage);
+    this.#store.changedMuch(); // without it, the next process would search for the limit again
   }
 
   #put({ key, limits, itemMs, hasAnswered }: KeptLane): void {
-    const known = limits.known();
+    const known = limits.known(this.#clock.nowMs());
     if (known === undefined && !hasAnswered) return;
     const value = { ...known, ...(hasAnswered ? { itemMs: Math.round(itemMs) } : {}) };
     this.#store.put(KIND, this.#nameOf(key), value as JsonValue); // numbers in plain objects
@@ -78,12 +98,26 @@ function knownOf(kept: object): KnownLimits {
     }
   const hidden: unknown = Reflect.get(kept, "hidden");
   if (typeof hidden !== "object" || hidden === null) return { told };
-  const found: { -readonly [name in keyof HiddenState]?: HiddenState[name] } = {};
+  const found: { -readonly [name in (typeof FOUND)[number]]?: number } = {};
   for (const name of FOUND) {
     const limit = positive(Reflect.get(hidden, name));
     if (limit !== undefined) found[name] = limit;
   }
-  return { told, hidden: found };
+  const search = searchOf(Reflect.get(hidden, "search"));
+  return { told, hidden: search === undefined ? found : { ...found, search } };
+}
+
+function searchOf(kept: unknown): HiddenSearch | undefined {
+  if (typeof kept !== "object" || kept === null) return undefined;
+  const search: { -readonly [name in keyof HiddenSearch]: number } = {
+    ...{ heldMs: 0, sinceMs: 0, taken: 0, minuteHeld: 0, minuteRefused: 0 },
+  };
+  for (const name of SEARCH) {
+    const value: unknown = Reflect.get(kept, name);
+    if (value !== 0 && positive(value) === undefined) return undefined;
+    search[name] = Number(value);
+  }
+  return search;
 }
 
 function positive(value: unknown): number | undefined {

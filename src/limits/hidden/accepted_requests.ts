@@ -4,6 +4,15 @@
  */
 import { Minute } from "../minute.ts";
 
+/** What `AcceptedRequests` says of itself, while the provider refuses. */
+export interface AcceptedCounts {
+  /** How long ago the count of `taken` began. */
+  readonly sinceMs: number;
+  readonly taken: number;
+  readonly minuteHeld: number;
+  readonly minuteRefused: number;
+}
+
 /** One for each lane. Times are monotonic. */
 export class AcceptedRequests {
   /** Those of the last minute. */
@@ -41,6 +50,33 @@ export class AcceptedRequests {
   begin(sinceMs: number, taken: number): void {
     this.#sinceMs = sinceMs;
     this.#taken = taken;
+  }
+
+  /**
+   * An earlier process sent so many. In the order of their times, before anything is sent. Which ones were refused is not known:
+   * what goes beyond `minuteHeld`, where refusals had begun.
+   */
+  earlier(atMs: number, requests: number): void {
+    if (this.#minuteHeld > 0) {
+      this.minute.add(atMs, Math.min(requests, Math.max(0, this.#minuteHeld - this.minute.count(atMs))));
+      return;
+    }
+    if (this.#taken === 0) this.#sinceMs = atMs;
+    this.#taken += requests;
+    this.minute.add(atMs, requests);
+  }
+
+  /** For a later process; times are ages. */
+  counts(nowMs: number): AcceptedCounts {
+    const [taken, minuteHeld, minuteRefused] = [this.#taken, this.#minuteHeld, this.#minuteRefused];
+    return { sinceMs: nowMs - this.#sinceMs, taken, minuteHeld, minuteRefused };
+  }
+
+  /** Continues with what an earlier process had counted. */
+  restore(nowMs: number, { sinceMs, taken, minuteHeld, minuteRefused }: AcceptedCounts): void {
+    this.begin(nowMs - sinceMs, taken);
+    this.#minuteHeld = minuteHeld;
+    this.#minuteRefused = minuteRefused;
   }
 
   sent(nowMs: number): void {

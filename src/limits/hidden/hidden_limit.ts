@@ -26,7 +26,7 @@
  */
 
 import type { FlowLimits, TokenFlow } from "../token_flow.ts";
-import { AcceptedRequests } from "./accepted_requests.ts";
+import { type AcceptedCounts, AcceptedRequests } from "./accepted_requests.ts";
 import { ChanceRefusals } from "./chance_refusals.ts";
 import { HiddenDoubt } from "./hidden_doubt.ts";
 import { HiddenPlaces } from "./hidden_places.ts";
@@ -48,7 +48,18 @@ export interface HiddenState {
   readonly tokens?: number;
   /** The same, where the provider counts only the output. */
   readonly outputTokens?: number;
+  /** A rate is searched for, and the provider refuses everything. */
+  readonly search?: HiddenSearch;
 }
+
+/** Times are ages. */
+export interface HiddenSearch extends AcceptedCounts {
+  /** How long ago the refusals began. */
+  readonly heldMs: number;
+}
+
+/** What a lane has of a limit: nothing, a search for a rate that refuses everything, or figures. */
+export type HiddenStage = "none" | "search" | "found";
 
 /** One per lane. Times are monotonic. */
 export class HiddenLimit {
@@ -181,15 +192,27 @@ export class HiddenLimit {
     return { used: this.#accepted.minute.count(nowMs), limit: this.#rate.perMinute };
   }
 
+  /** How much `state` says. */
+  get stage(): HiddenStage {
+    if (this.#mode === "free") return "none";
+    if (this.#mode !== "rate" || this.#rate.isKnown) return "found";
+    return this.#hold.isOn ? "search" : "none";
+  }
+
   /** What a later process may begin with; undefined while nothing is known. */
-  state(): HiddenState | undefined {
+  state(nowMs: number): HiddenState | undefined {
+    if (this.stage === "search") {
+      const { atMs = nowMs } = this.#hold;
+      return { search: { heldMs: nowMs - atMs, ...this.#accepted.counts(nowMs) } };
+    }
     if (this.#mode === "places") return { places: this.#places.proven };
     if (this.#mode === "tokens") return this.#tokens.state();
     return this.#mode === "rate" && this.#rate.isKnown ? { requests: this.#rate.perMinute } : undefined;
   }
 
-  /** Continues with what an earlier process found. Call it once, before anything is sent. */
-  restore(nowMs: number, { places, requests = 0, tokens = 0, outputTokens = 0 }: HiddenState): void {
+  /** Continues with what an earlier process found, `ageMs` ago. Call it once, before anything is sent. */
+  restore(nowMs: number, ageMs: number, state: HiddenState): void {
+    const { places, requests = 0, tokens = 0, outputTokens = 0, search } = state;
     this.#accepted.begin(nowMs, 0);
     if (places !== undefined) {
       this.#mode = "places";
@@ -201,7 +224,17 @@ export class HiddenLimit {
     } else if (requests > 0) {
       this.#mode = "rate";
       this.#rate.restore(nowMs, requests);
+    } else if (search !== undefined && search.heldMs + ageMs < STOP_MS) {
+      this.#mode = "rate";
+      this.#accepted.restore(nowMs - ageMs, search);
+      this.#rate.held(search.minuteHeld);
+      this.#hold.restore(nowMs, nowMs - ageMs - search.heldMs, this.#accepted.sinceMs);
     }
+  }
+
+  /** An earlier process sent so many requests. In the order of their times, after `restore`. */
+  earlier(atMs: number, requests: number): void {
+    if (this.stage !== "found") this.#accepted.earlier(atMs, requests);
   }
 
   /** Returns what brings the present result back. */

@@ -97,6 +97,13 @@ export class ProbedHold {
     this.places.begin(inFlight);
   }
 
+  /** Continues one that an earlier process began at `atMs`: with a probe. */
+  restore(nowMs: number, atMs: number, sinceMs: number): void {
+    this.begin(nowMs, 0, LEVEL_MAX, sinceMs);
+    this.#atMs = atMs;
+    this.#probeAtMs = nowMs;
+  }
+
   end(): void {
     this.#atMs = undefined;
     this.#probe = undefined;

@@ -257,9 +257,9 @@ export class LaneLimits {
     this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs).tokens });
   }
 
-  /** Stops the lane; one probe per `probeEveryMs` (Infinity: none) is let through, the first after that time. */
-  pause(nowMs: number, reason: string, probeEveryMs?: number): void {
-    this.#pause.pause(nowMs, reason, probeEveryMs);
+  /** Stops the lane but for probes: one a minute, and one after `firstMs` if it is given. */
+  pause(nowMs: number, reason: string, firstMs?: number): void {
+    this.#pause.pause(nowMs, reason, firstMs);
   }
 
   resume(): void {

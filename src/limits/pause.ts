@@ -3,16 +3,19 @@
  *
  *   running --pause--> paused --resume, or a probe succeeds--> running
  *
- * While paused one probe per `probeEveryMs` is let through, the first one that long after the pause. Pausing again
- * (the rest of the burst, or a probe that was refused) changes the reason and leaves the next probe where it is. A process
- * that starts goes on with the pause of the one before; its first request is a probe, and may go at once.
+ * While paused one probe a minute is let through, and where one may prove at once that others are answered, one after
+ * `firstMs`, too. Pausing again (the rest of the burst, or a probe that was refused) changes the reason
+ * and leaves the next probe where it is. A process that starts goes on with the pause of the one before; its first request is
+ * a probe, and may go at once.
  */
 
-const PROBE_EVERY_MS = 60_000;
+const MINUTE_MS = 60_000;
 
 export class Pause {
   #reason: string | undefined;
-  #probeEveryMs = Number.POSITIVE_INFINITY;
+  #sinceMs = 0;
+  /** Whether the next probe is the one after `firstMs`. */
+  #isEarly = false;
   #probeAtMs = Number.POSITIVE_INFINITY;
   #isProbed = false;
 
@@ -30,10 +33,11 @@ export class Pause {
     return this.#reason !== undefined && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
-  pause(nowMs: number, reason: string, probeEveryMs: number = PROBE_EVERY_MS): void {
-    if (this.#reason === undefined || probeEveryMs !== this.#probeEveryMs) {
-      this.#probeEveryMs = probeEveryMs;
-      this.#probeAtMs = nowMs + probeEveryMs;
+  pause(nowMs: number, reason: string, firstMs: number = MINUTE_MS): void {
+    if (this.#reason === undefined) {
+      this.#sinceMs = nowMs;
+      this.#isEarly = firstMs < MINUTE_MS;
+      this.#probeAtMs = nowMs + firstMs;
       this.#isProbed = false;
     }
     this.#reason = reason;
@@ -47,7 +51,9 @@ export class Pause {
 
   /** A probe goes out. */
   probed(nowMs: number): void {
-    this.#probeAtMs = nowMs + this.#probeEveryMs;
+    const isEarly = nowMs < this.#sinceMs + MINUTE_MS && this.#isEarly;
+    this.#probeAtMs = (isEarly ? this.#sinceMs : nowMs) + MINUTE_MS;
+    this.#isEarly = false;
     this.#isProbed = true;
   }
 

@@ -278,7 +278,7 @@ describe("a submitted list", () => {
     const engine = await world.engine();
     const { task_id } = await world.settle(engine.submit(list(600)));
     await world.clock.advance(7_300_000);
-    const probes = world.sent.map(({ atMs }) => atMs).filter((atMs) => atMs > 1_000 && atMs < 7_200_000);
+    const probes = world.sent.map(({ atMs }) => atMs).filter((atMs) => atMs > 2_000 && atMs < 7_200_000);
     expect(probes.length).toBeGreaterThanOrEqual(100);
     for (let probe = 1; probe < probes.length; probe += 1)
       expect((probes[probe] as number) - (probes[probe - 1] as number)).toBeGreaterThanOrEqual(60_000);

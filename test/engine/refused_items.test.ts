@@ -122,3 +122,21 @@ describe("items that are always refused", () => {
     expect(others.length - used).toBeLessThan(0.03 * others.length);
   });
 });
+
+describe("items for which an account has no money, while it has for others", () => {
+  it.each([1, 3, 10])("%i of 400 cost the others a second each, and stay open", async (dear) => {
+    const isDear = (line: number): boolean => line % 20 === 5 && line < 20 * dear;
+    const world: World = new World({
+      answer: (line) => (isDear(line) ? status(402, "insufficient_credits") : ok(line)),
+      latencyMs: 200,
+      config: { maxInFlight: 8 },
+    });
+    world.input(400);
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, waitMs: 3_600_000 });
+    expect(await world.settle(run.finished)).toMatchObject({
+      counts: { completed: 400 - dear, submitted: dear },
+    });
+    const last = world.sent.findLast(({ line }) => !isDear(line));
+    expect(last?.atMs).toBeLessThan(10_000 + dear * 1_500);
+  });
+});

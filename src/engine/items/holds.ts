@@ -6,7 +6,7 @@
  *   rate_limited         429, and no answer since, or the wait that it asked for        by itself
  *   overloaded           the provider says that it has too much to do                   by itself
  *   disk_full            nothing can be recorded                                        by itself, tried every second
- *   quota                the account has no money or quota left                         by itself, a probe a minute
+ *   quota                the account has no money or quota left                         by itself, a probe after 1 s, then one a minute
  *   authentication       the key is not accepted                                        by itself, a probe a minute
  *   model_unavailable    the provider does not know the model, or refuses it to the key when the caller changes it
  *   provider_missing     no provider of that name is configured                         when the caller changes it

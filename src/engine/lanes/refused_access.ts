@@ -21,6 +21,8 @@ import type { ModelLanes } from "./model_lanes.ts";
 
 /** Refusals in a row that stop the lane of a key that had worked. */
 const REFUSALS_MAX = 3;
+/** The first probe of an account without money: it may be one item that costs more than is left. */
+const QUOTA_PROBE_MS = 1_000;
 /** Models whose refusals are compared at a time. */
 const MODELS_COMPARED_MAX = 1_000;
 
@@ -130,7 +132,7 @@ export class RefusedAccess {
       return;
     }
     if (result.code !== "authentication_failed") {
-      laneOf(call.lane).limits.pause(nowMs, "quota");
+      laneOf(call.lane).limits.pause(nowMs, "quota", QUOTA_PROBE_MS);
       return;
     }
     const refusals = (this.#refusals.get(call.lane) ?? 0) + 1;

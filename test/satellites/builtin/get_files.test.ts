@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -37,6 +37,12 @@ const store = { type: "fs", root: "inbox" };
 function put(path: string, text: string): void {
   mkdirSync(dirname(join(root, path)), { recursive: true });
   writeFileSync(join(root, path), text);
+}
+
+/** Empty files that share one inode: a disk makes a link 20 times as fast as a file. */
+function putMany(count: number, pathOf: (index: number) => string): void {
+  put(pathOf(0), "");
+  for (let index = 1; index < count; index += 1) linkSync(join(root, pathOf(0)), join(root, pathOf(index)));
 }
 
 const given = (input: object, more: Partial<Attempt> = {}): Attempt => ({
@@ -96,7 +102,7 @@ describe("what get-files leaves out", () => {
     put("in/target.txt", "");
     for (let index = 0; index < 400; index += 1)
       symlinkSync(target, join(root, `in/${String(index).padStart(4, "0")}${"l".repeat(150)}`));
-    for (let index = 0; index < 3_400; index += 1) put(`in/files/${"f".repeat(200)}${index}`, "");
+    putMany(3_400, (index) => `in/files/${"f".repeat(200)}${index}`);
     const output = await run({ fetch: false });
     expect(output.list).not.toBeNull();
     expect(output).toMatchObject({ count: 3_401, left_out_count: 400 });
@@ -195,7 +201,7 @@ describe("get-files", () => {
   });
 
   it("has only ids and names where there is no room for more, and a list with everything, the same in a repeat", async () => {
-    for (let index = 0; index < 4_000; index += 1) put(`many/${String(index).padStart(5, "0")}.txt`, "");
+    putMany(4_000, (index) => `many/${String(index).padStart(5, "0")}.txt`);
     const notes = new MemoryNotes();
     const output = await run({}, { notes });
     expect(output).toMatchObject({ count: 4_000, is_complete: true });
@@ -210,7 +216,7 @@ describe("get-files", () => {
 
   it("returns no part of a list that could be taken for all of it", async () => {
     const long = "x".repeat(220);
-    for (let index = 0; index < 4_500; index += 1) put(`${long}/${index}.txt`, "");
+    putMany(4_500, (index) => `${long}/${index}.txt`);
     const output = await run({ fetch: false });
     expect(output).toMatchObject({ files: null, count: 4_500, is_complete: false });
     const list = await textOf(files.read("one", output.list?.file_id ?? ""));

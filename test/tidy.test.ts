@@ -22,6 +22,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   "errors.ts": 0,
   "disk.ts": 1,
   "nearest.ts": 1,
+  "semaphore.ts": 1,
   "schema.ts": 2,
   tokens: 2,
   work: 2,

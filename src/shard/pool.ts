@@ -10,12 +10,14 @@
  *
  * Limits: two blocks a thread are under way; more calls wait. The heap of a thread is at most `THREAD_HEAP_MB`.
  */
+
 import { availableParallelism } from "node:os";
 import { builtFile } from "../built_files.ts";
 import type { Block } from "../jsonl/block.ts";
 import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
 import { readKey } from "../jsonl/record.ts";
 import { allocate, noteLargeBytes } from "../large_bytes.ts";
+import { Semaphore } from "../semaphore.ts";
 import type { MeasureOptions, MeasureSettings } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { type Measurer, measurerClosed } from "./measurer.ts";
@@ -57,8 +59,7 @@ class ThreadMeasurer implements Measurer {
   readonly concurrency: number;
   readonly #settings: WorkerSettings;
   readonly #pool: Threads;
-  #free: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #places: Semaphore;
   /** Salvage runs one block at a time, so that no innocent block shares a thread with poison. */
   #salvage: Promise<unknown> = Promise.resolve();
   #deathsInARow = 0;
@@ -68,7 +69,7 @@ class ThreadMeasurer implements Measurer {
     const threadCount = threads ?? Math.min(THREADS_MAX, Math.max(1, availableParallelism() - 1));
     this.#settings = { ...settings, providers: settings.providers.map(withoutSecrets) };
     this.concurrency = threadCount * BLOCKS_PER_THREAD;
-    this.#free = this.concurrency;
+    this.#places = new Semaphore(this.concurrency);
     this.#pool = threadsFor(this.#settings, threadCount, (error) => this.#noteDeath(error));
     for (let thread = 0; thread < threadCount; thread += 1) void this.#warm();
   }
@@ -101,8 +102,12 @@ class ThreadMeasurer implements Measurer {
 
   async #run<T>(name: string, block: Block, options: unknown): Promise<T> {
     const blockBytes = block.bytes.byteLength;
-    if (this.#free === 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#free -= 1;
+    return this.#places
+      .run(() => this.#runNow<T>(name, block, options))
+      .finally(() => noteLargeBytes(blockBytes));
+  }
+
+  async #runNow<T>(name: string, block: Block, options: unknown): Promise<T> {
     try {
       if (this.#closed !== undefined) throw measurerClosed(this.#closed.cause);
       const answer = await runIn<T>(this.#pool, name, block, options);
@@ -111,11 +116,6 @@ class ThreadMeasurer implements Measurer {
     } catch (error) {
       this.#noteDeath(error);
       throw error;
-    } finally {
-      noteLargeBytes(blockBytes);
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
     }
   }
 

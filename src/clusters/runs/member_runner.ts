@@ -8,6 +8,7 @@
  *
  * Limits: 100,000 elements; a checkpoint after every 64 of them; 16 members of a run read their values at once.
  */
+
 import { PerigeeError } from "../../errors.ts";
 import type {
   ExecutionError,
@@ -16,6 +17,7 @@ import type {
   Executions,
   ExecutionView,
 } from "../../satellites/sdk/execution.ts";
+import type { Semaphore } from "../../semaphore.ts";
 import type { Json } from "../../work/json.ts";
 import { asObject, atMost, fill, type LookUp, ReferenceFault } from "../declaration/fill.ts";
 import type { DeclaredMember } from "../declaration/shape.ts";
@@ -23,7 +25,6 @@ import { ElementStates } from "./element_states.ts";
 import { elementsOf, withElement } from "./elements.ts";
 import type { Finishes } from "./finishes.ts";
 import type { Elements } from "./line_elements.ts";
-import type { MemberPlaces } from "./places.ts";
 import { executionIdOf, type MemberState, type StoredCluster } from "./run_record.ts";
 import {
   refusalCode,
@@ -77,14 +78,14 @@ export class MemberRunner {
   readonly #starting: Starting;
   readonly #executions: Pick<Executions, "cancel">;
   readonly #finishes: Finishes;
-  readonly #places: MemberPlaces;
+  readonly #places: Semaphore;
 
   constructor(
     run: MembersRun,
     starting: Starting,
     executions: Pick<Executions, "cancel">,
     finishes: Finishes,
-    places: MemberPlaces,
+    places: Semaphore,
   ) {
     this.#run = run;
     this.#starting = starting;
@@ -97,7 +98,7 @@ export class MemberRunner {
   async single(member: DeclaredMember): Promise<MemberOutcome> {
     const { facts } = this.#run;
     const { isCutOff, ...ended } = await this.#ended(member, undefined, () =>
-      this.#places.take(async () =>
+      this.#places.run(async () =>
         this.#request(member, await valuesOf(facts, [member.input, member.config]), undefined),
       ),
     );
@@ -113,7 +114,7 @@ export class MemberRunner {
   ): Promise<MemberOutcome> {
     const { facts } = this.#run;
     const begun = await this.#tried(() =>
-      this.#places.take(async () => ({
+      this.#places.run(async () => ({
         elements: await boundedElements(facts, member),
         values: await valuesOf(facts, [member.input, member.config]),
       })),

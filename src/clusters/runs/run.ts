@@ -12,6 +12,7 @@
  * `if: success` (the default) needs all that it waits for completed; `failure` needs one of them failed, expired, cancelled, or skipped
  * because of one of these; `always` needs them ended.
  */
+
 import type { Clock, Timer } from "../../clock.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type {
@@ -20,6 +21,7 @@ import type {
   Executions,
   ExecutionView,
 } from "../../satellites/sdk/execution.ts";
+import { Semaphore } from "../../semaphore.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
 import type { Files } from "../../tasks/files/files.ts";
 import type { JsonObject } from "../../work/json.ts";
@@ -33,7 +35,6 @@ import {
   MemberRunner,
   type MemberStanding,
 } from "./member_runner.ts";
-import { MemberPlaces } from "./places.ts";
 import {
   clusterToRecord,
   type MemberState,
@@ -115,7 +116,7 @@ export class ClusterRun {
       { clock, executions, caller: cluster.caller, signal: this.#stopping.signal },
       executions,
       this.#finishes,
-      new MemberPlaces(READING_MAX),
+      new Semaphore(READING_MAX),
     );
   }
 

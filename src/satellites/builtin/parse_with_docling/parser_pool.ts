@@ -8,10 +8,12 @@
  *
  * Limits: two processes, each one document at a time, 60 s and 768 MiB; one that had nothing to do for 10 s ends.
  */
+
 import { type ChildProcess, fork } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Clock, Timer } from "../../../clock.ts";
+import { Semaphore } from "../../../semaphore.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import type { ParseFailure, ParseOrder, ParseResult } from "./parsed_document.ts";
 
@@ -36,29 +38,22 @@ const HEAP_SHARE = 0.5;
 export class ParserPool {
   readonly #options: ParserOptions;
   readonly #idle: ParserProcess[] = [];
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
+  readonly #places: Semaphore;
 
   constructor(options: ParserOptions) {
     this.#options = options;
-    this.#free = options.processes ?? PROCESSES;
+    this.#places = new Semaphore(options.processes ?? PROCESSES);
   }
 
   /**
    * `load` is called for the bytes when there is a place for them, and may fail; then nothing is parsed. Rejects with the signal's reason, or `refused` without a process.
    */
   async parse(load: () => Promise<ParseOrder | ParseFailure>, signal: AbortSignal): Promise<ParseResult> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
+    return this.#places.run(async () => {
       signal.throwIfAborted();
       const order = await load();
       return "ok" in order ? order : await this.#parse(order, signal);
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
+    });
   }
 
   async #parse(order: ParseOrder, signal: AbortSignal): Promise<ParseResult> {

@@ -56,6 +56,8 @@ interface Window {
   readonly starts: Float64Array;
   /** 0 where a line has no answer (it is blank). */
   readonly lengths: Uint32Array;
+  /** How many of its lines the input has, at least: the last ones may be blank. */
+  readonly lines: number;
   readonly isLast: boolean;
 }
 
@@ -75,7 +77,8 @@ async function readWindow(
     starts[line - first] = settled.start;
     lengths[line - first] = lineBytes;
   }
-  return { starts, lengths, isLast: highest < first + WINDOW_LINES };
+  const lines = Math.min(WINDOW_LINES, Math.max(0, highest - first + 1));
+  return { starts, lengths, lines, isLast: highest < first + WINDOW_LINES };
 }
 
 async function writeWindow(window: Window, answers: OutputFile, write: Write, from: number): Promise<number> {
@@ -88,7 +91,7 @@ async function writeWindow(window: Window, answers: OutputFile, write: Write, fr
     staged = [];
     stagedBytes = 0;
   };
-  for (let index = 0; index < window.lengths.length; index += 1) {
+  for (let index = 0; index < window.lines; index += 1) {
     const length = window.lengths[index] as number;
     if (length === 0) continue;
     const start = window.starts[index] as number;

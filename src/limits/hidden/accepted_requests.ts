@@ -1,10 +1,10 @@
 /**
- * Requests that a provider accepted: since a probe was last accepted, and in the last minute. Those in flight count; a refusal
- * takes its request out.
+ * Requests that a provider accepted: since a probe was last accepted, and in the last minute. Requests in flight count; a refusal
+ * removes its request.
  */
 import { Minute } from "../minute.ts";
 
-/** What `AcceptedRequests` says of itself, while the provider refuses. */
+/** The state of `AcceptedRequests` while the provider refuses. */
 export interface AcceptedCounts {
   /** How long ago the count of `taken` began. */
   readonly sinceMs: number;
@@ -15,7 +15,7 @@ export interface AcceptedCounts {
 
 /** One for each lane. Times are monotonic. */
 export class AcceptedRequests {
-  /** Those of the last minute. */
+  /** Requests of the last minute. */
   readonly minute: Minute = new Minute();
   /** When a probe was last accepted, or the first request after a minute without any was sent. */
   #sinceMs: number;
@@ -53,8 +53,8 @@ export class AcceptedRequests {
   }
 
   /**
-   * An earlier process sent so many. In the order of their times, before anything is sent. Which ones were refused is not known:
-   * what goes beyond `minuteHeld`, where refusals had begun.
+   * An earlier process sent this many requests. Call it in the order of their times, before anything is sent. Which ones were refused
+   * is not known: assumes those above `minuteHeld`, once refusals had begun.
    */
   earlier(atMs: number, requests: number): void {
     if (this.#minuteHeld > 0) {
@@ -72,7 +72,7 @@ export class AcceptedRequests {
     return { sinceMs: nowMs - this.#sinceMs, taken, minuteHeld, minuteRefused };
   }
 
-  /** Continues with what an earlier process had counted. */
+  /** Continues the counts of an earlier process. */
   restore(nowMs: number, { sinceMs, taken, minuteHeld, minuteRefused }: AcceptedCounts): void {
     this.begin(nowMs - sinceMs, taken);
     this.#minuteHeld = minuteHeld;
@@ -90,13 +90,13 @@ export class AcceptedRequests {
     this.minute.add(sentMs, -1);
   }
 
-  /** A refusal that counts; `isEarly`: the refused request may be one of before the hold. */
+  /** A refusal that counts; `isEarly`: the refused request may be from before the hold. */
   refused(nowMs: number, isEarly: boolean): void {
     this.#minuteRefused = this.minute.count(nowMs);
     if (isEarly) this.#minuteHeld = this.#minuteRefused;
   }
 
-  /** Those of the minute before `atMs`, as a share of those of the minute before the first refusal. */
+  /** Requests of the minute before `atMs`, as a share of those of the minute before the first refusal. */
   shareAt(atMs: number): number {
     return this.minute.count(atMs) / Math.max(1, this.#minuteHeld);
   }

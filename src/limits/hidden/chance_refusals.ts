@@ -1,6 +1,6 @@
 /**
- * Tells 429s that come by chance, at any load, from those of a limit: at half the load a limit refuses none, chance refuses
- * the same share.
+ * Distinguishes 429s that occur by chance, at any load, from those of a limit. At half the load a limit refuses nothing, but chance
+ * refuses the same share.
  *
  *   watch --more refusals than `share` explains--> full
  *   full  --after 8 requests it waits until one was accepted--> full
@@ -11,25 +11,26 @@
  *         --hardly refused any more--> watch; after the second time in a row the next refusal counts
  *         --a row of refusals--> watch, and they count
  *
- * Once a limit was found, more than that limit is tried again and again, and a limit that is used up refuses a row of requests:
+ * Once a limit is found, the lane regularly tries to exceed it, and a limit that is used up refuses a row of requests:
  *
  *   watch --a row, or more refusals than `share` explains--> watch, and they count: the limit is lower than believed
  *   watch --more than `share` explains, without a row, within 100 requests after that--> half
  *
- * 2 in a row are a row where none are refused by chance, 4 where 10 % are (a row of probability e^-7). Where the request tries more than
- * was ever accepted, one less is enough. Of the others up to some 2 % cost their retries only.
+ * 2 in a row are a row where chance refuses nothing, 4 where it refuses 10 % (a row of probability e^-7). One less is enough if the
+ * request tries more than was ever accepted. Up to some 2 % of other refusals cost only their retries.
  *
- * More than `share` explains: over the last requests, from some refusal on, the sum of log(q / p) for a refused request and
- * log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2 p + 0.1 (Page 1954, as a scan); once a limit was found, at least 1 % and q = 2 p + 0.02.
+ * More than `share` explains: over the last requests, from some refusal on, the sum of
+ * log(q / p) for a refused request and log((1 - q) / (1 - p)) for an accepted one reaches 3.5, with p = share, at least 2 %, and q = 2
+ * p + 0.1 (Page 1954, as a scan); once a limit is found, at least 1 % and q = 2 p + 0.02.
  *
- * Half against full (half_load.ts): from 3.5 on it is chance, from -6 on a limit.
- * Nothing is sent while a lane has no work, or waits as it was asked to: of the time between two requests at most 5 s are load.
+ * Half against full (half_load.ts): a sum of 3.5 or more shows chance, -6 or less a limit.
+ * A lane sends nothing while it has no work or obeys a stated wait, so at most 5 s between two requests count as load.
  *
- * Where answers take long, half the load shows nothing for as long as requests from before are answered, so nothing is tried there. A 429
- * comes at once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a
- * limit where 5 % are refused, 9 where 25 % are (a row of probability e^-9, if 10 % more than the moving share are refused).
+ * Where answers take long, half the load shows nothing until requests from before are answered, so it is not tried. A 429 arrives at
+ * once and frees its place, so a limit that is used up refuses a row of requests; chance does not. 5 in a row are a limit where 5 % are
+ * refused, 9 where 25 % are (a row of probability e^-9, if 10 % more than the moving share are refused).
  *
- * A moving share of more than 75 % is a limit's in any case: where hundreds of refusals a second overtake each other, no row shows.
+ * A moving share above 75 % always counts as a limit: where hundreds of refusals a second overtake each other, rows are not visible.
  *
  * Requests are known by their numbers (request_sample.ts).
  */
@@ -47,10 +48,11 @@ const FULL_REQUESTS_MAX = 100;
 const GAP_MS_MAX = 5_000;
 const HALF_REFUSALS = 3;
 const HALF_REQUESTS_MIN = 10;
-/** Refused requests in a row that show that a limit is used up: at the start of a trial, and later. */
+/** Sum of evidence (half_load.ts) at which half the load shows a limit. */
 const LIMIT_EVIDENCE = -6;
-/** So many trials in a row that show a limit are believed. */
+/** This many trials in a row that show a limit are believed. */
 const LIMITS = 2;
+/** Refused requests in a row that show that a limit is used up: at the start of a trial, and later. */
 const ROW_FIRST = 8;
 const ROW = 14;
 /** Assumed before anything is known. */
@@ -58,27 +60,27 @@ const SHARE_START = 0.15;
 /** What chance may explain while no limit is known, and once one was found. */
 const FREE: Bounds = { shareMin: SHARE_MIN, more: 0.1, rowChance: -9, rowMore: 0.1 };
 const FOUND: Bounds = { shareMin: 0.01, more: 0.02, rowChance: -7, rowMore: 0.02 };
-/** After refusals that counted: more of them within so many requests, at a lower rate, do not come from the limit. */
+/** After refusals that counted: more refusals within this many requests, at a lower rate, are not caused by the limit. */
 const AGAIN_REQUESTS = 100;
 const WEIGHT = 1 / 128;
 
-/** The lane at a refusal: whether no limit was found yet, and its requests in flight with the refused one. */
+/** The lane at a refusal: whether no limit was found yet, and its requests in flight including the refused one. */
 export interface Situation {
   readonly isFree: boolean;
   readonly inFlight: number;
-  /** Whether answers take so long that no load can be compared with another one in time. */
+  /** Whether answers take so long that two loads cannot be compared in time. */
   readonly isLate: boolean;
   /** Milliseconds from one request to the next at the rate that was found; 0 without one. */
   readonly everyMs: number;
-  /** Whether more is tried than was ever accepted. */
+  /** Whether the request tries more than was ever accepted. */
   readonly isExpected: boolean;
 }
 
 interface Bounds {
-  /** The share that is expected at least, and how much more shows something else. */
+  /** The least share to expect, and the excess that shows another cause. */
   readonly shareMin: number;
   readonly more: number;
-  /** Logarithm of the probability of a row by chance, below which a limit explains it, if that much more than is seen are refused. */
+  /** Logarithm of the probability of a row by chance, if `rowMore` more are refused than seen; a limit explains less likely rows. */
   readonly rowChance: number;
   readonly rowMore: number;
 }
@@ -86,12 +88,12 @@ interface Bounds {
 /** One per lane. Times are monotonic. */
 export class ChanceRefusals {
   #state: "watch" | "full" | "half" = "watch";
-  /** Refused by chance, 0 to 1; 0 while nothing is. */
+  /** Share refused by chance, 0 to 1; 0 if nothing is. */
   #share = 0;
-  /** The moving share of all that was refused. */
+  /** The moving share of all refusals. */
   #mean = SHARE_START;
   readonly #sample = new RequestSample();
-  /** When the last request was sent, and how long requests were sent since what counts now began. */
+  /** When the last request was sent, and the time under load since the present sample began. */
   #sentMs = 0;
   #loadMs = 0;
   readonly #half = new HalfLoad();
@@ -125,7 +127,7 @@ export class ChanceRefusals {
     }
   }
 
-  /** Whether chance may explain a refusal. `isFree`: no limit was found yet. If not, a limit is looked for. */
+  /** Whether chance may explain a refusal. If not, a search for a limit begins. */
   explains(nowMs: number, index: number, lane: Situation): boolean {
     const { isFree, inFlight, isLate } = lane;
     this.#know(index);
@@ -144,7 +146,7 @@ export class ChanceRefusals {
     return true;
   }
 
-  /** Beside a limit that was found, which has been lowered if refusals counted a short time ago. */
+  /** The same once a limit was found. If refusals counted a short time ago, that limit was lowered. */
   #explainsFound(nowMs: number, { inFlight, isLate, everyMs, isExpected }: Situation): boolean {
     const isRow = this.row >= rowMin(FOUND, this.#share) - (isExpected ? 1 : 0);
     if (!isRow && !this.#isAlarming(FOUND)) return true;
@@ -168,18 +170,18 @@ export class ChanceRefusals {
     if (this.#share < SHARE_MIN) this.#share = 0;
   }
 
-  /** Whether the first few of a trial must be seen to be accepted before more are sent: a limit that is used up refuses all. */
+  /** Whether one of a trial's first requests must be accepted before more are sent: a limit that is used up refuses all. */
   get #isWaiting(): boolean {
     return this.#sample.count >= ROW_FIRST && this.#sample.isRefused;
   }
 
-  /** Whether there are more refusals than the share explains, from some refusal on. */
+  /** Whether there are more refusals than the share explains, counted from some refusal on. */
   #isAlarming({ shareMin, more }: Bounds): boolean {
     const share = Math.max(shareMin, this.#share);
     return this.#sample.reaches(EVIDENCE, share, Math.min(0.95, 2 * share + more));
   }
 
-  /** So many of the last requests, of those whose end is known, were refused in a row. */
+  /** Length of the row of refusals that ends with the last request whose end is known. */
   get row(): number {
     return this.#sample.row;
   }
@@ -205,7 +207,7 @@ export class ChanceRefusals {
     return true;
   }
 
-  /** `everyMs`: from one accepted request to the next, until now. */
+  /** `everyMs`: mean time between accepted requests so far. */
   #tryHalf(nowMs: number, inFlight: number, everyMs: number): void {
     this.#half.begin(nowMs, this.#sample.known, inFlight, everyMs);
     this.#begin(nowMs, "half");

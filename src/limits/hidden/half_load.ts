@@ -1,18 +1,18 @@
 /**
  * A trial at half the load (chance_refusals.ts): half as many accepted requests a second, evenly, and half as many in flight.
- * What was sent before has to leave its places first.
+ * It starts when enough earlier requests have left their places.
  *
- * Half against full: the sum of evidence since half the load began, with q = f, the share at full load, and p = 2 f - 1, what a
- * limit refuses of half of it (at least 0.5 %).
+ * Half against full: the sum of evidence since the trial began, with q = f, the share at full load, and p = 2 f - 1, what a limit
+ * refuses of half of it (at least 0.5 %).
  */
 import { evidence, type Sample } from "./request_sample.ts";
 
 const SHARE_MIN = 0.005;
 
-/** One for each lane, used again for each trial. Times are monotonic. */
+/** One for each lane, reused for each trial. Times are monotonic. */
 export class HalfLoad {
   #full: Sample = { refused: 0, all: 0 };
-  /** Milliseconds from one request to the next, and when that may be sent. */
+  /** Milliseconds between requests, and when the next one may be sent. */
   #everyMs = 0;
   #nextMs = 0;
   /** The most requests in flight. */
@@ -23,7 +23,7 @@ export class HalfLoad {
     return this.#full;
   }
 
-  /** `everyMs`: from one accepted request to the next at full load, with `inFlight`. */
+  /** `everyMs`: mean time between accepted requests at full load, with `inFlight`. */
   begin(nowMs: number, full: Sample, inFlight: number, everyMs: number): void {
     this.#full = full;
     this.#everyMs = 2 * everyMs;
@@ -40,7 +40,7 @@ export class HalfLoad {
     this.#nextMs = Math.max(nowMs, this.#nextMs + this.#everyMs);
   }
 
-  /** Evidence of `half`, what was refused since, for chance (above 0) or for a limit (below 0). */
+  /** Evidence of the refusals since then (`half`) for chance (above 0) or for a limit (below 0). */
   evidence(half: Sample): number {
     const full = (this.#full.refused - 1) / (this.#full.all - 1);
     return evidence(half, Math.max(SHARE_MIN, 2 * full - 1), full);

@@ -1,22 +1,22 @@
 /**
- * Requests in flight during a hold (hold.ts), which show how many a provider works on at once: as many as are left when the
- * refusals have stopped, or as many as there are with the first probe that is accepted after refused ones.
+ * Requests in flight during a hold (hold.ts), which show how many a provider works on at once: those left when the refusals have
+ * stopped, or those at the first probe that is accepted after refused ones.
  */
 
-/** Share of what was in flight. A provider that limits places accepts the next request before so few are left. */
+/** Share of the requests in flight. A provider that limits places accepts the next request before so few are left. */
 const PLACES_KEPT = 0.4;
-/** Share of what was in flight with a refused probe. The next place that becomes free below it allows one more. */
+/** Share of the requests in flight with a refused probe. Below it, the next free place allows one more probe. */
 const BELOW = 0.8;
 
-/** One for each lane, used again for each hold. */
+/** One for each lane, reused for each hold. */
 export class HeldPlaces {
   /** In flight when the hold began. */
   #begun = 0;
   /** In flight after the refusals had stopped; undefined until then. */
   #seen: number | undefined;
-  /** With the last probe. */
+  /** In flight with the last probe. */
   #probed = 0;
-  /** A place that becomes free allows a probe while at most so many requests are in flight. */
+  /** A free place allows a probe if at most this many requests are in flight. */
   #below = Number.POSITIVE_INFINITY;
 
   /** A hold begins. */
@@ -36,18 +36,18 @@ export class HeldPlaces {
     this.#probed = inFlight;
   }
 
-  /** A probe was refused beside `inFlight` others. */
+  /** A probe was refused while `inFlight` others were in flight. */
   refused(inFlight: number): void {
     this.#seen = inFlight;
     this.#below = Math.floor(inFlight * BELOW);
   }
 
-  /** Whether a place that becomes free, with `inFlight` left, allows a probe. */
+  /** Whether a place that became free, with `inFlight` left, allows a probe. */
   isFreed(inFlight: number): boolean {
     return inFlight <= this.#below;
   }
 
-  /** Whether so few are left at a refusal that places do not explain it. `isFirst`: no limit was found yet. */
+  /** Whether too few are left at a refusal for places to explain it. `isFirst`: no limit was found yet. */
   isBelow(inFlight: number, isFirst: boolean): boolean {
     return inFlight < (isFirst ? (this.#seen ?? 0) : PLACES_KEPT * this.#begun);
   }

@@ -1,8 +1,8 @@
 /**
- * Refusals that may turn out to be their items' own, and what the limit was before them.
+ * Refusals that their items may turn out to explain, and the limit from before them.
  *
  *   none --a refusal--> open --all of its refusals are explained--> undone
- *                       open --one of their items is answered, or after a minute--> none: they were the lane's
+ *                       open --one of their items is answered, or after a minute--> none: the lane was the cause
  *
  * A refusal is known by its permit.
  */
@@ -14,7 +14,7 @@ export class HiddenDoubt {
   #sinceMs = Number.NEGATIVE_INFINITY;
   #undo: (() => void) | undefined;
 
-  /** Before a refusal takes effect; `keep` returns what brings the present result back. */
+  /** Call it before a refusal takes effect; `keep` returns a function that restores the present state. */
   refused(nowMs: number, mark: object, keep: () => () => void): void {
     if (this.#undo === undefined || nowMs - this.#sinceMs > OPEN_MS) {
       this.#marks.clear();
@@ -24,7 +24,7 @@ export class HiddenDoubt {
     this.#marks.add(mark);
   }
 
-  /** These refusals were their item's own. Without any other, their effect is undone. */
+  /** The item explains these refusals. If no others remain, their effect is undone. */
   explained(nowMs: number, marks: readonly object[]): void {
     let isLast = false;
     for (const mark of marks) isLast = this.#marks.delete(mark) || isLast;

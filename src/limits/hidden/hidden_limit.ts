@@ -1,28 +1,28 @@
 /**
- * Finds a limit that nobody announces: no configuration, no header and no Retry-After, only 429s. Each lane has its own; lanes
- * (models) under one limit each find their part of it (docs/decisions/0020-hidden-limits.md).
+ * Finds a limit that the provider does not announce: no configuration, no header and no Retry-After, only 429s. Each lane has its own;
+ * lanes (models) under one limit each find their part of it (docs/decisions/0020-hidden-limits.md).
  *
  *   free --refused--> held --a probe is accepted--> places --refused again and again below its cap--> rate
  *                      |  \--refused with nothing in flight, later a probe is accepted--> rate
  *                      \--refused until tokens of answers that came late have aged--> tokens
  *   places, rate --refused--> held --a probe is accepted--> places, rate
  *
- * Held: the lane sends single probes and nothing else (hold.ts). It sends one when a place becomes free (not while it knows a
- * rate), when a sliding minute of tokens would accept one, and after waits. A 429 arrives at once and an answer arrives late: a
- * request that was not refused within twice the time of the slowest refusal counts as accepted.
+ * Held: the lane sends only single probes (hold.ts). It sends one when a place becomes free (unless it knows a rate), when a sliding
+ * minute of tokens would accept one, and after waits. A 429 arrives at once and an answer arrives late: a request that was not refused
+ * within twice the time of the slowest refusal counts as accepted.
  *
- * Places: what is in flight when the refusals have stopped is what the provider works on at once. A provider that limits
- * places never refuses below that number.
+ * Places: the number in flight when the refusals have stopped is what the provider works on at once. A provider that limits places
+ * never refuses below that number.
  *
- * Rate: see hidden_rate.ts. Tokens, where answers take long: see hidden_tokens.ts. With short answers a limit on tokens
- * looks like a limit on requests of their mean size.
+ * Rate: see hidden_rate.ts. Tokens, where answers take long: see hidden_tokens.ts. With short answers a limit on tokens looks like a
+ * limit on requests of their mean size.
  *
- * Some refusals are not those of a limit. A lower rate would never end them:
+ * A limit does not explain all refusals. A lower rate would never end these:
  *   everything is refused for longer than two windows  the earlier result is kept: no window refuses for so long
  *   nothing but the probe was ever accepted            no rate is set: others, or an earlier process, had used up the limit
  *   no window of a minute explains when they end       the rate rises by 15 % a second until a refusal (hidden_rate.ts)
  *   one of the first probes is accepted within 10 s    the rate stays at a quarter of the most accepted in a minute, or above
- *   few in a row, or as many at half the load          they come by chance, and the limit is not lowered (chance_refusals.ts)
+ *   few in a row, or as many at half the load          they occur by chance, and the limit is not lowered (chance_refusals.ts)
  */
 
 import type { FlowLimits, TokenFlow } from "../token_flow.ts";
@@ -35,10 +35,10 @@ import { HiddenTokens } from "./hidden_tokens.ts";
 import { HELD_LEVEL_LATE, HELD_LEVEL_TRYING, type HiddenMark, ProbedHold } from "./hold.ts";
 import { WINDOW_MS } from "./rate_window.ts";
 
-/** Two windows. A limit does not refuse everything for longer. */
+/** Two windows. No limit refuses everything for longer. */
 const STOP_MS = 2 * WINDOW_MS;
 
-/** What a later process begins with. */
+/** What a later process starts with. */
 export interface HiddenState {
   /** Requests in flight, where places are limited. */
   readonly places?: number;
@@ -48,7 +48,7 @@ export interface HiddenState {
   readonly tokens?: number;
   /** The same, where the provider counts only the output. */
   readonly outputTokens?: number;
-  /** A rate is searched for, and the provider refuses everything. */
+  /** A search for a rate while the provider refuses everything. */
   readonly search?: HiddenSearch;
 }
 
@@ -58,16 +58,16 @@ export interface HiddenSearch extends AcceptedCounts {
   readonly heldMs: number;
 }
 
-/** What a lane has of a limit: nothing, a search for a rate that refuses everything, or figures. */
+/** What a lane knows of a limit: nothing, a search for a rate that refuses everything, or figures. */
 export type HiddenStage = "none" | "search" | "found";
 
 /** One per lane. Times are monotonic. */
 export class HiddenLimit {
   #mode: "free" | "places" | "rate" | "tokens" = "free";
   readonly #tokens: HiddenTokens;
-  /** Whether refusals turn out to be their items' own, which undoes their effect. */
+  /** Undoes the effect of refusals that their items explain. */
   readonly doubt: HiddenDoubt = new HiddenDoubt();
-  /** Refusals that come at any load. */
+  /** Refusals that occur at any load. */
   readonly #chance = new ChanceRefusals();
   #inFlight = 0;
   readonly #hold = new ProbedHold();
@@ -114,7 +114,7 @@ export class HiddenLimit {
     if (this.#mode === "rate" && this.#rate.isKnown) this.#rate.sent(nowMs);
   }
 
-  /** The provider refused the request with a 429 that states no wait. */
+  /** The provider refused the request with a 429 that does not state a wait. */
   refused(nowMs: number, mark: HiddenMark): void {
     if (!mark.isHidden) return;
     if (!this.#hold.isOn && this.#isChance(nowMs, mark)) {
@@ -145,7 +145,7 @@ export class HiddenLimit {
     return isChance;
   }
 
-  /** Stops counting a request whose refusal says nothing new: it states its wait, or refuses only growth. */
+  /** Stops counting a request whose refusal shows nothing new: it states a wait, or refuses only growth. */
   uncount(mark: HiddenMark): void {
     if (!mark.isHidden) return;
     mark.isHidden = false;
@@ -192,14 +192,14 @@ export class HiddenLimit {
     return { used: this.#accepted.minute.count(nowMs), limit: this.#rate.perMinute };
   }
 
-  /** How much `state` says. */
+  /** The kind of state that `state` returns. */
   get stage(): HiddenStage {
     if (this.#mode === "free") return "none";
     if (this.#mode !== "rate" || this.#rate.isKnown) return "found";
     return this.#hold.isOn ? "search" : "none";
   }
 
-  /** What a later process may begin with; undefined while nothing is known. */
+  /** What a later process can start with; undefined if nothing is known. */
   state(nowMs: number): HiddenState | undefined {
     if (this.stage === "search") {
       const { atMs = nowMs } = this.#hold;
@@ -232,12 +232,12 @@ export class HiddenLimit {
     }
   }
 
-  /** An earlier process sent so many requests. In the order of their times, after `restore`. */
+  /** An earlier process sent this many requests. Call it in the order of their times, after `restore`. */
   earlier(atMs: number, requests: number): void {
     if (this.stage !== "found") this.#accepted.earlier(atMs, requests);
   }
 
-  /** Returns what brings the present result back. */
+  /** Returns a function that restores the present state. */
   #keep(): () => void {
     const mode = this.#mode;
     const undo = [this.#hold.keep(), this.#places.keep(), this.#tokens.keep(), this.#rate.keep()];
@@ -305,12 +305,12 @@ export class HiddenLimit {
     this.#mode = "places";
   }
 
-  /** Whether nothing but the probe was ever accepted: what others used up before says nothing about a rate. */
+  /** Whether only the probe was ever accepted: earlier use by others shows nothing about a rate. */
   get #isUnproven(): boolean {
     return this.#mode === "rate" && !this.#rate.isKnown && this.#accepted.taken <= 1;
   }
 
-  /** Keeps the earlier result, after refusals that say nothing about a limit. */
+  /** Keeps the earlier result, after refusals that show nothing about a limit. */
   #goOn(atMs: number): void {
     if (this.#mode === "rate" && !this.#rate.isKnown) this.#mode = "free";
     this.#accepted.begin(atMs, 1);

@@ -1,35 +1,35 @@
 /**
- * How many requests a provider works on at once (hidden_limit.ts), and whether it accepts more by now.
+ * How many requests a provider works on at once (hidden_limit.ts), and whether it now accepts more.
  *
  *   found --3 s--> raised --3 s without a refusal--> raised more --a refusal--> proven
  *   proven --30 s and 225 requests, 2 minutes at most--> raised
  *
  * The number rises by 2 %, 4 %, 8 %, ... of itself, at most by a quarter, while all places are in use. A refusal that chance does not
- * explain takes it back to what was accepted before. One refusal is enough for the request on the first place of a raise.
+ * explain resets it to the last accepted number. One refusal is enough for the request on the first place of a raise.
  */
 import { RAISE_EVERY_MS, RAISE_EVERY_MS_MAX } from "./hidden_rate.ts";
 import { WINDOW_MS } from "./rate_window.ts";
 
 const PROVEN_MS = 3_000;
-/** Between raises that fail: three models under one limit refuse 1.5 % of each other's requests, with 150 it is 2.7 %. */
+/** Between raises that fail. Three models under one limit refuse 1.5 % of each other's requests; with 150 it is 2.7 %. */
 const REQUESTS_MIN = 225;
 const STEP = 1 / 50;
 const STEP_MAX = 1 / 4;
-/** So many episodes of refusals below the cap in one minute show that the provider does not limit places. */
+/** This many episodes of refusals below the cap in one minute show that the provider does not limit places. */
 const CONTRADICTIONS_MAX = 3;
 
 /** One per lane. Times are monotonic. */
 export class HiddenPlaces {
   /** The most requests in flight. */
   #cap = Number.POSITIVE_INFINITY;
-  /** How many of the cap were never refused. */
+  /** The part of the cap that was never refused. */
   #proven = 0;
-  /** The cap while requests of before may still occupy places; each end raises it by one. */
+  /** The cap while earlier requests may still occupy places; each end raises it by one. */
   #open = Number.POSITIVE_INFINITY;
   #raisedAtMs = 0;
-  /** Since a refusal. */
+  /** Raises since the last refusal. */
   #raises = 0;
-  /** Whether more was tried, and refused. */
+  /** Whether a raise was refused. */
   #hasFailed = false;
   /** When refusals below the cap began, in the last minute. */
   #contradictions: readonly number[] = [];
@@ -53,12 +53,12 @@ export class HiddenPlaces {
     this.#open += 1;
   }
 
-  /** Whether a request of `atMs` was the one that tried a further place. */
+  /** Whether the request sent at `atMs` was the first above the proven number. */
   isFirst(atMs: number): boolean {
     return this.#raises === 1 && atMs === this.#raisedAtMs;
   }
 
-  /** A refusal that chance does not explain. Returns whether it ends a raise: then nothing else has changed. */
+  /** A refusal that chance does not explain. Returns whether it ends a raise; then nothing else changes. */
   refused(nowMs: number): boolean {
     if (this.#cap <= this.#proven) return false;
     this.#cap = this.#proven;
@@ -82,12 +82,12 @@ export class HiddenPlaces {
     this.#raisedAtMs = atMs;
   }
 
-  /** Not all places are free yet: at most so many requests may be in flight until others end. */
+  /** Not all places are free yet: at most this many requests may be in flight until others end. */
   open(inFlight: number): void {
     this.#open = inFlight;
   }
 
-  /** Returns what brings the present result back. */
+  /** Returns a function that restores the present state. */
   keep(): () => void {
     const [cap, proven, raises, hasFailed] = [this.#cap, this.#proven, this.#raises, this.#hasFailed];
     const contradictions = this.#contradictions;

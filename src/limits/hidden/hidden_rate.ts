@@ -1,27 +1,27 @@
 /**
- * The rate of an unknown limit (hidden_limit.ts), in requests: estimates it from refusals, and paces what is sent.
+ * The rate of an unknown limit (hidden_limit.ts), in requests: estimates it from refusals, and paces requests.
  *
- * A sliding window holds what was accepted in the minute before the refusals began. This is believed if the count is the
- * same twice (rate_window.ts), or if the refusals last long (10 s).
+ * A sliding window contains the requests accepted in the minute before the refusals began. The estimate accepts this explanation if the
+ * count is the same twice (rate_window.ts), or if the refusals last long (10 s).
  *
- * Otherwise the rate is measured between two probes: the first request accepted after refusals, and the first one accepted
- * after the next refusals. In this time the provider accepted what it allows, whatever it counts by: `rate = accepted / time`.
+ * Otherwise the rate is measured between two probes: the first request accepted after refusals, and the first one accepted after the
+ * next refusals. In this time the provider accepted what it allows, whatever it counts by: `rate = accepted / time`.
  *
- * Requests are sent evenly at 98 % of the rate, which no window refuses; those that chance refused are not counted. The rate rises
- * by 4 % after 30 s and 150 requests (after 2 minutes if those take longer, then by at least one request), if nine tenths of it
- * were used. If nothing is refused for as long again, the limit is higher by now, or gone: the rate rises by 15 % a second until a
- * refusal; with long answers by 2, 4, 8 and 16 % each time. While it comes from fewer than 20 requests, it rises by 15 % a second as well.
+ * Requests are sent evenly at 98 % of the rate, which no window refuses; requests refused by chance do not count. The rate rises by 4 %
+ * after 30 s and 150 requests (after 2 minutes if those take longer, then by at least one request), if nine tenths of it were used. If
+ * nothing is refused for as long again, the limit is higher by now, or removed: the rate rises by 15 % a second until a refusal; with
+ * long answers by 2, 4, 8 and 16 % each time. An estimate from fewer than 20 requests also rises by 15 % a second.
  *
- * Refusals of 10 s and more may be those of no window: the provider accepted a few requests of a new lane, then none, and later
- * all. A search shows which: from at least 20 a minute, the rate rises by 15 % a second (once a request below one a second)
- * until a refusal, or to 1,000 a second. It begins after at most 99 requests,
+ * Windows may not explain refusals of 10 s and more: the provider accepted a few requests of a new lane, then none, and later all. A
+ * search decides: from at least 20 a minute, the rate rises by 15 % a second (once a request below one a second) until a refusal, or to
+ * 1,000 a second. It begins after at most 99 requests,
  *
  *   when the first refusals end before any accepted request is a minute old  a sliding minute would refuse on; a fixed one began now
  *   when they last longer than a minute                                      no window does
  *   when fewer than 5 requests were accepted before them                     they show nothing
  *   when the refusals that end a search end before the fixed minute, or after it, at most 3 searches
  *
- * In these refusals probes are rarer, so a search costs a fixed minute 2 to 5 refusals. With long answers nothing is searched:
+ * During these refusals probes are rarer, so a search costs 2 to 5 refusals under a fixed minute. With long answers there is no search:
  * tokens that are counted late explain any refusals.
  */
 import { MINUTE_SLOT_MS, type Minute } from "../minute.ts";
@@ -32,11 +32,11 @@ export const RAISE_EVERY_MS = 30_000;
 export const RAISE_EVERY_MS_MAX = 120_000;
 const BELOW = 0.98;
 const LOWER = 0.97;
-/** After less than 5 s without refusals: what the minute holds is of before them. */
+/** After less than 5 s without refusals: the minute still contains requests from before them. */
 const LOWER_SOON = 0.9;
-/** A window refuses for so long; a bucket refuses for less. */
+/** A window refuses at least this long; a bucket refuses for less. */
 const LONG_MS = 10_000;
-/** A probe is sent so long after the end of a window at the latest. */
+/** A probe is sent at most this long after the end of a window. */
 const OVERLONG_MS = 5_000;
 /** Share of the most that was accepted in a minute. Refusals that end at once do not lower the rate below it. */
 const KEPT = 1 / 4;
@@ -48,22 +48,22 @@ const SEARCH_FACTOR = 1.15;
 const SEARCH_EVERY_MS = 1_000;
 /** 20 requests a minute: from 1 a minute, a search would take minutes. */
 const SEARCH_RATE_MIN = 20 / 60_000;
-/** 1,000 requests a second: no pace any more. */
+/** 1,000 requests a second: pacing has no effect any more. */
 const SEARCH_RATE_MAX = 1;
-/** After more accepted requests the pace is good enough without a search. */
+/** With more accepted requests the estimate is good enough without a search. */
 const SEARCH_REQUESTS_MAX = 100;
 /** Fewer accepted requests show no limit, even if the refusals last as long as a sliding minute. */
 const WINDOW_REQUESTS_MIN = 5;
 const RAISE_EVERY_REQUESTS = 150;
 const RAISE_DOUBLINGS_MAX = 4;
-/** From 98 % of a limit to 2 % above it, which each kind of limit refuses within a minute. */
+/** From 98 % of a limit to 2 % above it: each kind of limit refuses that within a minute. */
 const FIRST_RAISE = 0.04;
 /** Share of the rate that must have been used before it rises. */
 const USED = 0.9;
-/** A timer that is late by less does not cost pace. */
+/** A timer that is late by less than this does not reduce the rate. */
 const CREDIT_MS = 100;
 
-/** The share by which the next raise goes up, 0.01 to 0.16: it doubles with each of the `raises` since the last refusal. */
+/** The relative size of the next raise, 0.01 to 0.16: it doubles with each of the `raises` since the last refusal. */
 export function raiseShare(raises: number): number {
   return 0.01 * 2 ** Math.min(RAISE_DOUBLINGS_MAX, raises);
 }
@@ -76,7 +76,7 @@ export interface RateEvidence {
   readonly heldAtMs: number;
   /** When the last probe before it was refused. */
   readonly probeRefusedAtMs: number;
-  /** When the probe of the hold before was accepted. */
+  /** When the probe of the previous hold was accepted. */
   readonly sinceMs: number;
   /** Requests since `sinceMs`. */
   readonly taken: number;
@@ -124,7 +124,7 @@ export class HiddenRate {
     return this.#rate > 0 ? Math.max(1, Math.round(this.#rate * 60_000)) : 0;
   }
 
-  /** Whether the rate rises until a refusal shows whether a window of a minute explains the refusals of before. */
+  /** Whether the rate rises until a refusal shows whether a window of a minute explains the earlier refusals. */
   get isTrying(): boolean {
     return this.#search.isTrying;
   }
@@ -142,7 +142,7 @@ export class HiddenRate {
     this.#sent += 1;
   }
 
-  /** Such a request was refused by chance: it took nothing. */
+  /** Such a request was refused by chance: it used nothing. */
   unsent(): void {
     this.#nextMs -= 1 / this.#rate;
     this.#sent -= 1;
@@ -158,7 +158,7 @@ export class HiddenRate {
     this.#window.held(minuteRequests);
   }
 
-  /** Returns what brings the present rate back. */
+  /** Returns a function that restores the present rate. */
   keep(): () => void {
     const [rate, nextMs, raisedAtMs, raises] = [this.#rate, this.#nextMs, this.#raisedAtMs, this.#raises];
     const past = this.#past;
@@ -175,7 +175,7 @@ export class HiddenRate {
     this.#window.expect(minuteRequests);
   }
 
-  /** A probe was accepted at `atMs`, after refusals that say nothing about a rate. */
+  /** A probe was accepted at `atMs`, after refusals that show nothing about a rate. */
   goOn(atMs: number): void {
     this.#raisedAtMs = atMs;
     this.#raises = 0;
@@ -194,7 +194,7 @@ export class HiddenRate {
   learn(evidence: RateEvidence): number {
     const { takenAtMs, heldAtMs, minuteHeld, isLong } = evidence;
     const wasTrying = this.#search.isTrying;
-    // It would have been accepted at some time between the two; the probes in a search are too far apart to say more.
+    // A request between the two would have been accepted; the probes in a search are too far apart to show more.
     const atMs = wasTrying ? takenAtMs : (takenAtMs + evidence.probeRefusedAtMs) / 2;
     const before = this.#rate;
     this.#isLate = evidence.isLate;
@@ -245,7 +245,7 @@ export class HiddenRate {
     return aged <= SAME * minuteHeld;
   }
 
-  /** Sums up short times between probes: one of them is weak evidence. */
+  /** Adds up short times between probes, because a single one is weak evidence. */
   #learnShort(taken: number, forMs: number, before: number): void {
     const past = { requests: this.#past.requests + taken, forMs: this.#past.forMs + Math.max(1, forMs) };
     const found = (past.requests / past.forMs) * BELOW;
@@ -253,7 +253,7 @@ export class HiddenRate {
     this.#rate = isSample || before === 0 ? found : Math.max(before / 4, Math.min(found, before * 0.9));
     if (isSample) this.#search.end();
     else this.#search.begin();
-    // The first content of a bucket says nothing about its rate, and old samples say nothing about today's.
+    // The first content of a bucket shows nothing about its rate, and old samples show nothing about the present rate.
     const isOver = before === 0 || (past.forMs > LONG_MS && isSample);
     this.#past = isOver ? { requests: 0, forMs: 0 } : past;
   }
@@ -268,7 +268,7 @@ export class HiddenRate {
     if (isFirst && !isLong) return minuteHeld / WINDOW_MS;
     if (isLong || takenAtMs - sinceMs < WINDOW_MS - 5_000) {
       const found = taken / (takenAtMs - sinceMs);
-      // Requests may have been rare before, and not because the provider allowed no more.
+      // Earlier requests may have been rare for reasons other than the limit.
       return isLong && !isLate ? Math.max(found, minuteHeld / (takenAtMs - heldAtMs + WINDOW_MS)) : found;
     }
     return (minuteRefused + this.#minute.count(takenAtMs)) / 2 / WINDOW_MS; // too many, and few enough

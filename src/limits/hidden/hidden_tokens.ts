@@ -1,20 +1,19 @@
 /**
- * Finds an unknown limit on tokens where answers take long and the provider counts tokens when the answer arrives. What was
- * sent cannot show such a limit, so this is a part of its own of hidden_limit.ts.
+ * Finds an unknown limit on tokens where answers take long and the provider counts tokens when the answer arrives. What was sent cannot
+ * show such a limit, so it has its own file beside hidden_limit.ts.
  *
  *   none --a hold outlasts what was sent in the minute before it--> known --refused, and a probe is accepted--> known, lower
  *                                                                     ^------- 30 s without a refusal: higher ---------'
  *
- * Two moments are evidence: the first refusal, and the first probe that is accepted after it. At both, the provider has
- * counted what it allows, and each kind of limit counts in its own way. `used(t)` is the tokens of the minute before t,
- * `total(t)` all tokens up to t:
+ * Two moments are evidence: the first refusal, and the first probe that is accepted after it. At both, the provider has counted what it
+ * allows, and each kind of limit counts in its own way. `used(t)` is the tokens of the minute before t, `total(t)` all tokens up to t:
  *
  *   sliding minute   limit = used(refused) = used(accepted)
  *   bucket           limit = (total(t) - total(since)) / (t - since), at both; a bucket that was full at first holds a minute more
  *   fixed minute     limit = the tokens from the start of the window, a minute before the probe was accepted, to the refusal
  *
- * The provider counts all tokens, or those of the output. The kind and the count that fit best are believed. The tokens then
- * flow evenly (token_flow.ts), which every kind accepts.
+ * The provider counts all tokens, or only those of the output. The kind and the count that fit best are used. The tokens then flow
+ * evenly (token_flow.ts), which every kind accepts.
  */
 
 import type { FlowLimits, TokenFlow } from "../token_flow.ts";
@@ -24,21 +23,21 @@ const MINUTE_MS = 60_000;
 const LATE_MS = 5_000;
 /** A shorter hold does not show when tokens are used. */
 const HOLD_MS_MIN = 5_000;
-/** Share of what was sent in the minute before the refusals. A limit on what is sent accepts a probe before less of it is left. */
+/** Share of what was sent in the minute before the refusals. A limit on tokens sent accepts a probe before less of it is left. */
 const SENT_SHARE = 0.5;
-/** Share of the output used when refusals began. If output made the hold long, so much more has arrived since. */
+/** Share of the output used when refusals began. If output caused the long hold, at least this share has arrived since. */
 const CAME_SHARE = 0.25;
 /** Share of what was used when refusals began, at which a probe is sent. */
 const PROBE_SHARE = 0.98;
 /** The most by which the two moments of a kind may disagree, as a difference of logarithms. */
 const MISFIT_MAX = 0.3;
-/** The kind that is believed already is kept below this misfit. */
+/** The kind found before is kept below this misfit. */
 const MISFIT_KEPT = 0.15;
 /** Factor on the misfit of a sliding minute: the probe was sent when such a minute accepts one, which is stronger evidence. */
 const EXACT = 0.5;
-/** For the fixed minute, which the two moments cannot check. */
+/** Assumed for the fixed minute, which the two moments cannot check. */
 const MISFIT_FIXED = 0.15;
-/** A minute, and what answers take that an earlier process had in flight: they count, and are not seen here. */
+/** A minute plus the latency of an earlier process's requests in flight, which the provider counts unseen. */
 const BLIND_MS = 90_000;
 const SINCE_MS_MIN = 20_000;
 const LOWER = 0.98;
@@ -77,7 +76,7 @@ export class HiddenTokens {
   #blindUntilMs = Number.NEGATIVE_INFINITY;
   #refused: Moment | undefined;
   #probe: Moment | undefined;
-  /** Units for which a probe has tried whether a sliding minute accepts it. */
+  /** Units for which a probe has tested a sliding minute. */
   readonly #tried = new Set<Unit>();
 
   constructor(flow: TokenFlow) {
@@ -141,9 +140,9 @@ export class HiddenTokens {
   }
 
   /**
-   * A probe that was sent after refusals was accepted. `sentShare`: what was sent in the minute before the probe, as a share of
-   * what was sent in the minute before the first refusal. `isStop`: everything was refused for longer than windows last. Returns
-   * whether the limit is one on tokens.
+   * A probe that was sent after refusals was accepted. `sentShare`: what was sent in the minute before the probe, as a share of what
+   * was sent in the minute before the first refusal. `isStop`: everything was refused for longer than windows last. Returns whether the
+   * limit is on tokens.
    */
   taken(sentShare: number, isStop: boolean): boolean {
     const [refused, probe, since, before] = [this.#refused, this.#probe, this.#since, this.#found];
@@ -184,7 +183,7 @@ export class HiddenTokens {
     }
   }
 
-  /** Returns what brings the present result back. */
+  /** Returns a function that restores the present state. */
   keep(): () => void {
     const [found, since, isFull] = [this.#found, this.#since, this.#isFull];
     const [raisedAtMs, raises] = [this.#raisedAtMs, this.#raises];
@@ -194,7 +193,7 @@ export class HiddenTokens {
     };
   }
 
-  /** Raises the limit when nothing was refused for a while: 30 s where it was estimated, 2 minutes where it was observed. */
+  /** Raises the limit after a time without refusals: 30 s where it was estimated, 2 minutes where it was observed. */
   raise(nowMs: number): void {
     const everyMs = this.isForeseen ? RAISE_EVERY_MS_MAX : RAISE_EVERY_MS;
     if (this.#found === undefined || nowMs - this.#raisedAtMs < everyMs) return;
@@ -207,7 +206,7 @@ export class HiddenTokens {
     this.#found = { ...found, limit: Math.max(before * LOWEST, Math.min(before * LOWER, found.limit)) };
   }
 
-  /** The limit after a short hold: what was used at the refusal, counted by the kind that is believed. */
+  /** The limit after a short hold: what was used at the refusal, counted as the known kind counts. */
   #again({ kind, unit, limit }: Fit, since: Moment, refused: Moment): number {
     if (kind !== "bucket") return refused.used[unit];
     const sinceMs = refused.atMs - since.atMs;

@@ -15,13 +15,13 @@ const WAIT_MS_START = 500;
 const LEVEL_MAX = 3;
 /** Where answers take long, holds take long as well. */
 export const HELD_LEVEL_LATE = 5;
-/** A window that a search has used up refuses for most of a minute. */
+/** After a search, a window refuses for most of a minute. */
 export const HELD_LEVEL_TRYING = 4;
 const REFUSAL_MS_START = 150;
 const REFUSAL_MS_MAX = 3_000;
 const REFUSAL_DECAY = 0.95;
 
-/** One request as its limit sees it. The permit implements it, so that a request needs no further object. */
+/** A request as its limit sees it. The permit implements it, so that a request needs no further object. */
 export interface HiddenMark {
   readonly atMs: number;
   /** Whether the limit counts it: it was granted while no rate was known, and has not ended. */
@@ -30,9 +30,9 @@ export interface HiddenMark {
   index: number;
 }
 
-/** One for each lane, used again for each hold. Times are monotonic. */
+/** One for each lane, reused for each hold. Times are monotonic. */
 export class ProbedHold {
-  /** What the hold shows of places. */
+  /** What the hold shows about places. */
   readonly places: HeldPlaces = new HeldPlaces();
   /** When it began; undefined while it is off. */
   #atMs: number | undefined;
@@ -70,12 +70,12 @@ export class ProbedHold {
     return Math.min(this.#windowAtMs, this.#probeAtMs);
   }
 
-  /** Whether so many probes were refused that the time between them reached its maximum. */
+  /** Whether enough probes were refused that the time between them reached its maximum. */
   get isLong(): boolean {
     return this.#level >= LEVEL_MAX;
   }
 
-  /** Whether a refusal that arrives now may be to a request of before the hold. */
+  /** Whether a refusal that arrives now may be to a request from before the hold. */
   isEarly(nowMs: number): boolean {
     return this.#atMs === undefined || nowMs - this.#atMs < 2 * this.#refusalMs;
   }
@@ -86,7 +86,7 @@ export class ProbedHold {
     this.#refusedAtMs = nowMs;
   }
 
-  /** Begins with the first wait of `level`. What is counted began at `sinceMs`. */
+  /** Begins with the first wait of `level`. Counting began at `sinceMs`. */
   begin(nowMs: number, inFlight: number, level: number, sinceMs: number): void {
     this.#atMs = nowMs;
     this.#level = level;
@@ -97,7 +97,7 @@ export class ProbedHold {
     this.places.begin(inFlight);
   }
 
-  /** Continues one that an earlier process began at `atMs`: with a probe. */
+  /** Continues a hold that an earlier process began at `atMs`, starting with a probe. */
   restore(nowMs: number, atMs: number, sinceMs: number): void {
     this.begin(nowMs, 0, LEVEL_MAX, sinceMs);
     this.#atMs = atMs;
@@ -146,7 +146,7 @@ export class ProbedHold {
     return this.#refusedAtMs + this.#refusalMs / 2 - nowMs;
   }
 
-  /** Returns what switches it on or off again, as it is now. */
+  /** Returns a function that restores whether it is on. */
   keep(): () => void {
     const atMs = this.#atMs;
     return () => {

@@ -33,12 +33,12 @@ export class RateSearch {
     return this.#openMs;
   }
 
-  /** Searches, if it does not already. */
+  /** Starts a search unless one is running. */
   begin(): void {
     if (this.#state === "off") this.#state = "searching";
   }
 
-  /** Tries whether a window explains refusals, of which the last was at `openMs`. */
+  /** Tests whether a window explains the refusals, the last of which was at `openMs`. */
   try(openMs: number): void {
     this.#state = "trying";
     this.#trials += 1;
@@ -49,7 +49,7 @@ export class RateSearch {
     this.#state = "off";
   }
 
-  /** Returns what brings the present state back. */
+  /** Returns a function that restores the present state. */
   keep(): () => void {
     const [state, trials, openMs] = [this.#state, this.#trials, this.#openMs];
     return () => {

@@ -32,7 +32,7 @@ export class RateWindow {
     return this.#isBelieved && this.#minute.count(nowMs) >= this.#units;
   }
 
-  /** Requests a millisecond that it allows for certain: of the most that was accepted in a minute. */
+  /** Requests a millisecond that it certainly allows: from the most that was accepted in a minute. */
   get most(): number {
     return this.#mostUnits / WINDOW_MS;
   }
@@ -47,14 +47,14 @@ export class RateWindow {
     this.#units = units;
   }
 
-  /** It held `units` when refusals began, which ended at `takenAtMs`. Returns whether it is believed. */
+  /** Refusals that began at `units` requests ended at `takenAtMs`. Returns whether the window is believed. */
   learn(takenAtMs: number, units: number): boolean {
     this.#isBelieved = Math.abs(units / this.#units - 1) < SAME && takenAtMs - this.#startMs > WINDOW_MS;
     this.#units = units;
     return this.#isBelieved;
   }
 
-  /** The refusals lasted long: what was accepted before them is used up. */
+  /** The refusals lasted long: the requests accepted before them no longer count as allowed. */
   forgetMost(): void {
     this.#mostUnits = 0;
   }
@@ -64,7 +64,7 @@ export class RateWindow {
     this.#units *= factor;
   }
 
-  /** Returns what brings the present state back. */
+  /** Returns a function that restores the present state. */
   keep(): () => void {
     const [units, isBelieved, mostUnits] = [this.#units, this.#isBelieved, this.#mostUnits];
     return () => {

@@ -1,8 +1,8 @@
 /**
  * The requests that count now, by number: how many of them have ended, and which were refused.
  *
- * Requests are numbered in the order of their sending, and a 429 arrives no later than an answer: what was sent before a request
- * whose end is known, and was not refused, counts as accepted.
+ * Requests are numbered in the order in which they are sent, and a 429 arrives no later than an answer: all requests before one whose
+ * end is known count as accepted unless they were refused.
  *
  * Limits: 64 numbers.
  */
@@ -17,9 +17,9 @@ export interface Sample {
 /** One for each lane. */
 export class RequestSample {
   #sent = 0;
-  /** The newest request of which the end is known. */
+  /** The newest request whose end is known. */
   #known = 0;
-  /** The first request that counts now, and the refused ones from it on, in the order of their sending. */
+  /** The first request that counts now, and the refused ones from it on, in the order in which they were sent. */
   #from = 1;
   #refused: number[] = [];
 
@@ -28,12 +28,12 @@ export class RequestSample {
     return this.#sent;
   }
 
-  /** What is known of the requests that count. */
+  /** The ends of the requests that count, as far as they are known. */
   get known(): Sample {
     return { refused: this.#refused.length, all: Math.max(0, this.#known - this.#from + 1) };
   }
 
-  /** How many were sent of those that count. */
+  /** Number of requests sent that count. */
   get count(): number {
     return this.#sent - this.#from + 1;
   }
@@ -43,7 +43,7 @@ export class RequestSample {
     return this.known.all === this.#refused.length;
   }
 
-  /** So many of the last requests, of those whose end is known, were refused in a row. */
+  /** Length of the row of refusals that ends with the last request whose end is known. */
   get row(): number {
     let row = 0;
     while (row < this.#refused.length && this.#refused.at(-1 - row) === this.#known - row) row += 1;
@@ -56,7 +56,7 @@ export class RequestSample {
     return this.#sent;
   }
 
-  /** The end of a request is known. Returns how many more are. */
+  /** The end of a request is known. Returns how many more ends are known than before. */
   know(index: number): number {
     const more = Math.max(0, index - this.#known);
     this.#known += more;
@@ -90,7 +90,7 @@ export class RequestSample {
   }
 }
 
-/** Logarithm of how much more likely `sample` is if `other` were refused, not `share`. */
+/** Log likelihood ratio of `sample` for a refused share of `other` against `share`. */
 export function evidence({ refused, all }: Sample, share: number, other: number): number {
   return refused * Math.log(other / share) + (all - refused) * Math.log((1 - other) / (1 - share));
 }

@@ -1,15 +1,15 @@
 /**
- * When answers arrived and with how many tokens: a histogram of their latencies in slots of half a second.
+ * A histogram of answers by latency, in slots of half a second, with their tokens.
  *
- * Of more than 2,000 answers the older ones count half, again and again, so that the newest thousand decide.
+ * Each time the histogram reaches 2,000 answers, all counts are halved, so the newest thousand dominate.
  *
  * Limits: 24 KB.
  */
 
-/** Slots of ages and latencies: 512 s. What is older counts in the last slot. */
+/** Slots of ages and latencies: 512 s. Longer ones count in the last slot. */
 export const AGES = 1_024;
 const HALVE_AT = 2_000;
-/** After so many answers within 3 s each, counting when sent is enough. */
+/** After this many answers, each within 3 s, it is enough to count tokens when they are sent. */
 const QUICK_ANSWERS = 20;
 export const QUICK_SLOTS = 6;
 const MEAN_ANSWERS = 32;
@@ -46,12 +46,12 @@ export class AnswerTimes {
     return this.#largest;
   }
 
-  /** Whether answers arrive so soon that tokens count as used when sent. */
+  /** Whether answers arrive so soon that tokens count as used when they are sent. */
   get isQuick(): boolean {
     return this.#answered >= QUICK_ANSWERS && this.#longest < QUICK_SLOTS;
   }
 
-  /** Takes in an answer. */
+  /** Adds an answer. */
   learn(slots: number, tokens: number): void {
     const latency = Math.min(AGES - 1, slots);
     this.answers[latency] = (this.answers[latency] ?? 0) + 1;

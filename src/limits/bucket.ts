@@ -1,21 +1,21 @@
 /**
- * One quota per sliding window: never more than `limit` taken in any 60 seconds, spread evenly by pacing.
+ * One quota per sliding window: at most `limit` units in any 60 seconds, spread evenly by pacing.
  *
- * Two accounts are kept of every take, and both must agree:
- * - The window log is what guarantees. Time is cut into slots of `(windowMs + guardMs) / slots` (about 60 ms); a take
- *   counts in its slot until the whole slot is older than the window. With `N` slots to the window, slots
- *   `current - N .. current` count, so two takes less than a window apart are always in one sum; what this costs is
- *   one slot and the guard per window: 0.5 % of the limit. The guard covers jitter on the way to the provider.
- * - Pacing is what spreads, by GCRA (ITU-T I.371; brandur.org/rate-limiting): `next` is the time at which all that was
- *   taken would have been earned at `limit / windowMs`. A take is early while
- *   `next - (burst - min(amount, burst)) * msPerUnit > now`, and moves `next = max(next, now) + amount * msPerUnit`.
- *   Providers that enforce per second (60 a minute as 1 a second) thus see no minute's burst.
- * Why both: a token bucket with capacity B and rate r lets B + 60 r through one minute, more than it promises.
+ * Two accounts track every take, and both must agree:
+ * - The window log guarantees the limit. Time is cut into slots of `(windowMs + guardMs) / slots` (about 60 ms). A take counts in its
+ * slot until the whole slot is older than the window. With `N` slots to the window, slots `current - N .. current` count, so one sum
+ * always includes two takes less than a window apart. The cost is one slot and the guard per window: 0.5 % of the limit. The guard
+ * covers jitter on the way to the provider.
+ * - Pacing spreads takes, by GCRA (ITU-T I.371; brandur.org/rate-limiting): `next` is the time at which all units taken would have been
+ * earned at `limit / windowMs`. A take is early while
+ *   `next - (burst - min(amount, burst)) * msPerUnit > now`, and sets `next = max(next, now) + amount * msPerUnit`.
+ * Providers that enforce per second (60 a minute as 1 a second) thus never see a minute's burst.
+ * Why both: a token bucket with capacity B and rate r allows B + 60 r in one minute, more than its limit.
  *
- * An amount above the limit waits for an empty window, is then taken whole, and blocks until it has aged out.
- * Amounts are whole numbers. A raise by `adjust` may pass the limit; the excess is debt that later takes wait out.
+ * An amount above the limit waits for an empty window, takes all of it, and blocks until it has aged out.
+ * Amounts are whole numbers. A raise by `adjust` may exceed the limit; later takes wait out the excess.
  *
- * Limits: 8 bytes a slot, 8 KB a bucket whatever the limit. Hot path: `take` 0.2 us (bench/parts/admit.ts).
+ * Limits: 8 bytes a slot, 8 KB a bucket for any limit. Hot path: `take` 0.2 us (bench/parts/admit.ts).
  */
 import { ringPosition } from "./ring.ts";
 
@@ -28,15 +28,15 @@ export interface WindowBucketOptions {
   readonly limit: number;
   /** Length of the provider's window; 60,000. */
   readonly windowMs?: number;
-  /** How much later than its neighbours a request may arrive; added to the window; 250. */
+  /** How much later than its neighbours a request may arrive; extends the window; 250. */
   readonly guardMs?: number;
-  /** Slots per window; 1,000. More is more exact and takes 8 bytes each. */
+  /** Slots per window; 1,000. More slots are more exact and take 8 bytes each. */
   readonly slots?: number;
-  /** Units that may go at once; 1 % of the limit, at least 1. */
+  /** Units that may be taken at once; 1 % of the limit, at least 1. */
   readonly burst?: number;
 }
 
-/** Longer than the rounding of a double's milliseconds, so that a caller who waits as told is not told again. */
+/** Longer than the rounding error of a double's milliseconds, so a caller who waits `waitMs` does not have to wait again. */
 const ROUNDING_MS = 0.001;
 const BURST_SHARE = 0.01;
 
@@ -49,7 +49,7 @@ export class WindowBucket {
   readonly #taken: Float64Array<ArrayBuffer>;
   /** Number of the newest slot since time 0. */
   #newest = Number.NEGATIVE_INFINITY;
-  /** Where it is in the ring: most of what is counted counts there. */
+  /** Its position in the ring, kept because most units count in the newest slot. */
   #newestPosition = 0;
   /** Sum of the ring. */
   #total = 0;
@@ -74,7 +74,7 @@ export class WindowBucket {
     return this.#limit;
   }
 
-  /** Milliseconds until `amount` can be taken, 0 for now, if nobody else takes before. Finite for any amount. */
+  /** Milliseconds until `amount` can be taken, 0 for now, if nothing else is taken before. Finite for any amount. */
   waitMs(nowMs: number, amount: number): number {
     if (amount <= 0 || this.#limit === Number.POSITIVE_INFINITY) return 0;
     this.#advance(nowMs);
@@ -84,7 +84,7 @@ export class WindowBucket {
     return Math.max(paceMs, this.#roomMs(nowMs, amount));
   }
 
-  /** The same if another part paces: until the window has space for `amount`, which may exceed the limit by `over`. */
+  /** The same when the caller paces: until the window has space for `amount`, which may exceed the limit by `over`. */
   roomWaitMs(nowMs: number, amount: number, over: number): number {
     if (amount <= 0 || this.#limit === Number.POSITIVE_INFINITY) return 0;
     this.#advance(nowMs);
@@ -92,13 +92,13 @@ export class WindowBucket {
     return this.#roomMs(nowMs, amount - over);
   }
 
-  /** Takes `amount` or tells when to ask again. `slot` is what `adjust` wants later. */
+  /** Takes `amount` or returns how long to wait. Pass `slot` to `adjust` later. */
   take(nowMs: number, amount: number): Take {
     const waitMs = this.waitMs(nowMs, amount);
     return waitMs > 0 ? { ok: false, waitMs } : { ok: true, slot: this.add(nowMs, amount) };
   }
 
-  /** Counts `amount` without asking, e.g. after `waitMs` said 0; returns its slot. */
+  /** Counts `amount` without a check, e.g. after `waitMs` returned 0; returns its slot. */
   add(nowMs: number, amount: number): number {
     this.#advance(nowMs);
     if (amount > 0) {
@@ -109,8 +109,8 @@ export class WindowBucket {
   }
 
   /**
-   * Corrects what was taken in `slot`. Lowering frees it there and then, at most what the slot holds; what has aged
-   * out stays so. A raise counts in its slot, or now when that has aged out, and may pass the limit (debt).
+   * Corrects what was taken in `slot`. A reduction takes effect at once, but never below 0 in that slot; units that have aged out are
+   * unaffected. A raise counts in its slot, or now if that has aged out, and may exceed the limit (debt).
    */
   adjust(nowMs: number, slot: number, delta: number): void {
     if (delta === 0) return;
@@ -127,12 +127,12 @@ export class WindowBucket {
     }
   }
 
-  /** From now on `limit` holds (at least 1). What was taken stays taken, even when it is more. */
+  /** Sets the limit (at least 1). Units already taken still count, even above the new limit. */
   setLimit(nowMs: number, limit: number): void {
     if (limit !== this.#limit) this.#rate(nowMs, limit, this.#pace);
   }
 
-  /** Paces at `share` (above 0, at most 1) of the limit's rate; the window's limit stays. */
+  /** Paces at `share` (above 0, at most 1) of the limit's rate; the window's limit does not change. */
   setPace(nowMs: number, share: number): void {
     if (share !== this.#pace) this.#rate(nowMs, this.#limit, share);
   }
@@ -143,7 +143,7 @@ export class WindowBucket {
     return this.#total;
   }
 
-  /** Counts what was sent at `atMs` (the past) by an earlier process; call in the order of time. */
+  /** Counts what an earlier process sent at `atMs` (the past); call in the order of time. */
   restore(nowMs: number, atMs: number, amount: number): void {
     this.#advance(nowMs);
     const slot = Math.floor(Math.min(atMs, nowMs) / this.#slotMs);
@@ -161,7 +161,7 @@ export class WindowBucket {
   #charge(atMs: number, amount: number): void {
     if (this.#msPerUnit === 0) return; // nothing is limited
     const nextMs = Math.max(this.#nextMs, atMs) + amount * this.#msPerUnit;
-    // No debt of pacing outlives the window: beyond it the log alone decides.
+    // Pacing debt never outlives the window: after that the log decides.
     this.#nextMs = Math.min(nextMs, atMs + this.#windowMs / this.#pace);
   }
 
@@ -175,7 +175,7 @@ export class WindowBucket {
       this.#nextMs = nowMs + ((this.#nextMs - nowMs) * this.#msPerUnit) / before;
   }
 
-  /** When enough has aged out for `amount`, walking from the oldest slot. */
+  /** Milliseconds until enough has aged out for `amount`, starting from the oldest slot. */
   #roomMs(nowMs: number, amount: number): number {
     let excess = amount > this.#limit ? this.#total : this.#total + amount - this.#limit;
     const oldest = this.#newest - this.#slots;
@@ -188,7 +188,7 @@ export class WindowBucket {
     return this.#windowMs;
   }
 
-  /** Ages out; time that goes back counts as standing still. */
+  /** Clears slots that have aged out. If time goes back, nothing happens. */
   #advance(nowMs: number): void {
     const slot = Math.floor(nowMs / this.#slotMs);
     if (slot <= this.#newest) return;

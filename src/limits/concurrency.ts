@@ -1,17 +1,17 @@
 /**
- * How many requests may be in flight: additive increase, multiplicative decrease on the answers' evidence.
+ * How many requests may be in flight: additive increase, multiplicative decrease, by how answers turn out.
  *
  *   slow start --congestion--> steady;  steady --restart (an outage is over)--> slow start
  *
- * Slow start: +1 per success, which doubles the limit each round trip (64 to 2,048 in five), until the first
- * refusal, or until a quarter of the answers fail. Steady: `+ step / limit` per success, `step = max / 32` (at least
- * 1) per round trip. The limit grows only while at least half of it is in use: what is not tried proves nothing.
+ * Slow start: +1 per success, which doubles the limit each round trip (64 to 2,048 in five), until the first refusal, or until a
+ * quarter of the answers fail. Steady: `+ step / limit` per success, with `step = max / 32` (at least 1) per round trip. The limit
+ * grows only while at least half of it is in use, because unused places prove nothing.
  *
- * Decrease, at most once per round trip: by half in slow start, later by `share / 2`, where `share` is the moving
- * share of such answers (weight 1/16), refusals and failures apart: DCTCP's rule (RFC 8257, section 3.3). A stray
- * refusal among a thousand successes thus costs a little, a wall of them half of the limit each round. Why not always
- * half: at 1 % and 1,000 in flight every round holds ten, and the limit would sink to the bottom for nothing.
- * Failures (5xx, lost, timeout) say less of load than a refusal does: they count from a quarter of the answers on.
+ * Decrease, at most once per round trip: by half in slow start, later by `share / 2`, where `share` is the moving share of refusals or
+ * of failures (weight 1/16, tracked separately): DCTCP's rule (RFC 8257, section 3.3). So a stray refusal among a thousand successes
+ * costs little, and a series of them costs half of the limit each round. Why not always half: at 1 % and 1,000 in flight every round
+ * has ten refusals, and the limit would sink to the bottom for nothing. Failures (5xx, lost, timeout) are weaker evidence of load than
+ * refusals: they count from a quarter of the answers on.
  *
  * Round trip: moving mean of the time from reserve to release (weight 1/8), 1 s before the first.
  */
@@ -19,7 +19,7 @@
 export interface ConcurrencyOptions {
   /** Requests in flight at most, at least 1. */
   readonly max: number;
-  /** Where to begin; min(max, 64). */
+  /** Initial limit; min(max, 64). */
   readonly start?: number;
 }
 
@@ -40,7 +40,7 @@ export class Concurrency {
   readonly #step: number;
   #limit: number;
   #inFlight = 0;
-  /** Since when all places were in use without an answer, or the limit has grown so. */
+  /** When all places were first in use without an answer, or when the limit last grew for that reason. */
   #fullSinceMs: number | undefined;
   #isSlowStart = true;
   readonly #congestion = new Congestion();
@@ -63,7 +63,7 @@ export class Concurrency {
     return Math.floor(this.#limit);
   }
 
-  /** What the limit will come to if nothing is refused: `max` until something was. */
+  /** What the limit will reach if nothing is refused: `max` until the first refusal. */
   get limitHoped(): number {
     return this.#isSlowStart ? this.max : this.limit;
   }
@@ -72,19 +72,19 @@ export class Concurrency {
     return this.#roundTripMs;
   }
 
-  /** Whether one more may go when only `share` (0 to 1) of the limit is open; at least one always may. */
+  /** Whether one more request may be sent when only `share` (0 to 1) of the limit is open; one in flight is always allowed. */
   hasRoom(share: number): boolean {
     return this.#inFlight < Math.max(1, Math.floor(this.#limit * share));
   }
 
-  /** The share of the limit that must be open for one more; above 1 when all of it is in use. */
+  /** The share of the limit that must be open for one more request; above 1 when all of it is in use. */
   get shareOfNext(): number {
     return (this.#inFlight + 1) / this.limit;
   }
 
   /**
-   * Milliseconds until the limit grows although nothing was answered: in slow start, by half after every 15 s in which all
-   * of it was in use. A refusal comes at once, an answer may take minutes. Infinity when it does not grow so.
+   * Milliseconds until the limit grows without an answer: in slow start, by half after every 15 s in which all of it was in use. A
+   * refusal arrives at once, but an answer may take minutes. Infinity if it does not grow this way.
    */
   growsInMs(nowMs: number): number {
     if (!this.#isSlowStart || this.#limit >= this.max || this.#congestion.failedShare > 0)
@@ -117,14 +117,14 @@ export class Concurrency {
     this.#limit = Math.min(this.max, this.#limit + gain);
   }
 
-  /** Half the growth where answers take long: what is in flight when a limit is reached has yet to count against it. */
+  /** Half the growth where answers take long: requests in flight when a limit is reached have yet to count against it. */
   #slowStartGain(): number {
     return this.#roundTripMs > LATE_MS ? LATE_GAIN : 1;
   }
 
   /**
-   * An answer that speaks of too much at once. `isRefusal`: the provider said so, which ends slow start by itself;
-   * otherwise it merely failed. Never cuts below `floor` (at least 1).
+   * An answer that indicates overload. `isRefusal`: the provider said so, which ends slow start at once; otherwise it only failed.
+   * Never cuts below `floor` (at least 1).
    */
   congested(nowMs: number, isRefusal: boolean, floor: number): void {
     const share = this.#congestion.congested(isRefusal);
@@ -135,7 +135,7 @@ export class Concurrency {
     this.#limit = Math.min(this.#limit, Math.max(floor, 1, this.#limit * (1 - cut)));
   }
 
-  /** Forgets what was learnt while everything failed: slow start again, from the start or from where it is. */
+  /** Discards what was learnt while everything failed: slow start again, from the higher of the start and the present limit. */
   restart(): void {
     this.#limit = Math.max(this.#limit, this.start);
     this.#isSlowStart = true;
@@ -143,7 +143,7 @@ export class Concurrency {
   }
 }
 
-/** What answers say of too much at once: moving shares of refusals and of failures, apart, 0 to 1, and the last cut. */
+/** Evidence of overload: moving shares of refusals and of failures, 0 to 1 each, and the time of the last cut. */
 class Congestion {
   #refusedShare = 0;
   #failedShare = 0;
@@ -158,14 +158,14 @@ class Congestion {
     this.#failedShare -= this.#failedShare * SHARE_WEIGHT;
   }
 
-  /** Returns the share of such answers. */
+  /** Returns the moving share of refusals, or of failures. */
   congested(isRefusal: boolean): number {
     this.#refusedShare += ((isRefusal ? 1 : 0) - this.#refusedShare) * SHARE_WEIGHT;
     this.#failedShare += ((isRefusal ? 0 : 1) - this.#failedShare) * SHARE_WEIGHT;
     return isRefusal ? this.#refusedShare : this.#failedShare;
   }
 
-  /** Whether a cut may be made now, which then counts as made: one in a round trip. */
+  /** Whether a cut is allowed now, at most one per round trip; if so, it is counted as made. */
   cuts(nowMs: number, roundTripMs: number): boolean {
     if (nowMs - this.#cutAtMs < roundTripMs) return false;
     this.#cutAtMs = nowMs;

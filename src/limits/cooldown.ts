@@ -1,19 +1,18 @@
 /**
- * The wait that a 429 imposes on everything behind one lane.
+ * The wait that a 429 imposes on a whole lane.
  *
  *   open --refused--> cooling until now + wait --time--> open
  *
- * The wait is the provider's Retry-After (0 to 15 min), else our own backoff `ceiling / 2 + random * ceiling / 2` with
- * `ceiling = 1 s * 2^level`, at most 60 s: 0.5 s at first. `level` rises by one from wait to wait, but not before four
- * more refusals have come without a success: a slow lane meets them one by one, and at 70 % rejected would double its
- * way to a standstill. It falls back to 0 with a success, and after a quiet minute.
+ * The wait is the provider's Retry-After (0 to 15 min), else a backoff of `ceiling / 2 + random * ceiling / 2` with
+ * `ceiling = 1 s * 2^level`, at most 60 s: 0.5 s at first. `level` rises by at most one per wait, and only after four more refusals
+ * without a success: a slow lane receives them one by one, and at 70 % rejected would otherwise double its wait until it stopped. A
+ * success, or a quiet minute, resets it to 0.
  *
- * Refusals while cooling, or within a round trip of its start, are the same burst: they may lengthen the wait by a
- * Retry-After of their own and count once. Nothing but time ends the wait: neither a success that was already on its
- * way nor a caller who gives up.
+ * Refusals while cooling, or within a round trip of its start, belong to the same burst: they count once, and may lengthen the wait by
+ * their own Retry-After. Only time ends the wait. A success that was already on its way does not, nor does a caller who gives up.
  *
- * What is told but cannot be meant: 0, negative and NaN count as not told; a told wait that was obeyed and refused
- * again without a success in between is raised to our own backoff, so that 1 ms repeated makes no storm.
+ * Implausible values: 0, negative and NaN count as absent. If a stated wait was obeyed and the next request was refused again without a
+ * success in between, the wait is at least the backoff, so that a repeated 1 ms does not cause a storm.
  */
 import { REFUSAL_WAIT_MS_MAX } from "../work/limits.ts";
 
@@ -26,7 +25,7 @@ const ROW_MIN = 4;
 export class Cooldown {
   #startedAtMs = Number.NEGATIVE_INFINITY;
   #untilMs = Number.NEGATIVE_INFINITY;
-  /** How often the wait doubled since the last success, and refusals since either. */
+  /** How often the wait doubled since the last success, and refusals since the last doubling or success. */
   #level = 0;
   #refusals = 0;
   /** Whether this wait follows a row of refusals. */
@@ -38,7 +37,7 @@ export class Cooldown {
     return nowMs < this.#untilMs ? this.#untilMs - nowMs : 0;
   }
 
-  /** A 429. `retryAfterMs` is what the provider told, `roundTripMs` how late an answer may come. */
+  /** A 429. `retryAfterMs` is what the provider stated, `roundTripMs` how late an answer may arrive. */
   refused(nowMs: number, retryAfterMs: number | undefined, roundTripMs: number, random: () => number): void {
     const isSameBurst = nowMs < this.#untilMs || nowMs - this.#startedAtMs < roundTripMs;
     if (!isSameBurst) this.#begin(nowMs, random);
@@ -52,7 +51,7 @@ export class Cooldown {
     this.#untilMs = Math.max(this.#untilMs, nowMs + waitMs);
   }
 
-  /** Goes on with what an earlier process had left of its wait; its backoff is forgotten. Once, before any refusal. */
+  /** Continues what was left of an earlier process's wait, without its backoff. Call it once, before any refusal. */
   restore(nowMs: number, waitMs: number): void {
     this.#startedAtMs = nowMs;
     this.#untilMs = nowMs + Math.min(waitMs, REFUSAL_WAIT_MS_MAX);

@@ -1,16 +1,16 @@
 /**
- * Whether a lane may send at all, and at what share of its rate: cool-down, outage and throttle behind one door.
+ * Whether a lane may send at all, and at what share of its rate: combines cool-down, outage and throttle.
  *
  *            rate_limited                      time
  *   open ------------------> cooldown ------------------> open            (cooldown.ts: how long)
  *   open, cooldown --failures in a row--> doubt, then outage --an answer--> ramp --15 s--> open
  *                                            ^------5 failures------'      (outage.ts: when, how steep)
- *   cooldown that a 429 states --time--> doubt                            (one request looks whether the reason is gone)
+ *   cooldown that a 429 states --time--> doubt                            (one request tests whether the cause is over)
  *   at any time: share = min(throttle, ramp)                              (throttle.ts: 70 % rejected -> 53 %)
  *
- * Outage and cool-down are independent: a probe of an outage waits for the cool-down too. An `overloaded` that names a
- * wait cools down only while most answers are rejections: one busy server behind a provider's balancer is no
- * reason to stop the lane, and the item's own retry waits anyway.
+ * Outage and cool-down are independent: a probe of an outage also waits for the cool-down. An `overloaded` that states a wait cools
+ * down only while most answers are rejections: one busy server behind a provider's balancer is no reason to stop the lane, and the
+ * item's own retry waits anyway.
  *
  * | signal       | cool-down          | throttle | outage  |
  * |--------------|--------------------|----------|---------|
@@ -25,21 +25,21 @@ import { Cooldown } from "./cooldown.ts";
 import { Outage } from "./outage.ts";
 import { Throttle } from "./throttle.ts";
 
-/** What an attempt told of the lane. `retryAfterMs` as the provider gave it, of any value. */
+/** What an attempt shows about the lane. `retryAfterMs` is the provider's value, unchecked. */
 export type Signal =
   | { readonly kind: "success" }
   | {
       readonly kind: "rate_limited";
       readonly retryAfterMs?: number | undefined;
-      /** Not the rate was too high but its growth. */
+      /** The provider refused the growth of the rate, not the rate. */
       readonly isRampLimit?: boolean | undefined;
     }
   | { readonly kind: "overloaded"; readonly retryAfterMs?: number | undefined }
   /** 5xx, lost connection, timeout. */
   | { readonly kind: "failed" }
-  /** Nothing left this machine: connect, DNS, TLS. */
+  /** Nothing left this machine: connection, DNS or TLS failed. */
   | { readonly kind: "not_sent" }
-  /** Any other answer: the provider is at work. */
+  /** Any other answer: the provider is working. */
   | { readonly kind: "other" };
 
 const WIDESPREAD_SHARE = 0.75;
@@ -63,7 +63,7 @@ export class Gate {
     return this.#cooldown.waitMs(nowMs);
   }
 
-  /** Goes on with a cool-down that an earlier process had begun. */
+  /** Continues a cool-down of an earlier process. */
   restoreCooldown(nowMs: number, waitMs: number): void {
     this.#cooldown.restore(nowMs, waitMs);
     this.#outage.stated(nowMs, nowMs + this.cooldownMs(nowMs), nowMs);
@@ -74,7 +74,7 @@ export class Gate {
     return this.#outage.waitMs(nowMs);
   }
 
-  /** Milliseconds until the next try, after the probe that may be under way now. */
+  /** Milliseconds until the next try, after the probe that may be under way. */
   retryMs(nowMs: number): number {
     return Math.max(this.#outage.retryMs(nowMs), this.cooldownMs(nowMs));
   }
@@ -84,24 +84,24 @@ export class Gate {
     return Math.min(this.#throttle.share(nowMs), this.#outage.share(nowMs));
   }
 
-  /** The part of `share` that an outage's aftermath takes, for lanes without a rate. */
+  /** The part of `share` that the ramp after an outage determines, for lanes without a rate. */
   rampShare(nowMs: number): number {
     return this.#outage.share(nowMs);
   }
 
-  /** Milliseconds until that part comes to `share`; Infinity when it does not by time. */
+  /** Milliseconds until that part reaches `share`; Infinity if time does not raise it. */
   rampsInMs(nowMs: number, share: number): number {
     return this.#outage.rampsInMs(nowMs, share);
   }
 
-  /** A request goes out; during an outage it is a probe. */
+  /** A request is sent; during an outage it is a probe. */
   sent(nowMs: number): void {
     this.#outage.sent(nowMs);
   }
 
   /**
-   * Takes an answer to a request of `sentMs` in; true when it ends an outage. `roundTripMs`: how late answers of one burst may
-   * come.
+   * Records the answer to a request sent at `sentMs`; true if it ends an outage. `roundTripMs`: how late answers of one burst may
+   * arrive.
    */
   observe(nowMs: number, signal: Signal, roundTripMs: number, sentMs: number = nowMs): boolean {
     switch (signal.kind) {

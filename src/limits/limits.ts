@@ -1,16 +1,16 @@
 /**
- * All that decides whether one more request may go to one (provider, model family, key): quotas, places in flight,
- * gate, pause; and the same of the whole provider when a `shared` one is given.
+ * Decides whether one more request may be sent to one (provider, model family, key): quotas, places in flight, gate, pause; and the
+ * same for the whole provider if `shared` is passed.
  *
  *   open --rate_limited--> cooldown --time--> open
  *   open --failures in a row--> outage --an answer--> open, ramping
  *   any  --pause--> paused --resume, or a probe's success--> open
  *
- * One request: `reserve` -> permit -> (sent) -> `observe` what came, `learn` its headers -> `settle` its tokens ->
- * `release` its place. A refusal says when to ask again; nothing in here waits or wakes.
+ * One request: `reserve` -> permit -> (sent) -> `observe` the result, `learn` its headers -> `settle` its tokens -> `release` its
+ * place. A refusal says when to ask again; nothing here waits or wakes callers.
  *
- * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down). It cuts the places in flight, too, but where a rate is
- * known not below the start: there the rate is what the provider objects to. After an outage they begin again with slow start.
+ * A 429 lowers the rate (throttle) and stops the lane for a while (cool-down). It also reduces the places in flight, but not below the
+ * start where a rate is known, because there the provider objects to the rate. After an outage they start again with slow start.
  *
  * Hot path: reserve + settle + release 1 us (bench/parts/admit.ts).
  */
@@ -30,21 +30,21 @@ export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reserv
 
 export interface LaneLimitsOptions {
   readonly settings: LimitSettings;
-  /** Requests in flight at most; `settings.concurrency` lowers it. */
+  /** The most requests in flight; `settings.concurrency` lowers it. */
   readonly inFlightMax: number;
-  /** Requests in flight to begin with; min(inFlightMax, 64). */
+  /** Initial limit on requests in flight; min(inFlightMax, 64). */
   readonly inFlightStart?: number;
   readonly nowMs: number;
   /** Numbers in [0, 1), for jitter. */
   readonly random: () => number;
-  /** Limits of the whole provider: every reservation, settlement, release and restore passes them as well. */
+  /** Limits of the whole provider: every reservation, settlement, release and restore also applies to them. */
   readonly shared?: LaneLimits | undefined;
-  /** How fast use may grow; absent: at once. */
+  /** How fast use may grow; absent: unlimited. */
   readonly ramp?: RampOptions | undefined;
 }
 
 const NO_TOKENS: TokenLoad = { inputTokens: 0, outputTokens: 0 };
-/** Smaller changes of the share are not worth a new pace. */
+/** Smaller changes of the share do not change the pace. */
 const SHARE_STEP = 0.01;
 
 export class LaneLimits {
@@ -53,13 +53,13 @@ export class LaneLimits {
   readonly #gate: Gate;
   readonly #pause = new Pause();
   readonly #shared: LaneLimits | undefined;
-  /** An unknown limit, as refusals show it. */
+  /** A limit that only refusals show. */
   readonly hidden: HiddenLimit;
   readonly #flow = new TokenFlow();
-  /** The pace that the quotas were set to. */
+  /** The present pace of the quotas. */
   #pace = 1;
   #isHeldByShared = false;
-  /** What was refused last and is larger than a limit, and when it may go; undefined once something was sent. */
+  /** The last refused request that is larger than a limit, and when it may be sent; undefined once something was sent. */
   #oversized: (Omit<Oversized, "waitMs"> & { readonly atMs: number }) | undefined;
 
   constructor(options: LaneLimitsOptions) {
@@ -78,23 +78,23 @@ export class LaneLimits {
     return this.#pause.isPaused;
   }
 
-  /** Whether the provider does not answer: failures in a row, and no answer since. */
+  /** Whether the provider does not answer: several failures in a row, and no answer since. */
   get isDown(): boolean {
     return this.#gate.isDown;
   }
 
-  /** Why it is paused, in the words of who paused it. */
+  /** Why it is paused, as the caller of `pause` stated it. */
   get pauseReason(): string | undefined {
     return this.#pause.reason;
   }
 
-  /** Milliseconds until it is tried again, as far as a pause, an outage or refusals decide. */
+  /** Milliseconds until the next try, as far as a pause, an outage or refusals determine it. */
   retryMs(nowMs: number): number {
     const heldMs = this.hidden.heldMs(nowMs, this.isRateLimited);
     return Math.max(this.#pause.waitMs(nowMs), this.#gate.retryMs(nowMs), heldMs);
   }
 
-  /** Whether a rate is configured or learnt, here or in the shared limits: then a rate is what providers object to. */
+  /** Whether a rate is configured or learnt, here or in the shared limits: then providers object to the rate. */
   get isRateLimited(): boolean {
     return this.#quotas.isLimited || this.#shared?.isRateLimited === true;
   }
@@ -103,7 +103,7 @@ export class LaneLimits {
     return this.#concurrency.inFlight;
   }
 
-  /** Whether it was the shared limits that refused the last reservation. */
+  /** Whether the shared limits refused the last reservation. */
   get isHeldByShared(): boolean {
     return this.#isHeldByShared;
   }
@@ -117,26 +117,26 @@ export class LaneLimits {
     );
   }
 
-  /** What `places` will come to if nothing is refused. */
+  /** What `places` will reach if nothing is refused. */
   get placesHoped(): number {
     const shared = this.#shared?.placesHoped ?? Number.POSITIVE_INFINITY;
     return Math.min(this.#concurrency.limitHoped, this.hidden.places, shared);
   }
 
   /**
-   * Milliseconds that one request with `load` takes of the quota it uses most of, here or in the shared limits: its
-   * dominant share (Ghodsi et al. 2011, "Dominant resource fairness"). 1 where no rate is limited: all are equal.
+   * Milliseconds that one request with `load` takes of the quota it uses most, here or in the shared limits: its dominant share (Ghodsi
+   * et al. 2011, "Dominant resource fairness"). 1 where no rate is limited: all are equal.
    */
   costMs(load: TokenLoad): number {
     return Math.max(this.#quotas.costMs(load), this.#shared?.quotaCostMs(load) ?? 0) || 1;
   }
 
-  /** The same for these quotas alone; 0 where no rate is limited. */
+  /** The same for these quotas only; 0 where no rate is limited. */
   quotaCostMs(load: TokenLoad): number {
     return this.#quotas.costMs(load);
   }
 
-  /** Takes a place in flight, a request and `load` tokens of every quota, or nothing of any. */
+  /** Takes a place in flight, a request and `load` tokens from every quota, or nothing from any. */
   reserve(nowMs: number, load: TokenLoad): Reservation {
     const whole = wholeLoad(load);
     this.#isHeldByShared = false;
@@ -171,7 +171,7 @@ export class LaneLimits {
     return { ok: true, permit };
   }
 
-  /** The request leaves only now, a while after `reserve`: it counts in the window from now on. Before `settle`. */
+  /** The request is sent only now, a while after `reserve`: it counts in the window from now on. Call it before `settle`. */
   postpone(nowMs: number, permit: Permit): void {
     if (permit.isSettled) return;
     permit.slot = this.#quotas.move(nowMs, permit.slot, permit.load);
@@ -183,7 +183,7 @@ export class LaneLimits {
     if (permit.shared !== undefined) this.#shared?.postpone(nowMs, permit.shared);
   }
 
-  /** Replaces the reserved tokens by those really used; undefined keeps them. Only the first call counts. */
+  /** Replaces the reserved tokens by those actually used; undefined keeps them. Only the first call counts. */
   settle(nowMs: number, permit: Permit, actual: TokenLoad | undefined): void {
     if (permit.isSettled) return;
     permit.isSettled = true;
@@ -196,14 +196,14 @@ export class LaneLimits {
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
   }
 
-  /** Whether a request that was admitted, and has not left, is to wait: of an outage or a pause, probes are not. */
+  /** Whether a request that was admitted but not sent must wait. Probes do not wait for an outage or a pause. */
   isStoppedFor(nowMs: number, { isProbe, shared }: Permit): boolean {
     if (this.#gate.cooldownMs(nowMs) > 0) return true;
     if (!isProbe && (this.#pause.isPaused || this.#gate.isDown)) return true;
     return shared !== undefined && this.#shared?.isStoppedFor(nowMs, shared) === true;
   }
 
-  /** Whether nothing goes, or only a probe: for a reason other than a rate and places. */
+  /** Whether the lane sends nothing, or only probes, for a reason other than a rate and places. */
   isStopped(nowMs: number): boolean {
     if (this.#gate.cooldownMs(nowMs) > 0 || this.#pause.isPaused || this.#gate.isDown) return true;
     return this.hidden.heldMs(nowMs, this.isRateLimited) > 0 || this.#shared?.isStopped(nowMs) === true;
@@ -219,8 +219,8 @@ export class LaneLimits {
   }
 
   /**
-   * Takes in how an attempt ended, before its `release`. The shared limits do so, too, unless it is rate_limited or overloaded.
-   * With its `permit`, a 429 without a wait is evidence of an unknown limit, if no rate is configured or in a header.
+   * Records how an attempt ended, before its `release`. The shared limits record it too, unless it is rate_limited or overloaded. With
+   * its `permit`, a 429 without a wait is evidence of an unknown limit, if no rate is configured or in a header.
    */
   observe(nowMs: number, signal: Signal, permit?: Permit): void {
     const concurrency = this.#concurrency;
@@ -252,12 +252,12 @@ export class LaneLimits {
     this.#flow.refused(nowMs);
   }
 
-  /** Applies the limits of this lane in a response's headers, of refusals as well. The shared limits are not touched. */
+  /** Applies the limits of this lane in a response's headers, also of refusals. The shared limits do not change. */
   learn(nowMs: number, learnt: LearntLimits, isRefused = false): void {
     this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs).tokens });
   }
 
-  /** Stops the lane but for probes: one a minute, and one after `firstMs` if it is given. */
+  /** Stops the lane except for probes: one a minute, and one after `firstMs` if it is set. */
   pause(nowMs: number, reason: string, firstMs?: number): void {
     this.#pause.pause(nowMs, reason, firstMs);
   }
@@ -266,7 +266,7 @@ export class LaneLimits {
     this.#pause.resume();
   }
 
-  /** Counts what an earlier process sent; entries older than the window have no effect. Once, before any reserve. */
+  /** Counts what an earlier process sent; entries older than the window have no effect. Call it once, before any reserve. */
   restore(nowMs: number, sent: readonly SentLoad[]): void {
     for (const entry of sent.toSorted((left, right) => left.atMs - right.atMs)) {
       this.#quotas.restore(nowMs, { ...entry, ...wholeLoad(entry) });
@@ -276,20 +276,20 @@ export class LaneLimits {
     this.#shared?.restore(nowMs, sent);
   }
 
-  /** What was learnt of the limits themselves, for any later process; undefined when nothing was. */
+  /** What was learnt about the limits, for any later process; undefined if nothing was. */
   known(nowMs: number): KnownLimits | undefined {
     const [told, hidden] = [this.#quotas.told, this.hidden.state(nowMs)];
     if (told === undefined && hidden === undefined) return undefined;
     return { ...(told === undefined ? {} : { told }), ...(hidden === undefined ? {} : { hidden }) };
   }
 
-  /** Begins with what an earlier process knew `ageMs` ago. Once, before any reserve, and before `restore`. */
+  /** Starts with what an earlier process knew `ageMs` ago. Call it once, before any reserve and before `restore`. */
   restoreKnown(nowMs: number, ageMs: number, { told, hidden }: KnownLimits): void {
     if (told !== undefined) this.#quotas.learn(nowMs, told);
     if (hidden !== undefined) this.hidden.restore(nowMs, ageMs, hidden);
   }
 
-  /** What the next process must know besides what was sent; undefined when nothing holds this lane back. */
+  /** What the next process must know in addition to what was sent; undefined if nothing holds this lane back. */
   heldBack(nowMs: number): HeldBack | undefined {
     const cooldownMs = this.#gate.cooldownMs(nowMs);
     const rampTokensPerMinute = this.#quotas.rampLevel(nowMs);
@@ -297,7 +297,7 @@ export class LaneLimits {
     return { cooldownMs, rampTokensPerMinute, pauseReason: this.pauseReason };
   }
 
-  /** Goes on with what held an earlier process back `ageMs` ago. Once, before any reserve. */
+  /** Continues what held an earlier process back `ageMs` ago. Call it once, before any reserve. */
   restoreHeldBack(nowMs: number, ageMs: number, held: HeldBack): void {
     if (held.pauseReason !== undefined) this.#pause.restore(nowMs, held.pauseReason);
     if (held.cooldownMs > ageMs) this.#gate.restoreCooldown(nowMs, held.cooldownMs - ageMs);
@@ -342,7 +342,7 @@ export class LaneLimits {
     return cooldownMs > 0 ? "cooldown" : "open";
   }
 
-  /** Why `load` may not go now; takes nothing. */
+  /** Why `load` may not be sent now; takes nothing. */
   #refusal(nowMs: number, load: TokenLoad, isRated: boolean): Reservation | undefined {
     const pausedMs = this.#pause.waitMs(nowMs);
     if (pausedMs > 0) return { ok: false, waitMs: pausedMs, reason: "paused" };
@@ -380,13 +380,13 @@ export class LaneLimits {
     return Math.max(sentMs, this.#flow.waitMs(nowMs, load, found ?? this.#quotas.flowLimits, this.#pace));
   }
 
-  /** Milliseconds until there is a place in flight although none is freed; 0 when there is one. */
+  /** Milliseconds until a place in flight exists if none is freed; 0 if there is one. */
   #placeInMs(nowMs: number, isRated: boolean): number {
     const concurrency = this.#concurrency;
-    // A probe may pass what congestion left, or requests that hang would keep the lane from seeing that it healed.
+    // A probe may exceed the places that congestion left. Otherwise hanging requests would hide from the lane that it healed.
     const isProbing = this.#gate.isDown || this.#pause.isPaused;
     if (isProbing) return concurrency.inFlight < concurrency.max ? 0 : Number.POSITIVE_INFINITY;
-    // Without a rate the ramp is one of places.
+    // Without a rate the ramp limits places.
     if (concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs))) return 0;
     return Math.min(concurrency.growsInMs(nowMs), this.#gate.rampsInMs(nowMs, concurrency.shareOfNext));
   }

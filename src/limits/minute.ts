@@ -1,10 +1,10 @@
 /**
- * A count of what happened in the last minute, in slots of half a second.
+ * A count of events in the last minute, in slots of half a second.
  *
  * Limits: 1 KB.
  */
 
-/** How exactly a minute is counted. */
+/** Resolution of the minute. */
 export const MINUTE_SLOT_MS = 500;
 const SLOTS = 120;
 
@@ -12,11 +12,11 @@ const SLOTS = 120;
 export class Minute {
   readonly #slots = new Float64Array(SLOTS);
   #newest = Number.NEGATIVE_INFINITY;
-  /** Of the newest in the ring. */
+  /** Position of the newest slot in the ring. */
   #position = 0;
   #total = 0;
 
-  /** Adds to what happened at `atMs`; what is older than a minute is not counted. */
+  /** Adds events at `atMs`; events older than a minute are not counted. */
   add(atMs: number, amount: number): void {
     const slot = Math.floor(atMs / MINUTE_SLOT_MS);
     if (slot === this.#newest) {
@@ -31,7 +31,7 @@ export class Minute {
     this.#total += amount;
   }
 
-  /** What happened in the minute that ends now. */
+  /** Events in the minute that ends now. */
   count(nowMs: number): number {
     this.#advance(Math.floor(nowMs / MINUTE_SLOT_MS));
     return this.#total;

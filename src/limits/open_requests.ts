@@ -1,5 +1,5 @@
 /**
- * Requests in flight and what was reserved for their outputs, by the slot (half a second) in which they were sent.
+ * Requests in flight and the tokens reserved for their outputs, by the slot (half a second) in which they were sent.
  *
  * Limits: 16 KB. Requests that are older than the ring share its slots.
  */
@@ -13,7 +13,7 @@ export class OpenRequests {
   #oldest = Number.POSITIVE_INFINITY;
   #count = 0;
 
-  /** All that are in flight. */
+  /** All requests in flight. */
   get count(): number {
     return this.#count;
   }
@@ -32,12 +32,12 @@ export class OpenRequests {
     this.#oldest = Math.min(this.#oldest, slot);
   }
 
-  /** Those that were sent in a slot. */
+  /** Requests that were sent in a slot. */
   at(slot: number): number {
     return this.#requests[ringPosition(slot, AGES)] ?? 0;
   }
 
-  /** Output tokens that were reserved for those of a slot. */
+  /** Output tokens that were reserved for the requests of a slot. */
   reservedAt(slot: number): number {
     return this.#reserved[ringPosition(slot, AGES)] ?? 0;
   }

@@ -1,8 +1,8 @@
 /**
  * What others use of a limit that a lane shares with them: other models under one limit, other programs.
  *
- * Units that neither remain nor were used by this lane were used by others, or the provider counts more than this lane does.
- * What counts is the most of the last minute or two, by a moving mean over answers (weight 0.1; a refusal has weight 1).
+ * Units that neither remain nor were used by this lane were used by others, or the provider counts more than this lane does. The
+ * highest value of the last minute or two counts, by a moving mean over answers (weight 0.1; a refusal has weight 1).
  *
  *   nothing --3 answers in a row, or a refusal, show use by others--> their most counts
  *   their most counts --the mean falls, for a minute or two--> less counts
@@ -15,12 +15,12 @@ const SHARE_MAX = 0.95;
 export const SHARE_MIN = 0.02;
 /** Weight of one answer in the mean. */
 const ANSWER_WEIGHT = 0.1;
-/** Use by others counts when so many answers in a row show it. */
+/** Use by others counts when this many answers in a row show it. */
 const ANSWERS = 3;
 
 /** One for each quota. Times are monotonic. */
 export class OtherUse {
-  /** Units a minute that others use, by what remains: the mean of recent answers. */
+  /** Units a minute that others use, as a mean over recent answers. */
   #mean = 0;
   /** Answers in a row that showed use by others. */
   #answers = 0;
@@ -31,8 +31,8 @@ export class OtherUse {
   #sinceMs = Number.NEGATIVE_INFINITY;
 
   /**
-   * Takes in one sample of `units` a minute (below 0: the lane used more than was counted) under `limit`. A refusal (nothing
-   * remains) shows use at once; answers show it late and together. Returns false while too few answers show it.
+   * Records a sample of `units` a minute (below 0: the lane used more than was counted) under `limit`. A refusal (nothing remains)
+   * shows use at once; answers show it late and together. Returns false while too few answers show it.
    */
   learn(nowMs: number, units: number, limit: number, isRefused: boolean): boolean {
     if (nowMs - this.#sinceMs > 2 * WINDOW_MS) this.#forget(nowMs);
@@ -55,7 +55,7 @@ export class OtherUse {
     return units < limit * SHARE_MIN ? limit : limit - units;
   }
 
-  /** Nothing was said of them for two minutes: what they used before, and its mean, is no evidence. */
+  /** No response stated anything for two minutes: the earlier use and its mean are no evidence any more. */
   #forget(nowMs: number): void {
     this.#mean = this.#answers = this.#most = this.#before = 0;
     this.#sinceMs = nowMs;

@@ -1,5 +1,5 @@
 /**
- * Whether anything works behind a lane, and how carefully to send when nothing did.
+ * Whether a lane gets answers at all, and how carefully to send after it got none.
  *
  *   up   --5 failures in a row--> doubt --any answer--> up
  *   doubt --the row has lasted 10 s, or is 20 long and has lasted 2 s--> down
@@ -8,30 +8,29 @@
  *   ramp --5 failures in a row--> down
  *   up, doubt, ramp --a 429 states a wait--> doubt, from its end on --an answer--> up, after more than 61 s ramp
  *
- * Failures are 5xx, overload, timeouts, lost and refused connections. A row is broken by any success, and by any other
- * answer that shows the provider at work. An answer to a request from before the first failure shows that only while most requests
- * that were sent since have not failed: an outage leaves answers under way, and where answers take long, chance failures
- * are surrounded by them. In doubt a request goes every 250 ms, and twice as often for each second without
- * a failure: a provider that resets connections as fast as they come is sent what was in flight and about twenty more, each
- * of which may have to be paid, and one that is back gets all that it can take before it has answered the first. A ramp
- * opens `share = 0.05 * 20^(t / 15 s)` of the rate. So during an outage a probe per 5 s is sent (1 % of 1,200 a minute),
- * and full speed is reached 20 s and one answer after healing.
+ * Failures are 5xx, overload, timeouts, lost and refused connections. A success ends a row, as does any other answer that shows that
+ * the provider works. An answer to a request from before the first failure shows that only while most requests sent since have not
+ * failed: an outage leaves answers under way, and where answers take long, many surround chance failures. In doubt the lane sends a
+ * request every 250 ms, and twice as often for each second without a failure. So a provider that resets connections at once receives
+ * what was in flight and about twenty more, each of which may be billed, and one that has recovered gets all it can take before it has
+ * answered the first. A ramp opens `share = 0.05 * 20^(t / 15 s)` of the rate. So an outage costs a probe per 5 s (1 % of 1,200 a
+ * minute), and full speed returns 20 s and one answer after the outage ends.
  *
- * After a wait that a 429 stated, one request goes, and the second one not before a refusal of the first would have arrived (250 ms
- * to 3 s). An answer to what was sent before the wait proves nothing. Of waits of up to 2 s only the eighth in a row without any answer
- * counts: a bucket says so when its next token arrives, and the lane must not close for each of them.
+ * After a wait that a 429 stated, one request is sent, and the second one only after a refusal of the first would have arrived (250 ms
+ * to 3 s). An answer to a request from before the wait proves nothing. Waits of up to 2 s count only from the eighth in a row without
+ * any answer: a bucket states when its next token arrives, and the lane must not close for each of them.
  */
 
 const PROBE_EVERY_MS = 5_000;
-/** A probe without any end for so long does not keep the next one back. */
+/** A probe that has not ended after this time does not delay the next one. */
 const PROBE_HANGS_MS = 30_000;
 const DOUBT_EVERY_MS = 250;
-/** Without a failure for so long, requests in doubt go twice as often. */
+/** For each such time without a failure, requests in doubt are sent twice as often. */
 const DOUBT_HALVES_MS = 1_000;
 const DOUBT_EVERY_MS_MAX = 3_000;
-/** A wait of a bucket; a longer one may be that of an outage. */
+/** The wait of a bucket; a longer one may be that of an outage. */
 const SHORT_MS = 2_000;
-/** So many of them without an answer in between are an outage. */
+/** This many of them without an answer in between are an outage. */
 const SHORT_ROW = 8;
 /** No window of a minute states a longer wait. */
 const LONG_MS = 61_000;
@@ -39,17 +38,17 @@ const ROW_MIN = 5;
 const ROW_MS = 10_000;
 const WALL_MIN = 20;
 const WALL_MS = 2_000;
-/** So many of the requests sent since a first failure have failed: older answers do not show that the provider works. */
+/** If more of the requests sent since a first failure have failed, older answers do not show that the provider works. */
 const FAILED_SHARE = 3 / 4;
 const RAMP_MS = 15_000;
 const RAMP_START = 0.05;
 
-/** What a 429 states: from when until when nothing is sent, and how late it came. */
+/** The wait that a 429 states: its start, its end, and the latency of the 429. */
 interface StatedWait {
   readonly fromMs: number;
   readonly untilMs: number;
   readonly refusalMs: number;
-  /** The longest that one 429 stated. */
+  /** The longest wait that one 429 stated. */
   readonly longestMs: number;
   /** Such waits since the last answer. */
   readonly row: number;
@@ -64,7 +63,7 @@ interface Since {
 
 export class Outage {
   #status: "up" | "doubt" | "down" | "ramp" = "up";
-  /** Failures since the last answer, and when the first came. */
+  /** Failures since the last answer, and the time of the first. */
   #row = 0;
   #rowSinceMs = 0;
   #failedMs = 0;
@@ -90,12 +89,12 @@ export class Outage {
     return this.#status === "down" ? this.#probes.waitMs(nowMs) : 0;
   }
 
-  /** As `waitMs`; while a probe is under way, milliseconds until the probe that follows if it fails, or goes on to hang. */
+  /** Like `waitMs`, but while a probe is under way, milliseconds until the next one if it fails or hangs. */
   retryMs(nowMs: number): number {
     return this.#status === "down" ? this.#probes.retryMs(nowMs) : this.waitMs(nowMs);
   }
 
-  /** Share of the rate that is open, 0.05 to 1; probes are not part of it. */
+  /** Open share of the rate, 0.05 to 1; probes are extra. */
   share(nowMs: number): number {
     if (this.#status !== "ramp") return 1;
     const part = (nowMs - this.#rampSinceMs) / RAMP_MS;
@@ -111,7 +110,7 @@ export class Outage {
     return Math.max(1, this.#rampSinceMs + RAMP_MS * part - nowMs);
   }
 
-  /** A request goes out; while down it is a probe. */
+  /** A request is sent; while down it is a probe. */
   sent(nowMs: number): void {
     this.#sentMs = nowMs;
     if (this.#since !== undefined) this.#since.sent += 1;
@@ -119,8 +118,8 @@ export class Outage {
   }
 
   /**
-   * The 429 of a request of `sentMs` states a wait of `waitMs`. The lane waits until `untilMs`, later where other 429s want it: those of
-   * requests under way add up to a long wait, and short ones they are.
+   * The 429 to a request sent at `sentMs` states a wait of `waitMs`. The lane waits until `untilMs`, which other 429s may extend:
+   * requests under way can add up to a long wait, but each wait stays short.
    */
   stated(nowMs: number, untilMs: number, sentMs: number, waitMs: number = untilMs - nowMs): void {
     if (this.#status === "down") return;
@@ -135,7 +134,7 @@ export class Outage {
     if (this.#stated.longestMs > SHORT_MS || this.#stated.row >= SHORT_ROW) this.#status = "doubt";
   }
 
-  /** A request of `sentMs` failed. */
+  /** A request sent at `sentMs` failed. */
   failed(nowMs: number, sentMs: number = nowMs): void {
     this.#since ??= { fromMs: nowMs, sent: 0, failed: 0 };
     if (sentMs >= this.#since.fromMs) this.#since.failed += 1;
@@ -154,7 +153,7 @@ export class Outage {
     this.#probes.begin(nowMs);
   }
 
-  /** The provider answered a request of `sentMs`. True when this ends an outage. */
+  /** The provider answered a request sent at `sentMs`. True if this ends an outage. */
   answered(nowMs: number, sentMs: number = nowMs): boolean {
     if (this.#status === "up" && this.#since === undefined && this.#stated === undefined) return false; // hot: nothing to end
     const { fromMs: failedMs, sent, failed } = this.#since ?? { fromMs: sentMs, sent: 0, failed: 0 };
@@ -203,7 +202,7 @@ class Probes {
     return Math.max(0, this.#nextMs - nowMs);
   }
 
-  /** The same; while one is under way, until the one that follows if it fails, or goes on to hang. */
+  /** The same, but while one is under way, until the next one if it fails or hangs. */
   retryMs(nowMs: number): number {
     const nextMs = this.#sentMs + PROBE_EVERY_MS - nowMs;
     return this.#isUnderWay && nextMs > 0 ? nextMs : this.waitMs(nowMs);

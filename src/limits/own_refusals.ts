@@ -1,39 +1,40 @@
 /**
- * Which 429s their item explains: it is refused again and again while requests of other items, sent after its first refusal,
- * are answered. In a real limit an item is refused again because the rate is too high, and then others are refused as well.
+ * Which 429s their item explains: it is refused again and again while requests of other items, sent after its first refusal, are
+ * answered. Under a real limit an item is refused again because the rate is too high, and then others are refused too.
  *
  *   answered --a 429--> refused --again, and chance does not explain the row--> own
  *   refused, own --an answer--> answered
  *
- * Since its first refusal, `answers` requests of others were answered and `others` items refused. Were the lane the cause, each
- * further refusal of the row would have the probability `others / (others + answers)`; all of them together more than 1/5.
+ * Since the item's first refusal, `answers` requests of others were answered and `others` items refused. If the lane were the cause,
+ * each further refusal of the row would have the probability `others / (others + answers)`; all of them together more than 1/5.
  *
- * A wait that a 429 states is obeyed in any case. The first refusal counts against the lane. If its item is found to be the cause, its effect is undone (hidden/hidden_doubt.ts).
- * Of a real limit, a refused item is refused again by chance as often as any: at most 3 % of the time.
+ * A wait that a 429 states is always obeyed. The first refusal counts against the lane; if its item turns out to be the cause, that
+ * effect is undone (hidden/hidden_doubt.ts). Under a real limit, chance refuses an item again as often as any other: at most 3 % of the
+ * time.
  */
 import type { LaneLimits, Permit } from "./limits.ts";
 
 /** An item's refusals in a row. */
 export interface RefusedRow {
-  /** Of the lane that was refused. */
+  /** The lane that refused. */
   readonly limits: LaneLimits;
   /** Refusals after the first one. */
   again: number;
-  /** Of the refusals that counted against the lane. */
+  /** Permits of the refusals that counted against the lane. */
   readonly permits: Permit[];
-  /** Of the lane, by the first refusal: answers, with those that were under way, and items refused. */
+  /** Counts of the lane at the first refusal: answers, including requests under way, and refused items. */
   readonly answers: number;
   readonly items: number;
 }
 
-/** What carries a row from attempt to attempt. */
+/** Carries a row from attempt to attempt. */
 export interface RefusedItem {
   refusedRow: RefusedRow | undefined;
 }
 
 /** Probability of a row below which the item is its cause. */
 const CHANCE_MAX = 1 / 5;
-/** Of a row; older ones are forgotten. */
+/** Permits of a row; older ones are dropped. */
 const PERMITS_MAX = 16;
 
 /** One per lane. */
@@ -46,7 +47,7 @@ export class OwnRefusals {
     this.#limits = limits;
   }
 
-  /** An item was answered: if it had been refused, that was because of the lane. */
+  /** An item was answered: if it had been refused, the lane was the cause. */
   answered(item: RefusedItem): void {
     this.#answers += 1;
     if (item.refusedRow === undefined) return;
@@ -54,7 +55,7 @@ export class OwnRefusals {
     item.refusedRow = undefined;
   }
 
-  /** Takes in a 429 that states no wait, before its place is released. Returns whether its item explains it. */
+  /** Records a 429 that does not state a wait, before its place is released. Returns whether its item explains it. */
   isOwn(nowMs: number, item: RefusedItem, permit: Permit): boolean {
     const row = item.refusedRow;
     if (row?.limits !== this.#limits) {

@@ -1,12 +1,11 @@
 /**
- * A stop for everything behind a lane that waiting does not cure: billing, quota, key.
+ * Stops a lane for causes that waiting does not cure: billing, quota, key.
  *
  *   running --pause--> paused --resume, or a probe succeeds--> running
  *
- * While paused one probe a minute is let through, and where one may prove at once that others are answered, one after
- * `firstMs`, too. Pausing again (the rest of the burst, or a probe that was refused) changes the reason
- * and leaves the next probe where it is. A process that starts goes on with the pause of the one before; its first request is
- * a probe, and may go at once.
+ * A paused lane sends one probe a minute, and one after `firstMs` where it may show at once that others are answered. Pausing again
+ * (the rest of the burst, or a refused probe) changes the reason but not the time of the next probe. A new process continues the pause
+ * of the earlier one; its first request is a probe, and may be sent at once.
  */
 
 const MINUTE_MS = 60_000;
@@ -23,12 +22,12 @@ export class Pause {
     return this.#reason !== undefined;
   }
 
-  /** Why, in the words of who paused; undefined while running. */
+  /** Why, as the caller of `pause` stated it; undefined while running. */
   get reason(): string | undefined {
     return this.#reason;
   }
 
-  /** Milliseconds until a probe may go: 0 when running or due, Infinity when there are none. */
+  /** Milliseconds until a probe may be sent: 0 when running or due, Infinity without probes. */
   waitMs(nowMs: number): number {
     return this.#reason !== undefined && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
@@ -43,13 +42,13 @@ export class Pause {
     this.#reason = reason;
   }
 
-  /** Goes on with a pause of an earlier process, whose next probe is due. */
+  /** Continues a pause of an earlier process, whose next probe is due. */
   restore(nowMs: number, reason: string): void {
     this.pause(nowMs, reason);
     this.#probeAtMs = nowMs;
   }
 
-  /** A probe goes out. */
+  /** A probe is sent. */
   probed(nowMs: number): void {
     const isEarly = nowMs < this.#sinceMs + MINUTE_MS && this.#isEarly;
     this.#probeAtMs = (isEarly ? this.#sinceMs : nowMs) + MINUTE_MS;
@@ -57,7 +56,7 @@ export class Pause {
     this.#isProbed = true;
   }
 
-  /** A success ends the pause if a probe was out: before one, it was sent before the pause and proves nothing. */
+  /** A success ends the pause if a probe was sent: earlier, it answers a request from before the pause and proves nothing. */
   succeeded(): void {
     if (this.#isProbed) this.resume();
   }

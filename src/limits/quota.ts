@@ -1,22 +1,22 @@
 /**
  * One quota of a lane: a window bucket whose limit is the smaller of the configured one and the one in responses.
  *
- * The limit in force follows `min(configured, learnt)`. It falls at once. It rises by at most 10 % per 10 s (1.1^(t/10 s), or
- * 1 unit per 10 s where that is more), never above the configured limit. If no response repeats a learnt limit for 60 s and
- * a limit is configured, the limit in force returns to the configured one at the same pace.
+ * The limit in force follows `min(configured, learnt)`. It falls at once. It rises by at most 10 % per 10 s (1.1^(t/10 s), or 1 unit
+ * per 10 s where that is more), never above the configured limit. If no response repeats a learnt limit for 60 s and a limit is
+ * configured, the limit in force returns to the configured one at the same pace.
  *
- * What is learnt: the limit that responses state (stated_limit.ts), less what others use of it (other_use.ts). So several
- * lanes under one limit share it: each takes what the others leave.
+ * The learnt limit is the one that responses state (stated_limit.ts), less what others use of it (other_use.ts). So several lanes under
+ * one limit share it: each takes what the others leave.
  *
- * `remaining = 0` stops takes until the reset that the response states, at most 10 s. At OpenAI the reset is the time until the
- * bucket is *full*, up to a minute, while the next unit is available within milliseconds. Where the window is a fixed one, a
- * 429 with its own wait follows (docs/reference/providers.md).
+ * `remaining = 0` stops takes until the reset that the response states, at most 10 s. At OpenAI the reset is the time until the bucket
+ * is *full*, up to a minute, while the next unit is available within milliseconds. Where the window is a fixed one, a 429 with its own
+ * wait follows (docs/reference/providers.md).
  *
  * A ramp (ramp.ts) lowers the limit further while more than its threshold is used:
  *
  *   free --the next take would pass the threshold--> governed --use below 4/5 of the threshold--> free
  *
- * While it is free, it costs one comparison, and it neither limits nor paces.
+ * While free, it costs one comparison, and neither limits nor paces.
  */
 import { WindowBucket } from "./bucket.ts";
 import { OtherUse, SHARE_MIN } from "./other_use.ts";
@@ -31,7 +31,7 @@ export interface QuotaUse {
   readonly limit: number;
 }
 
-/** The response whose headers said what remains. */
+/** The response whose headers stated what remains. */
 export interface LearntFrom {
   /** Whether it was a refusal. */
   readonly isRefused: boolean;
@@ -44,7 +44,7 @@ const RAISE_PER_STEP = 1.1;
 const STEP_MS = 10_000;
 const RAISE_EVERY_MS = 1_000;
 const HOLD_MS_MAX = 10_000;
-/** Share of what this lane had used when the provider refused: the lane keeps so much of the limit. */
+/** Share of this lane's use at a refusal by the provider that the lane keeps of the limit. */
 const BELOW = 0.97;
 const FREE_SHARE = 0.8;
 
@@ -79,7 +79,7 @@ export class Quota {
     return this.#bucket.limit;
   }
 
-  /** The limit in the last response with one; undefined if no response had one. */
+  /** The limit in the last response that stated one; undefined if none did. */
   get told(): number | undefined {
     return this.#stated.units === Number.POSITIVE_INFINITY ? undefined : this.#stated.units;
   }
@@ -127,7 +127,7 @@ export class Quota {
     this.#bucket.setPace(nowMs, share);
   }
 
-  /** The provider refused the growth of use. Without a ramp, does nothing. */
+  /** The provider refused the growth of use. Does nothing without a ramp. */
   rampRefused(nowMs: number): void {
     if (this.#ramp === undefined) return;
     const used = this.#bucket.used(nowMs);
@@ -141,7 +141,7 @@ export class Quota {
     return this.#ramp?.level(nowMs);
   }
 
-  /** See Ramp. Without one, does nothing. */
+  /** See Ramp. Does nothing without one. */
   restoreRamp(nowMs: number, ageMs: number, level: number): void {
     this.#ramp?.restore(nowMs, ageMs, level);
     this.#freeUnits = this.#ramp?.threshold ?? Number.POSITIVE_INFINITY;
@@ -233,7 +233,7 @@ export class Quota {
   }
 }
 
-/** Returns the quota that is closer to its limit: the lane's own one or the shared one. */
+/** Returns the quota that is closer to its limit: the lane's own or the shared one. */
 export function fuller(own: QuotaUse | undefined, shared: QuotaUse | undefined): QuotaUse | undefined {
   if (own === undefined || shared === undefined) return own ?? shared;
   return shared.used / shared.limit > own.used / own.limit ? shared : own;

@@ -30,8 +30,8 @@ export interface QuotasUse {
 }
 
 /**
- * Output comes when it comes: what a while of few answers has left free is made up for at so much more than the even pace.
- * The minute still holds no more than the limit.
+ * Output tokens are used when the answer arrives. After a time with few answers, the pace exceeds the even one by this factor. The
+ * minute still holds no more than the limit.
  */
 const CATCH_UP = 1.25;
 
@@ -53,17 +53,17 @@ export class Quotas {
     this.#noteLimits();
   }
 
-  /** Whether any rate is limited. Asked for each request: only a ramp limits without being told. */
+  /** Whether any rate is limited. Read for each request: only a ramp can limit without a new response. */
   get isLimited(): boolean {
     return this.#isLimited || this.#inputTokens.isLimited;
   }
 
-  /** Whether tokens are limited that are used when the answer comes. */
+  /** Whether a limit exists on tokens that are used when the answer arrives. */
   get isFlowLimited(): boolean {
     return this.#isFlowLimited;
   }
 
-  /** Limits on tokens that are used when the answer comes. */
+  /** Limits on tokens that are used when the answer arrives. */
   get flowLimits(): FlowLimits {
     return { tokens: this.#tokens.limit, outputTokens: this.#outputTokens.limit };
   }
@@ -88,7 +88,7 @@ export class Quotas {
     );
   }
 
-  /** What a request takes of a limit on tokens that it is larger than; undefined when it is larger than none. */
+  /** What a request takes of a token limit that it exceeds; undefined if it exceeds none. */
   oversized(load: TokenLoad): { readonly tokens: number; readonly limit: number } | undefined {
     const all = load.inputTokens + load.outputTokens;
     if (all > this.#tokens.limit) return { tokens: all, limit: this.#tokens.limit };
@@ -109,7 +109,7 @@ export class Quotas {
     );
   }
 
-  /** Counts one request; returns the slot it is in, the same in all four. */
+  /** Counts one request; returns its slot, the same in all four. */
   add(nowMs: number, load: TokenLoad): number {
     this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);
     this.#inputTokens.add(nowMs, load.inputTokens);
@@ -117,14 +117,14 @@ export class Quotas {
     return this.#requests.add(nowMs, 1);
   }
 
-  /** Counts a request that waited after it was counted from now on; returns its new slot. */
+  /** Counts a request from now on that waited after it was counted; returns its new slot. */
   move(nowMs: number, slot: number, load: TokenLoad): number {
     this.#requests.adjust(nowMs, slot, -1);
     this.settle(nowMs, slot, load, { inputTokens: 0, outputTokens: 0 });
     return this.add(nowMs, load);
   }
 
-  /** Replaces the tokens that were reserved in `slot` by those really used. */
+  /** Replaces the tokens that were reserved in `slot` by those actually used. */
   settle(nowMs: number, slot: number, reserved: TokenLoad, actual: TokenLoad): void {
     const inputDelta = actual.inputTokens - reserved.inputTokens;
     const outputDelta = actual.outputTokens - reserved.outputTokens;
@@ -133,7 +133,7 @@ export class Quotas {
     this.#outputTokens.adjust(nowMs, slot, outputDelta);
   }
 
-  /** The limit in the last response with one; undefined if no response had one. */
+  /** The limits in the last response that stated each; undefined if no response stated any. */
   get told(): ToldLimits | undefined {
     const told = {
       requestsPerMinute: this.#requests.told,
@@ -145,7 +145,7 @@ export class Quotas {
     return known.length === 0 ? undefined : Object.fromEntries(known);
   }
 
-  /** `used`: tokens that were used in the last minute, where they are followed. */
+  /** `used`: tokens used in the last minute, where they are followed. */
   learn(nowMs: number, learnt: LearntLimits, from: LearntFrom = { isRefused: false }): void {
     if (learnt.requestsPerMinute !== undefined) this.#requests.learn(nowMs, learnt.requestsPerMinute);
     if (learnt.tokensPerMinute !== undefined) this.#tokens.learn(nowMs, learnt.tokensPerMinute);
@@ -167,7 +167,7 @@ export class Quotas {
     this.#inputTokens.rampRefused(nowMs);
   }
 
-  /** See Ramp; undefined when there is nothing to tell. */
+  /** See Ramp; undefined if a later process does not need it. */
   rampLevel(nowMs: number): number | undefined {
     return this.#inputTokens.rampLevel(nowMs);
   }
@@ -177,7 +177,7 @@ export class Quotas {
     this.#inputTokens.restoreRamp(nowMs, ageMs, level);
   }
 
-  /** Counts what was sent before a restart; in the order of time. */
+  /** Counts what was sent before a restart; call it in the order of time. */
   restore(nowMs: number, sent: SentLoad): void {
     this.#requests.restore(nowMs, sent.atMs, sent.requests);
     this.#tokens.restore(nowMs, sent.atMs, sent.inputTokens + sent.outputTokens);
@@ -185,7 +185,7 @@ export class Quotas {
     this.#outputTokens.restore(nowMs, sent.atMs, sent.outputTokens);
   }
 
-  /** Spreads at `share` of each rate. */
+  /** Paces at `share` of each rate. */
   setPace(nowMs: number, share: number): void {
     this.#requests.setPace(nowMs, share);
     this.#tokens.setPace(nowMs, share * CATCH_UP);

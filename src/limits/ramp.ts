@@ -1,20 +1,19 @@
 /**
- * How fast a lane's use of input tokens may grow. Some providers refuse growth itself, whatever the limit: OpenAI
- * (`slow_down`) asks to grow by at most half in 15 minutes above a million a minute, Anthropic answers
- * `ramp_limit_exceeded`.
+ * How fast a lane's use of input tokens may grow. Some providers refuse growth itself, at any limit: OpenAI (`slow_down`) asks for
+ * growth of at most half in 15 minutes above a million a minute, Anthropic answers `ramp_limit_exceeded`.
  *
  *   not asked --configured, or such a refusal--> asked
  *
  *   allowed = max(threshold, kept, (1 + growth) * proven)
- *     kept    the most used in a minute within the last span of 15 minutes: to stay is no growth
+ *     kept    the most used in a minute within the last span of 15 minutes: the same level is no growth
  *     proven  the most used in a minute within the span before it
  *
- * So in any span use is at most 1.5 times the most of the half hour before it, a level that is used to the full is
- * followed by the next one after 15 minutes and the minute that it takes to stand, and after half an hour
- * of rest the ramp begins anew. A refusal leaves `use / (1 + growth)` and forgets the rest, at most once a minute: what is refused
- * meanwhile was sent before. Nothing goes below the threshold.
+ * So in any span use is at most 1.5 times the most of the half hour before it. A level that is fully used is followed by the next one
+ * after 15 minutes and the minute that confirms it, and after half an hour without use the ramp starts over. A refusal keeps
+ * `use / (1 + growth)` and clears the rest, at most once a minute: requests refused within that minute were sent before. The ramp never
+ * falls below the threshold.
  *
- * Steps rather than a curve: a provider that compares with 15 minutes ago sees at no moment more than half more.
+ * Steps rather than a curve: a provider that compares with 15 minutes ago never sees an increase of more than half.
  *
  * Limits: 121 slots of a sixtieth of a span each, 1 KB.
  */
@@ -22,7 +21,7 @@ import type { RampSettings } from "../work/limits.ts";
 import { ringPosition } from "./ring.ts";
 
 export interface RampOptions extends RampSettings {
-  /** False: nothing is held back before the first refusal. */
+  /** False: the ramp does not limit before the first refusal. */
   readonly isAsked: boolean;
 }
 
@@ -31,11 +30,11 @@ const SLOTS = 2 * SLOTS_PER_SPAN + 1;
 const REFUSALS_MS = 60_000;
 
 export class Ramp {
-  /** Use up to here is free, in input tokens per minute. */
+  /** Use up to here is not limited, in input tokens per minute. */
   readonly threshold: number;
   readonly #factor: number;
   readonly #slotMs: number;
-  /** The most used in a minute that ended within each slot, a ring. */
+  /** The highest use in a minute that ended within each slot, a ring. */
   readonly #used = new Float64Array(SLOTS);
   /** Number of the newest slot since time 0. */
   #newest = Number.NEGATIVE_INFINITY;
@@ -61,14 +60,14 @@ export class Ramp {
     return Math.floor(Math.max(this.threshold, this.#kept(), this.#factor * this.#proven()));
   }
 
-  /** Takes in what the minute that ends now has used; what a lowered ramp no longer allows is not remembered. */
+  /** Records what the minute that ends now has used, up to what the ramp allows. */
   note(nowMs: number, used: number): void {
     const use = Math.min(used, this.allowed(nowMs));
     const position = this.#position(this.#newest);
     this.#used[position] = Math.max(this.#used[position] ?? 0, use);
   }
 
-  /** The provider refused the growth of a lane that used so much in the last minute. */
+  /** The provider refused the growth of a lane that used `used` in the last minute. */
   refused(nowMs: number, used: number): void {
     const use = this.#isAsked ? Math.min(used, this.allowed(nowMs)) : used;
     this.#isAsked = true;
@@ -79,7 +78,7 @@ export class Ramp {
     this.#used[this.#position(this.#newest)] = Math.min(use, Math.max(this.threshold, use / this.#factor));
   }
 
-  /** What the next process must know: the level to stay at; undefined when it needs nothing to begin anew. */
+  /** The level to keep, for the next process; undefined if the ramp can start over without it. */
   level(nowMs: number): number | undefined {
     if (!this.#isAsked) return undefined;
     this.#advance(nowMs);
@@ -87,7 +86,7 @@ export class Ramp {
     return kept > this.threshold || !this.#isAskedFromStart ? kept : undefined;
   }
 
-  /** Goes on with a `level` that an earlier process had `ageMs` ago. Once, before anything is noted. */
+  /** Continues at a `level` that an earlier process had `ageMs` ago. Call it once, before any `note`. */
   restore(nowMs: number, ageMs: number, level: number): void {
     this.#isAsked = true;
     this.#advance(nowMs);
@@ -103,7 +102,7 @@ export class Ramp {
     return this.#most(SLOTS_PER_SPAN + 1, SLOTS - 2);
   }
 
-  /** Over the slots of an age, in slots, both ends included. */
+  /** The highest use over a range of ages, in slots, both ends included. */
   #most(youngest: number, oldest: number): number {
     let most = 0;
     for (let age = youngest; age <= oldest; age += 1)
@@ -111,7 +110,7 @@ export class Ramp {
     return most;
   }
 
-  /** Ages out; time that goes back counts as standing still. */
+  /** Clears slots that have aged out. If time goes back, nothing happens. */
   #advance(nowMs: number): void {
     const slot = Math.floor(nowMs / this.#slotMs);
     if (slot <= this.#newest) return;

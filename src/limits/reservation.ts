@@ -1,5 +1,5 @@
 /**
- * What a lane's limits answer to one request: the right to send it, or when to ask again.
+ * What a lane's limits answer to a request: the right to send it, or when to ask again.
  */
 import type { TokenLoad } from "../work/limits.ts";
 
@@ -9,17 +9,17 @@ export interface Permit {
   readonly isProbe: boolean;
   /** When it was granted. */
   readonly atMs: number;
-  /** When its request is sent: then, or later (`postpone`). */
+  /** When its request is sent: at `atMs`, or later (`postpone`). */
   sentAtMs: number;
   /** Tokens reserved, whole numbers. */
   readonly load: TokenLoad;
-  /** Where the quotas counted it. */
+  /** The slot in which the quotas counted it. */
   slot: number;
-  /** What the shared limits granted. */
+  /** The permit of the shared limits. */
   readonly shared: Permit | undefined;
   /** Whether it counts for an unknown limit. */
   isHidden: boolean;
-  /** Its number among those that do. */
+  /** Its number among those that count. */
   index: number;
   /** Whether its tokens are followed until they are used. */
   readonly isFollowed: boolean;
@@ -31,14 +31,14 @@ export interface Permit {
 export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" | "outage" | "paused";
 
 /**
- * A permit, or how long to wait before asking again: above 0; Infinity when only an event helps (a release for
- * `concurrency`, a resume for `paused` without probes).
+ * A permit, or how long to wait before asking again: above 0; Infinity if only an event helps (a release for `concurrency`, a resume
+ * for `paused` without probes).
  */
 export type Reservation =
   | { readonly ok: true; readonly permit: Permit }
   | { readonly ok: false; readonly waitMs: number; readonly reason: RefusalReason };
 
-/** Whole, finite and not negative: what a bucket can count without drift. */
+/** Whole, finite and not negative, so that a bucket counts without drift. */
 export function wholeLoad(load: TokenLoad): TokenLoad {
   if (isWhole(load.inputTokens) && isWhole(load.outputTokens)) return load;
   return { inputTokens: wholeTokens(load.inputTokens), outputTokens: wholeTokens(load.outputTokens) };

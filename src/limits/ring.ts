@@ -1,5 +1,5 @@
 /**
- * Positions in a ring of slots. Slots before time 0 are negative (a restore), so the remainder is lifted.
+ * Positions in a ring of slots. Slots before time 0 are negative (after a restore), so the remainder is made positive.
  */
 
 /** The position of `slot`, a whole number, in a ring of `size` slots: 0 to `size` - 1. */

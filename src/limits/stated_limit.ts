@@ -36,7 +36,7 @@ export class StatedLimit {
     return !isFirst;
   }
 
-  /** Takes in a limit that counts. */
+  /** Records a limit that counts. */
   learn(nowMs: number, limit: number): void {
     this.#units = Math.max(1, Math.floor(limit));
     this.#atMs = nowMs;

@@ -1,12 +1,11 @@
 /**
- * The share of the limit that is worth sending while the provider rejects part of it.
+ * The share of the limit that is worth sending while the provider rejects some of it.
  *
- * `share = clamp(K * accepted, 0.25, 1)` with `accepted` the moving share of accepted answers (weight 1/32) and
- * K = 1.75: nothing happens while more than 57 % are accepted, and at 70 % rejection 53 % of the limit is sent; the law is
- * 60 %, and the moving share strays. The idea
- * is client-side throttling of Google's SRE book (chapter 21, K = 2); its own formula compares with what the
- * application asks, which under a constant backlog has no bound, and with a fixed rejection share sinks to nothing.
- * Below 0.25 the cool-down's backoff governs. Five minutes without an answer forget everything.
+ * `share = clamp(K * accepted, 0.25, 1)`, where `accepted` is the moving share of accepted answers (weight 1/32) and K = 1.75. It has
+ * no effect while more than 57 % are accepted. At 70 % rejection 53 % of the limit is sent; at most 60 % are allowed, and the moving
+ * share varies. The idea is client-side throttling of Google's SRE book (chapter 21, K = 2). Its own formula compares with what the
+ * application requests, which has no bound under a constant backlog, and falls to nothing with a fixed rejection share. Below 0.25
+ * the cool-down's backoff takes over. Five minutes without an answer reset it.
  */
 
 const MULTIPLIER = 1.75;

@@ -1,27 +1,26 @@
 /**
- * Says how many more requests may be sent so that no later minute holds more tokens than the limit, where answers take long
- * and differ in length. Input counts when a request is sent, output when its answer arrives.
+ * Computes how many more requests may be sent so that no later minute contains more tokens than the limit, where answers take long and
+ * differ in length. Input counts when a request is sent, output when its answer arrives.
  *
  *   rate = min over the ends h of minutes, from now to a minute from now (steps of 2 s), of
  *     (limit + over - used in (h - 60 s, now] - expected by h of what is in flight - 2 standard deviations of that)
  *       / what one request a slot from now on uses by h
  *   over = max(0.8 %, 0.9 of the largest answer so far)
  *
- * Requests are sent evenly at this rate, at most at 1.2 times the even rate. So a later minute that would be too full slows
- * requests now instead of stopping them then. To send as fast as the present minute allows would make every later minute
- * as uneven as this one.
+ * Requests are sent evenly at this rate, at most at 1.2 times the even rate. So a later minute that would be too full slows requests
+ * now instead of stopping them then. Sending as fast as the present minute allows would make every later minute as uneven as this one.
  *
- * If the provider still refuses, no minute may exceed the limit (over = 0), and up to a tenth of the limit stays free for as
- * long as it refuses.
+ * If the provider still refuses, no minute may exceed the limit (over = 0), and up to a tenth of the limit stays free for as long as it
+ * refuses.
  *
- * The expectation is the product-limit estimate (Kaplan and Meier 1958) of when answers arrive and with how many tokens: a
- * histogram of latencies (half seconds) with their tokens, in which requests in flight count by their age. The first
- * answers are short ones and do not predict the others. So a request older than any answer so far counts with the largest
- * answer so far, or with what was reserved for it if that is more.
+ * The expectation is the product-limit estimate (Kaplan and Meier 1958) of when answers arrive and with how many tokens: a histogram of
+ * latencies (half seconds) with their tokens, in which requests in flight count by their age. The first answers are short ones and do
+ * not predict the others. So a request older than any answer so far counts with the largest answer so far, or with what was reserved
+ * for it if that is more.
  *
- * Providers count tokens when they are sent (bucket.ts) or when they are used. Both laws hold here, the first to the nearest
- * whole answer. One law is not enough: with answers that take a minute, a minute of answers may hold twice the tokens of what
- * was sent in any minute.
+ * Providers count tokens when they are sent (bucket.ts) or when they are used. Both limits hold here, the first to the nearest whole
+ * answer. One is not enough: with answers that take a minute, a minute of answers may contain twice the tokens of what was sent in any
+ * minute.
  *
  * Limits: 42 KB per lane with a token limit. Hot path: a comparison; every 250 ms some 20 us.
  */
@@ -37,19 +36,19 @@ const DEVIATIONS = 2;
 /** For a limit that was found: an occasional refusal does no harm. */
 const DEVIATIONS_FOUND = 1;
 const OVER_SHARE = 0.008;
-/** Share of the largest answer so far: a minute may exceed the limit by so much. */
+/** Share of the largest answer so far by which a minute may exceed the limit. */
 const ANSWER_SHARE = 0.9;
-/** Share of the limit that each refusal leaves free in addition; it returns at the same step per minute. */
+/** Share of the limit that each refusal keeps free in addition; the same share returns per minute. */
 const BELOW_STEP = 0.01;
 const BELOW_STEP_MS = 60_000;
 /** The largest share of the limit that stays free after refusals. */
 const BELOW_MAX = 0.1;
 const REFUSALS_MS = 2_000;
-/** Share of a request's tokens. A minute that ends before so much has arrived depends only on earlier requests. */
+/** A minute that ends before this share of a request's tokens has arrived depends only on earlier requests. */
 const EARLY_SHARE = 0.35;
 /** Smaller shares of the answers count as 0. */
 const SHARE_MIN = 1e-9;
-/** Multiple of the even rate at which tokens are used up that stayed free while few answers arrived. */
+/** Multiple of the even rate, to use tokens that stayed free while few answers arrived. */
 const PACE_MAX = 1.2;
 const SINCE_MS_MAX = 1_000;
 
@@ -227,7 +226,7 @@ export class TokenFlow {
     };
   }
 
-  /** What is expected of everything in flight: once an evaluation, because each of its 31 horizons reads it. */
+  /** The expectation for everything in flight, computed once an evaluation because each of its 31 horizons reads it. */
   #inFlight(slot: number, { end, left, tokens, squares }: Expected): InFlight {
     const [open, largest] = [this.#open, this.#answers.largest];
     const weights = new Float64Array(Math.min(end, Math.max(0, slot - open.oldest + 1)));
@@ -298,9 +297,9 @@ interface Expected {
 }
 
 interface InFlight {
-  /** By age: requests in flight, divided by the probability that one gets so old. */
+  /** By age: requests in flight, divided by the probability that a request reaches that age. */
   readonly weights: Float64Array;
-  /** Tokens of those that take longer than any answer so far. */
+  /** Tokens of requests older than any answer so far. */
   readonly overdue: number;
   /** Standard deviation of the tokens of all others. */
   readonly deviation: number;

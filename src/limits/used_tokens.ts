@@ -7,7 +7,7 @@ import { ringPosition } from "./ring.ts";
 
 export const SLOT_MS = 500;
 export const MINUTE_SLOTS = 120;
-/** The slots of a minute and one more, because a part of the oldest slot is within the minute. */
+/** The slots of a minute and one more, because part of the oldest slot is within the minute. */
 const WINDOW = MINUTE_SLOTS + 1;
 
 /** Tokens. As a limit: tokens a minute, Infinity for no limit. */
@@ -51,7 +51,7 @@ export class UsedTokens {
     this.#output[ringPosition(slot, WINDOW)] = (this.#output[ringPosition(slot, WINDOW)] ?? 0) + tokens;
   }
 
-  /** Tokens of all time. */
+  /** Tokens since the start. */
   get total(): UsedUnits {
     return { tokens: this.#inputTotal + this.#outputTotal, outputTokens: this.#outputTotal };
   }

@@ -21,7 +21,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     pool: "forks",
-    maxWorkers: 2,
+    maxWorkers: 3, // for two cores: tests that start processes wait a third of their time
     expect: { poll: { timeout: 10_000 } }, // a page beside other load
     sequence: isShuffled ? {} : { sequencer: LongestFirst },
     projects: [

@@ -121,6 +121,7 @@ function provider({ clock }: TaskWorld): Transport {
       if (clock.nowMs() % DAY_MS > DAY_MS - 3_600_000) return status(503, "down");
       return ok(Number(/\[\[(\d+)\]\]/.exec(Buffer.from(body).toString())?.[1]));
     },
+    stream: () => Promise.reject(new Error("not used")),
     close: async () => undefined,
   };
 }

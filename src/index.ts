@@ -3,7 +3,17 @@
  */
 export { type Clock, type Moment, systemClock, type Timer } from "./clock.ts";
 export { type Disk, type DiskFile, type FileStat, systemDisk } from "./disk.ts";
-export type { Transport, WireFailure, WireRequest, WireResult } from "./dispatch/transport.ts";
+export {
+  type RequestSource,
+  type StreamRequest,
+  type Transport,
+  type WireChunks,
+  WireError,
+  type WireFailure,
+  type WireRequest,
+  type WireResult,
+  type WireStream,
+} from "./dispatch/transport.ts";
 export { type ConfigOptions, type ProviderOptions, readConfigFile } from "./engine/config/config.ts";
 export type { EngineOptions } from "./engine/engine.ts";
 export type { Source } from "./engine/files/input.ts";

@@ -46,13 +46,14 @@ describe("the entry points", () => {
   it("perigee", () => {
     expect(Object.keys(door).sort()).toEqual([
       "PerigeeError",
+      "WireError",
       "createEngine",
       "readConfigFile",
       "systemClock",
       "systemDisk",
     ]);
     expect(namesOf("index.ts")).toEqual({
-      values: ["PerigeeError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
+      values: ["PerigeeError", "WireError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],
       types: [
         "AnswerMembers",
         "AttemptReport",
@@ -103,6 +104,7 @@ describe("the entry points", () => {
         "QuoteOptions",
         "QuoteSla",
         "RateCard",
+        "RequestSource",
         "ResultLine",
         "RetryFailed",
         "RetryOptions",
@@ -116,6 +118,7 @@ describe("the entry points", () => {
         "Store",
         "StoredEntry",
         "StoredTask",
+        "StreamRequest",
         "SubmitOptions",
         "SubmittedTask",
         "Summary",
@@ -129,9 +132,11 @@ describe("the entry points", () => {
         "UsedPrice",
         "Warning",
         "WarningListener",
+        "WireChunks",
         "WireFailure",
         "WireRequest",
         "WireResult",
+        "WireStream",
       ],
     });
   });

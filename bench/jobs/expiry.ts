@@ -44,6 +44,7 @@ const transport: Transport = {
     };
     return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
   },
+  stream: () => Promise.reject(new Error("not used")),
   close: () => Promise.resolve(),
 };
 

@@ -1,5 +1,5 @@
 /**
- * The answer that arrives on a connection, and the place that its body needs.
+ * The answer that arrives whole on a connection, and the place that its body needs.
  *
  *   none -> head -> small body --beyond `smallBytes`--> counted in the allowance
  *                     --beyond `largeBytes`, or when the allowance is used up--> in a place, or without one: it must wait
@@ -10,6 +10,34 @@ import type { HeaderBag } from "../providers/provider.ts";
 import { BodyCollector } from "./body.ts";
 import type { Allowance, Places, PlaceTaker } from "./places.ts";
 
+/** An answer as its connection fills it: kept until it is whole, or passed to a reader (streamed_answer.ts). */
+export interface Answer {
+  readonly status: number;
+  readonly headers: HeaderBag;
+  /** Bytes of the body so far. */
+  readonly length: number;
+  /** Of the body, decoded, at most. */
+  readonly bytesMax: number;
+  /** Whether the body has begun; leading blank bytes are some providers' sign of life while they still work. */
+  readonly hasContent: boolean;
+  /** Lets the socket read on, after the body had to wait. */
+  resume: (() => void) | undefined;
+  /** Its head is here; false if it states a body that is too large. */
+  begin(status: number, headers: HeaderBag, resume: () => void): boolean;
+  /** Adds to the body; false if it is too large. */
+  add(chunk: Buffer): boolean;
+  /** Whether more of the body may arrive; otherwise `taker` is called when it may. */
+  mayGrow(taker: PlaceTaker): boolean;
+  /** `taker` was called: the socket reads on. */
+  placed(): void;
+  /** The whole body, which is not kept; empty if it was passed on. */
+  take(): Uint8Array;
+  /** The call ended: gives back what the body took of shared places. */
+  giveBack(): void;
+  /** The call failed: nothing of the body is needed. */
+  drop(): void;
+}
+
 /** Bounds of bodies; see `ConnectionSettings`. */
 export interface AnswerBounds {
   readonly responseBytesMax: number;
@@ -19,12 +47,10 @@ export interface AnswerBounds {
   readonly middleBodies: Allowance;
 }
 
-export class ArrivingAnswer {
+export class ArrivingAnswer implements Answer {
   status = 0;
   headers: HeaderBag = {};
-  /** Whether the body has begun; leading blank bytes are some providers' sign of life while they still work. */
   hasContent = false;
-  /** Lets the socket read on, after the body has waited for a place. */
   resume: (() => void) | undefined = undefined;
   readonly #bounds: AnswerBounds;
   readonly #body: BodyCollector;
@@ -37,12 +63,14 @@ export class ArrivingAnswer {
     this.#body = new BodyCollector(bounds.responseBytesMax);
   }
 
-  /** Bytes of the body so far. */
   get length(): number {
     return this.#body.length;
   }
 
-  /** Its head is here; false if it states a body that is too large. */
+  get bytesMax(): number {
+    return this.#bounds.responseBytesMax;
+  }
+
   begin(status: number, headers: HeaderBag, resume: () => void): boolean {
     this.status = status;
     this.headers = headers;
@@ -53,14 +81,13 @@ export class ArrivingAnswer {
     return announced === undefined || announced <= this.#bounds.responseBytesMax;
   }
 
-  /** Adds to the body; false if it is too large. */
   add(chunk: Buffer): boolean {
     if (!this.#body.add(chunk)) return false;
     if (!this.hasContent) this.hasContent = hasContent(chunk);
     return true;
   }
 
-  /** Whether more of the body may arrive; otherwise `taker` waits for a place. */
+  /** False: `taker` waits for a place. */
   mayGrow(taker: PlaceTaker): boolean {
     return this.#hasPlace || this.#body.length <= this.#bounds.smallBytes || this.#takePlace(taker);
   }
@@ -71,17 +98,14 @@ export class ArrivingAnswer {
     this.#giveBackAllowance();
   }
 
-  /** The whole body, which is not kept. */
   take(): Uint8Array {
     return this.#body.take();
   }
 
-  /** The call failed: nothing of the body is needed. */
   drop(): void {
     this.#body.reset(undefined);
   }
 
-  /** Gives back what the body took of the allowance or of the places. */
   giveBack(): void {
     this.#giveBackAllowance();
     if (!this.#hasPlace) return;
@@ -106,13 +130,14 @@ export class ArrivingAnswer {
   }
 }
 
-function announcedBytes(text: string | undefined): number | undefined {
+/** What `content-length` says; undefined if it says nothing. */
+export function announcedBytes(text: string | undefined): number | undefined {
   if (text === undefined || !/^\d{1,15}$/.test(text)) return undefined;
   return Number(text);
 }
 
 /** Whether the chunk holds anything but blanks and line ends. */
-function hasContent(chunk: Uint8Array): boolean {
+export function hasContent(chunk: Uint8Array): boolean {
   for (const byte of chunk) if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return true;
   return false;
 }

@@ -6,6 +6,7 @@
  *   lost           ambiguous   connection_lost
  *   timeout        ambiguous   timeout
  *   too_large      ambiguous   response_too_large
+ *   source_failed  not_sent    connection_failed    (of streamed requests, which no item has)
  *   aborted        ambiguous   cancelled            (it may have been sent; the item is requested again)
  */
 import type { FailureCode } from "../errors.ts";
@@ -73,6 +74,7 @@ const WIRE_FAILURES: Readonly<
   timeout: { class: "ambiguous", code: "timeout" },
   too_large: { class: "ambiguous", code: "response_too_large" },
   aborted: { class: "ambiguous", code: "cancelled" },
+  source_failed: { class: "not_sent", code: "connection_failed" },
 };
 
 /** An attempt that brought no answer. */

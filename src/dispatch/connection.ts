@@ -8,23 +8,30 @@
  *             +--> (any) --deadline, signal, stall, bound, error--> gone
  *
  * `sending` lasts from the start of the call (waiting for the socket included) to the last byte passed to it.
- * `held`: the body waits for one of the places of large bodies, with the socket paused. It needs one beyond `largeBytes`,
- * and beyond `smallBytes` already when all bodies without a place hold as much together as they may.
+ * `held`: the socket is paused. A whole body waits for one of the places of large bodies: it needs one beyond `largeBytes`,
+ * and beyond `smallBytes` already when all bodies without a place hold as much together as they may. A streamed one waits
+ * for its reader.
  * After any failure the connection is not used again: its client is destroyed and a new one made for the next call.
  *
  * Hot path (bench/jobs/transport.ts): one object serves all calls of a connection, and no timer, listener or stream is
  * made for a call; the owner's sweep watches deadlines and stalls.
  */
 import type { Socket } from "node:net";
-import { type AnswerBounds, ArrivingAnswer } from "./arriving_answer.ts";
+import { type Answer, type AnswerBounds, ArrivingAnswer } from "./arriving_answer.ts";
 import type { Places } from "./places.ts";
 import type { HeaderReader } from "./response_headers.ts";
-import type { WireFailure, WireRequest, WireResult } from "./transport.ts";
+import type { StreamedAnswer } from "./streamed_answer.ts";
+import type { StreamRequest, WireFailure, WireResult } from "./transport.ts";
 import { isPacked, type Unpacked, unpack } from "./unpack.ts";
+import { reasonOf, type Upload } from "./upload.ts";
 
 /** One request to the connection. */
 export interface WireCall {
-  readonly request: WireRequest;
+  readonly request: StreamRequest;
+  /** The body of the request when it is streamed. */
+  readonly upload: Upload | undefined;
+  /** Takes the answer when it is streamed. */
+  readonly streamed: StreamedAnswer | undefined;
   /** Names and values in turn, as undici takes them. */
   readonly headers: readonly string[];
   /** Monotonic; may be put off by `isOver`. */
@@ -32,6 +39,7 @@ export interface WireCall {
   /** See `SendOptions`. */
   readonly moreMs: (() => number) | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Called once. The result of a streamed answer has no body. */
   readonly resolve: (result: WireResult) => void;
 }
 
@@ -69,21 +77,22 @@ export class Connection {
   readonly #wire: ConnectionClient;
   readonly #owner: ConnectionOwner;
   readonly #settings: ConnectionSettings;
-  readonly #answer: ArrivingAnswer;
+  readonly #whole: ArrivingAnswer;
+  /** Of the current call: `#whole`, or a streamed one. */
+  #answer: Answer;
   readonly #stall = new StallWatch();
   #call: WireCall | undefined;
   #phase: Phase = "idle";
   /** Whether the kernel may have taken a byte of this request. */
   #isWritten = false;
   #abort: ((error?: Error) => void) | undefined;
-  /** Pieces of the request that the socket has taken. */
-  #piecesSent = 0;
 
   constructor(wire: ConnectionClient, owner: ConnectionOwner, settings: ConnectionSettings) {
     this.#wire = wire;
     this.#owner = owner;
     this.#settings = settings;
-    this.#answer = new ArrivingAnswer(settings);
+    this.#whole = new ArrivingAnswer(settings);
+    this.#answer = this.#whole;
   }
 
   /** The signal of the current call. */
@@ -97,7 +106,9 @@ export class Connection {
     this.#phase = "sending";
     this.#stall.reset();
     this.#isWritten = false;
-    this.#piecesSent = 0;
+    this.#answer = call.streamed ?? this.#whole;
+    call.streamed?.start(this);
+    call.upload?.begin((message) => this.cancel("source_failed", message));
     this.#wire.dispatch(call, this);
   }
 
@@ -121,7 +132,7 @@ export class Connection {
     if (call === undefined) return Number.POSITIVE_INFINITY;
     if (isOver(call, nowMs)) {
       if (this.#isWritten) this.cancel("timeout", `no whole answer from ${this.#settings.origin} in time`);
-      else this.cancel("not_sent", `no connection to ${this.#settings.origin} in time`);
+      else this.cancel("not_sent", `${this.#missing} ${this.#settings.origin} in time`);
       return Number.POSITIVE_INFINITY;
     }
     const stall = this.#stalled(nowMs);
@@ -129,7 +140,7 @@ export class Connection {
     return call.deadlineMs;
   }
 
-  /** A place for a large body is free. Not at once: the parser of another connection may be running. */
+  /** A place for a large body is free, or a reader takes more. Not at once: the parser of another connection may be running. */
   onPlace(): void {
     this.#answer.placed();
     this.#phase = "receiving";
@@ -144,7 +155,7 @@ export class Connection {
   }
 
   onBodySent(): void {
-    this.#piecesSent += 1;
+    this.#stall.piecesSent += 1;
     this.#noteWritten();
   }
 
@@ -204,8 +215,22 @@ export class Connection {
     this.#answer.giveBack();
     const { status, headers } = this.#answer;
     const result = { ok: true, status, headers, body } as const;
-    this.#owner.released(this, call);
+    if (call.upload?.isDone === false) this.#endEarly(call);
+    else this.#owner.released(this, call);
     call.resolve(result);
+  }
+
+  /** Answered before the whole request was sent: the rest is not sent, and nothing else can be on this connection. */
+  #endEarly(call: WireCall): void {
+    this.#phase = "gone";
+    this.#owner.discarded(this, call, this.#wire.destroy());
+  }
+
+  /** What a call did not get before its deadline when nothing of it was written. */
+  get #missing(): string {
+    return this.#abort === undefined
+      ? "no connection to"
+      : "the source of the request gave nothing to send to";
   }
 
   #unpack(call: WireCall, encoding: string, packed: Uint8Array): void {
@@ -233,8 +258,7 @@ export class Connection {
   }
 
   #refuseLarge(): true {
-    const { origin, responseBytesMax } = this.#settings;
-    this.cancel("too_large", `answer of ${origin} exceeds ${responseBytesMax} bytes`);
+    this.cancel("too_large", `answer of ${this.#settings.origin} exceeds ${this.#answer.bytesMax} bytes`);
     return true;
   }
 
@@ -243,7 +267,7 @@ export class Connection {
     const { origin, uploadStallMs, downloadStallMs, downloadBytesMin } = this.#settings;
     const phase = this.#phase;
     const isUploading = phase === "sending" || phase === "waiting";
-    const amount = isUploading ? this.#piecesSent : this.#answer.length;
+    const amount = isUploading ? this.#stall.piecesSent : this.#answer.length;
     const wanted = isUploading ? 1 : phase === "receiving" ? downloadBytesMin : 0;
     const isWatched = isUploading
       ? this.#isWritten && (this.#wire.socket?.writableLength ?? 0) > 0
@@ -256,12 +280,15 @@ export class Connection {
 
 /** What was seen of a call, its phase and how much has moved, and since when nothing has changed. */
 class StallWatch {
+  /** Pieces of the request that the socket has taken. */
+  piecesSent = 0;
   #phase: Phase = "idle";
   #amount = 0;
   #atMs = 0;
 
   /** A call begins. */
   reset(): void {
+    this.piecesSent = 0;
     this.#phase = "idle";
   }
 
@@ -291,10 +318,4 @@ export function isOver(call: WireCall, nowMs: number): boolean {
   const moreMs = call.moreMs?.() ?? 0;
   call.deadlineMs = nowMs + moreMs;
   return moreMs <= 0;
-}
-
-/** The code of an error, or its class; never its message, which may quote what was sent. */
-function reasonOf(error: Error): string {
-  const code: unknown = "code" in error ? error.code : undefined;
-  return typeof code === "string" ? code : error.name;
 }

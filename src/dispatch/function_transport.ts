@@ -12,7 +12,18 @@ import type { Clock, Timer } from "../clock.ts";
 import type { ProviderFunction } from "../providers/function.ts";
 import type { HeaderBag } from "../providers/provider.ts";
 import { SharedSignals } from "./shared_signals.ts";
-import type { SendOptions, Transport, WireFailure, WireRequest, WireResult } from "./transport.ts";
+import type {
+  FailedWire,
+  SendOptions,
+  StreamOptions,
+  StreamRequest,
+  Transport,
+  WireFailure,
+  WireRequest,
+  WireResult,
+  WireStream,
+} from "./transport.ts";
+import { Upload } from "./upload.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 const NO_HEADERS: HeaderBag = {};
@@ -41,6 +52,13 @@ export class FunctionTransport implements Transport {
     if (this.#isClosed || options.signal?.aborted === true)
       return Promise.resolve(failed("aborted", "stopped before the call"));
     return new Promise((resolve) => this.#call(call, request, options, resolve));
+  }
+
+  /** A function takes one request and returns its whole answer. */
+  stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
+    if (!this.#functions.has(request.origin)) return this.#below.stream(request, options);
+    if ("chunks" in request.body) new Upload(request.body).end();
+    return Promise.resolve(failed("not_sent", "a function answers no streams"));
   }
 
   async close(): Promise<void> {
@@ -88,7 +106,7 @@ export class FunctionTransport implements Transport {
   }
 }
 
-function failed(failure: WireFailure, message: string): WireResult {
+function failed(failure: WireFailure, message: string): FailedWire {
   return { ok: false, failure, message };
 }
 

@@ -15,8 +15,8 @@ export class Origin implements ConnectionOwner {
   readonly #connectionsMax: number;
   /** Makes the client of a new connection; it connects when it is first used. */
   readonly #open: () => ConnectionClient;
-  /** Called whenever a call ended, with its signal. */
-  readonly #onEnded: (signal: AbortSignal | undefined) => void;
+  /** Called whenever a call ended. */
+  readonly #onEnded: (call: WireCall) => void;
   readonly #connections = new Set<Connection>();
   /** The last used is taken first: it is warm, and the others may close. */
   readonly #free: Connection[] = [];
@@ -30,7 +30,7 @@ export class Origin implements ConnectionOwner {
     settings: ConnectionSettings,
     connectionsMax: number,
     open: () => ConnectionClient,
-    onEnded: (signal: AbortSignal | undefined) => void,
+    onEnded: (call: WireCall) => void,
   ) {
     this.#settings = settings;
     this.#connectionsMax = connectionsMax;
@@ -72,7 +72,7 @@ export class Origin implements ConnectionOwner {
   }
 
   released(connection: Connection, call: WireCall): void {
-    this.#onEnded(call.signal);
+    this.#onEnded(call);
     if (this.#waiting.size === 0) this.#free.push(connection);
     else this.#startOn(connection);
   }
@@ -81,7 +81,7 @@ export class Origin implements ConnectionOwner {
     this.#connections.delete(connection);
     this.#closing.add(closed);
     void closed.finally(() => this.#closing.delete(closed));
-    if (call !== undefined) this.#onEnded(call.signal);
+    if (call !== undefined) this.#onEnded(call);
     // Later, so that a queue of calls that all fail at once does not nest.
     if (this.#waiting.size > 0) queueMicrotask(() => this.#startNext());
   }
@@ -110,7 +110,7 @@ export class Origin implements ConnectionOwner {
 
   #drop(call: WireCall, failure: "aborted" | "not_sent"): void {
     this.#waiting.delete(call);
-    this.#onEnded(call.signal);
+    this.#onEnded(call);
     const { origin } = this.#settings;
     const message =
       failure === "aborted" ? "stopped before sending" : `no connection to ${origin} was free in time`;

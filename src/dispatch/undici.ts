@@ -21,8 +21,18 @@ import { Origin } from "./origin.ts";
 import { Places } from "./places.ts";
 import { type Connect, type HttpProxy, type ProxyOf, tunnelConnector } from "./proxy.ts";
 import { HeaderReader } from "./response_headers.ts";
+import { StreamedAnswer } from "./streamed_answer.ts";
 import { Sweeps } from "./sweeps.ts";
-import type { SendOptions, Transport, WireRequest, WireResult } from "./transport.ts";
+import type {
+  SendOptions,
+  StreamOptions,
+  StreamRequest,
+  Transport,
+  WireRequest,
+  WireResult,
+  WireStream,
+} from "./transport.ts";
+import { UPLOAD_PIECE_BYTES, Upload } from "./upload.ts";
 
 export interface UndiciTransportOptions {
   readonly clock: Clock;
@@ -51,8 +61,6 @@ const SMALL_BYTES = 64 * 1024;
 /** Bodies between the two, together; beyond it they need the place of a large one. */
 const MIDDLE_BYTES_MAX = 16 * 1024 * 1024;
 const DOWNLOAD_BYTES_MIN = 256;
-/** Larger request bodies are passed to the socket in pieces of this size, so that their progress shows. */
-const UPLOAD_PIECE_BYTES = 256 * 1024;
 
 export interface UndiciClasses {
   readonly Client: typeof undici.Client;
@@ -111,18 +119,44 @@ class UndiciTransport implements Transport {
   }
 
   send(request: WireRequest, options: SendOptions): Promise<WireResult> {
-    const { signal, moreMs } = options;
-    if (this.#closing !== undefined || signal?.aborted === true) {
-      return Promise.resolve({ ok: false, failure: "aborted", message: "stopped before sending" });
-    }
+    return new Promise((resolve) => this.#start(request, options, resolve));
+  }
+
+  stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
     return new Promise((resolve) => {
-      const nowMs = this.#clock.nowMs();
-      const deadlineMs = nowMs + options.timeoutMs;
-      this.#calls += 1;
-      this.#sweeps.watch(nowMs, deadlineMs);
-      if (signal !== undefined) this.#listen(signal);
-      const headers = this.#headOf(request.headers);
-      this.#origin(request.origin).take({ request, headers, deadlineMs, moreMs, signal, resolve });
+      const streamed = new StreamedAnswer(options.bytesMax, resolve);
+      const upload = "chunks" in request.body ? new Upload(request.body) : undefined;
+      this.#start(request, options, (result) => streamed.ended(result), streamed, upload);
+    });
+  }
+
+  #start(
+    request: StreamRequest,
+    { timeoutMs, moreMs, signal }: SendOptions,
+    resolve: (result: WireResult) => void,
+    streamed?: StreamedAnswer,
+    upload?: Upload,
+  ): void {
+    if (this.#closing !== undefined || signal?.aborted === true) {
+      upload?.end();
+      resolve({ ok: false, failure: "aborted", message: "stopped before sending" });
+      return;
+    }
+    const nowMs = this.#clock.nowMs();
+    const deadlineMs = nowMs + timeoutMs;
+    this.#calls += 1;
+    this.#sweeps.watch(nowMs, deadlineMs);
+    if (signal !== undefined) this.#listen(signal);
+    const headers = this.#headOf(request.headers);
+    this.#origin(request.origin).take({
+      request,
+      upload,
+      streamed,
+      headers,
+      deadlineMs,
+      moreMs,
+      signal,
+      resolve,
     });
   }
 
@@ -140,7 +174,8 @@ class UndiciTransport implements Transport {
   }
 
   /** An origin calls it when one of its calls ended. */
-  #ended(signal: AbortSignal | undefined): void {
+  #ended({ signal, upload }: WireCall): void {
+    upload?.end();
     this.#calls -= 1;
     if (this.#calls === 0) this.#sweeps.stop();
     if (signal !== undefined) this.#unlisten(signal);
@@ -165,7 +200,7 @@ class UndiciTransport implements Transport {
         settings,
         connectionsMax,
         () => new ClientWire(Client, name, { connect, keepAliveMs, relay }),
-        (signal) => this.#ended(signal),
+        (call) => this.#ended(call),
       );
       this.#origins.set(name, origin);
     }
@@ -252,16 +287,19 @@ class ClientWire implements ConnectionClient {
     return this.#socket;
   }
 
-  dispatch({ request, headers }: WireCall, handler: Connection): void {
-    const { path, body } = request;
-    const isWhole = body.length <= UPLOAD_PIECE_BYTES;
+  dispatch({ request, upload, headers }: WireCall, handler: Connection): void {
+    const { method = "POST", path } = request;
+    const whole = request.body as Uint8Array; // without an upload
+    const lengthBytes = upload === undefined ? whole.length : upload.lengthBytes;
+    const isWhole = upload === undefined && lengthBytes <= UPLOAD_PIECE_BYTES;
+    const parts = upload ?? (isWhole ? whole : pieces(whole));
     this.#client.dispatch(
       {
-        method: "POST",
+        method,
         path: this.#prefix + path,
-        headers: this.#headersOf(headers, isWhole ? undefined : body.length),
-        // undici also takes an iterable of bytes, which its types leave out.
-        body: isWhole ? body : (pieces(body) as Iterable<Uint8Array> as unknown as Uint8Array),
+        headers: this.#headersOf(headers, isWhole ? undefined : lengthBytes),
+        // undici also takes iterables of bytes, which its types leave out.
+        body: parts as Uint8Array,
         blocking: false,
       },
       handler,

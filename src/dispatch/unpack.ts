@@ -2,7 +2,7 @@
  * Decompresses a response that arrived compressed although `accept-encoding: identity` was sent.
  *
  * The output is bounded while it grows, so that a few kilobytes that expand to gigabytes cost no more than the bound.
- * Who calls it runs one at a time.
+ * Who calls `unpack` runs one at a time.
  */
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import { BodyCollector } from "./body.ts";
@@ -13,7 +13,7 @@ export type Unpacked =
   | { readonly ok: false; readonly reason: "too_large" | "damaged" };
 
 /** What Node's decompressing streams have in common. */
-type Decompressor = ReturnType<typeof createGunzip> | ReturnType<typeof createBrotliDecompress>;
+export type Decompressor = ReturnType<typeof createGunzip> | ReturnType<typeof createBrotliDecompress>;
 
 const CHUNK_BYTES = 64 * 1024;
 
@@ -29,6 +29,13 @@ export function isPacked(contentEncoding: string | undefined): contentEncoding i
   return contentEncoding !== undefined && DECOMPRESSORS.has(contentEncoding.trim().toLowerCase());
 }
 
+/** `contentEncoding` must have passed `isPacked`. It holds a block of the packed and one of the unpacked bytes at a time. */
+export function createDecompressor(contentEncoding: string): Decompressor {
+  const create = DECOMPRESSORS.get(contentEncoding.trim().toLowerCase());
+  if (create === undefined) throw new TypeError(`no decompression for "${contentEncoding}"`);
+  return create();
+}
+
 /** Calls back once, later, on the main thread. `contentEncoding` must have passed `isPacked`. */
 export function unpack(
   contentEncoding: string,
@@ -36,9 +43,7 @@ export function unpack(
   bytesMax: number,
   done: (result: Unpacked) => void,
 ): void {
-  const create = DECOMPRESSORS.get(contentEncoding.trim().toLowerCase());
-  if (create === undefined) throw new TypeError(`no decompression for "${contentEncoding}"`);
-  const stream = create();
+  const stream = createDecompressor(contentEncoding);
   const unpacked = new BodyCollector(bytesMax);
   const fail = (reason: "too_large" | "damaged"): void => {
     stream.removeAllListeners().on("error", () => undefined); // of a stream that is given up

@@ -2,21 +2,34 @@
  * A wire that answers by a script, in virtual time, and keeps a ledger of all that was sent.
  *
  * It keeps the promises of `Transport`: the deadline covers everything, a signal ends a call at once, nothing rejects,
- * after `close` every call is answered `aborted`.
+ * after `close` every call is answered `aborted`. A streamed request is in the ledger once all of it has arrived.
  */
-import type { Clock, Timer } from "../clock.ts";
+import type { Clock } from "../clock.ts";
 import { SharedSignals } from "../dispatch/shared_signals.ts";
-import type { SendOptions, Transport, WireRequest, WireResult } from "../dispatch/transport.ts";
+import type {
+  SendOptions,
+  StreamOptions,
+  StreamRequest,
+  Transport,
+  WireMethod,
+  WireRequest,
+  WireResult,
+  WireStream,
+} from "../dispatch/transport.ts";
+import { Upload } from "../dispatch/upload.ts";
 import { NO_USAGE, type Usage } from "../work/outcome.ts";
+import { ScriptedCall } from "./scripted_call.ts";
+import { ScriptedStream, type StreamScript, wholeOf } from "./scripted_stream.ts";
 
 /** What becomes of one request: an answer after a while, or never one (the deadline ends it). */
 export type Script =
   | { readonly kind: "answer"; readonly afterMs: number; readonly result: WireResult }
+  | StreamScript
   | { readonly kind: "hang" };
 
 /** What a script may go by. */
 export interface ScriptContext {
-  /** How many requests with the same origin, path and body arrived so far, this one included: from 1. */
+  /** How many requests with the same method, origin, path and body arrived so far, this one included: from 1. */
   readonly attempt: number;
   readonly nowMs: number;
 }
@@ -24,6 +37,7 @@ export interface ScriptContext {
 /** One request in the ledger. */
 export interface LedgerEntry {
   readonly sentMs: number;
+  readonly method: WireMethod;
   readonly origin: string;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -32,7 +46,7 @@ export interface LedgerEntry {
   readonly attempt: number;
   /** What the script said, whether or not the caller waited for it: what a provider would bill. */
   readonly script: Script;
-  /** What the caller got; undefined while it waits. */
+  /** What the caller got, of a streamed answer without its body; undefined while it waits or reads. */
   readonly result: WireResult | undefined;
   readonly settledMs: number | undefined;
 }
@@ -65,34 +79,30 @@ export class ScriptedTransport implements Transport {
   }
 
   send(request: WireRequest, options: SendOptions): Promise<WireResult> {
-    if (this.#isClosed) return Promise.resolve(failed("aborted", "the transport is closed"));
-    if (options.signal?.aborted) return Promise.resolve(failed("aborted", "aborted before it was sent"));
-    const entry = this.#enter(request);
     return new Promise((resolve) => {
-      const { script } = entry;
-      const abort = (): void => settle(failed("aborted", "aborted in flight"));
-      const settle = (result: WireResult): void => {
-        timer.cancel();
-        if (options.signal !== undefined) this.#signals.forget(options.signal, abort);
-        this.#inFlight.delete(abort);
-        entry.result = result;
-        entry.settledMs = this.#clock.nowMs();
-        resolve(result);
-      };
-      let timer: Timer;
-      const wait = (forMs: number, answerMs: number): void => {
-        const isInTime = script.kind === "answer" && answerMs <= forMs;
-        timer = isInTime
-          ? this.#clock.timer(answerMs, () => settle(script.result))
-          : this.#clock.timer(forMs, () => {
-              const moreMs = options.moreMs?.() ?? 0;
-              if (moreMs > 0) wait(moreMs, answerMs - forMs);
-              else settle(failed("timeout", "no answer in time"));
-            });
-      };
-      wait(options.timeoutMs, script.kind === "answer" ? script.afterMs : Number.POSITIVE_INFINITY);
-      if (options.signal !== undefined) this.#signals.follow(options.signal, abort);
-      this.#inFlight.add(abort);
+      this.#run(request, options, {
+        arrived: (script, call) => call.end(script.kind === "answer" ? script.result : wholeOf(script)),
+        ended: resolve,
+      });
+    });
+  }
+
+  stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
+    return new Promise((resolve) => {
+      let stream: ScriptedStream | undefined;
+      this.#run(request, options, {
+        arrived: (script, call) => {
+          const isFailure = script.kind === "answer" && !script.result.ok;
+          if (isFailure) return call.end(script.result);
+          stream = new ScriptedStream(script, options.bytesMax, call);
+          resolve(stream.head);
+          stream.begin();
+        },
+        ended: (result) => {
+          if (stream !== undefined) stream.ended(result);
+          else if (!result.ok) resolve(result);
+        },
+      });
     });
   }
 
@@ -107,17 +117,50 @@ export class ScriptedTransport implements Transport {
     this.#isClosed = false;
   }
 
+  #run(request: StreamRequest, options: SendOptions, caller: Caller): void {
+    const { body } = request;
+    const upload = "chunks" in body ? new Upload(body) : undefined;
+    const isAborted = options.signal?.aborted === true;
+    if (this.#isClosed || isAborted) {
+      upload?.end();
+      const message = isAborted ? "aborted before it was sent" : "the transport is closed";
+      caller.ended({ ok: false, failure: "aborted", message });
+      return;
+    }
+    let entry: OpenLedgerEntry | undefined;
+    const call = new ScriptedCall(this.#clock, options, (result) => {
+      if (options.signal !== undefined) this.#signals.forget(options.signal, abort);
+      this.#inFlight.delete(abort);
+      upload?.end();
+      if (entry !== undefined) Object.assign(entry, { result, settledMs: this.#clock.nowMs() });
+      caller.ended(result);
+    });
+    const abort = (): void => call.end({ ok: false, failure: "aborted", message: "aborted in flight" });
+    const enter = (whole: WireRequest): void => {
+      entry = this.#enter(whole);
+      const { script } = entry;
+      if (script.kind === "hang") call.wait(Number.POSITIVE_INFINITY, () => undefined);
+      else call.wait(script.afterMs, () => caller.arrived(script, call));
+    };
+    if (options.signal !== undefined) this.#signals.follow(options.signal, abort);
+    this.#inFlight.add(abort);
+    if (upload === undefined) enter(request as WireRequest);
+    else call.read(upload, (bytes) => enter({ ...request, body: bytes }));
+  }
+
   #enter(request: WireRequest): OpenLedgerEntry {
+    const { method = "POST", origin, path, headers } = request;
     const body = new TextDecoder().decode(request.body);
-    const name = `${request.origin} ${request.path} ${body}`;
+    const name = `${method} ${origin} ${path} ${body}`;
     const attempt = (this.#attempts.get(name) ?? 0) + 1;
     this.#attempts.set(name, attempt);
     const nowMs = this.#clock.nowMs();
     const entry: OpenLedgerEntry = {
       sentMs: nowMs,
-      origin: request.origin,
-      path: request.path,
-      headers: { ...request.headers },
+      method,
+      origin,
+      path,
+      headers: { ...headers },
       body,
       attempt,
       script: this.#script(request, { attempt, nowMs }),
@@ -127,6 +170,12 @@ export class ScriptedTransport implements Transport {
     this.#ledger.push(entry);
     return entry;
   }
+}
+
+/** What is done with the answer of the script, and with the end of the call. */
+interface Caller {
+  arrived(script: Exclude<Script, { readonly kind: "hang" }>, call: ScriptedCall): void;
+  ended(result: WireResult): void;
 }
 
 /** A response of 200 with the body of OpenAI's chat completions. */
@@ -172,8 +221,4 @@ export function jsonAnswer(
     headers: { "content-type": "application/json", ...headers },
     body: new TextEncoder().encode(JSON.stringify(body)),
   };
-}
-
-function failed(failure: "aborted" | "timeout", message: string): WireResult {
-  return { ok: false, failure, message };
 }

@@ -1,19 +1,16 @@
 /**
- * What every `Transport` must do: one whole response or one failure, within one deadline, without ever rejecting.
+ * What every `Transport` must do: one response or one failure, within one deadline, without ever rejecting; streams at the pace of
+ * their readers (transport_stream_contract.ts).
  */
 import assert from "node:assert/strict";
-import type { Transport, WireFailure, WireRequest, WireResult } from "../dispatch/transport.ts";
+import type { WireFailure, WireRequest, WireResult } from "../dispatch/transport.ts";
 import type { ContractCase } from "./contract_case.ts";
+import { type StreamsUnderTest, streamCases } from "./transport_stream_contract.ts";
 
 /** A transport with something at the other end. */
-export interface TransportUnderTest {
-  readonly transport: Transport;
-  /** Answered with status 200, a header `x-contract: yes` and the body `pong`, within `pass(50)`. */
-  readonly answered: WireRequest;
+export interface TransportUnderTest extends StreamsUnderTest {
   /** Never answered. */
   readonly unanswered: WireRequest;
-  /** Lets time pass. */
-  pass(ms: number): Promise<void>;
 }
 
 /** The cases. `make` returns a transport for each, which the case closes. */
@@ -26,6 +23,8 @@ export function transportContract(make: () => Promise<TransportUnderTest>): read
     "a signal ends a request at once": aborts,
     "a signal that has fired already sends nothing": abortsBefore,
     "closing ends what is in flight, and later sends are answered aborted": closes,
+    "a request has the method that it names": hasMethod,
+    ...streamCases,
   };
   return Object.entries(cases).map(([name, run]) => ({
     name,
@@ -96,6 +95,18 @@ async function closes({ transport, answered, unanswered, pass }: TransportUnderT
   const result = await sent;
   assert.ok(!result.ok);
   assertFailed(await transport.send(answered, { timeoutMs: 60_000 }), "aborted");
+}
+
+async function hasMethod({ transport, echoed, pass }: TransportUnderTest): Promise<void> {
+  for (const method of ["GET", "POST", "PUT", "DELETE", undefined] as const) {
+    const body = method === "GET" || method === "DELETE" ? new Uint8Array() : echoed.body;
+    const sent = transport.send({ ...echoed, method, body }, { timeoutMs: 5_000 });
+    await pass(50);
+    const result = await sent;
+    assert.ok(result.ok, JSON.stringify(result));
+    const text = new TextDecoder().decode(body);
+    assert.equal(new TextDecoder().decode(result.body), `${method ?? "POST"} ${text}`);
+  }
 }
 
 function assertFailed(result: WireResult, failure: WireFailure): void {

@@ -8,7 +8,7 @@ import { HeaderReader } from "../../src/dispatch/response_headers.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 
 const STALL_MS = 30_000;
-const NO_SIGNAL = { moreMs: undefined, signal: undefined };
+const WHOLE = { moreMs: undefined, signal: undefined, upload: undefined, streamed: undefined };
 
 function setUp(settings: Partial<ConnectionSettings> = {}) {
   const socket = { writableLength: 0, errored: null };
@@ -34,7 +34,7 @@ function setUp(settings: Partial<ConnectionSettings> = {}) {
     const resolve = (ended: WireResult): void => {
       result = ended;
     };
-    connection.start({ request, headers: [], deadlineMs: 1e9, resolve, ...NO_SIGNAL });
+    connection.start({ request, headers: [], deadlineMs: 1e9, resolve, ...WHOLE });
     connection.onConnect(() => undefined);
   };
   const answer = (): void => void connection.onHeaders(200, [], () => undefined);

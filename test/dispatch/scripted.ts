@@ -188,6 +188,7 @@ export class Stage {
           body: Buffer.from(String(index)),
         };
       },
+      stream: () => Promise.reject(new Error("not used")),
       close: () => Promise.resolve(),
     };
   }

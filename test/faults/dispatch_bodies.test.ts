@@ -2,7 +2,6 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { transportContract } from "../../src/testing/transport_contract.ts";
 import { listen, open, pause, post, serve, textOf, verdict, whole } from "./dispatch_server.ts";
 
 const MIB = 1024 * 1024;
@@ -323,20 +322,4 @@ describe("the use of a transport", () => {
     expect(server.sockets.size + mute.sockets.size).toBe(0);
     expect(process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap")).toEqual([]);
   });
-});
-
-describe("the contract of a transport", () => {
-  const cases = transportContract(async () => {
-    const server = await serve((socket, { head }) => {
-      if (head.startsWith("POST /answered")) socket.write(whole("pong", "X-Contract: yes\r\n"));
-    });
-    const request = { origin: server.origin, headers: {}, body: Buffer.from("ping") };
-    return {
-      transport: open(),
-      answered: { ...request, path: "/answered" },
-      unanswered: { ...request, path: "/unanswered" },
-      pass: pause,
-    };
-  });
-  it.each(cases)("$name", ({ run }) => run());
 });

@@ -57,6 +57,7 @@ it("fault 78: thousands of unsent lines are expired and written within a second 
     limits: { local: { requestsPerMinute: 1 } },
     transport: {
       send: () => Promise.resolve({ ok: false, failure: "not_sent", message: "nobody listens" }),
+      stream: () => Promise.reject(new Error("not used")),
       close: () => Promise.resolve(),
     },
     clock: hurrying(() => {

@@ -41,6 +41,7 @@ export class SimulatedProcess {
     };
     this.transport = {
       send: (request, options) => this.#send(wire, providers, request, options),
+      stream: () => Promise.reject(new Error("not used")),
       close: async () => {
         for (const abort of [...this.#inFlight]) abort();
       },

@@ -1,8 +1,8 @@
 /**
- * Small tasks that an earlier version accepted and never sent: they shared a lot whose lines were still being gathered. They are
- * accepted into the work log with their ids, times and prices, and the lot goes.
+ * Small tasks that an earlier version accepted and never sent: they shared a lot that was still gathering lines. They move to the work
+ * log with their ids, times and prices, and the lot is deleted.
  *
- *   gathering lot -> its tasks in the work log, durably -> its records deleted; a crash in between finds the tasks there
+ *   gathering lot -> its tasks in the work log, durably -> its records deleted; after a crash in between, the tasks are found there
  */
 import type { EngineStorage } from "../engine/journal/storage.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
@@ -11,7 +11,7 @@ import { numberOfCode } from "../work/failure_numbers.ts";
 import type { TaskRecord } from "./lots/task_record.ts";
 import { bodyOf, type PostedBody, rowIdOf } from "./posted/posted_record.ts";
 
-/** Resolves when it is durable. `request`: its lines, as its record has them. `deadlineWallMs`: as its lot has it. */
+/** Resolves when it is durable. `request`: its lines, as in its record. `deadlineWallMs`: the deadline of its lot. */
 export async function adoptTask(
   { storage, workLog }: { readonly storage: Pick<EngineStorage, "room">; readonly workLog: WorkLog },
   task: TaskRecord & { readonly deadlineWallMs: number | undefined },

@@ -7,8 +7,8 @@
  *
  * Long enough: after a jump of up to an hour, as much work as it jumped; after a larger one, 24 hours of work.
  *
- * After a machine was suspended, its clock is right and has jumped; a process cannot tell this from a wrong clock. After the wait
- * nothing is removed before its age in either case. The state is stored, so that a restart neither ends nor forgets a doubt.
+ * After a machine was suspended, its clock is right but has jumped; a process cannot distinguish this from a wrong clock. After the
+ * wait no record is removed before its age in either case. The state is stored, so that a restart does not end or forget a doubt.
  * Why: docs/decisions/0019-clocks.md.
  */
 import type { Clock, Moment } from "../clock.ts";
@@ -21,7 +21,7 @@ const ID = "seen";
 const SMALL_JUMP_MS = 3_600_000;
 /** How long a doubt lasts after a larger jump, in milliseconds of work. */
 const DOUBT_MS = 24 * 3_600_000;
-/** At most so much of the time between two checks counts, because a stopped service observes nothing. */
+/** At most this much of the time between two checks counts, because a stopped service observes nothing. */
 const STEP_MS_MAX = 2 * 3_600_000;
 const DAY_MS = 86_400_000;
 
@@ -38,7 +38,7 @@ interface Seen {
   readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number; readonly neededMs?: number };
 }
 
-/** Reads the clock, records its time, and returns whether its wall time is plausible. To be called at least once an hour. */
+/** Reads the clock, records its time, and returns whether its wall time is plausible. Call it at least once an hour. */
 export async function isClockTrusted({ clock, store, notice }: ClockTrustOptions): Promise<boolean> {
   const now = clock.moment();
   const found = await store.record(EVERY_PROJECT, COLLECTION, ID);

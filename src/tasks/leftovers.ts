@@ -1,8 +1,8 @@
 /**
- * Files of uploads and of lines that no record knows, as a crash leaves them before they are stored.
+ * Files of uploads and of lines without a record, as a crash before the commit leaves them.
  *
- * Such a file is no proof that it is needed by nobody: the database may not be the right one. So it is kept for days, then
- * removed, and named. So is the copy of a database that was made before a migration.
+ * Such a file may still be needed, because the database may be the wrong one. So it is kept for days, then removed with a notice. The
+ * same applies to the copy of a database from before a migration.
  */
 import { join } from "node:path";
 import type { Disk } from "../disk.ts";
@@ -21,7 +21,7 @@ export interface LeftoversOptions {
   readonly notice: (message: string) => void;
 }
 
-/** Removes those that were written before a time (Unix), and names them. */
+/** Removes leftovers that were written before a time (Unix), each with a notice. */
 export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: number): Promise<void> {
   const { disk, store, dataDir, notice } = options;
   await sweepCopies(options, oldestWallMs);
@@ -49,7 +49,7 @@ export async function sweepLeftovers(options: LeftoversOptions, oldestWallMs: nu
   }
 }
 
-/** Texts that were deleted since are still in them. */
+/** They still contain texts that were deleted since. */
 async function sweepCopies({ disk, dataDir, notice }: LeftoversOptions, oldestWallMs: number): Promise<void> {
   for (const name of await disk.list(dataDir)) {
     if (!SCHEMA_COPY.test(name)) continue;

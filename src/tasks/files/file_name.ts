@@ -1,17 +1,17 @@
 /**
- * Names of files, as their owners give them: shown and given back, never a path.
+ * File names, as their owners set them: only for display, never a path.
  *
- * Limits: 1 to 255 bytes of UTF-8 after normalisation to NFC; no separators, no control characters, none of the marks
- * that turn the direction of text (a name must read as it is), and neither `.` nor `..`.
+ * Limits: 1 to 255 bytes of UTF-8 after normalisation to NFC; no separators, no control characters, no marks that change text direction
+ * (a name must read as it is), and neither `.` nor `..`.
  */
 import { PerigeeError } from "../../errors.ts";
 
 const NAME_BYTES_MAX = 255;
 
-/** Controls, half surrogate pairs, separators of lines and paths, and the marks of direction. */
+/** Control characters, half surrogate pairs, separators of lines and paths, and direction marks. */
 const REFUSED = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}/\\\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 
-/** The name in NFC; throws `invalid_request` when it is none. */
+/** The name in NFC; throws `invalid_request` if it is invalid. */
 export function checkFileName(given: string): string {
   const name = given.normalize("NFC");
   const lengthBytes = Buffer.byteLength(name);

@@ -1,8 +1,8 @@
 /**
- * Files as records: what is stored of a file beside its bytes, which stand in a file of their own.
+ * Files as records: what is stored of a file apart from its bytes, which have their own file.
  *
  *   collection `file`         body: the rest of `FileView`; parent: its purpose, to list by
- *   collection `file_index`   payload: where every 1,000th item begins; apart, so that lists do not carry it. None for `user_data`
+ *   collection `file_index`   payload: offset of every 1,000th item; separate, so that lists do not carry it. Absent for `user_data`
  */
 import type { RecordChange, StoredRecord } from "../../store/records.ts";
 import type { FileIndex, FileView } from "./files.ts";
@@ -11,7 +11,7 @@ import type { ItemIndex } from "./item_index.ts";
 export const FILES = "file";
 export const FILE_INDEXES = "file_index";
 
-/** What `file_index` holds of a file. */
+/** The part of the index that `file_index` stores. */
 export type ItemPlaces = Pick<FileIndex, "lineCount" | "lines" | "offsets">;
 
 /** Both records of a new file, or the one of a file without lines. */
@@ -34,7 +34,7 @@ export function fileInserts(view: FileView, index: ItemIndex | undefined): Recor
   ];
 }
 
-/** Of the records alone; the bytes are removed after them. */
+/** Deletes only the records; the bytes are removed after them. */
 export function fileDeletes(id: string): RecordChange[] {
   return [
     { kind: "delete", collection: FILES, id },
@@ -42,7 +42,7 @@ export function fileDeletes(id: string): RecordChange[] {
   ];
 }
 
-/** A record that `fileInserts` made, as it is shown. */
+/** The view of a record that `fileInserts` made. */
 export function viewOf(record: StoredRecord): FileView {
   const { id, project, createdWallMs, parent } = record;
   // Written by `fileInserts`.
@@ -50,16 +50,16 @@ export function viewOf(record: StoredRecord): FileView {
   return { id, project, createdWallMs, purpose: parent as FileView["purpose"], ...body };
 }
 
-/** Where every 1,000th item begins, by the index that `fileInserts` made. */
+/** The offset of every 1,000th item, from the index that `fileInserts` made. */
 export function placesOf(record: StoredRecord): ItemPlaces {
   const payload = record.payload ?? new Uint8Array(0);
-  const numbers = [...new Float64Array(payload.slice().buffer)]; // a copy of its own begins at a multiple of 8
+  const numbers = [...new Float64Array(payload.slice().buffer)]; // a copy starts at a multiple of 8
   const half = numbers.length / 2;
   const { lineCount } = JSON.parse(record.body) as Pick<ItemPlaces, "lineCount">; // written by `fileInserts`
   return { lineCount, lines: numbers.slice(0, half), offsets: numbers.slice(half) };
 }
 
-/** Line numbers, then offsets, as doubles in this machine's order of bytes: folders do not move between such. */
+/** Line numbers, then offsets, as doubles in this machine's byte order: data folders do not move to machines with another. */
 function bytesOf(index: ItemIndex): Uint8Array {
   return new Uint8Array(Float64Array.of(...index.lines, ...index.offsets).buffer);
 }

@@ -1,12 +1,12 @@
 /**
  * `Files` on a disk and a store: bytes under `<dataDir>/files/<id>`, everything else in records.
  *
- *   bytes written and synced -> record stored: the file is there -> record deleted -> bytes unlinked
+ *   bytes written and synced -> record stored: the file exists -> record deleted -> bytes unlinked
  *
  * A crash in between leaves bytes without a record; they are removed days later (leftovers.ts).
  *
- * Limits: 2 GiB of a file, 5,000,000 lines of one for requests, 100 GB in all of a project. Files for answers have none,
- * but count. An upload of 2 GiB in lines of 600 bytes takes a service's process from 118 to 268 MiB, 64 of them for its keys.
+ * Limits: 2 GiB per file, 5,000,000 lines per file of requests, 100 GB per project. Files of answers are not limited, but count. An
+ * upload of 2 GiB in lines of 600 bytes takes a service's process from 118 to 268 MiB, 64 of them for its keys.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
@@ -45,20 +45,20 @@ export interface FilesOptions {
   readonly bounds?: FileBounds;
 }
 
-/** Each with a default. */
+/** Each bound has a default. */
 export interface FileBounds {
-  /** Bytes of a file, at most; not of one for answers. Default `FILE_BYTES_MAX`. */
+  /** The most bytes of a file; does not apply to answers. Default `FILE_BYTES_MAX`. */
   readonly bytesMax?: number;
-  /** Lines of a file for requests, at most. Default 5,000,000. */
+  /** The most lines of a file of requests. Default 5,000,000. */
   readonly linesMax?: number;
-  /** Bytes of all files of one project, at most. Default 100 GB. */
+  /** The most bytes of all files of one project. Default 100 GB. */
   readonly storedBytesMax?: number;
 }
 
 const LINES_MAX = 5_000_000;
 const STORED_BYTES_MAX = 100e9;
 const PAGE = 500;
-/** Files up to here do not wait for the keys of larger ones, which take seconds. */
+/** Files up to this size do not wait for the keys of larger ones, which take seconds. */
 const SMALL_BYTES_MAX = 64 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 const CONTENTS: Readonly<Record<FilePurpose, Content>> = {
@@ -67,7 +67,7 @@ const CONTENTS: Readonly<Record<FilePurpose, Content>> = {
   user_data: "bytes",
 };
 
-/** Makes the folder where needed. */
+/** Creates the folder if needed. */
 export async function createFiles(options: FilesOptions): Promise<Files> {
   const files = new DiskFiles(options);
   await files.open();
@@ -85,7 +85,7 @@ class DiskFiles implements Files {
   readonly #whole: WholeFiles;
   /** Ids whose bytes are being written. */
   readonly #written = new Set<string>();
-  /** The last searches for duplicate keys: one at a time, because each may take a table of 64 MiB. */
+  /** The last searches for duplicate keys: one at a time, because each may need a table of 64 MiB. */
   readonly #lastChecks: Record<"small" | "large", Promise<unknown>> = {
     small: Promise.resolve(),
     large: Promise.resolve(),
@@ -142,17 +142,17 @@ class DiskFiles implements Files {
       await store.change(fileInserts(view, index));
       return view;
     } catch (error) {
-      // A store that failed may have the record all the same; then its bytes must be there too.
+      // A store that failed may still have the record; then its bytes must exist too.
       if (isStoring && !hasCode(error, "disk_full")) throw error;
       this.#stored.subtract(project, reserved);
-      await disk.remove(path).catch(() => undefined); // the next start sweeps what could not be removed
+      await disk.remove(path).catch(() => undefined); // the next start removes what remains
       throw error;
     } finally {
       this.#written.delete(id);
     }
   }
 
-  /** Before the first byte: whoever writes to a path must be alone with it. Resolves with what the project has there. */
+  /** Call it before the first byte: only one writer may use a path. Resolves with the project's existing file there. */
   async #reserve(project: string, id: string): Promise<FileView | undefined> {
     if (this.#written.has(id)) throw taken();
     this.#written.add(id);
@@ -184,7 +184,7 @@ class DiskFiles implements Files {
       ...(after === undefined ? {} : { after }),
       ...(purpose === undefined ? {} : { parent: purpose }),
     });
-    // In one turn: nothing is listed behind a record that is removed in between.
+    // In one turn, so that no page starts after a record that is removed in between.
     const [records] = await Promise.all([
       reading,
       after === undefined ? undefined : this.file(project, after),
@@ -194,9 +194,9 @@ class DiskFiles implements Files {
 
   async remove(project: string, id: string): Promise<void> {
     const { bytes } = await this.file(project, id);
-    // Nothing waits between this look and the change: who holds it later finds no index any more.
+    // Nothing waits between this check and the change: a later holder does not find an index any more.
     if (this.#held.has(id)) throw new PerigeeError("conflict", "a task is working on this file");
-    const release = this.hold(id); // who else removes it finds a conflict, and its bytes are counted off once
+    const release = this.hold(id); // others that remove it get a conflict, so its bytes are subtracted once
     this.#removed.add(id);
     try {
       await this.#options.store.change(fileDeletes(id));
@@ -326,13 +326,13 @@ class DiskFiles implements Files {
     try {
       return await this.#options.disk.open(join(this.#folder, id), "read");
     } catch (error) {
-      if (errorCodeOf(error) === "ENOENT") throw notFound(); // removed since its record was read
+      if (errorCodeOf(error) === "ENOENT") throw notFound(); // removed after its record was read
       throw error;
     }
   }
 }
 
-/** The file that is there, when what comes is the same once more. */
+/** The existing file, if the new one has the same bytes. */
 async function sameFile(existing: FileView, { chunks }: NewFile): Promise<FileView> {
   const hash = createHash("sha256");
   let bytes = 0;

@@ -1,19 +1,18 @@
 /**
- * Counts the items of a file while its bytes come by, and notes where every 1,000th begins.
+ * Counts the items of a file while its bytes arrive, and records where every 1,000th begins.
  *
- * An item is a line with something on it; the reader skips blank lines likewise (`jsonl/read.ts`, `jsonl/record.ts`).
- * A line beyond the reader's bound is an item whatever is on it: it fails alone.
- * Hot path: one search for each line end, at memchr's speed.
+ * An item is a line that is not blank; the reader also skips blank lines (`jsonl/read.ts`, `jsonl/record.ts`). A line longer than the
+ * reader's bound is always an item, which fails by itself. Hot path: one search for each line end, at memchr's speed.
  */
 import { asBuffer, BOM_BYTES, isBlank } from "../../jsonl/lines.ts";
 
-/** Items from one noted place to the next. */
+/** Items from one recorded place to the next. */
 const INDEX_STEP = 1_000;
 
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** Fed with bytes in order, once; its fields are whole when the end was told. */
+/** Pass the bytes in order, once; its fields are complete after `end`. */
 export class ItemIndex {
   /** Line of item n x 1,000, from 1, and the offset of its first byte. */
   readonly lines: number[] = [];
@@ -24,7 +23,7 @@ export class ItemIndex {
   readonly #lineBytesMax: number;
   /** Offset of the next byte. */
   #position = 0;
-  /** Of the line that has not ended yet. */
+  /** State of the line that has not ended yet. */
   #lineOffset = 0;
   #hasContent = false;
   #lastByte: number | undefined;
@@ -33,7 +32,7 @@ export class ItemIndex {
     this.#lineBytesMax = lineBytesMax;
   }
 
-  /** The next bytes; a byte order mark must come whole in the first call. */
+  /** Adds the next bytes; a byte order mark must be complete in the first call. */
   add(chunk: Uint8Array): void {
     const bytes = asBuffer(chunk);
     let start = this.#position === 0 ? markLength(bytes) : 0;
@@ -52,12 +51,12 @@ export class ItemIndex {
     this.#lastByte = bytes[bytes.length - 1];
   }
 
-  /** Counts the last line when no line end follows it. */
+  /** Counts a last line without a line end. */
   end(): void {
     if (this.#position > this.#lineOffset) this.#endLine(this.#position);
   }
 
-  /** `contentEnd` is where its line end begins. */
+  /** `contentEnd` is the offset of its line end. */
   #endLine(contentEnd: number): void {
     this.lineCount += 1;
     if (this.#hasContent || contentEnd - this.#lineOffset > this.#lineBytesMax) {

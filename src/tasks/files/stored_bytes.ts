@@ -1,24 +1,24 @@
 /**
- * What each project's files take on the disk, while they come too, and how much that may be.
+ * The disk use of each project's files, including uploads under way, and its limit.
  */
 import { PerigeeError } from "../../errors.ts";
 
-/** In memory alone; a start counts what is there. */
+/** Only in memory; a start counts the stored files. */
 export class StoredBytes {
   readonly #max: number;
   readonly #bytes = new Map<string, number>();
 
-  /** `max` is of one project. */
+  /** `max`: bytes per project. */
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** Counts bytes that are there whatever the bound says. */
+  /** Counts existing bytes, even above the limit. */
   add(project: string, bytes: number): void {
     this.#bytes.set(project, (this.#bytes.get(project) ?? 0) + bytes);
   }
 
-  /** Throws `too_large` when there is no room for them; then nothing is counted. */
+  /** Throws `too_large` if they exceed the limit; then nothing is counted. */
   reserve(project: string, bytes: number): void {
     if ((this.#bytes.get(project) ?? 0) + bytes > this.#max)
       throw new PerigeeError(

@@ -1,10 +1,10 @@
 /**
- * Bytes that come once, written to a file as they come: hashed, counted and held to bounds on the way.
+ * Writes uploaded bytes to a file as they arrive, in one pass: hashes and counts them, and checks limits.
  *
  *   head (64 bytes or a line: is it text?) -> written, hashed, indexed -> synced
  *
- * What is uploaded may be known only at the end, because a form names its fields in any order: then the head is kept and
- * looked at when all bytes are there.
+ * The content type may be known only at the end, because a form orders its fields freely: then the head is kept and checked after all
+ * bytes have arrived.
  *
  * Memory: one chunk, and two numbers for every 1,000 items.
  */
@@ -14,22 +14,22 @@ import { refuseEncoding } from "../../engine/files/byte_source.ts";
 import { PerigeeError } from "../../errors.ts";
 import { ItemIndex } from "./item_index.ts";
 
-/** `requests` are lines of text, within bounds; `lines` are indexed alone; `bytes` are not looked at. */
+/** `requests` are lines of text, within limits; `lines` are only indexed; `bytes` are not read. */
 export type Content = "requests" | "lines" | "bytes";
 
-/** How much is taken, and of what. */
+/** Limits and content of an upload. */
 export interface UploadBounds {
   readonly bytesMax: number;
-  /** Of requests; blank lines included. */
+  /** For requests; includes blank lines. */
   readonly linesMax: number;
   readonly lineBytesMax: number;
-  /** A function is asked once, when all bytes have come. */
+  /** A function is called once, after all bytes have arrived. */
   readonly content: Content | (() => Content);
-  /** Asked before so many bytes are written; may throw. */
+  /** Called before this many bytes are written; may throw. */
   readonly reserve: (bytes: number) => void;
 }
 
-/** What came. It is written; whoever opened the file syncs it. */
+/** The result of an upload. It is written; the caller who opened the file syncs it. */
 export interface Uploaded {
   readonly bytes: number;
   readonly sha256: string;
@@ -71,7 +71,7 @@ export async function writeUpload(
   return { bytes, sha256: hash.digest("hex"), content, index: content === "bytes" ? undefined : index };
 }
 
-/** What a file operation rejects with, as an error that a caller can act on. */
+/** Converts the rejection of a file operation to an error that a caller can act on. */
 export async function onDisk<T>(operation: Promise<T>): Promise<T> {
   try {
     return await operation;
@@ -83,7 +83,7 @@ export async function onDisk<T>(operation: Promise<T>): Promise<T> {
   }
 }
 
-/** The same bytes, with so many in the first chunk that they tell what they are. Leaves out empty chunks. */
+/** The same bytes, with enough in the first chunk to detect the content. Omits empty chunks. */
 async function* withHead(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let head: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of chunks) {

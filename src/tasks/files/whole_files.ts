@@ -1,8 +1,8 @@
 /**
- * Whether the bytes of a stored file are those that were uploaded: checked before they are first read in a process, and again when
- * the file is another or was written to.
+ * Checks whether the bytes of a stored file are those that were uploaded: before their first read in a process, and again if the file
+ * was replaced or written to.
  *
- * Reading costs a second for a gigabyte.
+ * Reading takes a second for a gigabyte.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -12,14 +12,14 @@ import type { FileView } from "./files.ts";
 import { onDisk } from "./upload.ts";
 
 const READ_BYTES = 256 * 1024;
-/** Files of which the state is remembered. */
+/** The most files whose state is remembered. */
 const KNOWN_MAX = 10_000;
 
 /** One for a folder of files. */
 export class WholeFiles {
   readonly #disk: Disk;
   readonly #folder: string;
-  /** Files that were found whole, with their state then. */
+  /** The state in which each file was found whole. */
   readonly #known = new Map<string, string>();
 
   constructor(disk: Disk, folder: string) {
@@ -27,7 +27,7 @@ export class WholeFiles {
     this.#folder = folder;
   }
 
-  /** Throws `file_damaged`. `isStored` rejects when the file was removed meanwhile, and that is thrown instead. */
+  /** Throws `file_damaged`. `isStored` rejects if the file was removed meanwhile, and that error is thrown instead. */
   async check({ id, bytes, sha256 }: FileView, isStored: () => Promise<unknown>): Promise<void> {
     const now = await onDisk(this.#disk.stat(join(this.#folder, id)));
     const state = now === undefined ? "" : `${now.identity}:${now.modifiedMs}:${now.sizeBytes}`;
@@ -48,7 +48,7 @@ export class WholeFiles {
     this.#known.set(id, state);
   }
 
-  /** Empty when it is not there any more. */
+  /** Empty if it does not exist any more. */
   async #hashOf(id: string): Promise<string> {
     try {
       const file = await this.#disk.open(join(this.#folder, id), "read");
@@ -71,7 +71,7 @@ export class WholeFiles {
   }
 }
 
-/** What is thrown for a file whose bytes are not what was stored. */
+/** The error for a file whose bytes are not what was stored. */
 export function damagedFile(id: string, what: string): PerigeeError {
   const message = `file ${id} is not what was stored: ${what}; store it again, or restore the data folder from a backup`;
   return new PerigeeError("file_damaged", message, { details: { fileId: id } });

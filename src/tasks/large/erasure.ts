@@ -1,12 +1,11 @@
 /**
- * Erasing tasks: nothing of their texts is left in any file of the data folder.
+ * Erases tasks: no file of the data folder keeps any of their texts.
  *
- *   final -> record deleted, and from here on not found -> lots of its own: run, answers and lines removed
+ *   final -> record deleted, and from here on not found -> its own lots: run, answers and lines removed
  *                                                       -> a lot it shares: its lines overwritten once that is over,
- *                                                          and removed whole with the last of its tasks
+ *                                                          and removed completely with the last of its tasks
  *
- * What a crash leaves half done is told by `erasure` records (parent: the lot), and finished at the lot's end or the
- * next erasure in it.
+ * `erasure` records (parent: the lot) list what a crash left unfinished; the lot's end or the next erasure in it finishes it.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
@@ -29,17 +28,17 @@ interface ErasureOptions {
   readonly lots: Lots;
 }
 
-/** Marks first, then erases: after a crash the next start goes on. */
+/** Marks first, then erases: after a crash the next start continues. */
 export class Erasure {
   readonly #options: ErasureOptions;
-  /** By lot: its end and the removals of its tasks erase it. */
+  /** By lot, because both its end and the removal of its tasks erase it. */
   readonly #turns = new Turns();
 
   constructor(options: ErasureOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the task is not found any more and all that can be erased now is. */
+  /** Resolves when the task is not found any more and everything that can be erased now is erased. */
   async erase(task: TaskRecord): Promise<void> {
     const { storage, lots } = this.#options;
     const id = stemOf(task.id);
@@ -55,7 +54,7 @@ export class Erasure {
     }
   }
 
-  /** Undefined where the end of the lot, or the removal of another task in it, has erased the part meanwhile. */
+  /** Undefined if the end of the lot, or the removal of another task in it, has erased the part meanwhile. */
   async #unlessErased(erasureId: string, finding: Promise<Lot>): Promise<Lot | undefined> {
     try {
       return await finding;
@@ -66,7 +65,7 @@ export class Erasure {
     }
   }
 
-  /** Erases what was asked for in a lot that is over. The next caller finds nothing left of it. */
+  /** Erases what was requested in a lot that is over. The next caller finds nothing to erase. */
   over(lot: Lot): Promise<void> {
     return this.#turns.take(lot.record.id, () => this.#over(lot));
   }
@@ -100,11 +99,11 @@ export class Erasure {
     const { engine, storage, lots } = this.#options;
     const { fileId, over, id } = lot.record;
     if (fileId === undefined) await storage.disk.remove(lot.path);
-    await ifFound(engine.forget(over?.runTaskId ?? "")); // it may be erased since before a crash
+    await ifFound(engine.forget(over?.runTaskId ?? "")); // an earlier process may have erased it
     lots.forget(id);
   }
 
-  /** Line ends stay, so that the lines of others keep their places. */
+  /** Keeps line ends, so that the lines of others keep their places. */
   async #overwrite(lot: Lot, erased: readonly TaskPart[]): Promise<void> {
     const { disk } = this.#options.storage;
     const file = await disk.open(lot.out ?? "", "write");
@@ -119,7 +118,7 @@ export class Erasure {
     } finally {
       await file.close();
     }
-    await disk.remove(lot.path); // its lines are read no more: the lot is over
+    await disk.remove(lot.path); // the lot is over, so its lines are not read again
   }
 }
 

@@ -1,20 +1,21 @@
 /**
- * When open tasks are expected to end: an estimate, as honest as what is known.
+ * Estimates when open tasks will end, from what is known.
  *
- *   its lot waits for its turn -> behind what waits in its lanes (engine/lanes/outlook.ts), and behind all that is accepted with no
- *                                 later a deadline, which counts as items of the same kind
- *   its lot runs               -> the latest of: behind what waits in its lanes; what it has left, as if that went first;
- *                                 what the project's lots with no later a deadline have left, at their rate of the last
- *                                 ten seconds (known once somebody has looked for so long, and no posted tasks of it are at work)
+ *   its lot waits for its turn -> after what waits in its lanes (engine/lanes/outlook.ts), and after all accepted work with no
+ *                                 later deadline, which counts as items of the same kind
+ *   its lot runs               -> the latest of: after what waits in its lanes; what it has left, as if that went first;
+ *                                 what the project's lots with no later deadline have left, at their rate of the last
+ *                                 ten seconds (known after ten seconds of requests, and while it has no running posted tasks)
  *
  * A task in a shared lot that runs ends with its own lines: the share of the lot up to its last one.
  *
- * It is unknown while it depends on how long answers take that nobody has measured (engine/lanes/work_times.ts). Nobody knows when an account that was stopped (no money, a key that is refused) lets work go on. While it is stopped, a
- * lot of one task has no end as soon as something of it waits for such an account; one that tasks share when all does that
- * is left of it, because which of its tasks wait is not known here.
+ * The end is unknown while it depends on how long answers take and no answer was measured (engine/lanes/work_times.ts), and while an
+ * account is stopped (no money, a refused key), because nobody knows when it will continue. A lot of one task then has no end as soon
+ * as any of its items waits for such an account. A shared lot has none when all remaining items do, because it is not known here which
+ * of its tasks wait.
  *
- * Of a lot with more than a hundred lanes, those with the most items tell. The estimate of a lot is kept for a second,
- * however many tasks share it and however many look.
+ * For a lot with more than a hundred lanes, the estimate uses those with the most items. The estimate of a lot is kept for a second,
+ * for all tasks that share it and all requests.
  */
 
 import type { EngineCore } from "../../engine/core.ts";
@@ -29,35 +30,35 @@ import type { LotWork } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import type { TaskPart } from "../lots/task_record.ts";
 
-/** How long an estimate is taken for what is so. */
+/** How long an estimate is reused. */
 export const ESTIMATE_KEPT_MS = 1_000;
-/** A rate counts once it was asked for this long, with no longer a pause in between: one of a start or of long ago is none. */
+/** A rate counts after it was requested for this long without a longer pause: a rate at a start, or an old one, is not valid. */
 const RATE_MS = 10_000;
-/** Lanes of a lot that are looked at, those with the most items: a task may have 64 lots of a thousand models each. */
+/** The most lanes of a lot that are read, those with the most items: a task may have 64 lots of a thousand models each. */
 const LANES_MAX = 100;
-/** What is said of work that its lane would never get done. */
+/** Assumed for work that its lane would never finish. */
 const LEFT_MS_MAX = 366 * 86_400_000;
 
 interface Estimate {
   readonly atMs: number;
-  /** Until the end of the lot, then; Infinity while accounts are stopped. */
+  /** Until the end of the lot, from then on; Infinity while accounts are stopped. */
   readonly leftMs: number;
   /** Whether that was measured. */
   readonly isKnown: boolean;
 }
 
-/** When a part of a lot is expected to be done. */
+/** When a part of a lot is expected to end. */
 export interface ExpectedEnd {
   /** Unix time; Infinity while accounts are stopped, or caps leave too little. */
   readonly wallMs: number;
-  /** False while it depends on how long answers take that nobody has measured, and while accounts are stopped. */
+  /** False while it depends on how long answers take and no answer was measured, and while accounts are stopped. */
   readonly isKnown: boolean;
 }
 
-/** The lots of a project that run. */
+/** The running lots of a project. */
 interface Pace {
   readonly atMs: number;
-  /** Since when it was asked for, without a pause. */
+  /** Since when it was requested without a pause. */
   readonly sinceMs: number;
   readonly lots: readonly {
     readonly deadlineMs: number;
@@ -78,7 +79,7 @@ export class ExpectedEnds {
   }
 
   /**
-   * When the `open` items of a part are done, now at the earliest; undefined where their models are not known. `caps` are those of its
+   * When the `open` items of a part will be done, now at the earliest; undefined if their models are not known. `caps` are those of its
    * project.
    */
   endOf(lot: Lot, part: TaskPart, open: number, caps: readonly Cap[]): ExpectedEnd | undefined {
@@ -116,7 +117,7 @@ export class ExpectedEnds {
     return isShared ? works.length > 0 && works.every(isStopped) : works.some(isStopped);
   }
 
-  /** Of a lot that no run has begun: by what it was estimated to take. */
+  /** For a lot that no run has begun: by its estimated cost. */
   #lacksMoney(lot: Lot, caps: readonly Cap[]): boolean {
     const { items, estimatedUsd = 0, maxCostUsd } = lot.record;
     const budget = new Budget(maxCostUsd === undefined ? caps : [...caps, new Cap(maxCostUsd)]);
@@ -128,7 +129,7 @@ export class ExpectedEnds {
   #runDone(lot: Lot, nowMs: number): ExpectedDone | undefined {
     const { slaMinutes } = lot.record;
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
-    // What it has in its lanes is counted there: one item more, with a deadline just behind its own, is done after it.
+    // Its items in its lanes are counted there: one more item, due just after them, is done after them.
     const behind = this.#done(lot, deadlineMs + 1_000, (items) => 1 / items);
     if (behind === undefined) return undefined;
     const share = leftOf(lot) / Math.max(1, lot.record.items);
@@ -137,7 +138,7 @@ export class ExpectedEnds {
     return { atMs, isKnown: behind.isKnown && alone.isKnown };
   }
 
-  /** 0 where no rate is known. */
+  /** 0 if no rate is known. */
   #paceMs(lot: Lot, nowMs: number): number {
     const { sinceMs, lots } = this.#paceOf(lot.record.project, nowMs);
     if (nowMs - sinceMs < RATE_MS || this.#lots.hasPosted(lot.record.project)) return 0;
@@ -172,11 +173,11 @@ export class ExpectedEnds {
     const deadlineMs = slaMinutes === null ? Number.POSITIVE_INFINITY : lot.deadlineMs;
     const unread = this.#core.sending.backlog.unreadItems(project, lot.deadlineMs);
     const own = lot.works.reduce((sum, { items }) => sum + items, 0);
-    const scale = Math.max(1, unread / Math.max(1, own)); // its own are among them
+    const scale = Math.max(1, unread / Math.max(1, own)); // includes its own items
     return this.#done(lot, deadlineMs, () => scale);
   }
 
-  /** The last of its lanes, with so many times the work in each; undefined when it has none. */
+  /** The last of its lanes, with the work in each multiplied by `scaleOf`; undefined if it has no lanes. */
   #done(lot: Lot, deadlineMs: number, scaleOf: (items: number) => number): ExpectedDone | undefined {
     let latest: ExpectedDone | undefined;
     for (const { outputTokens, ...work } of this.#byLane(lot.works)) {
@@ -200,7 +201,7 @@ export class ExpectedEnds {
     const { sender } = this.#core.sending;
     const lanes = new Map<string, LotWork & { readonly outputTokens: number }>();
     for (const { model, items, inputTokens } of works) {
-      if (items === 0 || parseModelId(model) === undefined) continue; // ends as an error, at once
+      if (items === 0 || parseModelId(model) === undefined) continue; // fails at once
       const { key } = sender.models.of(model);
       const outputTokens = items * sender.meanOutputTokensOf(model);
       const sum = lanes.get(key);
@@ -216,7 +217,7 @@ export class ExpectedEnds {
   }
 }
 
-/** Of what its lot has left, the part that is done when these lines are. */
+/** The part of what its lot has left that is done when these lines are done. */
 function shareOf(lot: Lot, { firstLine, lines }: TaskPart, open: number): number {
   const left = leftOf(lot);
   const ahead = Math.max(open, firstLine + lines - 1 - (lot.record.items - left));

@@ -1,7 +1,7 @@
 /**
- * Which lines of a task ended in an error and are to be run again, as its answers say now.
+ * Which lines of a task ended in an error and will run again, according to their present answers.
  *
- * Lines that could not be read make no object, and nothing that their task could send again reads better: they are left out.
+ * Lines that could not be read make no object, and their task cannot send a better text: they are left out.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
@@ -15,7 +15,7 @@ import type { Layer } from "./part_layers.ts";
 import { cancelledUnsent } from "./task_objects.ts";
 import { placesOf } from "./task_output.ts";
 
-/** Lines of one part, by their numbers in it, and how they had ended. */
+/** Lines of one part, by their numbers in it, and their earlier ends. */
 export interface FailedLines {
   readonly lines: LineSet;
   readonly replaced: PartAgain["replaced"];
@@ -56,5 +56,5 @@ export async function failedLines(
 
 function errorIn(bytes: Uint8Array): Failure {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-  return (JSON.parse(text) as { readonly error: Failure }).error; // a line of our own
+  return (JSON.parse(text) as { readonly error: Failure }).error; // written by this service
 }

@@ -1,7 +1,7 @@
 /**
- * What holds items of tasks: what holds the runs of their lots, as far as the items' models are concerned.
+ * What holds items of tasks: what holds the runs of their lots, if it applies to the items' models.
  *
- * Lines are read for their models only while something is held, and only of a lot that tasks share.
+ * Lines are read for their models only while something is held, and only in a lot that tasks share.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import type { Hold } from "../../engine/items/holds.ts";
@@ -21,7 +21,7 @@ export class HeldItems {
     this.#table = new LineTable(core.storage.disk, core.measurer);
   }
 
-  /** Of the lines of one part; each with how many of them it holds. Usually without a wait. */
+  /** The holds on the lines of one part; each with the number of lines that it holds. Usually resolves without a read. */
   async ofPart(lot: Lot, part: TaskPart): Promise<readonly Hold[]> {
     const holds = lot.run?.holds ?? [];
     if (holds.length === 0 || lot.record.taskId !== undefined) return holds;
@@ -34,7 +34,7 @@ export class HeldItems {
     return [...items].map(([hold, count]) => ({ ...hold, items: count }));
   }
 
-  /** Of one line that is not final; undefined when nothing holds it. */
+  /** The hold on a line that is not final; undefined if nothing holds it. */
   async ofLine(lot: Lot, line: number): Promise<ObjectHold | undefined> {
     const holds = lot.run?.holds ?? [];
     const hold = holds.length === 0 ? undefined : await this.#holdOf(lot, line, holds);

@@ -1,10 +1,10 @@
 /**
- * The intake of large tasks: each has lots of its own, one for each sla or file, whose lines are on the disk already.
+ * The intake of large tasks: each has its own lots, one for each sla or file, whose lines are already on the disk.
  *
  *   spooled -> counted (the first thousand items of each lot) -> admitted -> stored in one commit -> accepted
  *                 \-> refused, or not stored: its files of lines are removed and its money is free
  *
- * A lot names the rate card of its day: a service that starts again with another one still charges what it has promised.
+ * A lot names the rate card of its day: a service that restarts with another card still charges what it promised.
  */
 import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
@@ -44,7 +44,7 @@ export class LargeIntake {
     this.#options = options;
   }
 
-  /** Resolves when it is durable; its lots are open then, and not begun. Throws what admission and the store throw. */
+  /** Resolves when it is durable; its lots are then open but not begun. Throws what admission and the store throw. */
   async offer(
     project: string,
     request: TaskRequest,
@@ -73,8 +73,8 @@ export class LargeIntake {
   }
 
   /**
-   * Admits lots whose lines are on the disk, and stores them in one commit with what is made of them. They are accepted, open and not
-   * begun then. Their files are removed when they are refused.
+   * Admits lots whose lines are on the disk, and stores them in one commit with what `make` returns. They are then open but not begun.
+   * If they are refused, their files are removed.
    */
   async open<T>(
     project: string,
@@ -89,7 +89,7 @@ export class LargeIntake {
       for (const record of records) works.push(await this.#worksOf(record));
       admitted = await admission.admit(project, works.flat(), amountOf(records));
       const { estimatedUsd } = admitted;
-      // Only now: a lot that is open counts as waiting, and none waits behind itself.
+      // Only now: an open lot counts as waiting, and none waits for itself.
       const now = this.#acceptance();
       const all = amountOf(records).items;
       for (const [index, record] of records.entries()) {
@@ -99,11 +99,11 @@ export class LargeIntake {
         opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...now, ...money, works: sizes }));
       }
       for (const { share, record } of opened) share?.grow(amountOf([record]));
-      admitted.room.release(); // counted with its lots from here on
+      admitted.room.release(); // its lots count it from here on
       const dated = opened.map(({ record }) => record);
       const changes: RecordChange[] = dated.map((record) => ({ kind: "put", record: lotToRecord(record) }));
       const made = await storage.room.once(async () => {
-        const beforeTask = workLog.nextRow.number; // as of the turn in which the store is called
+        const beforeTask = workLog.nextRow.number; // read in the turn that calls the store
         const { made, change } = make({ records: dated, beforeTask });
         await storage.store.change([change, ...lots.cards.unstored(), ...changes]);
         return made;
@@ -122,7 +122,7 @@ export class LargeIntake {
     }
   }
 
-  /** No later than that of posted tasks that will stand behind it, so that times of creation agree with the order of tasks. */
+  /** No later than that of posted tasks that follow it, so that creation times agree with the order of tasks. */
   #acceptance(): Pick<LotRecord, "acceptedWallMs" | "acceptedAt"> {
     const { storage, workLog } = this.#options;
     const acceptedAt = storage.clock.moment();
@@ -134,7 +134,7 @@ export class LargeIntake {
     return objects.worksOf({ record, path: lots.pathOf(record) });
   }
 
-  /** Of lots that were never stored. */
+  /** Removes the lines of lots that were never stored. */
   async removeLines(records: readonly LotRecord[]): Promise<void> {
     const { lots, storage } = this.#options;
     for (const record of records)
@@ -146,7 +146,7 @@ function sizesOf(works: readonly Work[]): readonly LotWork[] {
   return works.map(({ model, items, inputTokens }) => ({ model, items, inputTokens }));
 }
 
-/** For sure: of a store that failed in another way, the next process may find the task. */
+/** Whether it is certainly not stored: after other failures of the store, the next process may find the task. */
 function isNotStored(error: unknown): boolean {
   return hasCode(error, "conflict") || hasCode(error, "disk_full");
 }
@@ -160,7 +160,7 @@ function taskOf(
   return {
     id: taskId,
     project,
-    createdWallMs: (lots[0] as LotRecord).acceptedWallMs, // a large task has a part
+    createdWallMs: (lots[0] as LotRecord).acceptedWallMs, // a large task has at least one part
     volumeTokens,
     totalItems: parts.reduce((sum, part) => sum + part.items, 0),
     hasOutputFile,

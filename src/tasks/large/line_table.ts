@@ -1,9 +1,9 @@
 /**
- * The items of a lot's own file, a thousand at a time: on which line each stands, its tokens and its model.
+ * The items of a lot's own file, a thousand at a time: the line of each, its tokens and its model.
  *
- * Counted when somebody looks, in the threads, and kept for the last 64 thousands looked at. Of a file that was removed
- * since its lot ended, or is missing or damaged, the lot's own index tells which lines were items, and their tokens as the provider counted; the
- * model is known while the lot has but one.
+ * The threads count them on demand; the last 64 thousands that were read are kept. For a file that was removed since its lot ended, or
+ * is missing or damaged, the lot's own index knows which lines were items, and their tokens as the provider counted; the model is known
+ * only if the lot has just one.
  */
 import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
@@ -14,21 +14,21 @@ import { INDEX_STEP } from "../lots/request_spool.ts";
 
 const KEPT_MAX = 64;
 
-/** Items in the order of their lines; columns. */
+/** Items in the order of their lines, as columns. */
 export interface LotItemRows {
   readonly lines: readonly number[];
-  /** 0 for a line that is no request. */
+  /** 0 for a line that is not a request. */
   readonly inputTokens: readonly number[];
-  /** The items' own limits; 0 for none. */
+  /** The items' own limits; 0 without one. */
   readonly maxOutputTokens: readonly number[];
   readonly models: readonly string[];
 }
 
-/** Keeps the thousands that were looked at last. */
+/** Keeps the thousands that were read last. */
 export class LineTable {
   readonly #disk: Disk;
   readonly #measurer: Measurer;
-  /** The one looked at last comes last. */
+  /** The most recently read one is last. */
   readonly #kept = new Map<string, Promise<LotItemRows>>();
 
   constructor(disk: Disk, measurer: Measurer) {
@@ -36,12 +36,12 @@ export class LineTable {
     this.#measurer = measurer;
   }
 
-  /** The first thousand of a lot that need not be open yet. */
+  /** The first thousand items of a lot, which need not be open yet. */
   firstRows(lot: Pick<Lot, "record" | "path">): Promise<LotItemRows> {
     return this.#read(lot, 0);
   }
 
-  /** Items `step` x 1,000 and following. */
+  /** The thousand items from item `step` x 1,000 on. */
   rows(lot: Lot, step: number): Promise<LotItemRows> {
     const key = `${lot.record.id}\n${step}`;
     const known = this.#kept.get(key);
@@ -56,7 +56,7 @@ export class LineTable {
     return rows;
   }
 
-  /** In which thousand a line stands. */
+  /** The thousand that contains a line. */
   stepOf(lot: Lot, line: number): number {
     const starts = lot.record.itemLines;
     let low = 0;
@@ -124,7 +124,7 @@ export class LineTable {
   }
 }
 
-/** How many items begin within a thousand. */
+/** Number of items in a thousand. */
 function expected({ record }: Lot, step: number): number {
   return Math.min(INDEX_STEP, record.items - step * INDEX_STEP);
 }

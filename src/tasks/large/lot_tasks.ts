@@ -70,7 +70,7 @@ export interface LotTasksOptions extends Pick<OpenedEngine, "engine" | "core"> {
   readonly listeners: LotTaskListeners;
 }
 
-/** What bounds tasks, and counts what they take. */
+/** Limits tasks, and counts their use. */
 export interface LotUsage {
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
@@ -82,7 +82,7 @@ export interface LotUsage {
 export interface LotsBesidePosted {
   readonly workLog: LargeIntakeOptions["workLog"];
   readonly hasPosted: LotLines["hasPosted"];
-  /** Takes a task over that shares a lot which was never sent; durable when it resolves. */
+  /** Moves a task that shares a lot which was never sent to the work log; durable when it resolves. */
   readonly adopt: ReopeningOptions["adopt"];
 }
 
@@ -100,7 +100,7 @@ export class LotTasks {
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
   readonly #erasure: Erasure;
-  /** Of the files of lines. */
+  /** Folder of the files of lines. */
   readonly #folder: string;
   /** Files that open lots read. */
   readonly #held = new Map<string, () => void>();
@@ -155,12 +155,12 @@ export class LotTasks {
     });
   }
 
-  /** The path of the lines of a part of a task that is being made. */
+  /** The path of the lines of a part of a new task. */
   pathFor(taskId: string, part: number): string {
     return this.#ownPath(`${taskId}-${part}`);
   }
 
-  /** Whether there is a task with this id, of whatever project. */
+  /** Whether a task with this id exists in any project. */
   async has(id: string): Promise<boolean> {
     return (await this.#record(EVERY_PROJECT, id)) !== undefined;
   }
@@ -169,7 +169,7 @@ export class LotTasks {
     return this.#view(await this.#find(project, id));
   }
 
-  /** Undefined when it was removed meanwhile. */
+  /** Undefined if it was removed meanwhile. */
   async viewOf(task: TaskRecord): Promise<TaskView | undefined> {
     try {
       return await this.#view(task);
@@ -262,7 +262,7 @@ export class LotTasks {
     return this.#view(task);
   }
 
-  /** An own lot whose lines are all there. */
+  /** Begins an own lot whose lines are complete. */
   #begin(lot: Lot, task: OwnLotTask): void {
     const { record } = lot;
     const index = task.parts.findIndex(({ lotId }) => lotId === record.id);
@@ -290,12 +290,12 @@ export class LotTasks {
     if (lot.isFinal(member)) this.#lots.finished(lot, [member]);
   }
 
-  /** Money is held until what was used instead is durable. */
+  /** Holds money until the actual use is durable. */
   async #note({ record, hold }: Lot, end: LotEnd, items: number): Promise<void> {
     const { project, id } = record;
     const { inputTokens, outputTokens } = end;
     const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
-    const wallMs = this.#options.core.storage.clock.wallMs(); // of the day that it is: the clock may have been set since it was accepted
+    const wallMs = this.#options.core.storage.clock.wallMs(); // today, because the clock may have been set since the acceptance
     await this.#options.usage.spending.note({ project, source: id, wallMs, usage });
     hold?.release();
   }
@@ -311,7 +311,7 @@ export class LotTasks {
     return this.#unlessRemoved(task, this.#views.view(task));
   }
 
-  /** What fails for a task that was removed meanwhile is `not_found`. */
+  /** Throws `not_found` if reading fails because the task was removed meanwhile. */
   async #unlessRemoved<T>(task: TaskRecord, reading: Promise<T>): Promise<T> {
     try {
       return await reading;
@@ -321,7 +321,7 @@ export class LotTasks {
     }
   }
 
-  /** A task that shares its lot has objects: what makes none is refused when it is submitted. */
+  /** A task that shares its lot has objects: a line that makes none is refused at submission. */
   async #kindOf({ project, taskId }: Omit<TaskEvent, "kind">, lot: Lot): Promise<TaskEvent["kind"]> {
     if (lot.unreadable === 0 || lot.record.taskId === undefined) return "completed";
     const { status } = await this.task(project, taskId);

@@ -1,15 +1,15 @@
 /**
- * How much is not final by now, of all projects.
+ * Numbers of tasks and objects that are not final, in all projects.
  */
 import type { Lot } from "../lots/lot.ts";
 
-/** Of tasks, and of their objects. */
+/** Open tasks, and their open objects. */
 export interface OpenCounts {
   readonly tasks: number;
   readonly objects: number;
 }
 
-/** Cheap enough for every scrape of the metrics. */
+/** Fast enough for every scrape of the metrics. */
 export function openCountsOf(lots: Iterable<Lot>): OpenCounts {
   const own = new Set<string>(); // a task may have many
   const shared: Lot[] = [];

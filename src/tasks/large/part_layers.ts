@@ -1,6 +1,6 @@
 /**
- * Where the answers of a part of a task are: in the part's own lot, and for lines that were run again in the lot of the
- * last retry which has them. A line of a retry has the number that it has in the part.
+ * Where the answers of a part of a task are: in the part's own lot, or for lines that ran again in the lot of the last retry that has
+ * them. A line of a retry keeps its number in the part.
  */
 import type { LineSet } from "../../work/line_set.ts";
 import { unpackLines } from "../lots/line_bits.ts";
@@ -11,27 +11,27 @@ import type { TaskPart, TaskRecord } from "../lots/task_record.ts";
 /** A lot with lines of a part. */
 export interface Layer {
   readonly lot: Lot;
-  /** As the task names it, and its number among the task's parts. */
+  /** The part in the task's record, and its index there. */
   readonly part: TaskPart;
   readonly index: number;
-  /** Of the task's objects: the part that they are numbered by. */
+  /** The part by which the task's objects are numbered. */
   readonly base: number;
   /** The part's own lot is shared with other tasks. */
   readonly isShared: boolean;
-  /** Later retries have lines of it. */
+  /** Later retries have some of its lines. */
   readonly isOverlaid: boolean;
-  /** Whether the line of the part with this number, from 1, is in this layer. */
+  /** Whether the current line of the part with this number, from 1, is in this layer. */
   readonly stands: (number: number) => boolean;
 }
 
 const asked = new WeakMap<Lot, LineSet>();
 
-/** The numbers of the parts that are no retries: they have the task's objects. */
+/** The indexes of the parts that are not retries: they have the task's objects. */
 export function basesOf({ parts }: Pick<TaskRecord, "parts">): readonly number[] {
   return [...parts.keys()].filter((index) => parts[index]?.again === undefined);
 }
 
-/** The lots of a part that is no retry, its own first. */
+/** The lots of a part that is not a retry, its own first. */
 export async function layersOf(
   lots: Pick<Lots, "find">,
   { parts }: Pick<TaskRecord, "parts">,
@@ -60,7 +60,7 @@ export async function layersOf(
 
 /** The layer of a line of the part. */
 export function layerOf(layers: readonly Layer[], number: number): Layer {
-  return layers.find(({ stands }) => stands(number)) as Layer; // the part's own lot has all that no other has
+  return layers.find(({ stands }) => stands(number)) as Layer; // the part's own lot has all other lines
 }
 
 function linesOf(lot: Lot): LineSet {

@@ -1,11 +1,11 @@
 /**
- * Reopening: the open lots of a data folder, taken up by the next process.
+ * Reopens the open lots of a data folder in the next process.
  *
  *   own lot, sealed shared lot -> joined by the tasks that its record names -> begun
  *
- *   gathering lot              -> its tasks are taken over by the work log (`adopted_tasks.ts`)
+ *   gathering lot              -> its tasks move to the work log (`adopted_tasks.ts`)
  *
- * The records of tasks in sealed lots are not read, so that a million open tasks cost a start little.
+ * The records of tasks in sealed lots are not read, so that a start with a million open tasks is fast.
  */
 import { decodeBody } from "../../engine/files/task_body.ts";
 import { countingEntries } from "../../engine/files/task_journal.ts";
@@ -30,19 +30,19 @@ export interface ReopeningOptions {
   readonly lots: Lots;
   readonly admission: Admission;
   readonly spending: Pick<Spending, "open">;
-  /** Takes a task over whose lot was never sent, with its request; durable when it resolves. */
+  /** Moves a task whose lot was never sent to the work log, with its request; durable when it resolves. */
   readonly adopt: (
     task: TaskRecord & { readonly deadlineWallMs: number | undefined },
     request: Uint8Array,
   ) => Promise<void>;
-  /** Begins a lot of its own. */
+  /** Begins a task's own lot. */
   readonly begin: (lot: Lot, task: OwnLotTask) => void;
 }
 
-/** What a task says of its own lots. */
+/** The fields of a task that its own lots need. */
 export type OwnLotTask = Pick<TaskRecord, "id" | "isCancelled" | "cancelledParts" | "parts">;
 
-/** Resolves when every open task can be found and goes on. */
+/** Resolves when every open task can be found and continues. */
 export async function reopenLots(options: ReopeningOptions): Promise<void> {
   await options.lots.cards.load();
   for await (const record of options.lots.stored()) {
@@ -56,7 +56,7 @@ async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: s
   const { storage, lots } = options;
   const found = await storage.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
   const task = found === undefined ? undefined : recordToTask(found);
-  const estimatedUsd = task?.parts[0]?.lotId === record.id ? task.estimatedUsd : undefined; // of an earlier version
+  const estimatedUsd = task?.parts[0]?.lotId === record.id ? task.estimatedUsd : undefined; // from an earlier version
   const lot = lots.add({ ...(estimatedUsd === undefined ? {} : { estimatedUsd }), ...record }, true);
   await restoreMoney(options, lot);
   lot.share?.grow(amountOf([record]));
@@ -80,7 +80,7 @@ async function reopenSealed(
   lots.sealed(lot);
 }
 
-/** Of a lot that an earlier version gathered, and never sent. */
+/** For a lot that an earlier version gathered and never sent. */
 async function adoptTasks({ storage, adopt }: ReopeningOptions, record: LotRecord): Promise<void> {
   const { clock, store } = storage;
   const leftMs = deadlineMsOf(record, clock) - clock.nowMs();
@@ -111,7 +111,7 @@ async function* recordsOf(
   }
 }
 
-/** What its open items may take is held, and what it took so far is counted. */
+/** Holds the money for its open items, and counts what it took so far. */
 async function restoreMoney({ admission, storage, spending }: ReopeningOptions, lot: Lot): Promise<void> {
   const { id, project, estimatedUsd = 0 } = lot.record;
   if (estimatedUsd > 0) lot.hold = admission.again(project, estimatedUsd);

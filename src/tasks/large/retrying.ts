@@ -1,12 +1,12 @@
 /**
- * Lines of a task that ended in an error, run again: as lots of their own beside those that had them before.
+ * Runs lines of a task that ended in an error again, in new lots beside the earlier ones.
  *
  *   failed lines of each part -> their texts written under the same line numbers, all others blank -> admitted as new work
  *     -> the task names the new lots, in one commit with them -> begun
  *
- * A crash before the commit leaves a file of lines that no record knows. From the commit on the lines stand in the new lot
- * (`part_layers.ts`), so there is one line for each key at every moment, and a lot goes on after a kill as any other does.
- * The window of a line counts from its retry, the price factor stays.
+ * A crash before the commit leaves a file of lines that no record knows. From the commit on the lines belong to the new lot
+ * (`part_layers.ts`), so each key has exactly one line at every moment, and after a kill the lot continues like any other. The window
+ * of a line counts from its retry; its price factor does not change.
  */
 import { join } from "node:path";
 import type { DiskFile } from "../../disk.ts";
@@ -46,7 +46,7 @@ interface RetryingOptions {
   readonly intake: LargeIntake;
 }
 
-/** A task with lots to begin, and how many of its lines they run again. */
+/** A task with lots to begin, and the number of lines that they run again. */
 export interface Retried {
   readonly task: TaskRecord;
   readonly lots: readonly Lot[];
@@ -58,7 +58,7 @@ interface Again extends FailedLines {
   readonly layers: readonly Layer[];
 }
 
-/** One for a store; of one task at a time. */
+/** One for a store; it retries one task at a time. */
 export class Retrying {
   readonly #options: RetryingOptions;
 
@@ -67,8 +67,8 @@ export class Retrying {
   }
 
   /**
-   * Resolves when it is durable; without lots when no line is to be run again. `payload` are the texts of a task that shares
-   * its lot. Throws `conflict` when its file was removed, `file_damaged`, `too_many`, and what admission throws.
+   * Resolves when it is durable; returns no lots if no line runs again. `payload`: the texts of a task that shares its lot. Throws
+   * `conflict` if its file was removed, `file_damaged`, `too_many`, and what admission throws.
    */
   async offer(task: TaskRecord, payload: Uint8Array | undefined, retry: RetryFailed): Promise<Retried> {
     const found: Again[] = [];
@@ -99,7 +99,7 @@ export class Retrying {
     return { task: made, lots, items: records.reduce((sum, { items }) => sum + items, 0) };
   }
 
-  /** Writes the lines to be run again; returns their lot. */
+  /** Writes the lines that run again; returns their lot. */
   async #write(
     task: TaskRecord,
     payload: Uint8Array | undefined,
@@ -182,7 +182,7 @@ export class Retrying {
     return writer.end();
   }
 
-  /** The lines must be those that were accepted. */
+  /** Checks that the lines are those that were accepted. */
   async #assertWhole(lot: Lot): Promise<void> {
     const { core, files } = this.#options;
     const { project, fileId, id } = lot.record;
@@ -222,7 +222,7 @@ class SparseLines {
     this.#file = file;
   }
 
-  /** In rising order. */
+  /** Call it with rising lines. */
   async add(line: number, text: Uint8Array): Promise<void> {
     const blank = Buffer.alloc(line - this.#line, "\n");
     if (this.#items % INDEX_STEP === 0) {

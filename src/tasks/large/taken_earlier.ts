@@ -1,5 +1,5 @@
 /**
- * What the lines of a retry took in the lots that had them before, as the journals of those say.
+ * What earlier attempts at the lines of a retry took, from the journals of their earlier lots.
  *
  * 100 bytes a line while the retry's lot runs.
  */
@@ -15,10 +15,10 @@ import type { LotInput } from "../lots/lot.ts";
 import { type LotRecord, lotRunName } from "../lots/lot_record.ts";
 import { recordToTask, TASKS } from "../lots/task_record.ts";
 
-/** Of each line in this order. */
+/** Columns of each line, in this order. */
 const COLUMNS = 12;
 
-/** Of a lot that runs lines of other lots again; nothing of any other. */
+/** For a lot that runs lines of other lots again; empty for any other. */
 export async function takenEarlier(
   { storage: { store }, config }: Pick<EngineCore, "storage" | "config">,
   { id, taskId, again }: LotRecord,
@@ -35,7 +35,7 @@ export async function takenEarlier(
     if (run === undefined) continue;
     for await (const { outcome } of settledLines(store, run.id, decodeBody(run.body))) {
       const number = outcome.line - firstLine + 1;
-      // Where delivery is at most once, what may have been answered before does not count against the item.
+      // Under at-most-once delivery, attempts that may have been answered before do not count against the item.
       const ambiguousAttempts = config.isAtMostOnce ? 0 : outcome.ambiguousAttempts;
       if (wanted.has(number)) taken.add(number, { ...outcome, ambiguousAttempts });
     }
@@ -69,7 +69,7 @@ class TakenLines {
       this.#rows[start + column] = (this.#rows[start + column] as number) + value;
   }
 
-  /** Undefined of a line that was never tried. */
+  /** Undefined for a line that was never tried. */
   of(line: number): TakenEarlier | undefined {
     const start = this.#startOf(line);
     const row = this.#rows.subarray(start, start + COLUMNS);
@@ -84,7 +84,7 @@ class TakenLines {
     };
   }
 
-  /** Of its row; below 0 for a line that is not run again. */
+  /** Start of its row; below 0 for a line that does not run again. */
   #startOf(line: number): number {
     let low = 0;
     let high = this.#lines.length - 1;

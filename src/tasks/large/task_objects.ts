@@ -1,5 +1,5 @@
 /**
- * Objects of a task, in the order of submission, as they are now.
+ * The present objects of a task, in the order of submission.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { endMessage } from "../../engine/items/run_stopped.ts";
@@ -26,10 +26,10 @@ import { HeldItems } from "./held_items.ts";
 import { LineTable } from "./line_table.ts";
 import { type Layer, layerOf, layersOf } from "./part_layers.ts";
 
-/** What reads objects and expects what they take. */
+/** Reads objects, and estimates their use. */
 type ReadingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
 
-/** Where an object stands, and what was counted of it. */
+/** The place of an object, and what was counted for it. */
 interface ObjectRow {
   readonly part: number;
   /** Within the part, from 1. */
@@ -42,7 +42,7 @@ interface ObjectRow {
 interface RowsOfLot {
   readonly lot: Lot;
   readonly rowOf: Map<number, ObjectRow>;
-  /** What of them is not sent will not be. */
+  /** Objects that were not sent will not be. */
   readonly isCancelled: boolean;
 }
 
@@ -51,12 +51,12 @@ interface Place {
   readonly line: number;
 }
 
-/** Reads: nothing is stored for each object. */
+/** Reads only: nothing is stored per object. */
 export class TaskObjects {
   readonly #core: ReadingCore;
   readonly #lots: Lots;
   readonly #table: LineTable;
-  /** For all who show tasks. */
+  /** For all callers that show tasks. */
   readonly held: HeldItems;
 
   constructor(core: ReadingCore, lots: Lots) {
@@ -82,7 +82,7 @@ export class TaskObjects {
     return object;
   }
 
-  /** What a lot of its own holds, estimated from its first thousand items. */
+  /** The work in an own lot, estimated from its first thousand items. */
   async worksOf(lot: Pick<Lot, "record" | "path">): Promise<Work[]> {
     const { items, slaMinutes, volumeTokens } = lot.record;
     if (items === 0) return [];
@@ -100,7 +100,7 @@ export class TaskObjects {
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));
   }
 
-  /** Final lines of one lot as `readPlaces` gives them, those at `places`. */
+  /** Final lines of one lot as `readPlaces` returns them, at `places`. */
   async *answered(
     task: TaskRecord,
     { lot, part, base }: Layer,
@@ -130,7 +130,7 @@ export class TaskObjects {
     }
   }
 
-  /** Which of the task's objects it is, from 0; throws `not_found`. */
+  /** Its index among the task's objects, from 0; throws `not_found`. */
   async #positionOf(task: TaskRecord, id: string): Promise<number> {
     const { part, line } = placeOf(objectNumber(task.id, id));
     const terms = task.parts[part];
@@ -158,7 +158,7 @@ export class TaskObjects {
     return index < 0 ? -1 : step * INDEX_STEP + index;
   }
 
-  /** Objects `from` up to and without `to`. */
+  /** Objects from `from` up to, but not including, `to`. */
   async #rows(task: TaskRecord, from: number, to: number): Promise<ObjectRow[]> {
     const rows: ObjectRow[] = [];
     const before = new Map<number, number>();
@@ -216,7 +216,7 @@ export class TaskObjects {
     return rows.flatMap((row) => objects.get(row) ?? []);
   }
 
-  /** Adds to a submitted object what holds it. */
+  /** Adds its hold to a submitted object. */
   async #hold(objects: Map<ObjectRow, TaskObject>, { lot, line }: Place, row: ObjectRow): Promise<void> {
     const object = objects.get(row);
     if (object?.status !== "submitted") return;
@@ -244,7 +244,7 @@ export class TaskObjects {
   }
 }
 
-/** Of a task whose items were counted when it was submitted. */
+/** For a task whose items were counted at submission. */
 function countedRow(
   { inputTokens, factors }: TaskRecord,
   part: number,
@@ -285,13 +285,13 @@ function settled(task: TaskRecord, { lot, line }: Place, row: ObjectRow, text: O
   return answeredObject(head, lot.index.get(line), text, (failure) => failureOf(lot, failure));
 }
 
-/** What an item ends with that was cancelled before it was sent. */
+/** The failure of an item that was cancelled before it was sent. */
 export function cancelledUnsent(): Failure {
   const message = endMessage("cancelled");
   return { code: "cancelled", message, retryable: true, attempts: 0, ambiguous_attempts: 0 };
 }
 
-/** The line of a lot that tasks share says nothing to a caller. */
+/** Removes the line number from failures in a shared lot, where it means nothing to a caller. */
 export function failureOf(lot: Lot, failure: Failure): Failure {
   const { fileId, again } = lot.record;
   if ((fileId ?? again?.fileId) !== undefined) return failure;

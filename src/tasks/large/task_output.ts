@@ -1,8 +1,8 @@
 /**
- * The answers of a task as one file of lines: the files of its lots one behind the other, and of a lot that it shares
- * the lines that are its own, in the order of submission.
+ * The answers of a task as one file of lines: the files of its lots one after the other, and from a shared lot only its own lines, in
+ * the order of submission.
  *
- * Views of some lines are read through a window of 4,096 lines, so that a million cost no more than that.
+ * Views of some lines are read through a window of 4,096 lines, so that a million lines need no more memory.
  */
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
@@ -21,21 +21,19 @@ import { cancelledUnsent, failureOf } from "./task_objects.ts";
 const WINDOW_LINES = 4_096;
 const READ_BYTES = 256 * 1024;
 
-/** Bytes of the output: in a file, or made here. */
+/** Bytes of the output: in a file, or in memory. */
 type Piece = { readonly path: string; readonly start: number; readonly lengthBytes: number } | Uint8Array;
 
 export interface OutputTerms {
   readonly storage: EngineStorage;
   readonly lots: Lots;
   readonly task: TaskRecord;
-  /** Whether every object is final, and a name for this state of them. */
+  /** Whether every object is final, and an id of this state of the objects. */
   readonly isFinal: boolean;
   readonly version: string;
 }
 
-/**
- * What is durable now; what comes later is not in it. `answers` and `errors` are known only by reading, so they have no length.
- */
+/** What is durable now, without later answers. `answers` and `errors` are known only by reading, so they have no length. */
 export async function openOutput(terms: OutputTerms, view: OutputView): Promise<TaskOutput> {
   if (view !== "all") {
     return {
@@ -61,7 +59,7 @@ export async function openOutput(terms: OutputTerms, view: OutputView): Promise<
   };
 }
 
-/** Lines of a part in a lot that have ended so, by windows of the lot's lines. */
+/** Lines of a part in a lot that belong to `view`, by windows of the lot's lines. */
 export function* placesOf({ lot, part, stands }: Layer, view: OutputView): Generator<LinePlace[]> {
   const last = part.firstLine + part.lines - 1;
   for (let from = part.firstLine; from <= last; from += WINDOW_LINES) {
@@ -76,11 +74,11 @@ export function* placesOf({ lot, part, stands }: Layer, view: OutputView): Gener
   }
 }
 
-/** The file as it is, with an error in the place of each answer that is broken, and without what stands elsewhere. May be gone through again. */
+/** The file as it is, with an error in place of each broken answer, and without lines that a later layer has. Can be iterated again. */
 async function ownPieces({ storage }: OutputTerms, layer: Layer): Promise<Iterable<Piece>> {
   const { lot, part } = layer;
   const path = lot.out ?? "";
-  const end = lot.outEnd; // before the look: what comes meanwhile is not in it
+  const end = lot.outEnd; // read first: excludes later answers
   const file = { path, end, isOver: lot.isOver, places: placesOf(layer, "all") };
   const broken = new Map((await lot.broken.find(storage.disk, file)).map((place) => [place.line, place]));
   const gone = [...broken.keys()];
@@ -107,7 +105,7 @@ function brokenLine(lot: Lot, place: LinePlace): Uint8Array {
   return Buffer.from(failedLine(null, place.line, brokenAnswer(lot.out ?? "", place)));
 }
 
-/** Errors are written again: the line number in them is that of a lot which the caller knows nothing of. */
+/** Writes errors again, because their line number is that of a lot unknown to the caller. */
 async function sharedPieces(
   { storage, task }: OutputTerms,
   layers: readonly Layer[],
@@ -159,7 +157,7 @@ interface FailedLine {
 
 function withoutLine(lot: Lot, bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
-  const line = JSON.parse(text) as FailedLine; // a line of our own
+  const line = JSON.parse(text) as FailedLine; // written by this service
   return Buffer.from(`${JSON.stringify({ ...line, error: failureOf(lot, line.error) })}\n`);
 }
 

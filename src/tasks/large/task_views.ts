@@ -1,5 +1,5 @@
 /**
- * Views of tasks: counts and sums over their lots, kept for as long as nothing changes.
+ * Views of tasks: counts and sums over their lots, kept until something changes.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
@@ -19,19 +19,19 @@ import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { HeldItems } from "./held_items.ts";
 
-/** Views kept at most. */
+/** The most views kept. */
 const KEPT_MAX = 1_024;
 
 interface Look {
   readonly record: LotRecord;
-  /** Undefined when its record says all. */
+  /** Undefined if its record contains everything. */
   readonly lot: Lot | undefined;
 }
 
 interface Kept {
   readonly state: string;
   readonly view: TaskView;
-  /** Monotonic time from which its estimates are looked at anew. */
+  /** Monotonic time after which its estimates are computed again. */
   readonly staleMs: number;
 }
 
@@ -48,19 +48,19 @@ interface PartSums {
   readonly usage: TaskView["usage"];
 }
 
-/** The caps that bound what a project spends. */
+/** The caps that limit what a project spends. */
 export type CapsOf = (project: string) => Promise<readonly Cap[]>;
 
-/** One for a store. A view is made anew when a lot of its task has moved. */
+/** One for a store. A view is rebuilt when a lot of its task has changed. */
 export class TaskViews {
   readonly #clock: Clock;
   readonly #lots: Lots;
   readonly #held: HeldItems;
   readonly #ends: ExpectedEnds;
   readonly #capsOf: CapsOf;
-  /** Steps are counted anew in every process. */
+  /** Distinguishes processes, because each counts steps from 0. */
   readonly #process: string = randomUUID().slice(0, 8);
-  /** The one looked at last comes last. */
+  /** The most recently read one is last. */
   readonly #kept = new Map<string, Kept>();
 
   constructor(core: Pick<EngineCore, "storage" | "sending">, lots: Lots, held: HeldItems, capsOf: CapsOf) {
@@ -76,7 +76,7 @@ export class TaskViews {
     const state = this.#stateOf(task, lots);
     const known = this.#kept.get(task.id);
     const nowMs = this.#clock.nowMs();
-    // What was seen as final stays as it was seen: a lot that others share goes on.
+    // A final view does not change, although a lot that others share continues.
     const isOld = known !== undefined && known.view.retries < retriesOf(task);
     if (known?.view.finishedWallMs !== undefined && !isOld) return known.view;
     if (known?.state === state && nowMs < known.staleMs) return known.view;
@@ -93,7 +93,7 @@ export class TaskViews {
     return view;
   }
 
-  /** A lot of its own that is over says all in its record. */
+  /** The record of an own lot that is over contains everything. */
   async #look(lotId: string): Promise<Look> {
     const record = await this.#lots.recordOf(lotId);
     if (record.over !== undefined && record.taskId !== undefined) return { record, lot: undefined };
@@ -101,7 +101,7 @@ export class TaskViews {
     return { record: lot.record, lot };
   }
 
-  /** Another whenever the view may be another. */
+  /** Differs whenever the view may differ. */
   #stateOf(task: TaskRecord, lots: readonly Look[]): string {
     const states = lots.map(({ lot }) => {
       if (lot === undefined || lot.isOver) return "x";
@@ -113,7 +113,7 @@ export class TaskViews {
     return text.length <= 64 ? text : createHash("sha256").update(text).digest("base64url").slice(0, 22);
   }
 
-  /** Without a wait while nothing is held. */
+  /** Resolves without a read while nothing is held. */
   async #heldOf(task: TaskRecord, lots: readonly Look[]): Promise<readonly Hold[]> {
     const each: (readonly Hold[])[] = [];
     for (const [index, { lot }] of lots.entries())
@@ -157,7 +157,7 @@ export class TaskViews {
     };
   }
 
-  /** The last of its open parts; each has its own deadline. */
+  /** The end of the last of its open parts; each has its own deadline. */
   #outlookOf(
     task: TaskRecord,
     lots: readonly Look[],
@@ -181,7 +181,7 @@ export class TaskViews {
     return { expectedEndWallMs: isKnown && ends.length > 0 ? Math.max(...ends) : undefined, isSlaAtRisk };
   }
 
-  /** Now, by the clock that a task was accepted by. */
+  /** Now, by the wall clock at the task's acceptance. */
   #wallMs([first]: readonly Look[]): number {
     const now = this.#clock.moment();
     return first === undefined ? now.wallMs : shownWallMs(first.record, now);
@@ -201,7 +201,7 @@ function addCounts(a: TaskCounts, b: TaskCounts): TaskCounts {
   };
 }
 
-/** Hot, as `sumsShared`: once for each post. Their parts are named, because V8 is slow to spread fractions. */
+/** Hot, like `sumsShared`: once for each post. Lists its fields, because V8 is slow to spread fractions. */
 function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"] {
   return {
     inputTokens: a.inputTokens + b.inputTokens,
@@ -230,7 +230,7 @@ function sumsOf(task: TaskRecord, index: number, { record, lot }: Look): PartSum
   return sumsShared(part, lot, isPartCancelled(task, index));
 }
 
-/** Lines that a retry runs again count in their present lot. */
+/** Lines that a retry runs again count only in their present lot. */
 function withoutReplaced({ again }: TaskPart, sums: PartSums): PartSums {
   if (again === undefined) return sums;
   const { failed, expired, cancelled } = again.replaced;
@@ -267,7 +267,7 @@ function sumsShared({ firstLine, lines, items }: TaskPart, lot: Lot, isCancelled
   const { listUsd, usd, billedUsd, ambiguousUsd } = lot.costOf(firstLine, lines) ?? NO_MONEY;
   const { inputTokens, outputTokens } = lot.index.tokens(firstLine, last);
   return {
-    unreadable: 0, // what makes no object is refused when it is submitted
+    unreadable: 0, // such lines are refused at submission
     counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
     usage: { inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd },
   };
@@ -278,7 +278,7 @@ function settledOf({ completed, failed, expired, cancelled }: LotEnd["counts"]):
 }
 
 function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
-  const { counts, unreadable, inputTokens, outputTokens, ...money } = over as LotEnd; // looked at only then
+  const { counts, unreadable, inputTokens, outputTokens, ...money } = over as LotEnd; // called only then
   return {
     unreadable,
     counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
@@ -287,7 +287,7 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
 }
 
 function ownCost({ run }: Lot): Money {
-  return roundedMoney(run?.look() ?? NO_MONEY); // as the lot's end will say it
+  return roundedMoney(run?.look() ?? NO_MONEY); // the same figures as at the lot's end
 }
 
 function deadlineOf(task: TaskRecord): number | undefined {
@@ -297,9 +297,7 @@ function deadlineOf(task: TaskRecord): number | undefined {
   return deadlines.length === 0 ? undefined : Math.max(...deadlines);
 }
 
-/**
- * When its last answer was durable, or it was cancelled: the same in every process. Of a task without objects: when it came.
- */
+/** When its last answer was durable, or it was cancelled: the same in every process. Without objects: when it was created. */
 function finishedOf(task: TaskRecord, lots: readonly Look[]): number {
   let latestMs = Math.max(task.createdWallMs, task.cancelledWallMs ?? 0);
   for (const [index, { lot, record }] of lots.entries()) {

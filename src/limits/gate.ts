@@ -9,7 +9,7 @@
  *   at any time: share = min(throttle, ramp)                              (throttle.ts: 70 % rejected -> 53 %)
  *
  * Outage and cool-down are independent: a probe of an outage also waits for the cool-down. An `overloaded` that states a wait cools
- * down only while most answers are rejections: one busy server behind a provider's balancer is no reason to stop the lane, and the
+ * down only while most answers are rejections: one busy server behind a provider's balancer does not justify stopping the lane, and the
  * item's own retry waits anyway.
  *
  * | signal       | cool-down          | throttle | outage  |

@@ -151,7 +151,7 @@ export class LaneLimits {
     if (this.#pause.isPaused) this.#pause.probed(nowMs);
     this.#gate.sent(nowMs);
     this.#concurrency.take();
-    const isFollowed = !this.#flow.isQuick; // also before a limit is known: one learnt later must know what is in flight
+    const isFollowed = !this.#flow.isQuick; // also before a limit is known: a limit learnt later must count requests in flight
     if (isFollowed) this.#flow.sent(nowMs, whole);
     this.#oversized = undefined;
     const permit: Permit = {

@@ -5,7 +5,7 @@
  *   not asked --configured, or such a refusal--> asked
  *
  *   allowed = max(threshold, kept, (1 + growth) * proven)
- *     kept    the most used in a minute within the last span of 15 minutes: the same level is no growth
+ *     kept    the most used in a minute within the last span of 15 minutes: the same level does not count as growth
  *     proven  the most used in a minute within the span before it
  *
  * So in any span use is at most 1.5 times the most of the half hour before it. A level that is fully used is followed by the next one

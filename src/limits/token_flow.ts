@@ -84,7 +84,7 @@ export class TokenFlow {
     const ageMs = nowMs - this.#evaluatedAtMs;
     if (this.#budget >= 1 && ageMs < EVALUATE_EVERY_MS) return 0;
     if (this.#budget < 1 && ageMs < EVALUATE_EVERY_MS / 2)
-      return Math.max(ROUNDING_MS, EVALUATE_EVERY_MS / 2 - ageMs); // 0 would let any number go
+      return Math.max(ROUNDING_MS, EVALUATE_EVERY_MS / 2 - ageMs); // 0 would allow any number of requests
     this.#evaluate(nowMs, load, limits, share);
     return this.#budget >= 1 ? 0 : EVALUATE_EVERY_MS / 2;
   }

@@ -107,7 +107,7 @@ export class HiddenLimit {
     if (this.#hold.isOn) {
       this.#tokens.probed(nowMs);
       this.#hold.probed(nowMs, mark, this.#inFlight + 1);
-    } else if (this.#accepted.minute.count(nowMs) <= 0) this.#accepted.begin(nowMs, 0); // what nobody asked for shows no limit
+    } else if (this.#accepted.minute.count(nowMs) <= 0) this.#accepted.begin(nowMs, 0); // the pause was lack of work, not a limit
     this.#inFlight += 1;
     this.#accepted.sent(nowMs);
     mark.index = this.#chance.sent(nowMs);

@@ -21,7 +21,7 @@
  *   when fewer than 5 requests were accepted before them                     they show nothing
  *   when the refusals that end a search end before the fixed minute, or after it, at most 3 searches
  *
- * During these refusals probes are rarer, so a search costs 2 to 5 refusals under a fixed minute. With long answers there is no search:
+ * During these refusals probes are rarer, so a search costs 2 to 5 refusals under a fixed minute. With long answers nothing is searched:
  * tokens that are counted late explain any refusals.
  */
 import { MINUTE_SLOT_MS, type Minute } from "../minute.ts";
@@ -271,7 +271,7 @@ export class HiddenRate {
       // Earlier requests may have been rare for reasons other than the limit.
       return isLong && !isLate ? Math.max(found, minuteHeld / (takenAtMs - heldAtMs + WINDOW_MS)) : found;
     }
-    return (minuteRefused + this.#minute.count(takenAtMs)) / 2 / WINDOW_MS; // too many, and few enough
+    return (minuteRefused + this.#minute.count(takenAtMs)) / 2 / WINDOW_MS; // the mean of an upper and a lower estimate
   }
 
   #raise(nowMs: number): void {

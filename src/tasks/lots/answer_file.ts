@@ -1,5 +1,5 @@
 /**
- * Answer lines read by their places: neighbours in one read, in the order asked for, each checked against its checksum.
+ * Reads answer lines by their places: neighbours in one read, in the order of their places, each checked against its checksum.
  */
 import { type Disk, type DiskFile, errorCodeOf } from "../../disk.ts";
 import { type CheckedPlace, isAnswerWhole } from "../../engine/journal/answer_check.ts";
@@ -9,7 +9,7 @@ export interface LinePlace extends CheckedPlace {
   readonly line: number;
 }
 
-/** A line as it was read; without bytes where the file does not hold what was written there. */
+/** A line as read; `bytes` is undefined if the file does not contain what was written there. */
 export interface ReadLine {
   readonly place: LinePlace;
   readonly bytes: Uint8Array | undefined;
@@ -17,10 +17,10 @@ export interface ReadLine {
 
 /** Bytes read at once, unless one line is longer. */
 const READ_BYTES_MAX = 256 * 1024;
-/** Bytes between two lines that are read along rather than skipped. */
+/** Gaps between two lines up to this size are read rather than skipped. */
 const GAP_BYTES_MAX = 4 * 1024;
 
-/** Gives each line with its bytes, sorted by where they stand. The file is open meanwhile. */
+/** Yields each line with its bytes, sorted by place. The file is open meanwhile. */
 export async function* readPlaces(
   disk: Disk,
   path: string,
@@ -59,7 +59,7 @@ async function openIfThere(disk: Disk, path: string): Promise<DiskFile | undefin
   }
 }
 
-/** The first of the places that is not read together with the one at `from`. */
+/** Index of the first place that is not read together with the one at `from`. */
 function endOfRun(sorted: readonly LinePlace[], from: number): number {
   const { start } = sorted[from] as LinePlace;
   let end = start + (sorted[from] as LinePlace).lengthBytes;

@@ -1,19 +1,19 @@
 /**
- * Which answers of a lot are not on the disk as they were written: looked for before the file is served as a whole.
+ * Finds the answers of a lot that are not on the disk as they were written, before the file is served as a whole.
  *
- * Every answer is looked at once, and all of them again when the file is another or was written to since the lot was
- * over. Reading costs a gigabyte a second; what is remembered is the lines that are broken.
+ * Every answer is checked once, and all of them again if the file was replaced or written to since the lot was over. Reading takes a
+ * second per gigabyte; only the broken lines are remembered.
  */
 import type { Disk } from "../../disk.ts";
 import { type LinePlace, readPlaces } from "./answer_file.ts";
 
-/** A file of answers, as far as it is durable. */
+/** The durable part of a file of answers. */
 export interface AnswerFile {
   readonly path: string;
   readonly end: number;
   /** Nothing is appended any more. */
   readonly isOver: boolean;
-  /** The places of its lines, some at a time. */
+  /** The places of its lines, in groups. */
   readonly places: Iterable<readonly LinePlace[]>;
 }
 

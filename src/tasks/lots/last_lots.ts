@@ -1,8 +1,8 @@
 /**
- * Which lots of a task are not final: the last of them to be so ends the task.
+ * The lots of each task that are not final: when the last of them is final, the task ends.
  *
- *   own lots              named when they open, forgotten when they are final
- *   a lot that is shared  not named: a task has one, and in it a count of what is open
+ *   own lots         listed when they open, removed when they are final
+ *   a shared lot     not listed: a task has only one, which counts its open items
  */
 import type { Lot, TaskLines } from "./lot.ts";
 

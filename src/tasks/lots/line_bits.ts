@@ -1,16 +1,16 @@
 /**
- * A set of lines as text: its bit table, packed. A million lines take at most 170 kB, and a few kB where they are few or in rows.
+ * A set of lines as text: its bit table, compressed. A million lines take at most 170 kB, and a few kB if they are few or contiguous.
  */
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { LineSet } from "../../work/line_set.ts";
 
-/** Of the lines 1 to `count`. */
+/** Packs the lines 1 to `count`. */
 export function packLines(lines: LineSet, count: number): string {
   const table = lines.slice(1, count) ?? new Uint8Array(0);
   return deflateRawSync(table).toString("base64");
 }
 
-/** What `packLines` made. */
+/** Reads the result of `packLines`. */
 export function unpackLines(text: string): LineSet {
   const lines = new LineSet();
   for (const [index, bits] of inflateRawSync(Buffer.from(text, "base64")).entries())

@@ -4,7 +4,7 @@
  *   inline items      the keys that were assigned when they were accepted
  *   an uploaded file  what is left of it, then lines with the key `line-<n>`
  *
- * Nothing of it is ever sent: its run passes over every line (`skip`), so that each ends as expired or cancelled.
+ * The replacement is never sent: its run skips every line (`skip`), so that each ends as expired or cancelled.
  */
 import { join } from "node:path";
 import { type Disk, type DiskFile, errorCodeOf } from "../../disk.ts";
@@ -20,7 +20,7 @@ import type { Lot } from "./lot.ts";
 const READ_BYTES = 1024 * 1024;
 const LINE_END = 0x0a;
 
-/** Whether a run failed because its lines are missing or are not what was accepted. */
+/** Whether a run failed because its lines are missing or differ from what was accepted. */
 export function isLostInput(error: unknown): boolean {
   return (
     hasCode(error, "input_changed") ||
@@ -34,20 +34,20 @@ interface LostLines {
   /** The path of the lines that are left; undefined if their keys are known without it. */
   readonly left: string | undefined;
   readonly count: number;
-  /** From 1; undefined for a line that is blank. */
+  /** From 1; undefined for a blank line. */
   readonly keyOf: (line: number) => string | undefined;
 }
 
 export interface LinesOptions {
   readonly storage: Pick<EngineStorage, "disk" | "clock" | "notice">;
   readonly files: Pick<Files, "assertWhole">;
-  /** Of the lines that lots have of their own. */
+  /** Folder of the lots' own lines. */
   readonly folder: string;
 }
 
 /**
- * The path of what a lot runs on. Lines that its last run found to be lost end at their deadline like any others, and those
- * without one then and there. Throws `file_damaged`.
+ * The path of the lines that a lot runs on. Lines that its last run found to be lost end at their deadline like any others; without a
+ * deadline they end at once. Throws `file_damaged`.
  */
 export async function linesOf({ storage, files, folder }: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
@@ -76,7 +76,7 @@ async function writeStandIn(
   return path;
 }
 
-/** Once the lot is over; one that cannot be removed is a leftover. */
+/** Call it once the lot is over; a file that cannot be removed is a leftover. */
 export async function removeStandIn(
   { disk }: Pick<EngineStorage, "disk">,
   folder: string,
@@ -89,7 +89,7 @@ function standInPath(folder: string, { record }: Lot): string {
   return join(folder, `${record.id}.lost.jsonl`);
 }
 
-/** Of inline items: as when they were accepted. */
+/** The key of an inline item, as at its acceptance. */
 function keyIn(lot: Lot, line: number): string {
   const { id, fileId, taskId, again } = lot.record;
   if ((fileId ?? again?.fileId) !== undefined) return `line-${line}`;
@@ -128,7 +128,7 @@ interface Copied {
 
 const NOTHING: Copied = { bytes: 0, lines: 0 };
 
-/** Whole lines, at most so many. */
+/** Copies complete lines, at most `linesMax`. */
 async function copyLines(disk: Disk, from: string, to: DiskFile, linesMax: number): Promise<Copied> {
   if ((await disk.stat(from)) === undefined) return NOTHING;
   const file = await disk.open(from, "read");

@@ -1,9 +1,9 @@
 /**
- * A lot at work or over: where the answer of each of its lines stands, and which tasks wait for them.
+ * A lot, open or over: the place of the answer of each of its lines, and the tasks that wait for them.
  *
  *   waiting (not yet run) -> running -> over
  *
- * 26 bytes a line once somebody looks at it or it runs, 32 more where tasks share it and it runs; some 130 for each task.
+ * 26 bytes a line once it is read or runs, 32 more if tasks share it and it runs; some 130 for each task.
  */
 import type { Moment } from "../../clock.ts";
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
@@ -23,28 +23,28 @@ import type { LotEnd, LotRecord, LotWork } from "./lot_record.ts";
 import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
 
-/** The path of the lines that it runs on, and what those of a retry took before. */
+/** The path of the lines that it runs on, and what the lines of a retry took before. */
 export interface LotInput extends Pick<RunOptions, "takenEarlier"> {
   readonly path: string;
 }
 
-/** What lots ask of the tasks that they are part of. */
+/** What lots need from the tasks that they belong to. */
 export interface LotLines {
-  /** Where the lines of a lot stand. */
+  /** The path of the lines of a lot. */
   readonly pathOf: (lot: LotRecord) => string;
-  /** What a lot is about to run on. Rejects when its lines are not those that were accepted. */
+  /** Input for the next run of a lot. Rejects if its lines differ from those that were accepted. */
   readonly inputOf: (lot: Lot) => Promise<LotInput>;
-  readonly hasPosted: (project: string) => boolean; // beside its lots
+  readonly hasPosted: (project: string) => boolean; // in addition to its lots
 }
 
 export interface LotListeners {
-  /** Told why a lot could not go on; it is tried again a minute later. */
+  /** Called with the reason when a lot cannot continue; it is tried again a minute later. */
   readonly onFault: (error: unknown, lotId: string) => void;
-  /** Told of each task whose objects are final; at least once. */
+  /** Called for each task whose objects are final; at least once. */
   readonly onFinished: (task: Pick<TaskEvent, "project" | "taskId">, lot: Lot) => Promise<void>;
-  /** Told when a run has ended, before that is stored; again by the next process when it is not. */
+  /** Called when a run has ended, before that is stored; if it is not stored, the next process calls it again. */
   readonly onUsed: (lot: Lot, end: LotEnd, items: number) => Promise<void>;
-  /** Told when a lot is over, after it was stored so. */
+  /** Called when a lot is over, after that was stored. */
   readonly onOver: (lot: Lot) => Promise<void>;
 }
 
@@ -53,23 +53,23 @@ export interface TaskLines {
   readonly taskId: string;
   readonly firstLine: number;
   readonly lines: number;
-  /** Items not yet final. */
+  /** Items that are not final. */
   open: number;
   isCancelled: boolean;
-  /** Whoever waits for the end of tasks knows of it; false when telling them has failed. */
+  /** Whether listeners know of its end; false after a listener has failed. */
   isTold?: boolean;
-  /** Told once when all are final. */
+  /** Called once when all are final. */
   whenFinal?: () => void;
 }
 
-/** How the items of a lot have ended by now. */
+/** Items of a lot by how they have ended so far. */
 export interface LotSums {
   readonly counts: Readonly<Record<SettledStatus, number>>;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
 
-/** Money of single lines, where a lot is shared. */
+/** Money of single lines, for a shared lot. */
 class LineCosts {
   readonly listUsd: Float64Array;
   readonly usd: Float64Array;
@@ -85,46 +85,46 @@ class LineCosts {
   }
 }
 
-/** The one object of a lot in this process, while it is open or looked at. */
+/** The only object of a lot in this process, while it is open or read. */
 export class Lot {
   record: LotRecord;
   readonly path: string;
-  /** Monotonic: when its sla is over; without an sla, when it was added. */
+  /** Monotonic: when its sla ends; without an sla, when it was added. */
   deadlineMs: number = Number.POSITIVE_INFINITY;
   readonly #members: TaskLines[] = [];
   #index: AnswerIndex | undefined;
   run: Run | undefined;
   isRestored = false;
-  /** Its lines are missing, or are not those that were accepted, as its last run found. */
+  /** Its last run found its lines missing or different from those that were accepted. */
   isLost = false;
-  /** Of the file with its answers; undefined before its run was ever opened. */
+  /** The file of its answers; undefined until its run was first opened. */
   out: string | undefined;
   /** Items that could not be read as requests. */
   unreadable = 0;
-  /** First byte behind its durable answers. */
+  /** Offset of the first byte after its durable answers. */
   outEnd = 0;
   /** Rises with every durable step. */
   version = 0;
-  /** Which of its answers cannot be served. */
+  /** Its answers that cannot be served. */
   readonly broken: BrokenLines = new BrokenLines();
   /** When its answers became durable. */
   times: StepTimes = new StepTimes();
   /** Resolves when its run has ended, or its accounts have stopped it for longer than a caller should wait. */
   readonly waited: Promise<void>;
-  /** What an earlier process has answered is being read; undefined where there was none, and again once it runs. */
+  /** Reads what an earlier process has answered; undefined if there is nothing to read, and once it runs. */
   reading: Promise<void> | undefined;
-  /** Resolves when its run has told what earlier processes have answered, or cannot. */
+  /** Resolves when its run has replayed the answers of earlier processes, or cannot. */
   readonly live: Promise<void>;
-  /** Resolves when its run has ended and, where it is over, what had waited for that is done. */
+  /** Resolves when its run has ended and, if it is over, the work that waited for that is done. */
   readonly ended: Promise<void>;
   /** Money that is kept for its open items. */
   hold: SpendingHold | undefined;
-  /** Its open items in the backlog; undefined for one that is over. */
+  /** Its open items in the backlog; undefined for a lot that is over. */
   share: Share | undefined;
-  /** Listeners that have not taken in the end of a task. */
+  /** Listeners that have not finished with the end of a task. */
   readonly telling: Promise<void>[] = [];
   #costs: LineCosts | undefined;
-  /** Of all lines; undefined when a step took some back or holds some, until they are counted again. */
+  /** Sums over all lines; undefined after a step that withdrew or holds some, until they are counted again. */
   #sums: { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } | undefined =
     noSums();
   #tellWaited: () => void = () => undefined;
@@ -146,13 +146,13 @@ export class Lot {
     });
   }
 
-  /** Where its answers stand. */
+  /** The places of its answers. */
   get index(): AnswerIndex {
     this.#index ??= new AnswerIndex(this.record.lines);
     return this.#index;
   }
 
-  /** Its run has begun to answer, or goes on. */
+  /** Whether its run has begun to answer or to continue. */
   get isLive(): boolean {
     return this.#isLive;
   }
@@ -166,17 +166,17 @@ export class Lot {
     return this.#members;
   }
 
-  /** What its items are, by model. */
+  /** Its items, by model. */
   get works(): readonly LotWork[] {
     return this.record.works ?? [];
   }
 
-  /** Its lines come behind those of the members before. */
+  /** Adds a task; its lines follow those of earlier members. */
   add(member: TaskLines): void {
     this.#members.push(member);
   }
 
-  /** Its run tells all its steps, from the first on. */
+  /** Its run repeats all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
     this.reading = undefined;
@@ -202,7 +202,7 @@ export class Lot {
     this.#tellEnded();
   }
 
-  /** A durable step of its run, those of earlier processes first; returns the tasks that are final by it. */
+  /** Applies a durable step of its run, those of earlier processes first; returns the tasks that become final. */
   apply(sequence: number, step: Step, at: Moment): TaskLines[] {
     const placed = this.index.apply(sequence, step);
     this.times.note(step.outStart, step.outEnd, shownWallMs(this.record, at));
@@ -225,7 +225,7 @@ export class Lot {
     return [...changed].filter((member) => this.isFinal(member));
   }
 
-  /** Whether its objects are: those of a cancelled one also where the run has not come to their lines yet. */
+  /** Whether its objects are final; those of a cancelled task are even if the run has not reached their lines. */
   isFinal({ open, isCancelled, firstLine, lines }: TaskLines): boolean {
     if (open === 0 || !isCancelled) return open === 0;
     for (let line = firstLine; line < firstLine + lines; line += 1)
@@ -233,7 +233,7 @@ export class Lot {
     return true;
   }
 
-  /** Of all its lines; cheap, so that a task of a million objects can be asked for often. */
+  /** Sums over all its lines; fast, so that a task of a million objects can be read often. */
   sums(): LotSums {
     this.#sums ??= {
       counts: { ...this.index.counts(1, this.record.lines) },
@@ -242,7 +242,7 @@ export class Lot {
     return this.#sums;
   }
 
-  /** Counts what it took so far; it holds what its open items were estimated to take. */
+  /** Counts what it took so far, and holds the estimate for its open items. */
   count(open: OpenUsage): void {
     const { counts, inputTokens, outputTokens } = this.sums();
     const { completed, failed, expired, cancelled } = counts;
@@ -251,7 +251,7 @@ export class Lot {
     this.countAs(open, { items, inputTokens, outputTokens, ...money });
   }
 
-  /** As `count`, while its run is not open. */
+  /** Like `count`, while its run is not open. */
   countAs(open: OpenUsage, used: ProjectUsage): void {
     const { id, project, estimatedUsd = 0, items } = this.record;
     open.set(id, project, used);
@@ -274,7 +274,7 @@ export class Lot {
     sums.outputTokens += outputTokens;
   }
 
-  /** From here on steps are new ones; returns the tasks that were final before. */
+  /** From here on steps are new; returns the tasks that were final before. */
   goLive(itemsOf: (member: TaskLines) => number): TaskLines[] {
     this.#isLive = true;
     for (const member of this.#members) {
@@ -311,14 +311,14 @@ export class Lot {
     return member?.taskId === id ? member : undefined;
   }
 
-  /** Asked for each line before it is sent. */
+  /** Called for each line before it is sent. */
   isSkipped(line: number): boolean {
     return this.memberAt(line)?.isCancelled === true;
   }
 
   /**
-   * What a line has come to; one that was cancelled before it was taken will not be sent. Undefined also while the
-   * answer waits for room on the disk: what is final can be read.
+   * The final status of a line, or undefined; a line cancelled before it was taken will not be sent. Also undefined while the answer
+   * waits for disk space, because what is final must be readable.
    */
   statusOf(line: number, isCancelled: boolean): SettledStatus | undefined {
     const { status, lengthBytes } = this.index.get(line);
@@ -328,8 +328,8 @@ export class Lot {
   }
 
   /**
-   * When the last of these lines was answered, as every process would say; undefined when none was. A line that was
-   * cancelled before it was sent was final before it was written.
+   * When the last of these lines was answered, the same in every process; undefined if none was. A line that was cancelled before it
+   * was sent was final before it was written.
    */
   answeredWallMs({ firstLine, lines }: Pick<TaskLines, "firstLine" | "lines">): number | undefined {
     if (this.record.taskId !== undefined) return this.times.last;

@@ -1,5 +1,5 @@
 /**
- * Which lots run: one waits while 32 of its project run whose deadlines are not later.
+ * Decides which lots run: a lot waits while 32 lots of its project with no later deadline run.
  *
  *   waiting --its turn, its deadline, no sla, or its task was cancelled--> running -> over
  */
@@ -9,7 +9,7 @@ const RUNNING_MAX = 32;
 
 /** One for a store. Times are monotonic. */
 export class LotTurns {
-  /** Sealed, and not yet run. */
+  /** Sealed lots that have not run yet. */
   readonly #waiting = new Set<Lot>();
   /** Deadlines of the lots that run, by project. */
   readonly #running = new Map<string, number[]>();
@@ -22,7 +22,7 @@ export class LotTurns {
     return this.#waiting.has(lot);
   }
 
-  /** Takes out the lots that run from now on; `nextMs`: when one more is due without any end, Infinity for none. */
+  /** Removes the lots that run from now on; `nextMs`: when the next one is due even if none ends, Infinity for none. */
   take(nowMs: number): { readonly lots: readonly Lot[]; readonly nextMs: number } {
     const lots: Lot[] = [];
     let nextMs = Number.POSITIVE_INFINITY;
@@ -43,7 +43,7 @@ export class LotTurns {
     return { lots, nextMs };
   }
 
-  /** A lot that ran until now has made room. */
+  /** A running lot has ended, which allows another. */
   ended(project: string, deadlineMs: number): void {
     const running = this.#running.get(project) ?? [];
     running.splice(running.indexOf(deadlineMs), 1);
@@ -51,7 +51,7 @@ export class LotTurns {
   }
 }
 
-/** As a whole: of one that tasks share, single lines are. */
+/** Whether the whole lot is cancelled; in a shared lot only single lines are. */
 export function isCancelled({ record, members }: Lot): boolean {
   return record.taskId !== undefined && members.some((member) => member.isCancelled);
 }

@@ -1,12 +1,12 @@
 /**
- * The lots of a data folder: begun, continued after a restart, ended, and found again.
+ * The lots of a data folder: begins them, continues them after a restart, ends them, and finds them again.
  *
- *   open (here for good) -> over (kept in memory while few and small; else read from the store again)
+ *   open (always in memory) -> over (kept in memory while few and small; else read from the store again)
  *
- * A lot runs when its turn comes (lot_turns.ts). One that wants to run at once is begun at once, and so is one whose deadline
- * has come or whose task was cancelled, which ends its lines.
+ * A lot runs when its turn comes (lot_turns.ts). A lot without sla begins at once, as does one whose deadline has passed or whose task
+ * was cancelled, to end its lines.
  *
- * The end of a lot: its run is over -> whoever waits for its tasks has taken in that they are final -> stored as over.
+ * The end of a lot: its run is over -> the listeners of its tasks have finished -> stored as over.
  */
 import type { Timer } from "../../clock.ts";
 import type { EngineCore } from "../../engine/core.ts";
@@ -35,7 +35,7 @@ import { CANCELS } from "./task_record.ts";
 import { UnreadLots } from "./unread_lots.ts";
 import { HELD_WAIT_MS } from "./until_final.ts";
 
-/** Lots read at a time: one that tasks share names up to 4,096 of them. */
+/** Lots read at a time: a shared lot names up to 4,096 tasks. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
 
@@ -70,7 +70,7 @@ export class Lots {
     options.core.sending.backlog.countUnread((project, deadlineMs) => this.unreadItems(project, deadlineMs));
   }
 
-  /** Lots that an earlier process has left open, in the order of their making. */
+  /** Open lots of earlier processes, in the order of creation. */
   async *stored(): AsyncGenerator<LotRecord> {
     const { store } = this.#options.core.storage;
     for (let after: string | undefined; ; ) {
@@ -82,7 +82,7 @@ export class Lots {
     }
   }
 
-  /** Takes an open lot in; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
+  /** Adds an open lot; `sealed` begins it. `isRestored`: an earlier process may have worked on it. */
   add(record: LotRecord, isRestored = false): Lot {
     const lot = new Lot(record, this.pathOf(record));
     lot.isRestored = isRestored;
@@ -93,12 +93,12 @@ export class Lots {
     return lot;
   }
 
-  /** Where its lines stand. */
+  /** The path of its lines. */
   pathOf(record: LotRecord): string {
     return this.#options.lines.pathOf(record);
   }
 
-  /** A task waits for lines of a lot that is not begun yet. */
+  /** A task waits for lines of a lot that has not begun. */
   join(lot: Lot, member: TaskLines): void {
     lot.add(member);
     this.#last.opened(lot, member);
@@ -110,7 +110,7 @@ export class Lots {
     this.#begin();
   }
 
-  /** Tells why a lot cannot go on, and takes the step again a minute later. */
+  /** Reports why a lot cannot continue, and repeats the step a minute later. */
   tryAgain(lot: Lot, error: unknown, step: () => void): void {
     if (this.#isClosed) return;
     this.#options.listeners.onFault(error, lot.record.id);
@@ -123,7 +123,7 @@ export class Lots {
     clock.timer(delayMs, again, { keepsAlive: false });
   }
 
-  /** One of a task's own that waits for its turn is begun at once, to end its lines. */
+  /** If a task's own lot waits for its turn, it begins at once, to end its lines. */
   cancelled(lot: Lot): void {
     if (this.#turns.isWaiting(lot)) this.#begin();
   }
@@ -138,7 +138,7 @@ export class Lots {
     return this.#open.values();
   }
 
-  /** What is stored of a lot, without reading how its lines ended. */
+  /** The stored record of a lot, without reading how its lines ended. */
   async recordOf(id: string): Promise<LotRecord> {
     const open = this.#open.get(id);
     if (open !== undefined) return open.record;
@@ -146,7 +146,7 @@ export class Lots {
     return known === undefined ? this.#readRecord(id) : (await known).record;
   }
 
-  /** Throws `store_failed` when there is no such lot: whoever asks has a task that names it. */
+  /** Throws `store_failed` if the lot does not exist, because a task names it. */
   async find(id: string): Promise<Lot> {
     const open = this.#open.get(id);
     if (open !== undefined) return this.#restored(open);
@@ -160,12 +160,12 @@ export class Lots {
     return loading;
   }
 
-  /** It was erased. */
+  /** The lot was erased. */
   forget(id: string): void {
     this.#over.forget(id);
   }
 
-  /** Items that are accepted and that no run has read yet, of lots with a deadline (monotonic) of at most so much. */
+  /** Accepted items that no run has read yet, in lots with a deadline (monotonic) up to this one. */
   unreadItems(project: string, deadlineMs: number): number {
     return this.#unread.items(project, deadlineMs, this.#open.values());
   }
@@ -192,14 +192,14 @@ export class Lots {
     this.#begin();
   }
 
-  /** Never rejects: what fails is tried again, by the next process at the latest. */
+  /** Never rejects: failed steps are repeated, by the next process at the latest. */
   async #answer(lot: Lot): Promise<void> {
     try {
       const isAnswered = await this.#isAnswered(lot);
       const input = await this.#options.lines.inputOf(lot);
       const run = this.#run(lot, input, await this.#options.spending.capOf(lot.record.project));
       lot.begin(run);
-      if (isAnswered) await this.#replay(lot); // a run that was over tells no steps again
+      if (isAnswered) await this.#replay(lot); // a run that is over does not repeat its steps
       lot.out = (await run.opened).out;
       const summary = await this.#follow(lot, run);
       lot.endWait();
@@ -216,7 +216,7 @@ export class Lots {
     }
   }
 
-  /** Whether its run was over when a crash came before the lot was. */
+  /** Whether a crash occurred after its run was over and before the lot was. */
   async #isAnswered({ record }: Lot): Promise<boolean> {
     const task = await this.#options.core.storage.store.taskByName(lotRunName(record.id));
     return task !== undefined && decodeBody(task.body).status === "completed";
@@ -258,7 +258,7 @@ export class Lots {
     return run.finished;
   }
 
-  /** Also for a task that was cancelled: its unsent objects are final though its run goes on. */
+  /** Also for a task that was cancelled: its unsent objects are final although its run continues. */
   finished(lot: Lot, members: readonly TaskLines[]): void {
     this.#tell(lot, members);
   }
@@ -273,7 +273,7 @@ export class Lots {
       const { project } = lot.record;
       const told = this.#options.listeners.onFinished({ project, taskId: member.taskId }, lot);
       told.catch(() => {
-        member.isTold = false; // the lot does not end by this: it is told again when that is tried again
+        member.isTold = false; // the lot does not end now, and notifies again on its next try
       });
       lot.telling.push(told);
     }
@@ -328,7 +328,7 @@ export class Lots {
     return lot;
   }
 
-  /** Nothing that an earlier process has told may be taken back: its steps come first. */
+  /** Applies earlier steps first, so that no result that an earlier process reported is withdrawn. */
   async #restored(lot: Lot): Promise<Lot> {
     if (!lot.isRestored) return lot;
     if (lot.run === undefined) {
@@ -345,7 +345,7 @@ export class Lots {
     const task = await store.taskByName(lotRunName(lot.record.id));
     if (task === undefined) return;
     for await (const entry of countingEntries(store, task.id, decodeBody(task.body))) {
-      if (lot.run !== run) return; // begun meanwhile: it tells the same steps
+      if (lot.run !== run) return; // begun meanwhile: the run repeats the same steps
       lot.apply(entry.sequence, readStep(entry.records), stampOf(entry));
     }
     lot.out = bodyOf(this.#options.core.storage, task).out;

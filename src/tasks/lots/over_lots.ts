@@ -1,17 +1,17 @@
 /**
- * Lots that are over, kept in memory while they are few and small: those looked at last.
+ * Recently read lots that are over, kept in memory while they are few and small.
  *
- * Limit: 4,000,000 lines, about 100 MB; a lot counts as 200 lines besides its own.
+ * Limit: 4,000,000 lines, about 100 MB; a lot counts as 200 lines in addition to its own.
  */
 import type { Lot } from "./lot.ts";
 
 const LINES_MAX = 4_000_000;
-/** What a lot takes besides its lines, in lines: about 5 kB. */
+/** Memory of a lot apart from its lines, in lines: about 5 kB. */
 const LOT_AS_LINES = 200;
 
-/** A cache: what is not in it is read again from the store and the output. */
+/** A cache: other lots are read again from the store and the output. */
 export class OverLots {
-  /** The one looked at last comes last. */
+  /** The most recently read one is last. */
   readonly #lots = new Map<string, { readonly lot: Promise<Lot>; readonly lines: number }>();
   #lines = 0;
 
@@ -23,7 +23,7 @@ export class OverLots {
     return known.lot;
   }
 
-  /** `lines` are those of the lot itself. One that cannot be loaded is not kept. */
+  /** `lines`: those of the lot. A lot that cannot be loaded is not kept. */
   keep(id: string, lot: Promise<Lot>, lines: number): void {
     this.forget(id);
     this.#lots.set(id, { lot, lines: lines + LOT_AS_LINES });

@@ -1,8 +1,8 @@
 /**
- * The rate cards that price factors were promised by: each kept once, for the lots that name it.
+ * The rate cards that determined promised price factors: each is stored once, for the lots that name it.
  *
- * A factor is frozen when its item is submitted. Keeping the card freezes that of every model, also of those that stand
- * too far behind to have been looked at; and a card of a kilobyte serves all lots until the operator changes it.
+ * A factor is frozen when its item is submitted. Storing the card freezes the factors of all models, also of items too far back in the
+ * file to have been read. A card of a kilobyte serves all lots until the operator changes it.
  */
 import { createHash } from "node:crypto";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
@@ -18,7 +18,7 @@ const PAGE = 100;
 export class RateCards {
   readonly #storage: Pick<EngineStorage, "store" | "clock">;
   readonly #today: RateCard;
-  /** Name of the card of today: its content's checksum. */
+  /** Name of today's card: its content's checksum. */
   readonly current: string;
   readonly #cards: Map<string, RateCard>;
   #isStored = false;
@@ -30,7 +30,7 @@ export class RateCards {
     this.#cards = new Map([[this.current, today]]);
   }
 
-  /** Reads those of earlier processes. */
+  /** Reads the cards of earlier processes. */
   async load(): Promise<void> {
     for (let after: string | undefined; ; ) {
       const query = { collection: RATE_CARDS, limit: PAGE, ...(after === undefined ? {} : { after }) };
@@ -41,7 +41,7 @@ export class RateCards {
     }
   }
 
-  /** To be committed with every new lot: nothing once a commit with it has ended well. */
+  /** To commit with every new lot; empty once such a commit has succeeded. */
   unstored(): RecordChange[] {
     if (this.#isStored) return [];
     const { clock } = this.#storage;
@@ -50,7 +50,7 @@ export class RateCards {
     return [{ kind: "put", record: { ...record, createdWallMs: clock.wallMs(), body } }];
   }
 
-  /** A lot that names the card of today is stored. */
+  /** A lot that names today's card is stored. */
   stored(): void {
     this.#isStored = true;
   }

@@ -1,8 +1,8 @@
 /**
- * A request on its way in: its items are looked at one by one, and kept in memory only while they are few.
+ * Reads the items of an incoming request one by one, and keeps them in memory only while they are few.
  *
- *   small (inline, one sla, at most 1,000 items and 1 MiB) -> handed to the intake
- *   large: inline items are written to one file for each sla as they come; a file item is a part of its own
+ *   small (inline, one sla, at most 1,000 items and 1 MiB) -> passed to the intake
+ *   large: inline items are written to one file for each sla as they arrive; a file item is a separate part
  *
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
  */
@@ -29,10 +29,10 @@ const FILES_MAX = 64;
 /** Items without sla that a call waits for. */
 const IMMEDIATE_MAX = 1_000;
 const CHUNK_CHARS = 1024 * 1024;
-/** Every so many items their place is kept. */
+/** Items from one recorded place to the next. */
 export const INDEX_STEP = 1_000;
 
-/** Part of a large request: a file of lines, and the window that they have. */
+/** Part of a large request: a file of lines, and their window. */
 export interface SpooledPart {
   readonly slaMinutes: number | null;
   /** The uploaded file; undefined for inline items. */
@@ -44,7 +44,7 @@ export interface SpooledPart {
   readonly itemOffsets: readonly number[];
 }
 
-/** Small ones stay in memory; the lines of large ones are on the disk. */
+/** Small requests stay in memory; the lines of large ones are on the disk. */
 export type SpooledRequest =
   | { readonly kind: "small"; readonly items: readonly Item[]; readonly slaMinutes: number | null }
   | {
@@ -54,12 +54,12 @@ export type SpooledRequest =
       readonly spans: readonly number[];
     };
 
-/** Where lines are written, and files looked up. */
+/** Where a request spool writes lines and finds files. */
 export interface RequestSpoolHome {
   readonly disk: Disk;
-  /** Of the providers that models may name. */
+  /** Providers that models may name. */
   readonly providers: ReadonlySet<string>;
-  /** Where the lines of a part with that number are written. */
+  /** The path of the lines of a part. */
   readonly pathOf: (taskId: string, part: number) => string;
   /** Throws `not_found`. */
   readonly indexOf: (fileId: string) => Promise<FileIndex>;
@@ -67,7 +67,7 @@ export interface RequestSpoolHome {
   readonly assertKeysDiffer: Files["assertKeysDiffer"];
 }
 
-/** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; nothing is left on the disk then. */
+/** Throws `usage` (`details.param`), `too_many`, `not_found`, `duplicate_key`, `disk_full`; then nothing remains on the disk. */
 export async function spoolRequest(home: RequestSpoolHome, request: TaskRequest): Promise<SpooledRequest> {
   request.signal?.throwIfAborted();
   const small = smallOf(request);
@@ -85,7 +85,7 @@ export async function spoolRequest(home: RequestSpoolHome, request: TaskRequest)
   }
 }
 
-/** Hot: of items that are all there nothing is awaited. Undefined for all that the spool must look at. */
+/** Hot: awaits nothing if all items are present. Undefined for requests that the spool must read. */
 function smallOf({
   items,
   maxCostUsd,
@@ -105,7 +105,7 @@ function smallOf({
   return chars > SMALL_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
 }
 
-/** One file of lines that is being written. */
+/** A file of lines that is being written. */
 class LineWriter {
   readonly slaMinutes: number | null;
   readonly part: number;
@@ -153,13 +153,13 @@ class LineWriter {
   }
 }
 
-/** The items of a request while they are few: kept in memory -> passed on -> gone to files, from then on. */
+/** The items of a request while they are few: kept in memory -> passed on -> written to files from then on. */
 class SmallItems {
   #items: Item[] | undefined = [];
   #slaMinutes: number | null | undefined;
   #chars = 0;
 
-  /** Those in memory and their sla; undefined once they went to files. */
+  /** The items in memory and their sla; undefined once they were written to files. */
   get all(): { readonly items: readonly Item[]; readonly slaMinutes: number | null } | undefined {
     return this.#items === undefined
       ? undefined
@@ -180,7 +180,7 @@ class SmallItems {
     return true;
   }
 
-  /** They go to files. */
+  /** From now on items are written to files. */
   end(): void {
     this.#items = undefined;
   }
@@ -201,7 +201,7 @@ class RequestSpool {
   constructor(home: RequestSpoolHome, request: TaskRequest) {
     this.#home = home;
     this.#taskId = request.id ?? newId();
-    if (request.maxCostUsd !== undefined) this.#small.end(); // a cap needs a run of its own
+    if (request.maxCostUsd !== undefined) this.#small.end(); // a cap needs a separate run
   }
 
   async add(item: RequestItem): Promise<void> {
@@ -230,10 +230,10 @@ class RequestSpool {
     return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans };
   }
 
-  /** After a failure. */
+  /** Call it after a failure. */
   async remove(): Promise<void> {
     for (const writer of this.#writers.values()) {
-      await writer.close().catch(() => undefined); // of one that has ended it is closed already
+      await writer.close().catch(() => undefined); // already closed if the writer has ended
       await this.#home.disk.remove(this.#home.pathOf(this.#taskId, writer.part)).catch(() => undefined);
     }
   }
@@ -259,7 +259,7 @@ class RequestSpool {
     this.#partCount += 1;
   }
 
-  /** What was kept in memory goes to files from here on. */
+  /** Writes the items in memory to files from here on. */
   async #spill(): Promise<void> {
     const { items, slaMinutes } = this.#small.all ?? { items: [], slaMinutes: null };
     this.#small.end();
@@ -283,7 +283,7 @@ class RequestSpool {
     this.#span(writer.part, 1);
   }
 
-  /** As the intake refuses items of a small request; most name the model of the one before. */
+  /** Refuses items as the intake does for a small request; most name the same model as the item before. */
   #assertServed(model: string, index: number): void {
     if (model === this.#servedModel) return;
     const fault = modelFault(model, this.#home.providers);
@@ -318,7 +318,7 @@ function slaOf(item: RequestItem, index: number): number | null {
   }
 }
 
-/** The bytes that would count as the volume of a request, were it submitted; those of a small one count as none. */
+/** Bytes that would count as the volume of a request if it were submitted; 0 for a small one. */
 export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
   if (smallOf({ items, hasOutputFile: false }) !== undefined) return 0;
   const key = randomUUID();
@@ -328,7 +328,7 @@ export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: str
   }, 0);
 }
 
-/** The volume that the price factor of all parts counts. */
+/** The volume that determines the price factor of all parts. */
 export function volumeOf(parts: readonly SpooledPart[]): number {
   return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));
 }

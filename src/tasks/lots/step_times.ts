@@ -1,16 +1,16 @@
 /**
- * When the lines of an output became durable: by the range of each step in it, so 16 bytes a step and not 8 a line.
+ * When the lines of an output became durable, by the range of each step: 16 bytes a step instead of 8 a line.
  *
- * Read from the journal again, it tells the same times.
+ * Reading the journal again yields the same times.
  */
 /** For one output; 16 bytes for each durable step. */
 export class StepTimes {
-  /** First byte behind each step's range; rises. */
+  /** Offset of the first byte after each step's range; rises. */
   readonly #ends: number[] = [];
-  /** Unix time of each; never falls, whatever the wall clock does. */
+  /** Unix time of each step; never falls, even if the wall clock does. */
   readonly #wallMs: number[] = [];
 
-  /** A step took the output from `start` up to `end`; what was there from `start` on was taken back before. */
+  /** A step extended the output from `start` to `end`; bytes from `start` on were withdrawn before. */
   note(start: number, end: number, wallMs: number): void {
     if (end <= start) return;
     while ((this.#ends.at(-1) ?? 0) > start) {
@@ -21,12 +21,12 @@ export class StepTimes {
     this.#wallMs.push(Math.max(wallMs, this.last ?? 0));
   }
 
-  /** Of the last range; undefined when there is none. */
+  /** Time of the last range; undefined without one. */
   get last(): number | undefined {
     return this.#wallMs.at(-1);
   }
 
-  /** Of the range with this byte; undefined when there is none. */
+  /** Time of the range with this byte; undefined without one. */
   at(offset: number): number | undefined {
     let low = 0;
     let high = this.#ends.length;

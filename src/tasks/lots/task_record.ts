@@ -1,38 +1,38 @@
 /**
- * What is stored of a task: which lines of which lots are its objects. JSON in `StoredRecord.body`.
+ * The stored form of a task: which lines of which lots are its objects. JSON in `StoredRecord.body`.
  *
- * A task's own texts are the record's payload only while it shares its lot with others: JSON lines, one an item.
+ * The record has the task's texts as its payload only while the task shares its lot with others: JSON lines, one per item.
  */
 import type { StoredRecord } from "../../store/records.ts";
 import { stemOf } from "../../work/object_id.ts";
 
 export const TASKS = "task";
-/** Of tasks in shared lots that were cancelled, by lot. */
+/** Records of cancelled tasks in shared lots, by lot. */
 export const CANCELS = "cancel";
 
-/** Objects of a task that stand in one lot, in the order of its lines. */
+/** Objects of a task in one lot, in the order of its lines. */
 export interface TaskPart {
   readonly lotId: string;
-  /** Of the first of them; lines count from 1. */
+  /** Line of the first of them; lines count from 1. */
   readonly firstLine: number;
-  /** Lines that they span, blank ones included. */
+  /** Lines that they span, including blank ones. */
   readonly lines: number;
   readonly items: number;
   readonly slaMinutes: number | null;
-  /** Of a part that runs lines of another part again; its lines have their numbers there. */
+  /** For a part that runs lines of another part again; its lines keep their numbers. */
   readonly again?: PartAgain;
 }
 
-/** Lines that had ended in an error, run again. */
+/** Lines that had ended in an error and run again. */
 export interface PartAgain {
-  /** Whose lines they are: one that is no retry itself. */
+  /** Index of their part, which is not a retry itself. */
   readonly part: number;
   readonly sinceWallMs: number;
-  /** How they had ended before, which counts no more. */
+  /** Their earlier ends, which do not count any more. */
   readonly replaced: { readonly failed: number; readonly expired: number; readonly cancelled: number };
 }
 
-/** What a task is made of; how its objects stand is in its lots. */
+/** What a task consists of; the state of its objects is in its lots. */
 export interface TaskRecord {
   readonly id: string;
   readonly project: string;
@@ -42,25 +42,25 @@ export interface TaskRecord {
   readonly hasOutputFile: boolean;
   readonly note?: string;
   readonly parts: readonly TaskPart[];
-  /** The order of the objects: a part's index and how many of its items follow, again and again. */
+  /** The order of the objects: alternately a part's index and how many of its items follow. */
   readonly spans: readonly number[];
-  /** Of each object, where they were counted at submission. */
+  /** For each object, if counted at submission. */
   readonly inputTokens?: readonly number[];
-  /** Of each object, or of all when it is one number. */
+  /** For each object, or one number for all. */
   readonly factors?: number | readonly number[];
-  /** It is older than tasks of the work log from this number on. Absent: than all. */
+  /** It is older than tasks of the work log from this number on; if absent, than all. */
   readonly beforeTask?: number;
-  /** What it was estimated to cost when it was admitted, in USD. */
+  /** Its estimated cost at admission, in USD. */
   readonly estimatedUsd?: number;
-  /** In a shared lot, where nothing else says so: what is not sent will not be. */
+  /** Only for a shared lot: unsent objects will not be sent. */
   readonly isCancelled?: true;
-  /** The number of parts at that time: later parts are not cancelled. Absent: all. */
+  /** The number of parts at that time: later parts are not cancelled. If absent, all are. */
   readonly cancelledParts?: number;
-  /** Since when. */
+  /** When it was cancelled. */
   readonly cancelledWallMs?: number;
 }
 
-/** Whether what is not sent of a part, or of the last one, will not be. */
+/** Whether unsent objects of a part, by default the last one, will not be sent. */
 export function isPartCancelled(
   { isCancelled, cancelledParts, parts }: Pick<TaskRecord, "isCancelled" | "cancelledParts" | "parts">,
   part: number = parts.length - 1,
@@ -68,12 +68,12 @@ export function isPartCancelled(
   return isCancelled === true && part < (cancelledParts ?? parts.length);
 }
 
-/** How often failed lines of it were run again, counted for each part. */
+/** How often its failed lines ran again, summed over all parts. */
 export function retriesOf({ parts }: Pick<TaskRecord, "parts">): number {
   return parts.reduce((count, { again }) => count + (again === undefined ? 0 : 1), 0);
 }
 
-/** As stored. `payload` as above. */
+/** The stored record. `payload` as above. */
 export function taskToRecord(task: TaskRecord, payload?: Uint8Array): StoredRecord {
   const { project, createdWallMs, ...body } = task;
   return {
@@ -87,13 +87,13 @@ export function taskToRecord(task: TaskRecord, payload?: Uint8Array): StoredReco
   };
 }
 
-/** What `taskToRecord` made. */
+/** Reads the result of `taskToRecord`. */
 export function recordToTask({ project, createdWallMs, body }: StoredRecord): TaskRecord {
   const own = JSON.parse(body) as Omit<TaskRecord, "project" | "createdWallMs">; // written by this file
   return { ...own, project, createdWallMs };
 }
 
-/** Beside the record of a task that shares a lot. */
+/** Stored beside the record of a task that shares a lot. */
 export function cancelToRecord({ id, project, createdWallMs }: TaskRecord, lotId: string): StoredRecord {
   return { collection: CANCELS, id: stemOf(id), project, parent: lotId, createdWallMs, body: "{}" };
 }

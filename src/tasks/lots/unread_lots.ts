@@ -1,8 +1,8 @@
 /**
- * Lots that no run has read yet: what admission counts besides what the engine knows of.
+ * Lots that no run has read yet: admission counts them in addition to what the engine knows.
  *
- * They are looked for at most ten times a second, as the engine looks at its own (engine/lanes/outlook.ts), so that one which is
- * begun in between is not missed by both. Those that are opened in between are among them at once.
+ * The search runs at most ten times a second, as often as the engine reads its own work (engine/lanes/outlook.ts), so that both do not
+ * miss a lot that begins in between. Lots opened in between are added at once.
  */
 import type { Clock } from "../../clock.ts";
 import type { Lot } from "./lot.ts";
@@ -19,7 +19,7 @@ export class UnreadLots {
     this.#clock = clock;
   }
 
-  /** One that was opened just now. */
+  /** Adds a lot that was just opened. */
   add(lot: Lot): void {
     const { project } = lot.record;
     const lots = this.#lots.get(project) ?? [];
@@ -27,7 +27,7 @@ export class UnreadLots {
     this.#lots.set(project, lots);
   }
 
-  /** Items of a project in lots with a deadline (monotonic) of at most so much; `open` are all that are not over. */
+  /** Items of a project in lots with a deadline (monotonic) up to this one; `open` are all that are not over. */
   items(project: string, deadlineMs: number, open: Iterable<Lot>): number {
     const nowMs = this.#clock.nowMs();
     if (nowMs - this.#foundMs >= KEPT_MS) {

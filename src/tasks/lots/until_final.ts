@@ -11,7 +11,7 @@ import { ATTEMPT_MS_MAX } from "../../dispatch/dispatcher.ts";
 import type { Lot } from "./lot.ts";
 import type { TaskRecord } from "./task_record.ts";
 
-/** How long a lot of items without sla waits for a hold that may end by itself, before its callers are answered. */
+/** How long a lot of items without sla waits for a hold that may end by itself, before its callers get a response. */
 export const HELD_WAIT_MS = 30_000;
 
 /**

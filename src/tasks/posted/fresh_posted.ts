@@ -1,5 +1,5 @@
 /**
- * A posted task that was accepted in this process and not retried: what its items took is summed up as they end, so nothing of it is read.
+ * Sums up the use of a posted task that was accepted in this process and not retried, as its items end, so nothing is read.
  */
 import type { EndedStatus } from "../../log/records.ts";
 import type { Money } from "../../price/money.ts";
@@ -32,7 +32,7 @@ export class FreshPosted {
     this.lastWallMs = task.createdWallMs;
   }
 
-  /** Whether each of its items was seen to end with an outcome of its own. */
+  /** Whether each of its items ended with its own outcome. */
   get isWhole(): boolean {
     return this.completed + this.failed + this.expired + this.cancelled === this.task.totalItems;
   }

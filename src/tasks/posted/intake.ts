@@ -1,10 +1,10 @@
 /**
- * The intake of small tasks: what comes while others are counted is counted and committed together.
+ * The intake of small tasks: requests that arrive while others are counted are counted and committed together.
  *
  *   offered -> counted (in a thread, with the bodies to send) -> admitted -> committed to the work log -> accepted, and on its way
- *                 \-> refused: a model that nobody serves
+ *                 \-> refused: a model that no provider serves
  *
- * Hot: one item's post may take 60 us of this thread here (bench/jobs/service.ts).
+ * Hot: the post of one item may take 60 us of this thread here (bench/jobs/service.ts).
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { pickItems } from "../../engine/files/pick_items.ts";
@@ -20,17 +20,17 @@ import { objectId } from "../../work/object_id.ts";
 import type { Admission, Admitted, Work } from "../usage/admission.ts";
 import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
 
-/** What counts and prices requests. */
+/** Counts and prices requests. */
 type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
 
-/** Lines and bytes that are counted in one go. */
+/** The most lines and bytes counted in one batch. */
 const BATCH_LINES_MAX = 1_024;
 const BATCH_CHARS_MAX = 512 * 1024;
 
-/** Batches that are counted at once; what comes meanwhile makes the next, the larger the busier it is. */
+/** Batches counted at once; later arrivals form the next one, which is larger under load. */
 const COUNTING_MAX = 1;
 
-/** The field of an item that a line is rejected for. */
+/** The item's field that causes each rejection of a line. */
 const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
   ["unknown_model", "model"],
   ["provider_missing", "model"],
@@ -59,15 +59,15 @@ interface Offer {
   readonly reject: (error: unknown) => void;
 }
 
-/** A task that was accepted, with the money and the room that it holds. */
+/** An accepted task with its reserved money and backlog share. */
 export interface Accepted {
   readonly task: PostedRecord;
   readonly admitted: Admitted;
 }
 
-/** What was counted of an offer. */
+/** What was counted for an offer. */
 interface Counted {
-  /** Its items in what was measured. */
+  /** Positions of its items in `measured`. */
   readonly at: number[];
   readonly measured: MeasuredBlock;
   readonly inputTokens: number[];
@@ -81,7 +81,7 @@ interface Ready {
   readonly admitted: Admitted;
 }
 
-/** What is measured together, and by which terms. */
+/** Offers measured together, and their terms. */
 interface Batch {
   readonly offers: readonly Offer[];
   readonly terms: ReadonlyMap<string, PostBounds>;
@@ -102,8 +102,8 @@ export class Intake {
   }
 
   /**
-   * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` for an id that is taken, `disk_full`, and
-   * what admission throws.
+   * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission
+   * throws.
    */
   offer(task: SmallTask): Promise<Accepted> {
     return new Promise((resolve, reject) => {
@@ -127,7 +127,7 @@ export class Intake {
     });
   }
 
-  /** As many as are counted in one go. */
+  /** Takes as many offers as one batch counts. */
   #take(): Offer[] {
     let lines = 0;
     let chars = 0;
@@ -139,7 +139,7 @@ export class Intake {
     return this.#offers.splice(0, end < 0 ? this.#offers.length : end);
   }
 
-  /** Never rejects: each offer is told. */
+  /** Never rejects: each offer gets its own result. */
   async #accept(offers: readonly Offer[]): Promise<void> {
     const expected = this.#work.expect();
     try {
@@ -167,7 +167,7 @@ export class Intake {
     }
   }
 
-  /** Offers whose projects are measured alike are measured together. */
+  /** Offers whose projects have the same settings are measured together. */
   async #count(
     offers: readonly Offer[],
   ): Promise<Pick<Batch, "terms"> & { readonly counted: readonly (Counted | PerigeeError)[] }> {
@@ -186,7 +186,7 @@ export class Intake {
     return { terms, counted: offers.map((offer) => counted.get(offer) as Counted | PerigeeError) };
   }
 
-  /** Undefined when it was refused, and its caller told. */
+  /** Undefined if it was refused and its caller notified. */
   async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
     try {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
@@ -215,7 +215,7 @@ export class Intake {
     return countedOf(measured, offers, this.#core);
   }
 
-  /** Tasks of one project and one sla. Each offer is told. */
+  /** Commits tasks of one project and one sla. Each offer gets its result. */
   async #commit(
     ready: readonly Ready[],
     terms: ReadonlyMap<string, PostBounds>,
@@ -255,7 +255,7 @@ export class Intake {
   }
 }
 
-/** Not numbered yet. */
+/** Its record, without a number yet. */
 function recordFor({ offer, counted, admitted }: Ready, createdWallMs: number): PostedRecord {
   const { id, task, lines } = offer;
   const [factor = 1] = counted.factors;
@@ -286,10 +286,10 @@ function factorsOf(ready: readonly Ready[]): Map<string, number> {
   return factors;
 }
 
-/** What was measured of these, as lines of a text of their own, from 1. */
+/** The measured items of these offers, as lines of a separate text, from 1. */
 function itemsOf(all: MeasuredBlock, ready: readonly Ready[]): MeasuredBlock {
   const kept = ready.flatMap(({ counted }) => counted.at);
-  const isAll = kept.length === all.count && all.rejected.length === 0; // in their order, as they were batched
+  const isAll = kept.length === all.count && all.rejected.length === 0; // in batch order
   const measured = isAll ? all : pickItems(all, kept);
   let offset = 0;
   for (let item = 0; item < measured.count; item += 1) {
@@ -304,7 +304,7 @@ function modelAt(measured: MeasuredBlock, item: number): string {
   return measured.groups[measured.groupOf[item] as number]?.model ?? "";
 }
 
-/** Of each offer what was counted, or why it is refused. */
+/** For each offer what was counted, or why it is refused. */
 function countedOf(
   measured: MeasuredBlock,
   batch: readonly Offer[],
@@ -347,7 +347,7 @@ function countedOf(
   });
 }
 
-/** A rejection speaks of the line; the caller knows of items. */
+/** A rejection names the line; the caller only knows items. */
 function refusalOf(index: number, rejected: RejectedLine | undefined): PerigeeError {
   const about = rejected?.message.replace(/^line \d+: /, "") ?? "it cannot be read";
   const field = rejected === undefined ? undefined : FIELD_AT_FAULT.get(rejected.code);

@@ -1,9 +1,9 @@
 /**
- * The items of posted tasks as they are now: read from the rows of their answers, nothing is stored for each besides.
+ * The present items of posted tasks, read from the rows of their answers; nothing else is stored per item.
  *
  *   open -> submitted (queued, running, retrying)
- *   ended with an answer -> its line, behind the 13 digits of the Unix time of its end
- *   ended with the rest of its task -> cancelled or expired, with a line made here of what its attempts took
+ *   ended with an answer -> its line, after the 13 digits of the Unix time of its end
+ *   ended with the rest of its task -> cancelled or expired, with a line made here from what its attempts took
  */
 
 import { endMessage, failureText } from "../../engine/items/run_stopped.ts";
@@ -36,9 +36,9 @@ export interface EndedPosted {
   /** As the provider counted. */
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Whether it has an answer of its own. */
+  /** Whether it has its own answer. */
   readonly isAnswered: boolean;
-  /** What its attempts took; undefined without one. */
+  /** What its attempts took; undefined if there were none. */
   readonly taken: FieldsOf<"outcome"> | FieldsOf<"attemptEnded"> | undefined;
 }
 
@@ -52,11 +52,11 @@ export class PostedItemReader {
     this.#work = work;
   }
 
-  /** Items from `from` up to and without `to` that have ended, in their order. */
+  /** Ended items from `from` up to, but not including, `to`, in order. */
   async *ended(task: PostedRecord, from = 0, to: number = task.totalItems): AsyncGenerator<EndedPosted> {
     let next = from;
     while (next < to) {
-      const open = new Set<number>(); // before the answers are read: what ends meanwhile is open in this look
+      const open = new Set<number>(); // before the answers are read: later ends count as open here
       const end = Math.min(to, next + PAGE_ITEMS);
       for (let item = next; item < end; item += 1) if (this.#log.isOpen(task.number, item)) open.add(item);
       const tried = new Map([...this.#log.triedItems(task.number)].map(([item, { ended }]) => [item, ended]));
@@ -80,7 +80,7 @@ export class PostedItemReader {
     }
   }
 
-  /** Objects from `from` up to and without `to`; those of `submitted` as if they had not ended since. */
+  /** Objects from `from` up to, but not including, `to`; those in `submitted` as if they had not ended since. */
   async objects(
     task: PostedRecord,
     {
@@ -95,7 +95,7 @@ export class PostedItemReader {
       objects.push(this.#submitted(task, item));
       if (!this.#log.isOpen(task.number, item) && submitted?.has(item) !== true) isAnyEnded = true;
     }
-    if (!isAnyEnded) return objects; // as each post is answered
+    if (!isAnyEnded) return objects; // the case of each post's response
     for await (const ended of this.ended(task, from, to))
       if (submitted?.has(ended.item) !== true) objects[ended.item - from] = objectOf(task, ended);
     return objects;
@@ -122,7 +122,7 @@ export class PostedItemReader {
     return { phase: isClaimed ? "running" : "queued" };
   }
 
-  /** It ended with the rest of its task, without a further request; `taken`: by those before. */
+  /** It ended with the rest of its task, without a further request; `taken`: by earlier requests. */
   #restItem(task: PostedRecord, item: number, taken: FieldsOf<"attemptEnded"> | undefined): EndedPosted {
     const status = restStatusOf(task, item);
     const made = taken === undefined ? undefined : madeOf({ ended: taken, intents: [] });
@@ -164,7 +164,7 @@ function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8
   return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true, taken };
 }
 
-/** What an item that expired says of its last request; nothing where that is not known. */
+/** How the error of an expired item describes its last request; empty if that is not known. */
 function endedAfter(
   status: "cancelled" | "expired",
   failure: AttemptFailure | undefined,

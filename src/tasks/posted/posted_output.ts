@@ -1,14 +1,14 @@
 /**
  * The answers of a posted task as a file of lines, in the order of submission, as they are durable now.
  *
- * Sizes are known from one pass over the rows, and lines are read in a second one: no more than a page of them is in memory.
+ * The first pass over the rows computes sizes, the second one reads lines: only a page of them is in memory.
  */
 import { objectId } from "../../work/object_id.ts";
 import type { AnsweredLine, OutputView, TaskOutput, TaskView } from "../shapes/task_view.ts";
 import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
 import type { PostedRecord } from "./posted_record.ts";
 
-/** What is durable now; what comes later is not in it. */
+/** What is durable now, without later answers. */
 export async function openPostedOutput(
   reader: PostedItemReader,
   task: PostedRecord,
@@ -71,7 +71,7 @@ async function* readAll(
   let position = 0;
   for await (const { item, line } of reader.ended(task)) {
     const size = sizes.get(item);
-    if (size === undefined) continue; // it has ended since
+    if (size === undefined) continue; // ended after the first pass
     const from = Math.max(0, (range?.start ?? 0) - position);
     const to = Math.min(size, (range?.end ?? Number.POSITIVE_INFINITY) - position);
     position += size;

@@ -1,16 +1,16 @@
 /**
- * A posted task as its row in the work log has it: what it is and was promised. How its items stand is in the log itself.
+ * A posted task as its row in the work log has it: its contents and promises. The log has the state of its items.
  */
 import type { EndedStatus } from "../../log/records.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { LoggedTask } from "../../store/log_rows.ts";
 import { stemOf } from "../../work/object_id.ts";
 
-/** Items that had ended without an answer of their own when others of their task were opened again, by their numbers from 0. */
+/** Items without their own answer that had ended when others of their task were opened again, by their numbers from 0. */
 export interface RestItems {
   readonly cancelled: readonly number[];
   readonly expired: readonly number[];
-  /** When the last of them ended, Unix time; absent where an earlier version wrote it. */
+  /** When the last of them ended, Unix time; absent in rows of an earlier version. */
   readonly endedWallMs?: number;
 }
 
@@ -21,22 +21,22 @@ export interface PostedBody {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
-  /** Of each item, as counted when it was accepted. */
+  /** For each item, as counted at acceptance. */
   readonly inputTokens: readonly number[];
-  /** Its models, with how many items and counted tokens each has. */
+  /** Its models, each with its items and counted tokens. */
   readonly works: readonly (readonly [model: string, items: number, inputTokens: number])[];
-  /** Of each item, or of all when it is one number. */
+  /** For each item, or one number for all. */
   readonly factors: number | readonly number[];
-  /** What its items were estimated to cost when it was admitted, in USD; after a retry, so many of them that were open then. */
+  /** Estimated cost of its items at admission, in USD; after a retry, of the items that were open then (`estimatedItems`). */
   readonly estimatedUsd?: number | undefined;
   readonly estimatedItems?: number;
   readonly isCancelled?: true;
   readonly cancelledWallMs?: number;
-  /** How often failed items were run again, and since when the window of these counts. */
+  /** How often failed items ran again, and when the window of the last retry began. */
   readonly retries?: number;
   readonly sinceWallMs?: number;
   readonly rest?: RestItems;
-  /** What of its usage was noted before its last retry. */
+  /** The part of its usage that was noted before its last retry. */
   readonly noted?: { readonly items: number; readonly inputTokens: number; readonly outputTokens: number } & {
     readonly [money in "listUsd" | "usd" | "billedUsd" | "ambiguousUsd"]: number;
   };
@@ -44,25 +44,25 @@ export interface PostedBody {
 
 /** A posted task. */
 export interface PostedRecord extends PostedBody {
-  /** In the work log. */
+  /** Its number in the work log. */
   readonly number: number;
   readonly project: string;
   readonly createdWallMs: number;
 }
 
-/** The row's id: what a task and its objects are found by. */
+/** The row's id, by which a task and its objects are found. */
 export function rowIdOf(id: string): string {
   return stemOf(id);
 }
 
-/** What a row says. */
+/** The posted task of a row. */
 export function rowToPosted(log: Pick<WorkLog, "text">, row: LoggedTask): PostedRecord {
   const { number, createdWallMs } = row;
-  const body = JSON.parse(row.body) as PostedBody; // written as `bodyOf` says
+  const body = JSON.parse(row.body) as PostedBody; // written by `bodyOf`
   return { ...body, number, createdWallMs, project: log.text(row.project) ?? "" };
 }
 
-/** The body of a row. Hot: its parts are named, because V8 takes 2 us to leave three out of an object. */
+/** The body of a row. Hot: lists its fields, because V8 takes 2 us to leave three out of an object. */
 export function bodyOf(task: PostedBody): string {
   return JSON.stringify({
     id: task.id,
@@ -84,7 +84,7 @@ export function bodyOf(task: PostedBody): string {
   } satisfies { [part in keyof PostedBody]-?: PostedBody[part] | undefined });
 }
 
-/** When the last of its windows is over, Unix time; undefined without an sla. */
+/** When its last window ends, Unix time; undefined without an sla. */
 export function deadlineWallMsOf({
   slaMinutes,
   sinceWallMs,
@@ -93,7 +93,7 @@ export function deadlineWallMsOf({
   return slaMinutes === null ? undefined : (sinceWallMs ?? createdWallMs) + slaMinutes * 60_000;
 }
 
-/** When an item ended that has no answer of its own, Unix time. */
+/** When an item without its own answer ended, Unix time. */
 export function restEndedWallMs(task: PostedRecord, item: number, status: EndedStatus): number {
   const { rest, cancelledWallMs, createdWallMs } = task;
   if (rest?.cancelled.includes(item) === true || rest?.expired.includes(item) === true)

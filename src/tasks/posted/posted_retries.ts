@@ -1,8 +1,8 @@
 /**
- * Items of posted tasks that ended in an error, run again: admitted as new work, and opened again in the work log in one commit.
+ * Runs items of posted tasks that ended in an error again: admits them as new work, and opens them again in the work log in one commit.
  *
- * The window of an item counts from its retry; while other items of its task are open it has their deadline instead, because a task has
- * one. The price factor stays.
+ * The window of an item counts from its retry. While other items of its task are open it has their deadline instead, because a task has
+ * only one. The price factor does not change.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
@@ -32,11 +32,11 @@ export interface PostedRetriesOptions {
 export interface RetriedPosted {
   readonly task: PostedRecord;
   readonly items: number;
-  /** What it holds; undefined when nothing has changed. */
+  /** What it holds; undefined if nothing has changed. */
   readonly admitted: Admitted | undefined;
 }
 
-/** One for a store; of one task at a time. */
+/** One for a store; it retries one task at a time. */
 export class PostedRetries {
   readonly #options: PostedRetriesOptions;
 
@@ -90,7 +90,7 @@ export class PostedRetries {
     }
   }
 
-  /** Counted again: the row has no limits of items. */
+  /** Counts them again, because the row does not contain the limits of items. */
   async #worksOf(
     { number, slaMinutes, totalItems }: PostedRecord,
     items: readonly EndedItem[],
@@ -118,7 +118,7 @@ export class PostedRetries {
   }
 }
 
-/** Earlier attempts are counted, but not against the item. */
+/** Earlier attempts count in the totals, but not against the item. */
 function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
   if (taken === undefined || taken.attempts === 0) return undefined;
   const { attempts, ambiguousAttempts, isEstimated, price } = taken;
@@ -132,14 +132,14 @@ function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
   };
 }
 
-/** Of a task that is open: what it used since it was noted is noted with its end, the items that run again a second time. */
+/** For a task that is open: its end notes what it used since the last note, and the items that run again a second time. */
 function notedOpen({ noted = NO_PROJECT_USAGE }: PostedRecord, again: number): Noted {
   return { ...noted, items: noted.items - again };
 }
 
 type Noted = NonNullable<PostedRecord["noted"]>;
 
-/** What was noted before, without the items that run again: these are noted again with their new end. */
+/** What was noted before, without the items that run again, because their new end notes them again. */
 function notedOf(
   sums: Omit<Noted, "items"> & {
     readonly [status in "completed" | "failed" | "expired" | "cancelled"]: number;

@@ -1,11 +1,11 @@
 /**
- * The posted tasks of projects: found, shown, cancelled, retried and removed in the work log.
+ * The posted tasks of projects: finds, shows, cancels, retries and removes them in the work log.
  *
- *   accepted -> open -> final -> told to listeners -> its usage noted
+ *   accepted -> open -> final -> listeners notified -> its usage noted
  *   final -> open again (retry) | removed with all its texts
  *
- * A process that ends between the end of a task and its note leaves no mark: the next one tells and notes what the log says of ended
- * tasks that are not in the stored sums (`usage_mark.ts`).
+ * A process that stops between the end of a task and its note leaves no mark. The next one finds in the log the ended tasks that are
+ * not in the stored sums (`usage_mark.ts`), notifies listeners and notes them.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
@@ -35,19 +35,19 @@ import { readOpenUsed, readUsed, type UsedTask, usedSince } from "./task_usage.t
 const LIST_PAGE = 200;
 const SWEEP_PAGE = 100;
 const SWEEP_PACE_MS = 1_000;
-/** Until what could not be told or noted is tried again. */
+/** Time until a failed notification or note is repeated. */
 const AGAIN_MS = 60_000;
 
-/** An open task of this process: one that was accepted, or retried, in it. */
+/** An open task that was accepted or retried in this process. */
 interface OpenPosted {
-  /** Of when it was accepted, and each time that items of it were opened again. */
+  /** Its shares of the backlog: one from its acceptance, and one from each time that items were opened again. */
   readonly rooms: readonly Share[];
-  /** What its open items were estimated to take, and how many they were when that was held. */
+  /** Estimate for its open items, and their number when that was held. */
   readonly hold?: SpendingHold;
   readonly heldItems: number;
-  /** Of one that was accepted in this process and not retried: all that it used is summed up here. */
+  /** For a task that was accepted in this process and not retried: the sum of all its use. */
   readonly fresh?: FreshPosted;
-  /** What of its usage was noted before its last retry. */
+  /** The part of its usage that was noted before its last retry. */
   readonly noted?: PostedRecord["noted"] | undefined;
 }
 
@@ -57,7 +57,7 @@ export interface PostedTasksOptions {
   readonly work: PostedWork;
   readonly admission: Admission;
   readonly spending: Spending;
-  /** Undefined when nobody needs to be waited for. */
+  /** Returns undefined if there is nothing to wait for. */
   readonly onFinished: (event: TaskEvent) => Promise<unknown> | undefined;
   readonly onFault: (error: unknown) => void;
 }
@@ -71,7 +71,7 @@ export class PostedTasks {
   readonly #open = new Map<number, OpenPosted>();
   /** Undefined until `open`. */
   #restored: RestoredTasks | undefined;
-  /** Ends that are being told and noted. */
+  /** Ends whose notification and note are under way. */
   readonly #ending = new Set<Promise<void>>();
   #isClosed = false;
 
@@ -83,7 +83,7 @@ export class PostedTasks {
     this.#retries = new PostedRetries({ core, log, work, admission, reader: this.reader });
   }
 
-  /** Tasks that were accepted in this process, and hold money and room until they are final. */
+  /** Tasks accepted in this process, which hold money and backlog space until they are final. */
   accepted({ task, admitted }: Accepted): void {
     const { number } = task;
     if (!this.#options.log.has(number)) {
@@ -97,8 +97,8 @@ export class PostedTasks {
   }
 
   /**
-   * Counts in caps what earlier processes spent, before anything is sent. Resolves with how to read the tasks that are final, and that
-   * the last one did not tell and note any more: for `tellEnded`, in the turn in which the work opens, which is told of all later ones.
+   * Counts in caps what earlier processes spent, before anything is sent. Resolves with a function that reads the final tasks which the
+   * last process did not report and note: pass them to `tellEnded` in the turn in which the work opens, which reports later ones.
    */
   async follow(): Promise<() => readonly number[]> {
     const { log, spending, core, work } = this.#options;
@@ -126,7 +126,7 @@ export class PostedTasks {
     return unnoted;
   }
 
-  /** Holds room and money for what an earlier process has left open, and counts what it took. */
+  /** Holds backlog space and money for the open tasks of earlier processes, and counts what they took. */
   async open(backlog: TaskBacklog): Promise<void> {
     const isClosed = (): boolean => this.#isClosed;
     const { restored, noted } = await restoreTasks({ ...this.#options, backlog, isClosed });
@@ -134,7 +134,7 @@ export class PostedTasks {
     for (const [number, before] of noted) this.#open.set(number, { rooms: [], heldItems: 0, noted: before });
   }
 
-  /** Some at a time. */
+  /** Reports ended tasks, some at a time. */
   async tellEnded(ended: readonly number[]): Promise<void> {
     for (let start = 0; start < ended.length && !this.#isClosed; start += LIST_PAGE) {
       for (const number of ended.slice(start, start + LIST_PAGE)) this.#final(number, undefined);
@@ -153,14 +153,14 @@ export class PostedTasks {
     return { tasks, objects };
   }
 
-  /** By its id or that of an object; undefined when there is none. */
+  /** Finds a task by its id or that of an object; undefined if it does not exist. */
   async find(project: string | undefined, id: string): Promise<PostedRecord | undefined> {
     const row = await this.#options.log.rows.loggedTask(rowIdOf(id));
     const task = row === undefined ? undefined : rowToPosted(this.#options.log, row);
     return project === undefined || task?.project === project ? task : undefined;
   }
 
-  /** `view`: of the task; its objects are shown as of its moment. */
+  /** `view`: of the task; its objects are shown as of the view's moment. */
   async objects(
     task: PostedRecord,
     { from, limit }: { readonly from: number; readonly limit: number },
@@ -178,7 +178,7 @@ export class PostedTasks {
   async cancel(task: PostedRecord): Promise<PostedRecord> {
     const { log, work, core } = this.#options;
     const { restStatus = 0, deadlineMs = 0 } = log.task(task.number) ?? {};
-    if (restStatus !== 0 || deadlineMs <= core.storage.clock.wallMs()) return task; // final, or as it will end
+    if (restStatus !== 0 || deadlineMs <= core.storage.clock.wallMs()) return task; // final, or its end is already decided
     const cancelled: PostedRecord = {
       ...task,
       isCancelled: true,
@@ -189,7 +189,7 @@ export class PostedTasks {
     return cancelled;
   }
 
-  /** The task with its items open again, and how many; durable. */
+  /** The task with its items open again, and their number; durable. */
   async retry(
     task: PostedRecord,
     retry: RetryFailed,
@@ -205,7 +205,7 @@ export class PostedTasks {
     return retried;
   }
 
-  /** What was held of one that was not final is held with what its items that run again hold. */
+  /** Adds what was held for a task that was not final to what its reopened items hold. */
   #reopened({ number, noted }: PostedRecord, { room, hold }: Admitted): void {
     const { rooms = [], hold: before } = this.#open.get(number) ?? {};
     const { items = 0, usd = 0 } = this.#restored?.of(number) ?? {};
@@ -225,7 +225,7 @@ export class PostedTasks {
     await core.storage.room.answerFor(() => log.erase({ all: [number] }));
   }
 
-  /** Removes those that ended before a time (Unix), the oldest first, some at a time; calls back for each. */
+  /** Removes tasks that ended before a time (Unix), the oldest first, some at a time; calls back for each. */
   async sweep(
     oldestWallMs: number,
     removed: (project: string, id: string) => void,
@@ -250,11 +250,11 @@ export class PostedTasks {
     }
   }
 
-  /** For the work: a task is final. */
+  /** Called by the work: a task is final. */
   final(number: number): void {
     const open = this.#open.get(number);
     this.#open.delete(number);
-    if (open?.fresh?.isWhole === true) this.views.remember(open.fresh); // whoever waits for the end asks for it at once
+    if (open?.fresh?.isWhole === true) this.views.remember(open.fresh); // callers that wait for the end read it at once
     this.#final(number, open);
   }
 
@@ -275,7 +275,7 @@ export class PostedTasks {
     void ending.finally(() => this.#ending.delete(ending));
   }
 
-  /** What could not be told or noted is tried again a minute later. */
+  /** Repeats a failed notification or note a minute later. */
   #again(number: number, open: OpenPosted | undefined, error: unknown): void {
     if (this.#isClosed || hasCode(error, "closed")) return;
     const { onFault, core } = this.#options;
@@ -283,12 +283,12 @@ export class PostedTasks {
     core.storage.clock.timer(AGAIN_MS, () => this.#final(number, open), { keepsAlive: false });
   }
 
-  /** For the work: an attempt of an item has ended, and the item continues. */
+  /** Called by the work: an attempt of an item has ended, and the item continues. */
   itemTried(number: number): void {
     void this.#count(number);
   }
 
-  /** For the work: an item of a task is final. */
+  /** Called by the work: an item of a task is final. */
   itemEnded(
     number: number,
     record: UsedByItem & { readonly status: EndedStatus },
@@ -300,7 +300,7 @@ export class PostedTasks {
     void this.#count(number);
   }
 
-  /** Counts what a task that is open took so far; never rejects, as nothing is read. One that is final is counted by its end. */
+  /** Counts what an open task took so far; never rejects, because nothing is read. The end of a final task counts it. */
   async #count(number: number): Promise<void> {
     const { log, spending } = this.#options;
     const task = log.task(number);
@@ -319,21 +319,21 @@ export class PostedTasks {
     this.#open.set(number, { ...open, heldItems: task.left });
   }
 
-  /** Resolves when what has ended is noted. */
+  /** Resolves when ended tasks are noted. */
   async close(): Promise<void> {
     await Promise.all(this.#ending);
     this.#isClosed = true;
-    await this.#options.spending.flush().catch(() => undefined); // by the next process, then
+    await this.#options.spending.flush().catch(() => undefined); // the next process will write it
   }
 
-  /** Resolves when what has ended is noted, durably: what is opened again or removed cannot be noted any more. */
+  /** Resolves when ended tasks are noted, durably: a task that is opened again or removed cannot be noted any more. */
   async #noted(): Promise<void> {
     const { core, spending } = this.#options;
     await Promise.all(this.#ending);
     await core.storage.room.answerFor(() => spending.flush());
   }
 
-  /** Of a task that was just accepted. */
+  /** The view of a task that was just accepted. */
   firstView(task: PostedRecord): Promise<TaskView> {
     return this.#options.log.has(task.number) ? this.views.firstView(task) : this.views.view(task);
   }

@@ -20,13 +20,13 @@ import type { FreshPosted } from "./fresh_posted.ts";
 import type { PostedItemReader } from "./posted_items.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
-/** What views are made of. */
+/** What views are built from. */
 type ViewedCore = Pick<EngineCore, "storage" | "config" | "sending">;
 
-/** Views kept at most. */
+/** The most views kept. */
 const KEPT_MAX = 1_024;
 const ESTIMATE_KEPT_MS = 1_000;
-/** What is said of work that its lane would never get done. */
+/** Assumed for work that its lane would never finish. */
 const LEFT_MS_MAX = 366 * 86_400_000;
 
 type ShownSums = Pick<
@@ -38,7 +38,7 @@ type ShownSums = Pick<
 interface Kept {
   readonly state: string;
   readonly view: TaskView;
-  /** Monotonic time from which its estimates are looked at anew. */
+  /** Monotonic time after which its estimates are computed again. */
   readonly staleMs: number;
 }
 
@@ -48,7 +48,7 @@ export class PostedViews {
   readonly #log: WorkLog;
   readonly #work: PostedWork;
   readonly #reader: PostedItemReader;
-  /** Steps are counted anew in every process. */
+  /** Distinguishes processes, because each counts steps from 0. */
   readonly #process: string = randomUUID().slice(0, 8);
   readonly #kept = new Map<string, Kept>();
   /** The items that a view counts as submitted. */
@@ -63,10 +63,7 @@ export class PostedViews {
     this.#reader = reader;
   }
 
-  /**
-   * As `view`, of a task that was just accepted. Not kept: a thousand a second are not asked for before others have taken their
-   * places.
-   */
+  /** Like `view`, for a task that was just accepted. Not kept: at a thousand a second, most would be evicted before they are read. */
   firstView(task: PostedRecord): Promise<TaskView> {
     const home = this.#work.homeOf(task.number);
     const state = this.#stateOf(task, home);
@@ -74,7 +71,7 @@ export class PostedViews {
     return this.#viewOf(task, undefined, { state, home, open, before: undefined });
   }
 
-  /** Another whenever the view may be another, or is final. */
+  /** A new object whenever the view may differ, or is final. */
   async view(task: PostedRecord): Promise<TaskView> {
     const home = this.#work.homeOf(task.number);
     const isOpen = this.#log.has(task.number);
@@ -82,7 +79,7 @@ export class PostedViews {
     const nowMs = this.#core.storage.clock.nowMs();
     const known = this.#kept.get(task.id);
     if (known?.state === state && nowMs < known.staleMs) return known.view;
-    const open = this.#openItems(task); // as of the sums, which are taken when they are asked for
+    const open = this.#openItems(task); // of the same moment as the sums below
     const sums = this.#justEnded.get(task.number) ?? (await this.#log.sumsOf(task.number));
     const made = await this.#viewOf(task, sums, { state, home, open, before: known?.view });
     const view = made.version === known?.view.version ? known.view : made;
@@ -96,7 +93,7 @@ export class PostedViews {
     return view;
   }
 
-  /** A task is final: until others have taken its place its view is made without a read. */
+  /** A task is final: its view needs no read until other tasks replace it here. */
   remember(ended: FreshPosted): void {
     this.#justEnded.set(ended.task.number, ended);
     if (this.#justEnded.size <= 2 * KEPT_MAX) return;
@@ -111,14 +108,14 @@ export class PostedViews {
     this.#justEnded.delete(number);
   }
 
-  /** Now, by the clock that the deadline of an open task was promised by, however that clock was set since. */
+  /** Now, by the wall clock that promised the deadline of an open task, even if that clock was set since. */
   wallMsOf(task: PostedRecord): number {
     const [promisedMs, open] = [deadlineWallMsOf(task), this.#log.task(task.number)];
     const jumpMs = promisedMs === undefined || open === undefined ? 0 : open.deadlineMs - promisedMs;
     return Math.round(this.#core.storage.clock.wallMs() - jumpMs);
   }
 
-  /** What holds an item that is open; undefined when nothing does. */
+  /** What holds an open item; undefined if nothing does. */
   heldBy(task: PostedRecord, item: number): ObjectHold | undefined {
     const home = this.#work.homeOf(task.number);
     if (home === undefined) return undefined;
@@ -186,7 +183,7 @@ export class PostedViews {
     return view;
   }
 
-  /** The items that a view counts as submitted: what is shown beside it is of its moment. */
+  /** The items that a view counts as submitted, so that objects shown with it are of its moment. */
   submittedIn(view: TaskView): ReadonlySet<number> {
     return this.#open.get(view) ?? NO_ITEMS;
   }
@@ -208,7 +205,7 @@ export class PostedViews {
     return latestMs;
   }
 
-  /** With how many items of the task each of them holds. */
+  /** Its holds, each with the number of its items. */
   #heldOf(task: PostedRecord, home: PostedHome | undefined): RunHolds {
     if (home === undefined) return NO_HOLDS;
     const found = this.#core.sending.holds.of(home.owner);
@@ -224,7 +221,7 @@ export class PostedViews {
     return { ...found, holds: [...items].map(([hold, count]) => ({ ...hold, items: count })) };
   }
 
-  /** The last of its models; while one of them is stopped, or what holds its items has no known end, nobody knows. */
+  /** The end of the last of its models; unknown while one of them is stopped, or a hold of its items has no known end. */
   #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined, held: RunHolds): Outlook {
     const { clock } = this.#core.storage;
     const deadlineWallMs = deadlineWallMsOf(task);
@@ -245,8 +242,8 @@ export class PostedViews {
   }
 
   /**
-   * What its lanes have is seen there: one item more, due just behind it, is done after it. What came a moment ago, or is
-   * parked, is not in them: then all of it counts, and what is parked before it as more of the same.
+   * Items in its lanes are counted there: one more item, due just after them, is done after them. Items that arrived a moment ago, or
+   * are parked, are not in the lanes: then all of them count, and items parked before as more of the same.
    */
   #expectedDone(
     task: PostedRecord,
@@ -309,7 +306,7 @@ function usageOf({
   };
 }
 
-/** Of what its group has left, the part that is done when the task is. */
+/** The part of what its group has left that is done when the task is done. */
 function shareOf({ owner, task }: PostedHome, items: number, open: number): number {
   const left = owner.openItems;
   const ahead = Math.max(open, task.firstLine + items - 1 - owner.items.done.size);

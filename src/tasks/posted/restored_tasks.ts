@@ -1,7 +1,7 @@
 /**
- * Room and money of open tasks that earlier processes have accepted: some 24 bytes a task.
+ * Backlog space and money of open tasks that earlier processes have accepted: some 24 bytes a task.
  *
- *   restored -> fewer open items, and less money, with each that ends -> final, or retried (its room and its money are free)
+ *   restored -> fewer open items, and less money, with each that ends -> final, or retried (its space and its money are free)
  */
 import type { OpenTask } from "../../log/open_columns.ts";
 import type { Share } from "../usage/backlog.ts";
@@ -9,11 +9,11 @@ import type { SpendingHold } from "../usage/spending.ts";
 
 /** One for a store. */
 export class RestoredTasks {
-  /** Rising, and in the same places how many of their items are open, and whose they are. */
+  /** Rising task numbers; the next two arrays have their open items and their projects at the same positions. */
   readonly #numbers: Float64Array;
   readonly #left: Uint32Array;
   readonly #projects: Uint32Array;
-  /** What the open items of each were estimated to take, in USD. */
+  /** Estimate for the open items of each task, in USD. */
   readonly #leftUsd: Float64Array;
   /** By the number of the project's name. */
   readonly #rooms = new Map<number, Share>();
@@ -38,19 +38,19 @@ export class RestoredTasks {
     }
   }
 
-  /** What each open item of a task was estimated to take, in USD. */
+  /** Holds this estimate for each open item of a task, in USD. */
   keep(number: number, itemUsd: number): void {
     const place = this.#placeOf(number);
     this.#hold(place, itemUsd * (this.#left[place] ?? 0));
   }
 
-  /** The open items of a task, and the money that is held for them; nothing of a task of this process. */
+  /** The open items of a task, and the money held for them; both 0 for a task of this process. */
   of(number: number): { readonly items: number; readonly usd: number } {
     const place = this.#placeOf(number);
     return { items: this.#left[place] ?? 0, usd: this.#leftUsd[place] ?? 0 };
   }
 
-  /** At most so many items of a task are open; changes nothing for a task of this process. */
+  /** At most `leftMax` items of a task are open; changes nothing for a task of this process. */
   settle(number: number, leftMax = 0): void {
     const place = this.#placeOf(number);
     const before = this.#left[place] ?? 0;

@@ -1,5 +1,5 @@
 /**
- * Posted tasks that an earlier process has left open, at the start: what they took is counted, and room and money are held for the rest.
+ * Restores the open posted tasks of earlier processes at the start: counts what they took, and holds space and money for the rest.
  */
 import { hasCode } from "../../errors.ts";
 import type { OpenTask } from "../../log/open_columns.ts";
@@ -24,7 +24,7 @@ export interface RestoringOptions {
   readonly isClosed: () => boolean;
 }
 
-/** `noted`: what of the usage of open tasks was noted before, by their numbers. */
+/** `noted`: the usage of open tasks that was noted before, by their numbers. */
 export async function restoreTasks(options: RestoringOptions): Promise<{
   readonly restored: RestoredTasks;
   readonly noted: ReadonlyMap<number, NonNullable<PostedRecord["noted"]>>;
@@ -39,7 +39,7 @@ export async function restoreTasks(options: RestoringOptions): Promise<{
   );
   const noted = new Map<number, NonNullable<PostedRecord["noted"]>>();
   for (const { number, items } of open) {
-    const isUntried = items === 1 && log.triedItems(number).size === 0; // one item: final as soon as it has ended
+    const isUntried = items === 1 && log.triedItems(number).size === 0; // a task of one item is final when the item ends
     const used = isUntried ? undefined : await readOpenUsed(log, number);
     if (used === undefined) continue;
     spending.open.set(number, used.task.project, used.usage);
@@ -49,14 +49,14 @@ export async function restoreTasks(options: RestoringOptions): Promise<{
   const capped = new Set([...projects].filter((one) => spending.isCapped(nameOf(one))));
   const isCapped = ({ project }: OpenTask): boolean => capped.has(project);
   await holdAgain(options, restored, open.filter(isCapped));
-  const others = open.filter((task) => !isCapped(task)); // their holds are shown, and bound nothing
+  const others = open.filter((task) => !isCapped(task)); // their holds are only shown
   holdAgain(options, restored, others).catch((error: unknown) => {
     if (!isClosed() && !hasCode(error, "closed")) onFault(error);
   });
   return { restored, noted };
 }
 
-/** Money that the open items of tasks may take, of what these were admitted for. */
+/** Holds money for the open items of tasks again, in proportion to their admission. */
 async function holdAgain(
   { log, isClosed }: RestoringOptions,
   restored: RestoredTasks,

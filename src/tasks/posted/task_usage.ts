@@ -1,5 +1,5 @@
 /**
- * What posted tasks used since it was noted of them last, as the work log says.
+ * What posted tasks used since their last note, from the work log.
  */
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -13,13 +13,13 @@ import {
 } from "../usage/project_usage.ts";
 import { type PostedRecord, rowToPosted } from "./posted_record.ts";
 
-/** A task, and what it used since it was noted last. */
+/** A task, and what it used since its last note. */
 export interface UsedTask {
   readonly task: PostedRecord;
   readonly usage: ProjectUsage;
 }
 
-/** Of a task with ended items; undefined when it was removed. */
+/** For a task with ended items; undefined if it was removed. */
 export async function readUsed(log: WorkLog, number: number): Promise<UsedTask | undefined> {
   const row = await log.rows.loggedTask(number);
   const sums = await log.sumsOf(number);
@@ -28,7 +28,7 @@ export async function readUsed(log: WorkLog, number: number): Promise<UsedTask |
   return { task, usage: usedSince(sums, task.noted) };
 }
 
-/** What a task with these sums used since that was noted; `open`: by items that have not ended. */
+/** What a task with these sums used since `noted`; `open`: by items that have not ended. */
 export function usedSince(sums: TaskSums, noted: PostedRecord["noted"], open?: TaskSums): ProjectUsage {
   const all = open === undefined ? usageOf(sums) : addUsage(usageOf(sums), usageOf(open));
   const usage = usageSince(all, { ...NO_PROJECT_USAGE, ...noted });
@@ -36,8 +36,8 @@ export function usedSince(sums: TaskSums, noted: PostedRecord["noted"], open?: T
 }
 
 /**
- * As `readUsed`, of an open task that an earlier process left, with what its open items took: requests that were under way are in
- * doubt. Undefined when nothing was used.
+ * Like `readUsed`, for an open task of an earlier process, including what its open items took: requests that were under way are in
+ * doubt. Undefined if nothing was used.
  */
 export async function readOpenUsed(log: WorkLog, number: number): Promise<UsedTask | undefined> {
   const [open, sums, tried] = [log.task(number), await log.sumsOf(number), log.triedItems(number)];

@@ -1,10 +1,10 @@
 /**
- * Retention: what is older than it is to be kept goes, a little at a time.
+ * Retention: removes what is older than its retention time, a little at a time.
  *
  *   resting (an hour) -> sweeping: each kind, the oldest first, until one is young enough -> resting
  *
- * What a sweep finds follows from what is stored, so a restart loses nothing. What cannot go yet, such as a task whose
- * objects are not final or a file that one works on, is passed over and looked at again an hour later.
+ * A sweep depends only on what is stored, so a restart loses nothing. What cannot be removed yet, such as a task whose objects are not
+ * final or a file that a task uses, is skipped and tried again an hour later.
  *
  * Limits: 100 records at a time, a second apart; the first sweep is a minute after the start.
  */
@@ -20,7 +20,7 @@ import type { OpenedTasks } from "./task_desk.ts";
 /** One kind of records, and how long they are kept. */
 export type Kept = KeptRecords | KeptElsewhere;
 
-/** What is no record, and how long it is kept. */
+/** Something other than records, and how long it is kept. */
 export interface KeptElsewhere {
   readonly keepMs: number;
   /** Removes what ended before a time (Unix), a little at a time. */
@@ -30,16 +30,16 @@ export interface KeptElsewhere {
 /** Records of one kind. */
 export interface KeptRecords {
   readonly collection: string;
-  /** From `createdWallMs`, which is the least that they are kept. */
+  /** Counted from `createdWallMs`: the shortest time that they are kept. */
   readonly keepMs: number;
-  /** Removes one that is old enough; false when it stays. Absent: the record is all there is. */
+  /** Removes one that is old enough; false if it stays. If absent, there is only the record. */
   readonly remove?: (record: StoredRecord, oldestWallMs: number) => Promise<boolean>;
 }
 
-/** What is kept outside of records, and for how long. */
+/** Something outside of records, and how long it is kept. */
 export interface Sweep {
   readonly keepMs: number;
-  /** Removes what is from before a time (Unix). `pause` rests between pages; it rejects once retention is closed. */
+  /** Removes what is older than a time (Unix). `pause` rests between pages; it rejects once retention is closed. */
   readonly sweep: (oldestWallMs: number, pause: () => Promise<void>) => Promise<void>;
 }
 
@@ -51,13 +51,13 @@ export interface RetentionOptions {
   readonly isClockTrusted?: () => Promise<boolean>;
   /** What else has an age limit. */
   readonly sweeps?: readonly Sweep[];
-  /** Told of what ought not to happen; the next sweep tries again. */
+  /** Called for unexpected failures; the next sweep tries again. */
   readonly onFault?: (error: unknown) => void;
 }
 
 /** Sweeps once an hour until it is closed. */
 export interface Retention {
-  /** Resolves when nothing is being removed any more. */
+  /** Resolves when no removal is under way any more. */
   close(): Promise<void>;
 }
 
@@ -66,12 +66,12 @@ const REST_MS = 3_600_000;
 const PAGE = 100;
 const PACE_MS = 1_000;
 
-/** Begins to remove what is too old, until it is closed. */
+/** Starts to remove old records until it is closed. */
 export function startRetention(options: RetentionOptions): Retention {
   return new HourlyRetention(options);
 }
 
-/** Tasks go so long after they have ended. */
+/** Tasks are removed this long after they have ended. */
 export function keptTasks(tasks: Pick<Tasks, "task" | "remove">, keepMs: number): KeptRecords {
   return {
     collection: TASKS,
@@ -95,7 +95,7 @@ export function keptPosted(
   return { keepMs, sweep: (oldestWallMs, signal) => tasks.sweep(oldestWallMs, removed, signal) };
 }
 
-/** Files go so long after they were stored; one that a task is working on stays. */
+/** Files are removed this long after they were stored; a file that a task uses stays. */
 export function keptFiles(files: Pick<Files, "remove">, keepMs: number): KeptRecords {
   return {
     collection: FILES,
@@ -115,7 +115,7 @@ class HourlyRetention implements Retention {
 
   constructor(options: RetentionOptions) {
     this.#options = options;
-    this.#sweep = this.#isClockTrusted().then(() => undefined); // noted from the start
+    this.#sweep = this.#isClockTrusted().then(() => undefined); // records the time from the start on
     this.#rest(FIRST_MS);
   }
 
@@ -168,7 +168,7 @@ class HourlyRetention implements Retention {
     if ("sweep" in kind) return kind.sweep(nowWallMs - kind.keepMs, this.#closing.signal);
     const { collection, keepMs, remove } = kind;
     const oldestWallMs = nowWallMs - keepMs;
-    /** The last that stayed: pages begin behind records that are still there. */
+    /** The last record that stayed: pages start after records that still exist. */
     let after: string | undefined;
     for (;;) {
       const query = { collection, limit: PAGE, ...(after === undefined ? {} : { after }) };
@@ -189,7 +189,7 @@ class HourlyRetention implements Retention {
   }
 }
 
-/** False when it cannot go for now: it is at work, or half gone already. */
+/** False if it cannot be removed now: it is in use, or partly removed already. */
 async function isRemoved(removing: Promise<boolean>): Promise<boolean> {
   try {
     return await removing;

@@ -1,5 +1,5 @@
 /**
- * Erasure that reaches the disk: once a minute the store is asked to hold nothing in any file of what was deleted.
+ * Erases deleted data from the disk: once a minute the store removes what was deleted from all its files.
  *
  *   resting (a minute) -> scrubbing -> resting
  */
@@ -11,11 +11,11 @@ const EVERY_MS = 60_000;
 export interface ScrubbingOptions {
   readonly clock: Clock;
   readonly store: Pick<Store, "scrub">;
-  /** Told of what ought not to happen; a minute later it is tried again. */
+  /** Called for unexpected failures; the next try is a minute later. */
   readonly onFault?: ((error: unknown) => void) | undefined;
 }
 
-/** Begins; `close` waits for what is under way. */
+/** Starts; `close` waits for a scrub under way. */
 export function startScrubbing({ clock, store, onFault }: ScrubbingOptions): { close(): Promise<void> } {
   let isClosed = false;
   let timer: Timer;

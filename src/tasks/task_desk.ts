@@ -1,5 +1,5 @@
 /**
- * The tasks of projects on one engine: what `Tasks` promises.
+ * The tasks of projects on one engine: implements `Tasks`.
  *
  *   submit:  few items of one sla -> intake -> work log (`posted_tasks.ts`)
  *            more, or files       -> files of lines that runs answer (`lot_tasks.ts`)
@@ -44,19 +44,19 @@ export interface TasksOptions extends OpenedEngine {
   readonly files: Files;
   readonly dataDir: string;
   readonly spending: Spending;
-  /** Of the engine's store; stays its owner's to close. */
+  /** The log of the engine's store; its owner closes it. */
   readonly workLog: WorkLog;
   /** How much accepted work may wait. */
   readonly backlog?: BacklogBounds | undefined;
-  /** Told why the work on some tasks has stopped; it is tried again a minute later. */
+  /** Called with the reason when the work on some tasks has stopped; it is tried again a minute later. */
   readonly onFault?: (error: unknown, lotId: string) => void;
-  /** Listens from the start, as `Tasks.onFinished`: what ends while tasks are being opened is told, too. */
+  /** Listens from the start, like `Tasks.onFinished`: also for tasks that end while tasks are being opened. */
   readonly onFinished?: (event: TaskEvent) => void | Promise<void>;
 }
 
-/** Tasks, and what their owner does with them. */
+/** Tasks, and the methods for their owner. */
 export interface OpenedTasks extends Tasks {
-  /** What is not final by now, of all projects. */
+  /** Open tasks and objects of all projects. */
   openCounts(): OpenCounts;
   /** Removes posted tasks that ended before a time (Unix), some at a time; calls back for each. */
   sweep(
@@ -64,7 +64,7 @@ export interface OpenedTasks extends Tasks {
     removed: (project: string, id: string) => void,
     signal: AbortSignal,
   ): Promise<void>;
-  /** Takes nothing more; the engine is closed by its owner. */
+  /** Accepts nothing more; the owner of the engine closes it. */
   close(): Promise<void>;
 }
 
@@ -132,9 +132,9 @@ class TaskDesk implements OpenedTasks {
   readonly #rooms: DeskRooms;
   readonly #listeners: Set<Listener>;
   readonly #admission: Admission;
-  /** What views that were given out were made of. */
+  /** The tasks from which returned views were made. */
   readonly #shown = new WeakMap<TaskView, PostedRecord>();
-  /** By task: what is cancelled is not removed meanwhile, and nothing is removed twice. */
+  /** By task: a task is not removed while it is being cancelled, and never twice. */
   readonly #changes = new Turns();
   readonly #listing: TaskListing;
 
@@ -158,7 +158,7 @@ class TaskDesk implements OpenedTasks {
     this.#admission.assertRoom(project);
     const holds: (() => void)[] = []; // until its lots hold the files themselves
     const indexOf = async (fileId: string): Promise<FileIndex> => {
-      await files.file(project, fileId); // first: what is another project's is not held
+      await files.file(project, fileId); // first, so that files of other projects are not held
       holds.push(files.hold(fileId));
       return files.index(project, fileId);
     };
@@ -284,10 +284,10 @@ class TaskDesk implements OpenedTasks {
     await this.#rooms.posted.close();
   }
 
-  /** Its turn; `disk_full` at once on a full disk: callers wait for an answer, and may ask for the same again. */
+  /** Runs in its turn; throws `disk_full` at once on a full disk, because callers wait and can repeat the request. */
   async #answered<T>(project: string, id: string, change: () => Promise<T>): Promise<T> {
     const { room } = this.#rooms.options.core.storage;
-    if (room.lackingSinceMs !== undefined) await this.task(project, id); // what is not there is not found
+    if (room.lackingSinceMs !== undefined) await this.task(project, id); // throws `not_found` first
     return room.orRefuse(() => this.#changes.take(id, change));
   }
 
@@ -302,7 +302,7 @@ class TaskDesk implements OpenedTasks {
     return found === undefined ? undefined : this.#view(found);
   }
 
-  /** Undefined when it is no posted task. */
+  /** Undefined if it is not a posted task. */
   async #find(project: string, id: string): Promise<PostedRecord | undefined> {
     const task = isId(id) ? await this.#rooms.posted.find(project, id) : undefined;
     return task?.id === id ? task : undefined;

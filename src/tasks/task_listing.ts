@@ -1,9 +1,9 @@
 /**
  * The tasks of a project in the order in which they were accepted, the newest first.
  *
- * Posted tasks are rows of the work log and stand in the order of their numbers. Large ones are records in the order in which they were
- * stored, and each says before which number it stands (`beforeTask`). Both orders are those of the store's commits, so what a reader has
- * not seen yet stands before all that it has seen.
+ * Posted tasks are rows of the work log, in the order of their numbers. Large ones are records in the order in which they were stored,
+ * and each names the number that it precedes (`beforeTask`). Both orders are those of the store's commits, so later tasks come before
+ * all that a reader has seen.
  */
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
@@ -18,7 +18,7 @@ const ROWS_PAGE = 200;
 /** Never higher in an older record. */
 const BEFORE_TASK = "beforeTask" satisfies keyof TaskRecord;
 
-/** One or the other. */
+/** A posted or a large task. */
 export type ListedTask = { readonly posted: PostedRecord } | { readonly large: TaskRecord };
 
 export interface TaskListingOptions {
@@ -44,7 +44,7 @@ export class TaskListing {
     }
   }
 
-  /** Undefined when a task was removed behind which it was reading. */
+  /** Undefined if the task after which it was reading was removed. */
   async #page(project: string, { after, limit }: PageQuery): Promise<Page<TaskView> | undefined> {
     let last = after === undefined ? undefined : await this.#find(project, after);
     const items: TaskView[] = [];
@@ -78,7 +78,7 @@ export class TaskListing {
     last: ListedTask | undefined,
     limit: number,
   ): Promise<readonly ListedTask[] | undefined> {
-    // Both are read in one turn, so that they are of one moment.
+    // Reads both in one turn, so that they are of the same moment.
     const [rows, records] = await Promise.all([
       this.#posted(project, last, limit),
       this.#large(project, last, limit),
@@ -134,12 +134,12 @@ export class TaskListing {
   }
 }
 
-/** Posted tasks behind it have lower numbers. */
+/** Posted tasks after it in the list have lower numbers. */
 function numberAt(task: ListedTask): number {
   return "posted" in task ? task.posted.number : beforeTaskOf(task.large);
 }
 
-/** 0 for tasks of versions that had no posted ones. */
+/** 0 for tasks of versions without posted tasks. */
 function beforeTaskOf({ beforeTask = 0 }: TaskRecord): number {
   return beforeTask;
 }

@@ -1,10 +1,10 @@
 /**
- * What projects ask of the tasks room: items to answer, as the interface (2.1) gives them.
+ * What projects submit as tasks: items to answer, in the form of the interface (2.1).
  */
 
 import type { Item } from "../../work/item.ts";
 
-/** Characters of what an item asks, its settings aside. */
+/** Characters of an item's question, without its settings. */
 export function questionChars({ input, contents, messages }: Item): number {
   return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
 }
@@ -16,23 +16,23 @@ export interface FileRequest {
   readonly sla?: number;
 }
 
-/** One member of a list that is submitted. */
+/** A member of a submitted list. */
 export type RequestItem = Item | FileRequest;
 
 /** A task to make. */
 export interface TaskRequest {
-  /** UUID chosen by the caller, so that a repeated call can be told; default: a fresh one. Throws `conflict` when taken. */
+  /** UUID chosen by the caller, to recognise a repeated call; default: a new one. Throws `conflict` if it is in use. */
   readonly id?: string;
-  /** In order. Errors of the iterable pass through, and then there is no task. */
+  /** In order. If the iterable throws, the error passes through, and no task is made. */
   readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;
-  /** Whether the answers are wanted as a file (`Output-Format: jsonl`). */
+  /** Whether the caller requests the answers as a file (`Output-Format: jsonl`). */
   readonly hasOutputFile: boolean;
-  /** Stored with the task and given back, such as what the OpenAI front knows of its batch. JSON, at most 16 KiB. */
+  /** Stored with the task and returned, such as the batch data of the OpenAI front. JSON, at most 16 KiB. */
   readonly note?: string;
   /** Hard cap in USD on what the providers may charge. */
   readonly maxCostUsd?: number;
-  /** Whether `answers` give the provider's bodies of the lines of its files. Default false. */
+  /** Whether `answers` include the provider's bodies for the lines of its files. Default false. */
   readonly keepsBodies?: boolean;
-  /** Aborting rejects with its reason; a task that is stored by then goes on. */
+  /** Aborting rejects with its reason; a task that is already stored continues. */
   readonly signal?: AbortSignal;
 }

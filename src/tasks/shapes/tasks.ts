@@ -1,5 +1,5 @@
 /**
- * The tasks of projects: taken durably, gathered into runs, looked up, cancelled, erased.
+ * The tasks of projects: accepts them durably, gathers them into runs, finds, cancels and erases them.
  */
 import type { FailureCode } from "../../errors.ts";
 import type { TaskObject } from "../../work/task.ts";
@@ -14,7 +14,7 @@ import type {
   TaskView,
 } from "./task_view.ts";
 
-/** What a task has come to. */
+/** The end of a task. */
 export interface TaskEvent {
   readonly kind: "completed" | "failed";
   readonly project: string;
@@ -22,29 +22,29 @@ export interface TaskEvent {
 }
 
 /**
- * Every method may be called at any time and concurrently. A project sees its own tasks alone: those of others, and
- * ids that are none, are `not_found` alike.
+ * Every method may be called at any time and concurrently. A project sees only its own tasks: those of others, and unknown ids, throw
+ * `not_found` alike.
  */
 export interface Tasks {
   /**
-   * Resolves when the task is durable and its items without sla are final. Throws `usage` for what is no request
-   * (`details.param` names the item and field, such as `0.sla`), `not_found` for a file of another project or none,
-   * `too_many` above 1,000 items without sla, `sla_infeasible` (`details.earliestSlaMinutes`), `budget_exceeded`.
+   * Resolves when the task is durable and its items without sla are final. Throws `usage` for an invalid request (`details.param` names
+   * the item and field, such as `0.sla`), `not_found` for a file of another project or an unknown one, `too_many` above 1,000 items
+   * without sla, `sla_infeasible` (`details.earliestSlaMinutes`), `budget_exceeded`.
    */
   submit(project: string, request: TaskRequest): Promise<TaskView>;
   task(project: string, id: string): Promise<TaskView>;
   /** Newest first. */
   list(project: string, query: PageQuery): Promise<Page<TaskView>>;
-  /** In the order of submission. A view that `submit` or `task` gave saves looking for the task again. */
+  /** In the order of submission. Passing a view that `submit` or `task` returned saves a lookup of the task. */
   objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>>;
   object(project: string, objectId: string): Promise<TaskObject>;
-  /** Sends nothing more; what is in flight or answered stays. Idempotent, also once it is final. */
+  /** Sends nothing more; requests in flight and answers stay. Idempotent, also once it is final. */
   cancel(project: string, id: string): Promise<TaskView>;
   /**
-   * Runs lines again that ended in an error: those whose error is marked retryable and those that expired, or those with one
-   * of the codes. Their new outcomes replace the errors, and their window begins anew. Durable when it resolves; with 0
-   * items nothing has changed. Throws `usage` for a code that no line ends with (`details.param`), `conflict` when its file
-   * was removed, `file_damaged`, `too_many` after 64 retries, and what `submit` throws for want of time, room or money.
+   * Runs lines again that ended in an error: those whose error is marked retryable and those that expired, or those with one of the
+   * codes. Their new outcomes replace the errors, and their window starts over. Durable when it resolves; with 0 items nothing has
+   * changed. Throws `usage` for a code that no line ends with (`details.param`), `conflict` if its file was removed, `file_damaged`,
+   * `too_many` after 64 retries, and what `submit` throws for lack of time, space or money.
    */
   retry(project: string, id: string, codes?: readonly FailureCode[]): Promise<RetriedTask>;
   /** Erases its texts and answers; throws `conflict` while objects are not final. */
@@ -53,8 +53,8 @@ export interface Tasks {
   /** Final lines, with what they used. */
   answers(project: string, id: string, view?: OutputView): AsyncIterable<AnsweredLine>;
   /**
-   * Calls back when a task is final: at least once for each, and again when it was retried, also after a restart, and again after it when the promise
-   * it returns has not resolved by then. Returns how to stop.
+   * Calls back when a task is final: at least once for each, and again after a retry, also after a restart. A restart repeats a call
+   * whose promise had not resolved. Returns a function that stops it.
    */
   onFinished(listener: (event: TaskEvent) => void | Promise<void>): () => void;
 }

@@ -1,12 +1,12 @@
 /**
- * Turns: steps under one name go one after the other, those under different names side by side.
+ * Turns: steps with the same name run one after the other, those with different names in parallel.
  */
-/** Names are kept while something waits under them, and no longer. */
+/** A name is kept only while a step waits under it. */
 export class Turns {
-  /** By name: resolves when the last step that was asked for has ended in any way. */
+  /** By name: resolves when the last requested step has ended in any way. */
   readonly #last = new Map<string, Promise<void>>();
 
-  /** Settles as `step` does, which begins when those before it have ended. */
+  /** Settles like `step`, which begins when the steps before it have ended. */
   take<T>(name: string, step: () => Promise<T>): Promise<T> {
     const done = (this.#last.get(name) ?? Promise.resolve()).then(step);
     const end = (): void => {

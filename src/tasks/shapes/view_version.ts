@@ -1,22 +1,21 @@
 /**
- * What makes the version of a task's view: it differs whenever anything shown differs, and estimates do not make it differ with
- * every look.
+ * Computes the version of a task's view: it differs whenever anything shown differs, but not with every new estimate.
  */
 import { createHash } from "node:crypto";
 import type { Hold } from "../../engine/items/holds.ts";
 import type { TaskView } from "./task_view.ts";
 
-/** An expected end holds while it is wrong by no more than the larger of these: a time, a share of the time left. */
+/** An expected end is kept while it is wrong by no more than the larger of these: a time, a share of the time left. */
 const STEADY_MS = 2_000;
 const STEADY_SHARE = 0.05;
 
-/** When what is open of a task is expected to end. */
+/** When the open part of a task is expected to end. */
 export interface Outlook {
   readonly expectedEndWallMs: number | undefined;
   readonly isSlaAtRisk: boolean;
 }
 
-/** As `before` while that still holds: an estimate that moves with every look tells no more, and makes every body another. */
+/** Returns `before` while it is accurate enough: an estimate that changes with every read would change every body for nothing. */
 export function steady(found: Outlook, before: TaskView | undefined, wallMs: number): Outlook {
   const { expectedEndWallMs: shownMs, isSlaAtRisk } = before ?? {};
   const { expectedEndWallMs: foundMs } = found;
@@ -26,19 +25,19 @@ export function steady(found: Outlook, before: TaskView | undefined, wallMs: num
   return Math.abs(foundMs - shownMs) <= toleranceMs ? { ...found, expectedEndWallMs: shownMs } : found;
 }
 
-/** What a version says of an outlook. */
+/** The part of a version for an outlook. */
 export function markOf(outlook: Outlook | undefined): string {
   const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
   return `.${expectedEndWallMs?.toString(36) ?? ""}${isSlaAtRisk === true ? "_" : ""}`;
 }
 
-/** What a version says of what holds items. */
+/** The part of a version for holds. */
 export function heldMark(held: readonly Hold[]): string {
   if (held.length === 0) return "";
   return `.h${createHash("sha256").update(JSON.stringify(held)).digest("base64url").slice(0, 8)}`;
 }
 
-/** Of a task that is final: the same for all time, unless it is retried. */
+/** The version of a final task: constant unless the task is retried. */
 export function finalVersion(id: string, retries: number): string {
   return `f${id.slice(-8)}${retries === 0 ? "" : `-${retries}`}`;
 }

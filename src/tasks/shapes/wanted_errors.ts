@@ -1,5 +1,5 @@
 /**
- * Which errors of items a retry runs again: those that are marked retryable and those that expired, or those with the codes that are named.
+ * Which errors of items a retry runs again: those marked retryable and those that expired, or those with the named codes.
  */
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import type { FailureCode } from "../../errors.ts";
@@ -16,13 +16,13 @@ export const UNREADABLE: ReadonlySet<FailureCode> = new Set([
   "invalid_key",
 ]);
 
-/** Whether an item with this error is to be run again. */
+/** Whether an item with this error runs again. */
 export function isWanted(
   { code, retryable, ambiguous_attempts }: Failure,
   retry: RetryFailed,
   isAtMostOnce: boolean,
 ): boolean {
-  if (UNREADABLE.has(code as FailureCode)) return false; // of our own lines
+  if (UNREADABLE.has(code as FailureCode)) return false; // concerns lines that tasks write themselves
   if (retry !== true) return (retry as readonly string[]).includes(code);
   if (isAtMostOnce && ambiguous_attempts > 0) return false; // it may run twice only if the caller names its code
   return (retryable && code !== "cancelled") || code === "expired"; // the caller cancelled it on purpose

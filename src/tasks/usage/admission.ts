@@ -1,14 +1,14 @@
 /**
- * Admission: whether work may be accepted, by what waits already and by the project's money.
+ * Admission: decides whether work is accepted, by the waiting work and by the project's money.
  *
- *   room in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
+ *   space in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
  *     -> accepted
  *
- * Feasible by what the lanes are seen to do (engine/lanes/outlook.ts), behind what is accepted and not read by the engine yet,
- * which counts as items of the same size. Work without sla must be done within two minutes, for which its caller waits.
+ * Feasibility follows from the measured rate of the lanes (engine/lanes/outlook.ts), after accepted work that the engine has not read
+ * yet, which counts as items of the same size. Work without sla must be done within two minutes, because its caller waits.
  *
- * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's
- * price. It is held until what the work really cost is noted.
+ * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's price. It is
+ * held until the actual cost of the work is noted.
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { TurnShare } from "../../engine/lanes/turn_share.ts";
@@ -28,16 +28,16 @@ export interface Work {
   readonly slaMinutes: number | null;
   readonly items: number;
   readonly inputTokens: number;
-  /** Expected, of each item no more than its own limit. */
+  /** Expected; for each item at most its own limit. */
   readonly outputTokens: number;
   readonly volumeTokens: number;
 }
 
-/** What was admitted, with the money and the room held for it. */
+/** Admitted work, with the money and the backlog share held for it. */
 export interface Admitted {
   readonly estimatedUsd: number;
   readonly hold: SpendingHold;
-  /** To be released when its lines are counted with their lot, or did not become durable. */
+  /** Release it when the lot counts its lines, or they did not become durable. */
   readonly room: Share;
 }
 
@@ -50,14 +50,14 @@ export interface AdmissionOptions {
 /** How long work without sla may take. */
 const IMMEDIATE_MS_MAX = 120_000;
 const MINUTE_MS = 60_000;
-/** What waits may be less by then. */
+/** Less work may wait by then. */
 const RETRY_AFTER_SECONDS = 60;
 
-/** The same work and less needs no new forecast for so long: what waits is looked at no more often either. */
+/** The same or less work needs no new forecast for this long; the backlog is read no more often either. */
 const EASY_MS = 100;
 const EASY_KEPT_MAX = 4_096;
 
-/** A task may name a thousand models in each of 64 windows; 50 us each, for a model that is new. */
+/** A task may name a thousand models in each of 64 windows; each new model takes 50 us. */
 const FORECASTS_PER_TURN = 64;
 
 interface Easy {
@@ -69,7 +69,7 @@ interface Easy {
 /** One for a store. */
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** Work that was found to leave at least half of its window, by project, model and sla; the outlook is as old. */
+  /** Work that leaves at least half of its window free, by project, model and sla; the outlook is as old. */
   readonly #easy = new Map<string, Easy>();
   readonly #turns: TurnShare;
 
@@ -78,12 +78,12 @@ export class Admission {
     this.#turns = new TurnShare(options.core.storage.clock, FORECASTS_PER_TURN);
   }
 
-  /** Throws `too_many` when not even one item has room: asked before anything is read or written. */
+  /** Throws `too_many` if not even one item fits: called before anything is read or written. */
   assertRoom(project: string): void {
     this.#options.backlog.assertRoom(project, { items: 1, bytes: 1 });
   }
 
-  /** `amount` is what all the works bring. Throws `too_many`, `sla_infeasible`, `budget_exceeded`; nothing is held then. */
+  /** `amount`: of all works. Throws `too_many`, `sla_infeasible`, `budget_exceeded`; then nothing is held. */
   async admit(project: string, works: readonly Work[], amount: Amount): Promise<Admitted> {
     const { backlog, spending } = this.#options;
     const room = backlog.reserve(project, amount);
@@ -101,7 +101,7 @@ export class Admission {
     return this.#options.spending.hold(project, estimatedUsd);
   }
 
-  /** What all the works are estimated to cost, each of them feasible. */
+  /** Estimated cost of all works, after checking that each is feasible. */
   async #estimate(project: string, works: readonly Work[]): Promise<number> {
     const ofModel = new Map<string, Work[]>();
     for (const work of works) {
@@ -112,7 +112,7 @@ export class Admission {
     let estimatedUsd = 0;
     let steps = 0;
     for (const work of works) {
-      if (parseModelId(work.model) === undefined || work.items === 0) continue; // its lines end as errors, at once
+      if (parseModelId(work.model) === undefined || work.items === 0) continue; // its lines fail at once
       estimatedUsd += this.#usdOf(work);
       const before = itemsBefore(work, ofModel.get(work.model) ?? []);
       if (before === 0 && this.#isEasy(project, work)) continue;
@@ -133,7 +133,7 @@ export class Admission {
     );
   }
 
-  /** Throws `sla_infeasible`; `before` are items of the same task. */
+  /** Throws `sla_infeasible`; `before`: items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
     const { core } = this.#options;
     const { model, slaMinutes, items, inputTokens } = work;
@@ -176,7 +176,7 @@ export class Admission {
   }
 }
 
-/** Of works of one model, items of the others with no longer a window. */
+/** Among works of one model, items of the others whose window is not longer. */
 function itemsBefore(work: Work, ofModel: readonly Work[]): number {
   let items = 0;
   if (ofModel.length > 1)

@@ -1,13 +1,13 @@
 /**
- * The backlog: what is accepted and not final, of each project and of all, and how much that may be.
+ * The backlog: work that is accepted and not final, per project and in all, and its limits.
  *
  *   reserved (being accepted) -> counted with its lot -> fewer with each final item -> released
  *
- *   refused with `too_many` while   open + wanted > bound,   unless nothing is open: a task larger than the bound is
- *   taken when it comes alone, so that no task is refused for ever
+ *   refused with `too_many` while   open + wanted > bound,   unless nothing is open: a task above the bound is accepted
+ *   when it is the only one, so that no task is refused for ever
  *
- * What was accepted stays accepted: a bound that is lowered, or passed by a restart, refuses new work alone.
- * Bytes are those of the lines that tasks have brought themselves; uploaded files have a bound of their own.
+ * Accepted work stays accepted: if a bound is lowered, or exceeded after a restart, only new work is refused. Bytes are those of the
+ * lines of tasks; uploaded files have a separate bound.
  */
 import type { BacklogBounds } from "../../engine/config/config_options.ts";
 import { PerigeeError } from "../../errors.ts";
@@ -18,7 +18,7 @@ const BOUNDS: Required<BacklogBounds> = {
   items: 10_000_000,
   bytes: 500_000_000_000,
 };
-/** What waits may be less by then. */
+/** Less work may wait by then. */
 const RETRY_AFTER_SECONDS = 30;
 
 /** Items that are not final, and bytes of their lines on the disk. */
@@ -32,7 +32,7 @@ interface Sum {
   bytes: number;
 }
 
-/** In memory alone; a start counts what is open again. */
+/** Only in memory; a start counts open work again. */
 export class TaskBacklog {
   readonly #bounds: Required<BacklogBounds>;
   readonly #all: Sum = { items: 0, bytes: 0 };
@@ -42,19 +42,19 @@ export class TaskBacklog {
     this.#bounds = { ...BOUNDS, ...bounds };
   }
 
-  /** What is open of a project. */
+  /** Open work of a project. */
   open(project: string): Amount {
     return { ...(this.#byProject.get(project) ?? { items: 0, bytes: 0 }) };
   }
 
-  /** Throws `too_many` (`details.retryAfterSeconds`) when there is no room for a task of this size. */
+  /** Throws `too_many` (`details.retryAfterSeconds`) if a task of this size does not fit. */
   assertRoom(project: string, wanted: Amount): void {
     const { projectItems, projectBytes, items, bytes } = this.#bounds;
     assertWithin(this.open(project), wanted, { items: projectItems, bytes: projectBytes }, "of your project");
     assertWithin(this.#all, wanted, { items, bytes }, "of the service");
   }
 
-  /** Room for what is being accepted; to be released once it is counted with its lot, or refused. Throws `too_many`. */
+  /** Reserves space for work that is being accepted; release it once the lot counts the work, or it is refused. Throws `too_many`. */
   reserve(project: string, wanted: Amount): Share {
     this.assertRoom(project, wanted);
     const share = this.share(project);
@@ -62,7 +62,7 @@ export class TaskBacklog {
     return share;
   }
 
-  /** A part of a project's backlog, with nothing in it yet. */
+  /** An empty part of a project's backlog. */
   share(project: string): Share {
     return new Share((items, bytes) => this.#change(project, items, bytes));
   }
@@ -78,7 +78,7 @@ export class TaskBacklog {
   }
 }
 
-/** What one lot, or one reservation, has in the backlog. */
+/** The part of the backlog that one lot, or one reservation, has. */
 export class Share {
   readonly #change: (items: number, bytes: number) => void;
   #items = 0;
@@ -99,19 +99,19 @@ export class Share {
     this.#change(items, bytes);
   }
 
-  /** Its items are so many now; its bytes stay. */
+  /** Sets the number of its items; its bytes do not change. */
   setItems(items: number): void {
     const more = Math.max(0, items) - this.#items;
     this.#items += more;
     if (more !== 0) this.#change(more, 0);
   }
 
-  /** So many more of its items are final. */
+  /** `items` more of its items are final. */
   settle(items: number): void {
     this.setItems(this.#items - items);
   }
 
-  /** Nothing of it is open; twice changes nothing. */
+  /** Nothing in it is open any more; a second call changes nothing. */
   release(): void {
     this.grow({ items: -this.#items, bytes: -this.#bytes });
   }

@@ -1,5 +1,5 @@
 /**
- * Sums of usage by project and day, with what a write adds to them.
+ * Sums of usage by project and day, including what a write adds.
  */
 import type { RecordChange } from "../../store/records.ts";
 import { addUsage, NO_PROJECT_USAGE, type ProjectUsage } from "./project_usage.ts";

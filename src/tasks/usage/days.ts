@@ -6,7 +6,7 @@ import { dayOf } from "../../price/rates.ts";
 
 export const DAY_MS = 86_400_000;
 
-/** Unix time at which a day begins; throws `usage` for what is not a day. */
+/** Unix time at which a day begins; throws `usage` for an invalid day. */
 export function dayStartMs(day: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   if (Number.isNaN(ms) || dayOf(ms) !== day)

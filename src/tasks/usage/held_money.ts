@@ -4,13 +4,13 @@
  *   held -> less with each item that ends, more with each that is run again -> released
  */
 
-/** Money kept for work that was accepted. */
+/** Money held for accepted work. */
 export interface SpendingHold {
-  /** What is left of it, in USD. */
+  /** The rest of it, in USD. */
   readonly usd: number;
-  /** Keeps so much in it, in USD. */
+  /** Sets the amount held, in USD. */
   set(usd: number): void;
-  /** Gives back what is left; twice changes nothing. */
+  /** Releases the rest; a second call changes nothing. */
   release(): void;
 }
 
@@ -25,7 +25,7 @@ export class HeldMoney {
   hold(project: string, usd: number): SpendingHold {
     const hold = new ProjectHold((change) => {
       const heldUsd = this.of(project) + change;
-      // What is left of many additions and subtractions of floats counts as 0.
+      // The rounding error of many additions and subtractions counts as 0.
       if (heldUsd > 1e-9) this.#usd.set(project, heldUsd);
       else this.#usd.delete(project);
     });

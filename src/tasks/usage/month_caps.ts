@@ -1,10 +1,10 @@
 /**
- * Caps of projects on what providers bill in one UTC month, as the budgets of their runs know them.
+ * Caps of projects on what providers bill in one UTC month, for the budgets of their runs.
  *
- *   asked for first --counts what the month has spent--> runs take from it --the month ends--> nothing is spent
+ *   first read --counts what the month has spent--> runs take from it --the month ends--> nothing is spent
  *
- * Items that a cap held continue when a month begins. Limit: what open runs took in months before counts in this one once a process
- * has begun anew: too little is sent then, never too much.
+ * Items that a cap held continue when a month begins. Limit: after a restart, what open runs took in earlier months counts in this one:
+ * too little is sent then, never too much.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { Cap } from "../../price/budget.ts";
@@ -13,7 +13,7 @@ export interface MonthCapsOptions {
   readonly clock: Clock;
   /** The cap of a project in USD; undefined: no cap. */
   readonly capUsd: (project: string) => number | undefined;
-  /** What is noted as spent in this month, in USD. */
+  /** The noted spending of this month, in USD. */
   readonly spentUsd: (project: string) => Promise<number>;
 }
 
@@ -28,7 +28,7 @@ export class MonthCaps {
     this.#options = options;
   }
 
-  /** The same for all runs of a project; undefined for one without a cap. */
+  /** The same cap for all runs of a project; undefined for a project without one. */
   async of(project: string): Promise<Cap | undefined> {
     const { capUsd, clock } = this.#options;
     const usd = capUsd(project);
@@ -42,7 +42,7 @@ export class MonthCaps {
     return cap;
   }
 
-  /** Calls back when what was held by caps may go on. */
+  /** Calls back when items held by caps may continue. */
   onMonth(listener: () => void): void {
     this.#listeners.add(listener);
   }
@@ -69,7 +69,7 @@ export class MonthCaps {
   }
 }
 
-/** At least a second, so that a clock that is set back a little does not make it twice. */
+/** At least a second, so that a clock that is set back a little does not repeat it. */
 function untilNextMonthMs(wallMs: number): number {
   const now = new Date(wallMs);
   return Math.max(1_000, Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1) - wallMs);

@@ -24,7 +24,7 @@ export class OpenUsage {
     this.#sources.set(source, { project, usage: used });
   }
 
-  /** A source has used so much in all; returns how much more it took than before, in USD. */
+  /** Sets the total use of a source; returns the increase in USD. */
   set(source: string | number, project: string, usage: ProjectUsage): number {
     const beforeUsd = takenUsd(this.by(source));
     this.end(source);
@@ -32,7 +32,7 @@ export class OpenUsage {
     return takenUsd(usage) - beforeUsd;
   }
 
-  /** What a source used is in the sums; twice changes nothing. */
+  /** The use of a source is in the sums; a second call changes nothing. */
   end(source: string | number): void {
     const known = this.#sources.get(source);
     if (known === undefined) return;
@@ -41,14 +41,14 @@ export class OpenUsage {
     if (sum === undefined) return;
     sum.sources -= 1;
     sum.usage = usageSince(sum.usage, known.usage);
-    if (sum.sources === 0) this.#projects.delete(known.project); // no rest of floats stays
+    if (sum.sources === 0) this.#projects.delete(known.project); // no rounding error remains
   }
 
   by(source: string | number): ProjectUsage {
     return this.#sources.get(source)?.usage ?? NO_PROJECT_USAGE;
   }
 
-  /** Undefined when nothing was used. */
+  /** Undefined if nothing was used. */
   of(project: string): ProjectUsage | undefined {
     const usage = this.#projects.get(project)?.usage;
     return usage === undefined ? undefined : { ...usage, ...roundedMoney(usage) };

@@ -1,5 +1,5 @@
 /**
- * What projects use: items, tokens and money.
+ * The usage of projects: items, tokens and money.
  */
 import type { Taken } from "../../price/budget.ts";
 import { type Money, NO_MONEY } from "../../price/money.ts";
@@ -11,10 +11,10 @@ export interface ProjectUsage extends Money {
   readonly outputTokens: number;
 }
 
-/** What a posted task used. */
+/** The usage of a posted task. */
 export interface TaskUsage {
   readonly project: string;
-  /** When: decides on the day. */
+  /** Determines the day. */
   readonly wallMs: number;
   readonly usage: ProjectUsage;
 }
@@ -22,7 +22,7 @@ export interface TaskUsage {
 /** No usage. */
 export const NO_PROJECT_USAGE: ProjectUsage = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
-/** The sum of two usages. Hot: its parts are named, because V8 is slow to spread objects with fractions. */
+/** The sum of two usages. Hot: lists its fields, because V8 is slow to spread objects with fractions. */
 export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage {
   return {
     items: left.items + right.items,
@@ -35,7 +35,7 @@ export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage 
   };
 }
 
-/** What was used beyond an earlier sum of it. */
+/** The usage since an earlier sum. */
 export function usageSince(usage: ProjectUsage, before: ProjectUsage): ProjectUsage {
   return {
     items: usage.items - before.items,
@@ -48,7 +48,7 @@ export function usageSince(usage: ProjectUsage, before: ProjectUsage): ProjectUs
   };
 }
 
-/** What providers took or may have taken: what caps count. */
+/** What providers billed or may have billed: what caps count. */
 export function takenUsd({ billedUsd, ambiguousUsd }: Taken): number {
   return billedUsd + ambiguousUsd;
 }

@@ -1,6 +1,6 @@
 /**
- * Usage and money of projects: what each used on each UTC day, and its cap on each UTC month, which counts what providers
- * bill and what is in doubt.
+ * Usage and money of projects: the use of each on each UTC day, and its cap for each UTC month, which counts what providers bill and
+ * what is in doubt.
  *
  *   money:  reserve -> held -> less with each item that ends -> released
  *           refused with `budget_exceeded` while   spent this month + held + wanted > cap
@@ -8,12 +8,11 @@
  *           an item of open work has ended -> counted at once, in memory (`open_usage.ts`)
  *           a posted task is final -> counted at once -> stored a moment later, with the others of that moment
  *
- * Sums are records of the collection `usage`, one for a project and day. Records written in the same transaction say which work is in
- * them, so that a note that is made again after a crash does not count twice: `usage_source` for each source, and one
- * mark for all posted tasks (`usage_mark.ts`).
- * Holds live in memory: after a restart whoever goes on with accepted work holds its money anew (`hold`).
+ * Sums are records of the collection `usage`, one for a project and day. Records written in the same transaction list the work in them,
+ * so that a note repeated after a crash does not count twice: `usage_source` for each source, and one mark for all posted tasks
+ * (`usage_mark.ts`). Holds are in memory: after a restart, the code that continues accepted work holds its money again (`hold`).
  *
- * Limits: notes that come while others are being written go together, at most 256 in one transaction.
+ * Limits: notes that arrive during a write are written together, at most 256 in one transaction.
  */
 
 import type { Clock, Timer } from "../../clock.ts";
@@ -45,26 +44,26 @@ export interface DayUsage extends ProjectUsage {
 export interface MonthMoney {
   readonly spentUsd: number;
   readonly heldUsd: number;
-  /** Undefined where there is none. */
+  /** Undefined without a cap. */
   readonly capUsd: number | undefined;
 }
 
-/** What some work used. */
+/** What a piece of work used. */
 export interface UsageNote extends TaskUsage {
-  /** What used it, such as a task or a part of one. The same source counts once, however often it is noted. */
+  /** What used it, such as a task or a part of one. A source counts once, however often it is noted. */
   readonly source: string;
 }
 
 /** Every method may be called concurrently. */
 export interface Spending {
-  /** What open work took so far: counts today and in this month until its source is noted. */
+  /** Use of open work so far: counts today and in this month until its source is noted. */
   readonly open: OpenUsage;
   /**
-   * Keeps money for work that is about to be accepted; throws `budget_exceeded` (`details.capUsd`, `spentUsd`,
-   * `heldUsd`) when the month's cap leaves no room for it. A project without a cap is never refused.
+   * Holds money for work before its acceptance; throws `budget_exceeded` (`details.capUsd`, `spentUsd`, `heldUsd`) if the month's cap
+   * does not allow it. Never refuses a project without a cap.
    */
   reserve(project: string, usd: number): Promise<SpendingHold>;
-  /** Keeps money for work that was accepted before a restart, whatever the cap says by now. */
+  /** Holds money for work that was accepted before a restart, even above the present cap. */
   hold(project: string, usd: number): SpendingHold;
   /** Durable when it resolves; rejects as the store does, and may be called again. */
   note(note: UsageNote): Promise<void>;
@@ -72,7 +71,7 @@ export interface Spending {
   days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]>;
   /** This month's money. */
   month(project: string): Promise<MonthMoney>;
-  /** As `days`, with this month's money: both are of one moment. */
+  /** `days` and this month's money, both of one moment. */
   usage(
     project: string,
     fromDay: string,
@@ -81,23 +80,23 @@ export interface Spending {
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
   /**
-   * Posted tasks of this log are noted from now on. Resolves with how to read those that are final and not in the sums, and what
-   * those in them took that were noted under this cap of the engine, in USD.
+   * From now on notes the posted tasks of this log. Resolves with a function that reads the final tasks that are not in the sums, and
+   * what noted tasks took under this cap of the engine, in USD.
    */
   follow(
     log: WorkLog,
     cap?: string,
   ): Promise<{ readonly unnoted: () => readonly number[]; readonly takenUsd: number }>;
   /**
-   * As `note`, of a task of the log that is followed, which is final in it: counts at once, and is durable a moment later, or noted
-   * again by the next process. `used`: undefined when nothing is to be counted.
+   * Like `note`, for a final task of the followed log: counts at once, and is durable a moment later, or noted again by the next
+   * process. `used`: undefined if nothing is to be counted.
    */
   noteTask(task: number, used: TaskUsage | undefined): void;
-  /** Resolves when the tasks that were noted are durable; rejects as the store does, and they are written again later. */
+  /** Resolves when the noted tasks are durable; rejects as the store does, and they are written again later. */
   flush(): Promise<void>;
   /** Whether a project has a cap. */
   isCapped(project: string): boolean;
-  /** Calls back when a month has begun: what caps held may go on. */
+  /** Calls back when a month has begun, so that items held by caps may continue. */
   onMonth(listener: () => void): void;
 }
 
@@ -108,18 +107,18 @@ export interface SpendingOptions {
   readonly capUsd: (project: string) => number | undefined;
 }
 
-/** Which sources are in the sums. */
+/** Sources that are in the sums. */
 export const USAGE_SOURCES = "usage_source";
 
 const DAYS_MAX = 400;
 const NOTES_MAX = 256;
-/** Until tasks that were noted are written, and until they are written again when that failed. */
+/** Delay until noted tasks are written, and until they are written again after a failure. */
 const WRITE_MS = 250;
 const AGAIN_MS = 1_000;
-/** Months kept in memory besides the current one's. */
+/** Months kept in memory in addition to the current one. */
 const MONTHS_KEPT = 1_000;
 
-/** One for a store; notes that come while others are written are written together. */
+/** One for a store; notes that arrive during a write are written together. */
 export function createSpending(options: SpendingOptions): Spending {
   return new RecordedSpending(options);
 }
@@ -132,7 +131,7 @@ interface WaitingNote {
 
 class RecordedSpending implements Spending {
   readonly #options: SpendingOptions;
-  /** By month and project. Loaded before anything is added, so they are what is stored. */
+  /** By month and project. Loaded before anything is added, so they equal what is stored. */
   readonly #months = new Map<string, Promise<UsageMonth>>();
   readonly #held = new HeldMoney();
   readonly open: OpenUsage = new OpenUsage();
@@ -182,7 +181,7 @@ class RecordedSpending implements Spending {
     const capUsd = this.#options.capUsd(project);
     if (capUsd !== undefined) {
       const days = await this.#month(project, this.#currentMonth);
-      const { spentUsd, heldUsd } = this.#taken(project, days); // held in the same turn
+      const { spentUsd, heldUsd } = this.#taken(project, days); // the hold follows in the same turn
       if (spentUsd + heldUsd + usd > capUsd)
         throw new PerigeeError(
           "budget_exceeded",
@@ -200,7 +199,7 @@ class RecordedSpending implements Spending {
   note(note: UsageNote): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ note, resolve, reject });
-      if (this.#writing === undefined) this.#start().catch(() => undefined); // whoever noted is told
+      if (this.#writing === undefined) this.#start().catch(() => undefined); // each caller of `note` gets the error
     });
   }
 
@@ -219,7 +218,7 @@ class RecordedSpending implements Spending {
     for (const month of monthsBetween(fromMs, toMs))
       if (month !== this.#currentMonth) stored.set(month, await this.#readMonth(project, month));
     const current = await this.#month(project, this.#currentMonth);
-    // In one turn from here on: items end at any time.
+    // In one turn from here on, because items may end at any time.
     const found: DayUsage[] = [];
     for (const month of monthsBetween(fromMs, toMs)) {
       const days = this.#shown(project, month, stored.get(month) ?? current);
@@ -239,13 +238,13 @@ class RecordedSpending implements Spending {
     return { spentUsd: roundedUsd(spentUsd), heldUsd: roundedUsd(heldUsd), capUsd };
   }
 
-  /** Of one moment. */
+  /** Both figures are of one moment. */
   #taken(project: string, days: UsageMonth): { readonly spentUsd: number; readonly heldUsd: number } {
     const spentUsd = this.#sumOf(project, days) + takenUsd(this.open.of(project) ?? NO_PROJECT_USAGE);
     return { spentUsd, heldUsd: this.#held.of(project) };
   }
 
-  /** Without what open work takes: caps count that by its own budgets. */
+  /** Without the use of open work, which caps count in its budgets. */
   async #notedUsd(project: string): Promise<number> {
     return this.#sumOf(project, await this.#month(project, this.#currentMonth));
   }
@@ -261,7 +260,7 @@ class RecordedSpending implements Spending {
     return usd;
   }
 
-  /** Writes what waits. Rejects as the store does when posted tasks could not be written. */
+  /** Writes waiting notes. Rejects as the store does if posted tasks could not be written. */
   #start(): Promise<void> {
     this.#timer?.cancel();
     this.#timer = undefined;
@@ -291,7 +290,7 @@ class RecordedSpending implements Spending {
       try {
         await this.#add(notes);
       } catch (error) {
-        // One of them was noted before: the others are told apart from it.
+        // One of them was noted before: writing them one by one finds it.
         if (hasCode(error, "conflict")) for (const note of notes) await this.#addAlone(note);
         else for (const { reject } of notes) reject(error);
         if (!hasCode(error, "conflict") && !this.#unwritten.isEmpty) throw error;
@@ -309,7 +308,7 @@ class RecordedSpending implements Spending {
     }
   }
 
-  /** And all posted tasks that are not written. */
+  /** Also writes all posted tasks that are not written. */
   async #add(notes: readonly WaitingNote[]): Promise<void> {
     const batch = this.#unwritten.take();
     try {
@@ -345,7 +344,7 @@ class RecordedSpending implements Spending {
     return days;
   }
 
-  /** With what is not written yet. */
+  /** Includes usage that is not written yet. */
   #shown(project: string, month: string, written: UsageMonth): UsageMonth {
     const days = new Map(written);
     const open = this.open.of(project);
@@ -362,7 +361,7 @@ class RecordedSpending implements Spending {
       parent: month,
       limit: 31,
     });
-    // The bodies are our own, written by `#add`.
+    // `#add` wrote these bodies.
     return new Map(
       records.map(({ id, body }) => {
         const usage = JSON.parse(body) as ProjectUsage;
@@ -371,14 +370,14 @@ class RecordedSpending implements Spending {
     );
   }
 
-  /** Between writes alone: while one is under way it may be about to add to a month. */
+  /** Only between writes: a write under way may be about to add to a month. */
   #forgetMonths(): void {
     if (this.#months.size <= MONTHS_KEPT) return;
     for (const id of this.#months.keys()) if (!id.startsWith(this.#currentMonth)) this.#months.delete(id);
   }
 }
 
-/** Says that a source is in the sums. */
+/** Marks a source as included in the sums. */
 function markerOf({ project, source }: UsageNote, createdWallMs: number): RecordChange {
   const id = `${project} ${source}`;
   return {

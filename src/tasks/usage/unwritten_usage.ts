@@ -2,7 +2,7 @@
  * Usage of posted tasks that is not in the stored sums yet, by project and day.
  *
  *   added -> taken (a write is under way) -> written
- *                                        \-> given back (it failed)
+ *                                        \-> returned (it failed)
  */
 import { dayOf } from "../../price/rates.ts";
 import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type TaskUsage } from "./project_usage.ts";
@@ -20,14 +20,14 @@ export interface UnwrittenBatch {
 export class UnwrittenUsage {
   #added: UnwrittenBatch = noBatch();
   #taken: UnwrittenBatch = noBatch();
-  /** Of the last note: days since 1970, and its text. */
+  /** Day of the last note: days since 1970, and its text. */
   #day = { index: Number.NaN, text: "" };
 
   get isEmpty(): boolean {
     return this.#added.tasks.size + this.#taken.tasks.size === 0;
   }
 
-  /** `used`: undefined when nothing is to be counted. */
+  /** `used`: undefined if nothing is to be counted. */
   add(task: number, used: TaskUsage | undefined): void {
     this.#added.tasks.add(task);
     if (used !== undefined) count(this.#added, used.project, this.#dayOf(used.wallMs), used.usage);
@@ -51,7 +51,7 @@ export class UnwrittenUsage {
     this.#taken = noBatch();
   }
 
-  /** Of a project, some days twice. */
+  /** Usage of a project, some days twice. */
   *of(project: string): IterableIterator<readonly [day: string, usage: ProjectUsage]> {
     for (const { days } of [this.#added, this.#taken]) yield* days.get(project) ?? [];
   }

@@ -1,6 +1,6 @@
 /**
- * Which posted tasks are in the sums of usage: all that the work log calls final up to an entry, and some after it. Stored with the
- * sums, in one transaction, so after a crash each task that is final counts once.
+ * Which posted tasks are in the sums of usage: all that are final in the work log up to an entry, and some after it. Stored with the
+ * sums in one transaction, so after a crash each final task counts once.
  *
  *   final (log) -> noted -> stored with the sums -> forgotten by the log, once all that were final before it are stored
  */
@@ -12,7 +12,7 @@ import type { UnwrittenBatch } from "./unwritten_usage.ts";
 /** A mark that is about to be stored. */
 export interface NextMark {
   readonly change: RecordChange;
-  /** It is durable. */
+  /** The mark is durable. */
   taken(): void;
 }
 
@@ -22,9 +22,9 @@ const MARK = { collection: "usage_mark", id: "posted", project: "", parent: "", 
 
 interface StoredMark {
   readonly upTo: number;
-  /** Tasks that were final in later entries, with these. */
+  /** Tasks that became final in later entries, with these entries. */
   readonly beyond: readonly (readonly [task: number, sequence: number])[];
-  /** What the tasks took that were noted under a cap of the engine, in USD, by the cap's name. */
+  /** What noted tasks took under a cap of the engine, in USD, by the cap's name. */
   readonly takenUsd?: Readonly<Record<string, number>>;
 }
 
@@ -46,7 +46,7 @@ export class UsageMark {
     this.#beyond = new Map(beyond);
   }
 
-  /** Reads what the last process has stored. `cap`: the name of the engine's. */
+  /** Reads the mark of the last process. `cap`: the name of the engine's cap. */
   static async open(log: EndedLog, store: RecordStore, cap?: string): Promise<UsageMark> {
     const record = await store.record(MARK.project, MARK.collection, MARK.id);
     const stored = record === undefined ? NOTHING : (JSON.parse(record.body) as StoredMark); // written below
@@ -54,7 +54,7 @@ export class UsageMark {
     return new UsageMark(log, stored, cap);
   }
 
-  /** What all tasks took that were ever noted under the cap, removed ones too, in USD. */
+  /** What all tasks ever noted under the cap took, including removed ones, in USD. */
   get takenUsd(): number {
     return this.#cap === undefined ? 0 : (this.#takenUsd[this.#cap] ?? 0);
   }
@@ -81,7 +81,7 @@ export class UsageMark {
     const beyond = new Map<number, number>();
     if (firstOpen !== Number.POSITIVE_INFINITY)
       for (const task of [...this.#beyond.keys(), ...tasks]) {
-        const sequence = ended.get(task) ?? 0; // opened again meanwhile: what it used since then is noted later
+        const sequence = ended.get(task) ?? 0; // 0: opened again; its later use is noted later
         const isNoted = tasks.has(task) || this.#beyond.get(task) === sequence;
         if (isNoted && sequence > upTo) beyond.set(task, sequence);
       }

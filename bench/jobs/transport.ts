@@ -111,6 +111,7 @@ const contenders: readonly Contender[] = [
         body,
         inputTokens: 150,
         deadlineMs: Number.POSITIVE_INFINITY,
+        attemptMsMax: 600_000,
         attempts: 0,
         uncounted: 0,
         ambiguousAttempts: 0,

@@ -3,6 +3,7 @@
  * Beside them one pass over the same numbers.
  */
 import { earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../src/queue/feasibility.ts";
+import { realtimeLane } from "../../src/queue/lanes.ts";
 import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
 import type { PartBench } from "../shared/harness.ts";
 
@@ -12,9 +13,8 @@ const CAPACITY = { requestsPerMinute: 5_000, tokensPerMinute: 2_000_000, concurr
 
 export function open(): PartBench {
   const offers = ["realtime", "flex", "batch", "priority"].map(
-    (tier, index): LaneOffer => ({
-      lane: { provider: "openai", tier, family: "gpt-5" } as LaneOffer["lane"],
-      priceFactor: [1, 0.5, 0.5, 2][index] ?? 1,
+    (provider, index): LaneOffer => ({
+      lane: { ...realtimeLane(provider, "gpt-5"), priceFactor: [1, 0.5, 0.5, 2][index] ?? 1 },
       capacity: CAPACITY,
       turnaroundMs: [0, 60_000, 3_600_000, 0][index] ?? 0,
     }),

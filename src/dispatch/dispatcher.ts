@@ -48,6 +48,8 @@ export interface Call {
   readonly inputTokens: number;
   /** Monotonic; Infinity without one. */
   readonly deadlineMs: number;
+  /** Milliseconds that one attempt may take: of the lane that has it. */
+  readonly attemptMsMax: number;
   /** Made before this call, e.g. before a restart. */
   readonly attempts: number;
   /** Of these, the ones that do not count against the item. */
@@ -104,16 +106,11 @@ export interface DispatcherOptions<C extends Call = Call> {
   readonly transport: Transport;
   readonly policy: RetryPolicy;
   readonly admission: AdmitAttempt<C>;
-  /** The most that one attempt may take where its provider's settings have no limit. Default 10 minutes. */
-  readonly attemptMsMax?: number;
   /** Default: no attempt is given up before its time is over. */
   readonly patience?: Patience<C>;
   /** Admits second attempts beside those that `patience` would give up. Default: a new attempt replaces them. */
   readonly hedging?: Hedging<C>;
 }
-
-/** Milliseconds that one attempt may take if nothing else is configured. */
-export const ATTEMPT_MS_MAX = 600_000;
 
 const NO_HEADERS: HeaderBag = {};
 
@@ -130,7 +127,6 @@ export class Dispatcher<C extends Call = Call> {
   readonly #transport: Transport;
   readonly #policy: RetryPolicy;
   readonly #admission: AdmitAttempt<C>;
-  readonly #attemptMsMax: number;
   readonly #patience: Patience<C> | undefined;
   readonly #hedging: Hedging<C> | undefined;
 
@@ -139,7 +135,6 @@ export class Dispatcher<C extends Call = Call> {
     this.#transport = options.transport;
     this.#policy = options.policy;
     this.#admission = options.admission;
-    this.#attemptMsMax = options.attemptMsMax ?? ATTEMPT_MS_MAX;
     this.#patience = options.patience;
     this.#hedging = options.hedging;
   }
@@ -232,7 +227,7 @@ export class Dispatcher<C extends Call = Call> {
   ): Promise<AttemptResult> {
     const { head, body } = call;
     const sentMs = this.#clock.nowMs();
-    const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
+    const endMs = Math.min(call.deadlineMs, sentMs + call.attemptMsMax);
     const nextMs = (): number => {
       const nowMs = this.#clock.nowMs();
       if (endMs - nowMs <= ROUNDING_MS) return 0;
@@ -287,7 +282,7 @@ export class Dispatcher<C extends Call = Call> {
 
   #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {
     const { head, body, cutSignal: signal } = call;
-    const endMs = Math.min(call.deadlineMs, sentMs + this.#attemptMsMaxOf(call));
+    const endMs = Math.min(call.deadlineMs, sentMs + call.attemptMsMax);
     const attempt = { sentMs, endMs, ambiguousAttempts };
     const moreMs = (): number => this.#moreMs(call, attempt, this.#clock.nowMs());
     return this.#transport.send(
@@ -306,14 +301,10 @@ export class Dispatcher<C extends Call = Call> {
   ): number {
     const leftMs = endMs - nowMs;
     if (leftMs <= ROUNDING_MS || this.#patience === undefined) return 0;
-    const freshMs = Math.min(call.deadlineMs - nowMs, this.#attemptMsMaxOf(call));
+    const freshMs = Math.min(call.deadlineMs - nowMs, call.attemptMsMax);
     const times = { sentMs, elapsedMs: nowMs - sentMs, leftMs, freshMs, ambiguousAttempts };
     const moreMs = Math.min(leftMs, this.#patience.patienceMs(call, times));
     return moreMs > ROUNDING_MS ? moreMs : 0;
-  }
-
-  #attemptMsMaxOf({ provider }: C): number {
-    return provider.settings.timeoutMs ?? this.#attemptMsMax;
   }
 
   #understand(call: C, wire: WireResult, sentMs: number): AttemptResult {

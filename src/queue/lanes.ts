@@ -1,19 +1,34 @@
 /**
- * Lanes: the ways to run a model. A lane is a provider, a tier of it, and a family of models that share its limits.
+ * Lanes: the ways to run a model. A lane is a provider, a kind of answering, and a family of models that share its limits.
  *
- * Tiers: `realtime` (list price, seconds), `flex` (cheaper, may be refused), `batch` (cheaper, hours), `offpeak`
- * (cheaper, at certain hours).
+ * What a lane is, is one value, its terms, which modules pass on whole. Another kind (slow answers, batches, off-peak hours)
+ * joins the union `LaneTerms` with the terms that only it has.
  */
 
-export type Tier = "realtime" | "flex" | "batch" | "offpeak";
-
-export interface LaneAddress {
+interface CommonTerms {
   /** The name before the colon of a model. */
   readonly provider: string;
-  readonly tier: Tier;
   /** Models that the provider counts together; see `familyOf`. */
   readonly family: string;
+  /** The lane as text. */
+  readonly key: LaneKey;
+  /** Price relative to the list, above 0. */
+  readonly priceFactor: number;
 }
+
+/** Each request is answered on its connection. */
+export interface RealtimeTerms extends CommonTerms {
+  readonly kind: "realtime";
+  /** Milliseconds that one attempt may take. */
+  readonly attemptMsMax: number;
+}
+
+export type LaneTerms = RealtimeTerms;
+
+export type LaneKind = LaneTerms["kind"];
+
+/** Milliseconds that one attempt may take if nothing else is configured. */
+export const ATTEMPT_MS_MAX = 600_000;
 
 /**
  * Which models count together, as configured: provider, then model, to a family's name. A model that ends in `*` is
@@ -22,12 +37,22 @@ export interface LaneAddress {
  */
 export type FamilySettings = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** A lane as text: `<provider>:<tier>:<family>`. */
+/** A lane as text: `<provider>:<kind>:<family>`. */
 export type LaneKey = string;
 
-/** The same text only for equal lanes: neither providers nor tiers hold a colon. */
-export function laneKey(lane: LaneAddress): LaneKey {
-  return `${lane.provider}:${lane.tier}:${lane.family}`;
+/** The realtime lane of a family, at list price. */
+export function realtimeLane(
+  provider: string,
+  family: string,
+  attemptMsMax: number = ATTEMPT_MS_MAX,
+): RealtimeTerms {
+  const key = laneKey(provider, "realtime", family);
+  return { kind: "realtime", provider, family, key, priceFactor: 1, attemptMsMax };
+}
+
+/** The same text only for equal lanes: neither providers nor kinds hold a colon. */
+export function laneKey(provider: string, kind: LaneKind, family: string): LaneKey {
+  return `${provider}:${kind}:${family}`;
 }
 
 /** The provider of a lane. */
@@ -35,9 +60,9 @@ export function providerOfLane(key: LaneKey): string {
   return key.slice(0, key.indexOf(":"));
 }
 
-/** The realtime lane of a family. */
-export function realtimeLane(provider: string, family: string): LaneAddress {
-  return { provider, tier: "realtime", family };
+/** The family of a lane, which may hold colons. */
+export function familyOfLane(key: LaneKey): string {
+  return key.slice(key.indexOf(":", key.indexOf(":") + 1) + 1);
 }
 
 /** OpenRouter's price variant. */

@@ -9,7 +9,7 @@
  * Without a deadline the work wants to run at once, and the lane that finishes first is taken.
  */
 import type { TimeBound } from "../work/limits.ts";
-import type { LaneAddress } from "./lanes.ts";
+import type { LaneTerms } from "./lanes.ts";
 
 /** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity without one. */
 export interface PlannedWork {
@@ -36,9 +36,7 @@ export interface Capacity {
 
 /** A lane in its present state. */
 export interface LaneOffer {
-  readonly lane: LaneAddress;
-  /** Price relative to the list, above 0. */
-  readonly priceFactor: number;
+  readonly lane: LaneTerms;
   readonly capacity: Capacity;
   /** Monotonic time at which it opens (off-peak); absent: now. */
   readonly opensAtMs?: number;
@@ -47,7 +45,7 @@ export interface LaneOffer {
 }
 
 export interface LanePlan {
-  readonly lane: LaneAddress;
+  readonly lane: LaneTerms;
   /** Monotonic; Infinity when the lane never gets there. */
   readonly finishMs: number;
   /** False when no lane meets the deadline; the plan is then the fastest one. */
@@ -125,9 +123,10 @@ function isBetter(
 ): boolean {
   if (plan.isInTime !== thanPlan.isInTime) return plan.isInTime;
   const isCheapestFirst = plan.isInTime && work.deadlineMs !== Number.POSITIVE_INFINITY;
-  if (isCheapestFirst && offer.priceFactor !== than.priceFactor) return offer.priceFactor < than.priceFactor;
+  if (isCheapestFirst && offer.lane.priceFactor !== than.lane.priceFactor)
+    return offer.lane.priceFactor < than.lane.priceFactor;
   if (plan.finishMs !== thanPlan.finishMs) return plan.finishMs < thanPlan.finishMs;
-  return offer.priceFactor < than.priceFactor;
+  return offer.lane.priceFactor < than.lane.priceFactor;
 }
 
 function minutesMs(amount: number, perMinute: number | undefined): number {

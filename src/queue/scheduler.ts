@@ -6,7 +6,7 @@
  * limits, and then the next lane's when it is refused. A run that may have to be skipped is apart, in its own
  * queue: each of these is one more to check for every ticket.
  */
-import { type LaneKey, laneKey, realtimeLane } from "./lanes.ts";
+import { type LaneKey, laneKey } from "./lanes.ts";
 import { type NeedOf, ShardQueue, type Ticket } from "./queue.ts";
 
 /** A ticket that says where it can run. */
@@ -50,7 +50,7 @@ export class Scheduler<T extends LaneTicket> {
    * may have to be skipped are apart.
    */
   add(ticket: T, isApart: boolean = false): LaneKey {
-    const key = laneKey(realtimeLane(ticket.provider, ticket.family));
+    const key = laneKey(ticket.provider, "realtime", ticket.family);
     let queues = this.#lanes.get(key);
     if (queues === undefined) {
       queues = { shared: new ShardQueue<T>(this.#needMs), apart: new Map() };

@@ -157,6 +157,7 @@ export class Stage {
       body: Buffer.from("{}"),
       inputTokens: 7,
       deadlineMs: Number.POSITIVE_INFINITY,
+      attemptMsMax: 600_000,
       attempts: 0,
       uncounted: 0,
       ambiguousAttempts: 0,

@@ -12,7 +12,7 @@ const ALPHA = {
   baseUrl: "http://alpha.test/v1",
   key: "sk-canary",
 } as const;
-const KEY = "alpha:realtime:m1";
+const LANE = { provider: "alpha", family: "m1" };
 const LOAD = { inputTokens: 10, outputTokens: 10 };
 
 function limitsOf(): LaneLimits {
@@ -38,7 +38,7 @@ async function nextOf(
 ): Promise<LaneLimits> {
   const disk = new MemoryDisk();
   const first = await storeOn(disk);
-  const lanes = [{ key: KEY, limits, itemMs: 250, hasAnswered: true }];
+  const lanes = [{ terms: LANE, limits, itemMs: 250, hasAnswered: true }];
   new KeptLimits({
     learnt: first,
     clock: new FakeClock(),
@@ -49,7 +49,7 @@ async function nextOf(
   expect(disk.text("/state/learnt.json")).not.toContain("canary");
   const next = limitsOf();
   const kept = keptOf(await storeOn(disk), { ...ALPHA, ...provider });
-  const itemMs = kept.restore(0, KEY, next);
+  const itemMs = kept.restore(0, LANE, next);
   expect(itemMs).toBe(provider === ALPHA ? 250 : undefined);
   return next;
 }
@@ -117,7 +117,7 @@ describe("kept limits", () => {
     const kept = keptOf(store, ALPHA);
     store.put("limits", "alpha http://alpha.test/v1 0 m1", value);
     const limits = limitsOf();
-    kept.restore(0, KEY, limits);
+    kept.restore(0, LANE, limits);
     expect(limits.snapshot(0)).toMatchObject({ requests: undefined, inFlightMax: 64 });
   });
 });

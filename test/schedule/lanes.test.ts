@@ -1,14 +1,13 @@
 /** Lanes and families of models. */
 import { describe, expect, it } from "vitest";
-import { familyOf, laneKey, realtimeLane } from "../../src/queue/lanes.ts";
+import { familyOf, laneKey } from "../../src/queue/lanes.ts";
 
 describe("laneKey", () => {
   it("differs wherever lanes differ, also when a family holds colons", () => {
     const keys = [
-      laneKey(realtimeLane("openai", "gpt-4o")),
-      laneKey({ provider: "openai", tier: "flex", family: "gpt-4o" }),
-      laneKey(realtimeLane("openrouter", "flex:gpt-4o")),
-      laneKey(realtimeLane("openrouter", "gpt-4o")),
+      laneKey("openai", "realtime", "gpt-4o"),
+      laneKey("openrouter", "realtime", "realtime:gpt-4o"),
+      laneKey("openrouter", "realtime", "gpt-4o"),
     ];
     expect(new Set(keys).size).toBe(keys.length);
     expect(keys[0]).toBe("openai:realtime:gpt-4o");

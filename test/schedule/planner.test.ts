@@ -1,15 +1,14 @@
 /** Which lane: the cheapest that is in time. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Tier } from "../../src/queue/lanes.ts";
+import { realtimeLane } from "../../src/queue/lanes.ts";
 import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
 
 const HOUR_MS = 3_600_000;
 
-function offer(tier: Tier, priceFactor: number, fields: Partial<LaneOffer> = {}): LaneOffer {
+function offer(provider: string, priceFactor: number, fields: Partial<LaneOffer> = {}): LaneOffer {
   return {
-    lane: { provider: "p", tier, family: "m" },
-    priceFactor,
+    lane: { ...realtimeLane(provider, "m"), priceFactor },
     capacity: { itemMs: 1_000, requestsPerMinute: 600 },
     ...fields,
   };
@@ -40,9 +39,9 @@ describe("needMs", () => {
 
 describe("planLane", () => {
   it("takes the cheapest lane that is in time, and the faster of two at one price", () => {
-    expect(planLane(ALL, work(600, 48 * HOUR_MS), 0)?.lane.tier).toBe("offpeak");
-    expect(planLane(ALL, work(600, 9 * HOUR_MS), 0)?.lane.tier).toBe("flex");
-    expect(planLane(ALL, work(600, 120_000), 0)?.lane.tier).toBe("realtime");
+    expect(planLane(ALL, work(600, 48 * HOUR_MS), 0)?.lane.provider).toBe("offpeak");
+    expect(planLane(ALL, work(600, 9 * HOUR_MS), 0)?.lane.provider).toBe("flex");
+    expect(planLane(ALL, work(600, 120_000), 0)?.lane.provider).toBe("realtime");
   });
 
   it("takes the fastest lane without a deadline, and when none is in time", () => {
@@ -70,8 +69,7 @@ describe("planLane", () => {
     fc.assert(
       fc.property(offers, fc.integer({ min: 0, max: 200_000 }), (drawn, deadlineMs) => {
         const lanes = drawn.map(({ priceFactor, itemMs, turnaroundMs }, index) =>
-          offer("flex", priceFactor, {
-            lane: { provider: String(index), tier: "flex", family: "m" },
+          offer(String(index), priceFactor, {
             capacity: { itemMs },
             turnaroundMs,
           }),

@@ -8,7 +8,7 @@ import type { MoneyReservation } from "../../price/budget.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/blame.ts";
-import type { LaneKey } from "../../queue/lanes.ts";
+import type { LaneTerms } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
@@ -40,8 +40,8 @@ export class ItemCall implements Call {
   lastFailure: AttemptFailure | undefined;
   /** Attempts up to the last failed one of this call; undefined before the first. */
   failed: Made | undefined;
-  /** Of the lane that has it. */
-  lane: LaneKey;
+  /** The lane that has it. */
+  lane: LaneTerms;
   /** Since when its attempts fail on its lane; undefined before the first. */
   series: ItemFailures | undefined;
   /** The same for refusals of its key or its model: other failures say nothing about them. */
@@ -86,7 +86,7 @@ export class ItemCall implements Call {
     index: number,
     wire: { readonly provider: Provider; readonly head: WireHead },
     expected: TokenLoad,
-    lane: LaneKey,
+    lane: LaneTerms,
   ) {
     this.owner = owner;
     this.lane = lane;
@@ -178,6 +178,10 @@ export class ItemCall implements Call {
 
   get deadlineMs(): number {
     return this.owner.settings.deadlineMs;
+  }
+
+  get attemptMsMax(): number {
+    return this.lane.attemptMsMax;
   }
 }
 

@@ -5,7 +5,7 @@
  *   waiting -> held (until the caller changes something) -> read again
  */
 import type { FailureCode } from "../../errors.ts";
-import type { LaneKey } from "../../queue/lanes.ts";
+import type { LaneTerms } from "../../queue/lanes.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { HeldLines, HoldReason } from "./holds.ts";
@@ -25,7 +25,7 @@ interface Retrying {
   readonly code: FailureCode;
   readonly message: string;
   /** `retryAtMs`: monotonic; set once the wait has begun. */
-  readonly call: { readonly retryAtMs?: number; readonly lane: LaneKey };
+  readonly call: { readonly retryAtMs?: number; readonly lane: Pick<LaneTerms, "key"> };
 }
 
 /** One for an owner. The line identifies an item. */

@@ -2,24 +2,17 @@
  * How long attempts are waited for, and which are not worth sending: what is learnt of latencies (queue/latency.ts), for
  * the items of an engine.
  *
- * An attempt has until its item's deadline, or its provider's time-out. It is given up before only when it hangs, once for
+ * An attempt has until its item's deadline, or the time-out of its lane. It is given up before only when it hangs, once for
  * an item: should the item itself be what takes long, its next attempt has all the time there is. Under at-most-once
  * delivery no attempt is given up, because it would not be repeated.
  */
 import type { Clock } from "../../clock.ts";
-import {
-  ATTEMPT_MS_MAX,
-  type AttemptResult,
-  type AttemptTimes,
-  type Patience,
-} from "../../dispatch/dispatcher.ts";
+import type { AttemptResult, AttemptTimes, Patience } from "../../dispatch/dispatcher.ts";
 import type { Latencies } from "../../queue/latency.ts";
 import type { ItemCall } from "./item_call.ts";
 
 export interface ItemPatienceOptions {
   readonly clock: Clock;
-  /** One attempt at most, where its provider does not say; default 10 minutes. */
-  readonly attemptMsMax: number | undefined;
   readonly isAtMostOnce: boolean;
   readonly latencies: Latencies;
 }
@@ -64,8 +57,7 @@ export class ItemPatience implements Patience<ItemCall> {
     const sentMs = nowMs - latencyMs;
     if (kind === "success") this.#latencies.answered(call, sentMs, nowMs);
     if (code !== "timeout") return code !== "cancelled"; // cut here
-    const { attemptMsMax = ATTEMPT_MS_MAX } = this.#options;
-    const isTimedOut = latencyMs >= (provider.settings.timeoutMs ?? attemptMsMax);
+    const isTimedOut = latencyMs >= call.attemptMsMax;
     const isCut = !isTimedOut && nowMs >= deadlineMs;
     if (isTimedOut || isCut) this.#latencies.unanswered(call, sentMs, nowMs);
     return !isCut || this.#latencies.isHanging(call, latencyMs);

@@ -45,10 +45,11 @@ export class KeyTrials {
   readonly known: readonly string[];
 
   constructor(
-    { providers, families, keysUnset }: Pick<EngineConfig, "providers" | "families" | "keysUnset">,
+    config: Pick<EngineConfig, "providers" | "families" | "attemptMsMax" | "keysUnset">,
     learnt: Pick<LearntStore, "get" | "put" | "keys">,
     notice: (message: string) => void,
   ) {
+    const { providers, keysUnset } = config;
     this.#learnt = learnt;
     this.#notice = notice;
     const known: string[] = [];
@@ -65,7 +66,7 @@ export class KeyTrials {
         this.#trials.set(name, { sent: 0, firstSentMs: 0, note: keysUnset.get(name) });
     }
     this.known = known;
-    this.#tryModels(learnt, new ModelLanes(families));
+    this.#tryModels(learnt, new ModelLanes(config));
   }
 
   /** Milliseconds until another request may go to a lane; 0 when it may now. */

@@ -13,7 +13,7 @@
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import type { LaneLimits, Permit, Reservation } from "../../limits/limits.ts";
-import type { LaneKey } from "../../queue/lanes.ts";
+import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import type { LatencyGroup } from "../../queue/last_answer.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
@@ -86,7 +86,7 @@ export interface LaneShare {
 }
 
 export class Lane {
-  readonly key: LaneKey;
+  readonly terms: LaneTerms;
   readonly limits: LaneLimits;
   readonly health: LaneHealth;
   /** Moving mean of what one answer takes, in milliseconds. */
@@ -109,8 +109,9 @@ export class Lane {
   #hasSent = false;
   #hasAnswered = false;
 
-  constructor(key: LaneKey, limits: LaneLimits, services: LaneServices) {
-    this.key = key;
+  constructor(terms: LaneTerms, limits: LaneLimits, services: LaneServices) {
+    const { key } = terms;
+    this.terms = terms;
     this.limits = limits;
     this.health = new LaneHealth(key, services.clock, limits);
     this.#services = services;
@@ -183,8 +184,8 @@ export class Lane {
     const { backlog, turns } = this.#services;
     if (!this.#isWaiting) turns.left(this);
     this.#services.setMoneyless(this.#moneyless.size > 0, this.#hasSent);
-    const isShort = !backlog.isWaiting(this.key) && !this.#projects.hasReady(READY_ITEMS / 2);
-    backlog.setIdle(this.key, isShort && !this.limits.isPaused);
+    const isShort = !backlog.isWaiting(this.terms.key) && !this.#projects.hasReady(READY_ITEMS / 2);
+    backlog.setIdle(this.terms.key, isShort && !this.limits.isPaused);
     turns.pass(this);
   }
 
@@ -214,7 +215,7 @@ export class Lane {
 
   /** What was read and not sent; a run may occur several times. */
   *waiting(): Generator<RunWaiting> {
-    yield* this.#services.backlog.loads(this.key);
+    yield* this.#services.backlog.loads(this.terms.key);
     yield* this.#projects.loads();
   }
 
@@ -288,7 +289,7 @@ export class Lane {
       if (!isFull) this.#projects.tidy(items);
       return false;
     }
-    if (this.#services.takesAway(call, this.key)) {
+    if (this.#services.takesAway(call, this.terms.key)) {
       items.claimed();
       return true;
     }
@@ -359,18 +360,18 @@ export class Lane {
   #reserveLimits(call: ItemCall): boolean {
     const { clock, turns } = this.#services;
     const nowMs = clock.nowMs();
-    const trialMs = this.#services.trialMs(this.key, nowMs);
+    const trialMs = this.#services.trialMs(this.terms.key, nowMs);
     const taken: Reservation =
       trialMs > 0
         ? { ok: false, waitMs: trialMs, reason: "requests" }
         : this.limits.reserve(nowMs, call.load);
     if (taken.ok) {
-      this.#services.tried(this.key, nowMs);
+      this.#services.tried(this.terms.key, nowMs);
       call.permit = taken.permit;
-      call.lane = this.key;
+      call.lane = this.terms;
       return true;
     }
-    debug.limits?.(`${this.key} waits ${Math.ceil(taken.waitMs)} ms: ${taken.reason}`);
+    debug.limits?.(`${this.terms.key} waits ${Math.ceil(taken.waitMs)} ms: ${taken.reason}`);
     this.#isOutOfPlaces = taken.reason === "concurrency";
     this.#isWaiting = trialMs === 0 && this.limits.isHeldByShared;
     if (this.#isWaiting) turns.wait(this, this.#isOutOfPlaces);

@@ -5,7 +5,7 @@
 import type { LimitsSnapshot } from "../../limits/limits.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { QuotaUse } from "../../limits/quota.ts";
-import type { Tier } from "../../queue/lanes.ts";
+import type { LaneKind } from "../../queue/lanes.ts";
 import type { Lane } from "./lane.ts";
 
 /** One limit in units a minute, configured or learnt, of the lane or of its whole provider: whichever is used more. */
@@ -20,7 +20,8 @@ export interface LimitStatus {
 /** The state of a lane. */
 export interface LaneStatus {
   readonly provider: string;
-  readonly tier: Tier;
+  /** Its kind. */
+  readonly tier: LaneKind;
   readonly family: string;
   /** `paused`: its account has stopped it, `pauseReason` says why (`quota`, `authentication`). */
   readonly state: LimitsSnapshot["state"];
@@ -46,13 +47,13 @@ export interface LaneStatus {
 }
 
 export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
-  const [provider = "", tier = "realtime", ...family] = lane.key.split(":");
+  const { provider, kind, family } = lane.terms;
   const limits = lane.limits.snapshot(nowMs);
   const { requests, tokens, inputTokens, outputTokens } = limits;
   return {
     provider,
-    tier: tier as Tier, // a lane's key is made of its parts
-    family: family.join(":"),
+    tier: kind,
+    family,
     state: limits.state,
     ...(limits.pauseReason === undefined ? {} : { pauseReason: limits.pauseReason }),
     cooldownMs: limits.cooldownMs,

@@ -8,7 +8,7 @@ import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
 import type { LaneOutlook, ProjectWork } from "../../queue/feasibility.ts";
-import { type LaneKey, laneKey, providerOfLane, realtimeLane } from "../../queue/lanes.ts";
+import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { needMs, type PlannedWork, planLane } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
@@ -27,7 +27,7 @@ import { ArmedClock } from "./armed_clock.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
-import { type ModelLane, modelOfHeld } from "./model_lanes.ts";
+import { modelOfHeld } from "./model_lanes.ts";
 import { lacksMoney } from "./money_outlook.ts";
 import {
   capacityOf,
@@ -90,10 +90,11 @@ export class Lanes {
     if (known !== undefined) return known;
     const { clock, backlog, sender, patience, claimed, mayAdmit } = this.#options;
     const armed = new ArmedClock(clock);
-    const lane: Lane = new Lane(key, this.#limitsOf(key), {
+    const terms = sender.models.termsOf(key);
+    const lane: Lane = new Lane(terms, this.#limitsOf(terms), {
       clock: armed,
       backlog,
-      turns: this.#turnsOf(providerOfLane(key)),
+      turns: this.#turnsOf(terms.provider),
       urgency: () => this.#urgencies.of(lane.limits, measuredItemMs([lane]), () => [lane], clock.nowMs()),
       mayAdmit,
       claimed,
@@ -114,18 +115,18 @@ export class Lanes {
       giveUp: (call) => sender.giveUp(call),
       hold: (call, reason) => sender.hold(call, reason),
     });
-    const itemMs = this.#kept.restore(clock.nowMs(), key, lane.limits);
+    const itemMs = this.#kept.restore(clock.nowMs(), terms, lane.limits);
     if (itemMs !== undefined) lane.itemMs = itemMs;
     this.#lanes.set(key, lane);
     this.#clocks.set(lane, armed);
-    this.#turnsOf(providerOfLane(key)).add(lane);
+    this.#turnsOf(terms.provider).add(lane);
     return lane;
   }
 
   /** A lane was answered with success: where its key was new, the provider's other lanes may go as well. */
   answered(lane: Lane): void {
-    const provider = providerOfLane(lane.key);
-    if (this.#trials.accepted(lane.key)) for (const other of this.lanesOf(provider)) other.pump();
+    const { key, provider } = lane.terms;
+    if (this.#trials.accepted(key)) for (const other of this.lanesOf(provider)) other.pump();
   }
 
   /** A lane has a place or money again: it continues, and so does the next in turn of those that wait for what it shares. */
@@ -155,7 +156,7 @@ export class Lanes {
       const troubleMs = lane.health.lastingMs(nowMs);
       if (held === undefined && troubleMs === undefined) continue;
       const trouble = troubleMs === undefined ? {} : { troubleMs };
-      records.push({ lane: lane.key, ...(held ?? { cooldownMs: 0 }), ...trouble });
+      records.push({ lane: lane.terms.key, ...(held ?? { cooldownMs: 0 }), ...trouble });
     }
     return records;
   }
@@ -171,12 +172,11 @@ export class Lanes {
   }
 
   /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */
-  plan(place: ModelLane, work: PlannedWork): { readonly key: LaneKey; readonly needMs: number } {
+  plan(place: LaneTerms, work: PlannedWork): { readonly key: LaneKey; readonly needMs: number } {
     const nowMs = this.#options.clock.nowMs();
     const capacity = capacityOf(this.of(place.key), nowMs);
-    const offers = [{ lane: realtimeLane(place.provider, place.family), priceFactor: 1, capacity }];
-    const plan = planLane(offers, work, nowMs);
-    return { key: plan === undefined ? place.key : laneKey(plan.lane), needMs: needMs(work, capacity) };
+    const plan = planLane([{ lane: place, capacity }], work, nowMs);
+    return { key: plan?.lane.key ?? place.key, needMs: needMs(work, capacity) };
   }
 
   /** When new work would be done. */
@@ -193,7 +193,7 @@ export class Lanes {
   /** How long work takes on each of its models, when nothing else waits. */
   workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime> {
     const places = {
-      placeOf: (model: string) => this.#options.sender.models.of(model),
+      termsOf: (model: string) => this.#options.sender.models.of(model),
       limitsOf: (key: LaneKey) => this.of(key).limits,
       sharedOf: (provider: string) => this.#sharedOf(provider),
     };
@@ -212,7 +212,7 @@ export class Lanes {
   }
 
   #outlookOf(lane: Lane, nowMs: number): LaneOutlook {
-    return this.#outlooks.of(lane, this.#sharedBy(providerOfLane(lane.key)), nowMs);
+    return this.#outlooks.of(lane, this.#sharedBy(lane.terms.provider), nowMs);
   }
 
   #sized(work: NewWork): ProjectWork {
@@ -304,11 +304,10 @@ export class Lanes {
     return turns;
   }
 
-  #limitsOf(key: LaneKey): LaneLimits {
+  #limitsOf({ provider, family }: LaneTerms): LaneLimits {
     const { clock, config } = this.#options;
-    const [provider = "", , ...family] = key.split(":");
     return new LaneLimits({
-      settings: config.limits[`${provider}:${family.join(":")}`] ?? {},
+      settings: config.limits[`${provider}:${family}`] ?? {},
       inFlightMax: config.maxInFlight,
       nowMs: clock.nowMs(),
       random: () => clock.random(),
@@ -325,7 +324,7 @@ export class Lanes {
 
   /** The lanes of a provider. */
   lanesOf(provider: string): Lane[] {
-    return [...this.#lanes.values()].filter(({ key }) => providerOfLane(key) === provider);
+    return [...this.#lanes.values()].filter(({ terms }) => terms.provider === provider);
   }
 
   #sharedOf(provider: string): LaneLimits {
@@ -350,15 +349,15 @@ export class Lanes {
   standstill(owner: ItemOwner): readonly string[] | undefined {
     const nowMs = this.#options.clock.nowMs();
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
-    const providers = new Set(holding.map(({ key }) => providerOfLane(key)));
+    const providers = new Set(holding.map(({ terms }) => terms.provider));
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
-      const isNear = providers.has(providerOfLane(lane.key)) || owner.settings.budget.isCapped;
+      const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;
       if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;
     }
     return holding.map((lane) => {
       const { state, inFlight, inFlightMax } = lane.limits.snapshot(nowMs);
-      return `lane ${lane.key} (${state}, ${inFlight} of ${inFlightMax} in flight, no timer)`;
+      return `lane ${lane.terms.key} (${state}, ${inFlight} of ${inFlightMax} in flight, no timer)`;
     });
   }
 

@@ -7,8 +7,17 @@
  * A model that is held has its own lane, so that the lane's one pause holds nothing of its family, and what waits is
  * bounded where everything waits. Items that wait in the other lane move when it is their turn.
  */
-import { type FamilySettings, familyOf, type LaneKey, laneKey, realtimeLane } from "../../queue/lanes.ts";
+import {
+  type FamilySettings,
+  familyOf,
+  familyOfLane,
+  type LaneKey,
+  type LaneTerms,
+  providerOfLane,
+  realtimeLane,
+} from "../../queue/lanes.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { EngineConfig } from "../config/config.ts";
 
 /** Models that have a lane by their family; all further ones of a provider share one lane, so that memory is bounded. */
 const MODELS_MAX = 1_000;
@@ -16,31 +25,33 @@ const CROWD_FAMILY = "other";
 /** Ends the family of a lane that holds a model. */
 const HELD = " (held)";
 
-/** Where a model's requests go. */
-export interface ModelLane {
-  readonly provider: string;
-  readonly family: string;
-  readonly key: LaneKey;
-}
-
 /** One for an engine. */
 export class ModelLanes {
   readonly #families: FamilySettings;
-  readonly #lanes = new Map<string, ModelLane>();
-  readonly #held = new Map<string, ModelLane>();
+  readonly #attemptMsMax: number | undefined;
+  /** Of providers that have one of their own. */
+  readonly #timeouts: ReadonlyMap<string, number | undefined>;
+  readonly #lanes = new Map<string, LaneTerms>();
+  readonly #held = new Map<string, LaneTerms>();
 
-  constructor(families: FamilySettings) {
+  constructor({
+    families,
+    providers,
+    attemptMsMax,
+  }: Pick<EngineConfig, "families" | "providers" | "attemptMsMax">) {
     this.#families = families;
+    this.#attemptMsMax = attemptMsMax;
+    this.#timeouts = new Map(providers.map(({ name, timeoutMs }) => [name, timeoutMs]));
   }
 
   /** The lane of a model, `<provider>:<name>`. */
-  of(model: string): ModelLane {
+  of(model: string): LaneTerms {
     const known = (this.#held.size === 0 ? undefined : this.#held.get(model)) ?? this.#lanes.get(model);
     if (known !== undefined) return known;
     const { provider = "", name = "" } = parseModelId(model) ?? {};
     const isCrowded = this.#lanes.size >= MODELS_MAX;
     const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#families);
-    const found = placeOf(provider, family);
+    const found = this.#terms(provider, family);
     if (!isCrowded) this.#lanes.set(model, found);
     return found;
   }
@@ -49,9 +60,9 @@ export class ModelLanes {
   hold(model: string): LaneKey {
     const { provider = "", name = "" } = parseModelId(model) ?? {};
     const isCrowded = this.#held.size >= MODELS_MAX && !this.#held.has(model);
-    const place = placeOf(provider, `${isCrowded ? CROWD_FAMILY : name}${HELD}`);
-    this.#held.set(model, place);
-    return place.key;
+    const held = this.#terms(provider, `${isCrowded ? CROWD_FAMILY : name}${HELD}`);
+    this.#held.set(model, held);
+    return held.key;
   }
 
   /** A request for the model was answered; returns the key of the lane that held the model, undefined if no lane did. */
@@ -62,15 +73,19 @@ export class ModelLanes {
     this.#held.delete(model);
     return held.key;
   }
+
+  /** Of a lane that an earlier process had, too. */
+  termsOf(key: LaneKey): LaneTerms {
+    return this.#terms(providerOfLane(key), familyOfLane(key));
+  }
+
+  #terms(provider: string, family: string): LaneTerms {
+    return realtimeLane(provider, family, this.#timeouts.get(provider) ?? this.#attemptMsMax);
+  }
 }
 
 /** The model that a lane of an earlier process held; undefined for one of several models. */
 export function modelOfHeld(key: LaneKey): string | undefined {
-  const [provider = "", , ...family] = key.split(":");
-  const name = family.join(":").slice(0, -HELD.length);
-  return name === CROWD_FAMILY ? undefined : `${provider}:${name}`;
-}
-
-function placeOf(provider: string, family: string): ModelLane {
-  return { provider, family, key: laneKey(realtimeLane(provider, family)) };
+  const name = familyOfLane(key).slice(0, -HELD.length);
+  return name === CROWD_FAMILY ? undefined : `${providerOfLane(key)}:${name}`;
 }

@@ -13,7 +13,7 @@
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { Blame } from "../../queue/blame.ts";
-import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
@@ -76,7 +76,7 @@ export class RefusedAccess {
     if (result.class !== "permanent" || result.scope === "item") return isBlamed;
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
-    const together = this.#togetherOf(result.scope === "model" ? call.model : call.lane);
+    const together = this.#togetherOf(result.scope === "model" ? call.model : call.lane.key);
     const item = `${call.owner.id} ${call.line}`;
     const isAlone = together.isAlone(item, sentMs);
     if (!isBlamed || call.refusals === undefined) return false;
@@ -100,13 +100,13 @@ export class RefusedAccess {
   /** A request was answered with success. */
   answered(call: ItemCall, { latencyMs }: AttemptResult): void {
     this.#answered.add(call.provider.settings.name);
-    this.#refusals.delete(call.lane);
+    this.#refusals.delete(call.lane.key);
     this.#options.trials.answered(call.model);
     const { clock, models, laneOf, onChange } = this.#options;
     const nowMs = clock.nowMs();
     const sentMs = nowMs - latencyMs;
     if (this.#refused.size > 0) {
-      this.#refused.get(call.lane)?.answered(sentMs);
+      this.#refused.get(call.lane.key)?.answered(sentMs);
       this.#refused.get(call.model)?.answered(sentMs);
     }
     if (this.#blames.size > 0) this.#blames.get(call.model)?.answered(sentMs, nowMs);
@@ -132,20 +132,20 @@ export class RefusedAccess {
       return;
     }
     if (result.code !== "authentication_failed") {
-      laneOf(call.lane).limits.pause(nowMs, "quota", QUOTA_PROBE_MS);
+      laneOf(call.lane.key).limits.pause(nowMs, "quota", QUOTA_PROBE_MS);
       return;
     }
-    const refusals = (this.#refusals.get(call.lane) ?? 0) + 1;
-    this.#refusals.set(call.lane, refusals);
-    const provider = providerOfLane(call.lane);
+    const refusals = (this.#refusals.get(call.lane.key) ?? 0) + 1;
+    this.#refusals.set(call.lane.key, refusals);
+    const { provider } = call.lane;
     if (this.#answered.has(provider)) {
-      if (refusals >= REFUSALS_MAX) laneOf(call.lane).limits.pause(nowMs, "authentication");
+      if (refusals >= REFUSALS_MAX) laneOf(call.lane.key).limits.pause(nowMs, "authentication");
       return;
     }
     for (const lane of this.#options.lanesOf(provider)) {
       lane.limits.pause(nowMs, "authentication");
       lane.health.troubled(call, result);
-      if (lane.key !== call.lane) onChange(lane);
+      if (lane.terms.key !== call.lane.key) onChange(lane);
     }
   }
 }

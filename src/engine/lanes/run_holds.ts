@@ -2,7 +2,6 @@
  * What holds a run: its lines that wait for the caller, and its items in lanes that are in trouble.
  */
 import type { Clock } from "../../clock.ts";
-import { providerOfLane } from "../../queue/lanes.ts";
 import type { Hold, RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { ROOM_CHECK_MS } from "../journal/room.ts";
@@ -82,7 +81,7 @@ function laneHold(
   const { trouble } = lane.health;
   if (trouble === undefined) throw new Error("the lane is not in trouble");
   const { reason, message, code, providerStatus, model, address } = trouble;
-  const provider = providerOfLane(lane.key);
+  const { provider } = lane.terms;
   return {
     reason,
     since: isoTime(trouble.sinceMs, clock),

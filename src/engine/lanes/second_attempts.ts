@@ -12,7 +12,7 @@
  */
 import type { Made } from "../../dispatch/dispatcher.ts";
 import type { Hedging } from "../../dispatch/hedge.ts";
-import type { LaneKey } from "../../queue/lanes.ts";
+import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { ItemCall } from "../items/item_call.ts";
 import type { Lane } from "./lane.ts";
@@ -22,7 +22,7 @@ export interface SecondAttemptsOptions {
   readonly nowMs: () => number;
   readonly laneOf: (key: LaneKey) => Lane;
   /** The lane to which a model's items are sent now. */
-  readonly laneKeyOf: (model: string) => LaneKey;
+  readonly termsOf: (model: string) => LaneTerms;
   readonly returnMoney: (call: ItemCall) => void;
   /** Frees the place of a call in its lane. */
   readonly free: (call: ItemCall, lane: Lane) => void;
@@ -45,14 +45,14 @@ export class SecondAttempts implements Hedging<ItemCall> {
   async second(item: ItemCall, made: Made): Promise<ItemCall | undefined> {
     const { owner } = item;
     if (!owner.isOpen || item.isSkipped) return undefined;
-    const { laneOf, laneKeyOf } = this.#options;
-    const key = laneKeyOf(item.model);
-    const call = new ItemCall(owner, item.shard, item.index, item, item.load, key);
+    const { laneOf, termsOf } = this.#options;
+    const terms = termsOf(item.model);
+    const call = new ItemCall(owner, item.shard, item.index, item, item.load, terms);
     call.item = item;
     call.isRequested = true;
     item.second = call;
     const [attempt, ambiguousAttempts] = [made.attempts + 2, made.ambiguousAttempts + 1]; // the first counts as in doubt
-    const isAdmitted = await laneOf(key)
+    const isAdmitted = await laneOf(terms.key)
       .admitAgain(call, attempt, ambiguousAttempts)
       .then(
         () => true,
@@ -68,7 +68,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
   }
 
   withdraw({ second }: ItemCall): void {
-    if (second?.isRequested === true) this.#options.laneOf(second.lane).withdraw(second);
+    if (second?.isRequested === true) this.#options.laneOf(second.lane.key).withdraw(second);
   }
 
   giveBack(call: ItemCall): void {
@@ -77,7 +77,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
     item.second = undefined;
     returnMoney(call);
     if (permit === undefined) return;
-    const lane = laneOf(call.lane);
+    const lane = laneOf(call.lane.key);
     lane.limits.settle(nowMs(), permit, NO_USAGE);
     free(call, lane);
     if (owner.phase === "done") return;

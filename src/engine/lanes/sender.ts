@@ -24,7 +24,7 @@ import { madeAfter, madeOf } from "../../dispatch/tally.ts";
 import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
-import type { FamilySettings, LaneKey } from "../../queue/lanes.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import { InputRatios } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
@@ -43,7 +43,7 @@ import type { AttemptsMade } from "../journal/replay.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
-import { ModelLanes } from "./model_lanes.ts";
+import type { ModelLanes } from "./model_lanes.ts";
 import { RefusedAccess } from "./refused_access.ts";
 import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
 import type { Wires } from "./wires.ts";
@@ -61,7 +61,7 @@ export interface SenderOptions {
   readonly claimed: Pick<ClaimedBytes, "release">;
   readonly wires: Wires;
   readonly money: ItemMoney;
-  readonly families: FamilySettings;
+  readonly models: ModelLanes;
   readonly lanes: SenderLanes;
   readonly trials: KeyTrials;
   /** Whether items of runs, in their journals, and posted ones, in the work log, are sent side by side. */
@@ -86,11 +86,11 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#options = options;
     const { clock, lanes } = options;
     this.money = options.money;
-    this.models = new ModelLanes(options.families);
+    this.models = options.models;
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
       laneOf: (key) => lanes.of(key),
-      laneKeyOf: (model) => this.models.of(model).key,
+      termsOf: (model) => this.models.of(model),
       returnMoney: (call) => options.money.giveBack(call),
       free: (call, lane) => this.#free(call, lane),
       recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeOf(call)),
@@ -139,7 +139,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
       outputTokens: this.#options.learnt.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
     };
-    const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model).key);
+    const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model));
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {
       owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
       return undefined; // its run ended while the shard was on its way here, and its rest ended with it
@@ -153,10 +153,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    const { key } = this.models.of(call.model);
-    if (key === lane) return false;
-    call.lane = key;
-    this.#options.lanes.of(key).giveBack(call);
+    const terms = this.models.of(call.model);
+    if (terms.key === lane) return false;
+    call.lane = terms;
+    this.#options.lanes.of(terms.key).giveBack(call);
     return true;
   }
 
@@ -235,7 +235,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
   /** Admission: after each attempt, before any retry. */
   attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
-    const { permit, lane: key, item: call } = ended;
+    const { permit, item: call } = ended;
+    const { key } = ended.lane;
     noteLargeBytes(ended.bodyBytes);
     const lane = this.#options.lanes.of(key);
     if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
@@ -301,7 +302,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #ended(call: ItemCall, result: DispatchResult): void {
     const { owner } = call;
-    const lane = this.#options.lanes.of(call.lane);
+    const lane = this.#options.lanes.of(call.lane.key);
     call.isOver = true;
     owner.items.retrying.delete(call.line);
     this.#options.claimed.release(call);
@@ -339,13 +340,13 @@ export class Sender implements AdmitAttempt<ItemCall> {
     owner.items.claimed.delete(line);
     if (!owner.isOpen) return;
     owner.items.waitingItems += 1;
-    const { key } = this.models.of(call.model);
-    const again = new ItemCall(owner, call.shard, call.index, call, call.load, key);
+    const terms = this.models.of(call.model);
+    const again = new ItemCall(owner, call.shard, call.index, call, call.load, terms);
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
-    this.#options.lanes.of(key).giveBack(again);
+    this.#options.lanes.of(terms.key).giveBack(again);
   }
 
   /** Ends an item that is not sent, or not again. */
@@ -357,10 +358,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #freeAll(call: ItemCall): void {
     const { second } = call;
-    this.#free(call, this.#options.lanes.of(call.lane));
+    this.#free(call, this.#options.lanes.of(call.lane.key));
     if (second?.isRequested !== false) return; // it is released when it is known whether it was admitted
     call.second = undefined;
-    this.#free(second, this.#options.lanes.of(second.lane));
+    this.#free(second, this.#options.lanes.of(second.lane.key));
   }
 
   #free(call: ItemCall, lane: Lane): void {
@@ -376,7 +377,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (usage === undefined || usage.isEstimated) return;
     const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
-    if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.key, moreInput, moreOutput);
+    if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.terms.key, moreInput, moreOutput);
     this.#options.learnt.lengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
     this.#options.learnt.answers.observe(call.model, call.prefixHash, {

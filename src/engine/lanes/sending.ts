@@ -20,6 +20,7 @@ import { Arrivals } from "./arrivals.ts";
 import { EngineHolds } from "./engine_holds.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { Lanes } from "./lanes.ts";
+import { ModelLanes } from "./model_lanes.ts";
 import { Sender } from "./sender.ts";
 import { Wires } from "./wires.ts";
 
@@ -48,9 +49,9 @@ export function createSending(
   room: Room,
   { mayAdmit, hasTwoLogs }: SendingGate,
 ): Sending {
-  const { attemptMsMax, isAtMostOnce, keysMissing, providers } = config;
+  const { isAtMostOnce, keysMissing, providers } = config;
   const backlog = new Backlog();
-  const patience = new ItemPatience({ clock, attemptMsMax, isAtMostOnce, latencies });
+  const patience = new ItemPatience({ clock, isAtMostOnce, latencies });
   const trials = new KeyTrials(config, learnt, notice);
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
   const sender: Sender = new Sender({
@@ -59,7 +60,7 @@ export function createSending(
     clock,
     wires: new Wires(providers, codecs),
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
-    families: config.families,
+    models: new ModelLanes(config),
     lanes: {
       of: (key) => lanes.of(key),
       lanesOf: (provider) => lanes.lanesOf(provider),
@@ -81,7 +82,6 @@ export function createSending(
     transport,
     admission: sender,
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
-    ...(attemptMsMax === undefined ? {} : { attemptMsMax }),
     ...{ patience, hedging: sender.secondAttempts },
   });
   const arrivals = new Arrivals(clock, backlog, lanes, sender, keysMissing);

@@ -8,14 +8,13 @@
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { drainMs, earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../queue/feasibility.ts";
-import type { LaneKey } from "../../queue/lanes.ts";
+import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
 import { boundOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
 import { ITEM_MS_START, type Lane } from "./lane.ts";
-import type { ModelLane } from "./model_lanes.ts";
 import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./outlook.ts";
 
 /** What an answer may take that was never measured: where this doubles the time, nobody knows it. */
@@ -38,7 +37,7 @@ export interface ExpectedDone {
 
 /** Where work would run. */
 export interface WorkPlaces {
-  placeOf(model: string): ModelLane;
+  termsOf(model: string): LaneTerms;
   limitsOf(key: LaneKey): LaneLimits;
   /** Of all lanes of a provider; undefined without a shared limit. */
   sharedOf(provider: string): LaneLimits | undefined;
@@ -58,7 +57,7 @@ export function workTimes(
   const groups = new Map<string, Group>();
   const groupsOf = new Map<string, Set<Group>>();
   for (const work of works) {
-    const { provider, key } = places.placeOf(work.model);
+    const { provider, key } = places.termsOf(work.model);
     const shared = places.sharedOf(provider);
     for (const [name, limits] of [
       [key, places.limitsOf(key)],

@@ -8,6 +8,7 @@ import type { Clock } from "../../clock.ts";
 import type { HiddenSearch, HiddenStage } from "../../limits/hidden/hidden_limit.ts";
 import type { KnownLimits, LaneLimits } from "../../limits/limits.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
+import type { LaneTerms } from "../../queue/lanes.ts";
 import { accountName, type JsonValue, type LearntStore } from "../../store/learnt.ts";
 import type { LearntLimits } from "../../work/limits.ts";
 
@@ -23,8 +24,7 @@ const SEARCH = ["heldMs", "sinceMs", "taken", "minuteHeld", "minuteRefused"] as 
 
 /** A lane, as it is kept. */
 interface KeptLane {
-  /** `<provider>:<tier>:<family>`. */
-  readonly key: string;
+  readonly terms: Pick<LaneTerms, "provider" | "family">;
   readonly limits: LaneLimits;
   /** What an answer takes, measured. */
   readonly itemMs: number;
@@ -56,8 +56,8 @@ export class KeptLimits {
   }
 
   /** Loads what is known into the limits of a new lane; returns the latency of an answer, in milliseconds. */
-  restore(nowMs: number, key: string, limits: LaneLimits): number | undefined {
-    const name = this.#nameOf(key);
+  restore(nowMs: number, terms: KeptLane["terms"], limits: LaneLimits): number | undefined {
+    const name = this.#nameOf(terms);
     const kept = this.#store.get(KIND, name);
     if (typeof kept !== "object" || kept === null) return undefined;
     limits.restoreKnown(nowMs, this.#store.ageMs(KIND, name), knownOf(kept));
@@ -75,16 +75,15 @@ export class KeptLimits {
     this.#store.changedMuch(); // without it, the next process would search for the limit again
   }
 
-  #put({ key, limits, itemMs, hasAnswered }: KeptLane): void {
+  #put({ terms, limits, itemMs, hasAnswered }: KeptLane): void {
     const known = limits.known(this.#clock.nowMs());
     if (known === undefined && !hasAnswered) return;
     const value = { ...known, ...(hasAnswered ? { itemMs: Math.round(itemMs) } : {}) };
-    this.#store.put(KIND, this.#nameOf(key), value as JsonValue); // numbers in plain objects
+    this.#store.put(KIND, this.#nameOf(terms), value as JsonValue); // numbers in plain objects
   }
 
-  #nameOf(key: string): string {
-    const [provider = "", , ...family] = key.split(":");
-    return `${this.#accounts.get(provider) ?? provider} ${family.join(":")}`;
+  #nameOf({ provider, family }: KeptLane["terms"]): string {
+    return `${this.#accounts.get(provider) ?? provider} ${family}`;
   }
 }
 

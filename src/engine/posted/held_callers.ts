@@ -7,8 +7,8 @@
  * The items continue in both cases, and the caller polls the task.
  */
 import type { Clock, Timer } from "../../clock.ts";
-import { ATTEMPT_MS_MAX } from "../../dispatch/dispatcher.ts";
 import { PerigeeError } from "../../errors.ts";
+import { ATTEMPT_MS_MAX } from "../../queue/lanes.ts";
 import { isCallers } from "../items/holds.ts";
 import type { EngineHolds } from "../lanes/engine_holds.ts";
 import type { PostedItems } from "./posted_items.ts";

@@ -13,7 +13,6 @@
  *                                                   failed; then `finished` rejects
  */
 import { hasCode, PerigeeError } from "../../errors.ts";
-import { providerOfLane } from "../../queue/lanes.ts";
 import type { ResultLine } from "../../work/item.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
@@ -325,8 +324,8 @@ export class Run implements AsyncIterable<ResultLine> {
   /** Whether no answer to what was in flight when the run stopped has ended a hold. */
   #isStill({ reason, provider }: Hold): boolean {
     if (isCallers(reason) || provider === undefined) return true;
-    for (const { key, health } of this.#core.sending.lanes.all())
-      if (providerOfLane(key) === provider && health.trouble !== undefined) return true;
+    for (const { terms, health } of this.#core.sending.lanes.all())
+      if (terms.provider === provider && health.trouble !== undefined) return true;
     return false;
   }
 

@@ -69,7 +69,7 @@ export class RunReport {
       usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
       lanes: [...this.#core.sending.lanes.all()].map((lane) =>
-        laneProgress(lane.key, lane.limits.snapshot(nowMs)),
+        laneProgress(lane.terms.key, lane.limits.snapshot(nowMs)),
       ),
     };
   }
@@ -99,11 +99,11 @@ export class RunReport {
   #retry({ items }: RunState, nowMs: number): Pick<Progress, "retry"> {
     if (items.retrying.size === 0) return {};
     const waits = new Map(
-      Array.from(this.#core.sending.lanes.all(), ({ key, limits }) => [key, limits.retryMs(nowMs)]),
+      Array.from(this.#core.sending.lanes.all(), ({ terms, limits }) => [terms.key, limits.retryMs(nowMs)]),
     );
     let retry: Progress["retry"];
     for (const { code, message, call } of items.retrying.values()) {
-      const nextTryInMs = Math.max(waits.get(call.lane) ?? 0, (call.retryAtMs ?? nowMs) - nowMs);
+      const nextTryInMs = Math.max(waits.get(call.lane.key) ?? 0, (call.retryAtMs ?? nowMs) - nowMs);
       if (retry === undefined || nextTryInMs < retry.nextTryInMs) retry = { code, message, nextTryInMs };
     }
     return retry === undefined ? {} : { retry };

@@ -155,7 +155,10 @@ export class OperatorFeed {
       started_at: this.#startedWallMs,
       throughput: { ...this.#rates(project), seconds: this.#seconds(project, SECONDS_SENT) },
       lanes: lanes()
-        .filter((lane) => seesAllLanes || tally?.lanes.has(laneKey(lane)) === true)
+        .filter(
+          ({ provider, tier, family }) =>
+            seesAllLanes || tally?.lanes.has(laneKey(provider, tier, family)) === true,
+        )
         .map(laneBody),
       tasks: page,
       errors: errorsOf(tally),

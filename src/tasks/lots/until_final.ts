@@ -7,7 +7,7 @@
  * The items continue in both cases, and the caller polls the task.
  */
 import type { Clock } from "../../clock.ts";
-import { ATTEMPT_MS_MAX } from "../../dispatch/dispatcher.ts";
+import { ATTEMPT_MS_MAX } from "../../queue/lanes.ts";
 import type { Lot } from "./lot.ts";
 import type { TaskRecord } from "./task_record.ts";
 

@@ -142,10 +142,10 @@ export class ScriptedTransport implements Transport {
       if (script.kind === "hang") call.wait(Number.POSITIVE_INFINITY, () => undefined);
       else call.wait(script.afterMs, () => caller.arrived(script, call));
     };
-    if (options.signal !== undefined) this.#signals.follow(options.signal, abort);
-    this.#inFlight.add(abort);
     if (upload === undefined) enter(request as WireRequest);
     else call.read(upload, (bytes) => enter({ ...request, body: bytes }));
+    if (options.signal !== undefined) this.#signals.follow(options.signal, abort);
+    this.#inFlight.add(abort); // a script counts those beside its request
   }
 
   #enter(request: WireRequest): OpenLedgerEntry {

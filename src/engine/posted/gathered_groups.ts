@@ -1,5 +1,5 @@
 /**
- * Groups that were accepted a moment ago, on their way into memory.
+ * Groups that were accepted a moment ago and are not in memory yet.
  *
  *   accepted without sla -> entered in the next turn    the next posts are counted first, so intents are committed with these
  *            with an sla -> entered with all that was accepted in `TOGETHER_MS`: their intents are one commit, and their answers few
@@ -37,7 +37,7 @@ export class GatheredGroups {
     this.#timer ??= this.#clock.timer(TOGETHER_MS, () => this.#enterAll());
   }
 
-  /** Items of a project that forecasts may not have seen in lanes, with a deadline (monotonic) of at most so much. */
+  /** Items of a project that forecasts may not have seen in lanes, with a deadline (monotonic) up to this one. */
   items(project: string, deadlineMs: number): number {
     let items = this.#recent.items(project, deadlineMs);
     for (const group of this.#waiting)

@@ -22,7 +22,7 @@ interface Caller {
 
 interface Held {
   readonly timer: Timer;
-  /** Items that had ended then. */
+  /** Number of items that had ended then. */
   readonly done: number;
 }
 
@@ -42,7 +42,7 @@ export class HeldCallers {
     this.#unsubscribe = holds.onChange(() => this.#lookAll());
   }
 
-  /** Resolves as the header says; rejects with the reason of `signal`. */
+  /** Resolves as described in the header; rejects with the reason of `signal`. */
   wait(task: number, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => ended(() => reject(signal?.reason));
@@ -90,7 +90,7 @@ export class HeldCallers {
     this.#held.set(owner, { timer, done: owner.items.done.size });
   }
 
-  /** Callers are told that the engine closes. */
+  /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
     for (const { timer } of this.#held.values()) timer.cancel();

@@ -1,7 +1,7 @@
 /**
- * Opens what is posted: the records of it in the work log, and the tasks that an earlier process has left open.
+ * Opens posted work: restores lane limits from the work log, and parks the tasks that an earlier process has left open.
  *
- *   log read -> limits count what the last minute sent, and wait on where they had to -> open tasks parked
+ *   log read -> limits count what the last minute sent, and continue their waits -> open tasks parked
  */
 import type { WorkLog } from "../../log/work_log.ts";
 import type { EngineCore } from "../core.ts";
@@ -11,23 +11,23 @@ import type { Lanes } from "../lanes/lanes.ts";
 import { PostedLog } from "./posted_log.ts";
 import { type PostedListeners, PostedWork } from "./posted_work.ts";
 
-/** What whoever opens it brings. */
+/** Options of the caller that opens posted work. */
 export interface PostedOptions extends PostedListeners {
-  /** Of the engine's store; stays its owner's to close, after the work. */
+  /** The log of the engine's store; its owner closes it, after the work. */
   readonly workLog: WorkLog;
 }
 
 /** Facts of lanes in the log, by their numbers. */
 const COOLDOWN = 1;
 const RAMP = 2;
-/** Its value is the place of the reason in the list. */
+/** Its value is the index of the reason in the list. */
 const PAUSE = 3;
-/** Its value is for how long the lane has been in trouble. */
+/** Its value is how long the lane has been in trouble. */
 const TROUBLE = 4;
 /** Append only, never reorder; 0 is a lane that is not paused. */
 const PAUSE_REASONS = ["", "quota", "authentication", "model_unavailable"];
 
-/** For one engine. */
+/** Call it once for an engine. */
 export function openPosted(core: EngineCore, { workLog: log, ...listeners }: PostedOptions): PostedWork {
   const { recorder, observer, failures } = core.recording;
   const { clock, room } = core.storage;
@@ -46,9 +46,9 @@ export function openPosted(core: EngineCore, { workLog: log, ...listeners }: Pos
   return new PostedWork(core, posted, listeners);
 }
 
-/** Counts what was sent lately, and holds back what was held back. */
+/** Counts what was sent in the last minute, and holds lanes back that were held back. */
 function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
-  const facts = [...log.facts()].sort((left, right) => right.fact - left.fact); // troubles first: waits last as long as they do
+  const facts = [...log.facts()].sort((left, right) => right.fact - left.fact); // troubles first, because waits last as long as they do
   for (const { lane, fact, value, ageMs } of facts) {
     const key = log.text(lane);
     if (key === undefined || value === 0) continue;
@@ -71,7 +71,7 @@ function restoreLanes(log: WorkLog, lanes: Lanes, nowMs: number): void {
   countSent(lanes, sent, nowMs);
 }
 
-/** Tells the log which lanes are held back, when that has changed. */
+/** Records in the log which lanes are held back, when that has changed. */
 class HeldLanes {
   readonly #log: WorkLog;
   readonly #lanes: Lanes;
@@ -96,7 +96,7 @@ class HeldLanes {
     if (now.size === 0 && this.#told.size === 0) return;
     for (const [key, value] of now) {
       const told = this.#told.get(key);
-      const isGrowing = key.startsWith(`${TROUBLE} `); // as it ages by itself
+      const isGrowing = key.startsWith(`${TROUBLE} `); // its age grows by itself
       const isOld =
         told === undefined ||
         (!isGrowing && (key.startsWith(`${COOLDOWN} `) ? value > told : value !== told));
@@ -108,6 +108,6 @@ class HeldLanes {
 
   #learn(key: string, value: number): void {
     const fact = Number(key[0]);
-    this.#log.learn(this.#log.number(key.slice(2)), fact, value, 0).catch(() => undefined); // with the next change, then
+    this.#log.learn(this.#log.number(key.slice(2)), fact, value, 0).catch(() => undefined); // the next change writes it
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Reads parked tasks into memory for as long as the backlog takes them, each project's earliest deadlines first.
+ * Reads parked tasks into memory while there is space, each project's earliest deadlines first.
  *
- *   resting --something is parked, or the backlog has room--> reading -> resting
+ *   resting --something is parked, or memory has space--> reading -> resting
  *   what cannot be read is tried again a minute later
  */
 import type { Clock } from "../../clock.ts";
@@ -11,7 +11,7 @@ import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 
-/** Items that are read together, and how far apart their deadlines may be: the group ends by the earliest. */
+/** Items that are read together, and the largest difference of their deadlines: the group ends by the earliest. */
 const READ_ITEMS_MAX = 1_024;
 const READ_WITHIN_MS = 250;
 const AGAIN_MS = 60_000;
@@ -27,9 +27,9 @@ export interface ParkedReadingOptions {
 
 /** The work that parked tasks enter. */
 export interface ParkedWork {
-  /** The group of a project that came last. */
+  /** The latest group of a project. */
   readonly lastOf: (project: string) => PostedItems | undefined;
-  /** Whether there is room in memory. */
+  /** Whether memory has space. */
   readonly mayRead: () => boolean;
   /** Resolves when the items of a group wait in their lanes. */
   readonly enter: (group: PostedGroup) => Promise<void>;
@@ -45,7 +45,7 @@ export class ParkedReading {
     this.#options = options;
   }
 
-  /** To be called when something was parked, or there may be room. */
+  /** Call it when something was parked, or space may be free. */
   feed(): void {
     const { parked, work } = this.#options;
     if (this.#isReading || parked.size === 0 || !work.mayRead()) return;

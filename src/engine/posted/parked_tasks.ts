@@ -4,24 +4,24 @@
  *   parked -> taken (the earliest deadline of its project first) | forgotten (it ended without being sent)
  *          -> overdue (its deadline has passed)
  *
- * Limit: what the work log has open; some 50 bytes a task.
+ * Limit: the open tasks of the work log; some 50 bytes a task.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { Heap } from "../../queue/heap.ts";
 import { RECENT_MS } from "./recent_items.ts";
 
-/** Deadlines that are as good as one for a count. */
+/** Deadlines this close to each other share a count. */
 const NEAR_MS = 1_000;
 
 /** A task that waits to be read. */
 export interface ParkedTask {
-  /** In the work log. */
+  /** Its number in the work log. */
   readonly number: number;
   /** Items that have not ended. */
   readonly left: number;
-  /** Monotonic; Infinity without. */
+  /** Monotonic; Infinity without a deadline. */
   readonly deadlineMs: number;
-  /** Monotonic: the order in which tasks are read. Its deadline, or when it came. */
+  /** Monotonic: the order in which tasks are read. Its deadline, or when it was parked. */
   readonly dueMs: number;
 }
 
@@ -29,7 +29,7 @@ export interface ParkedTask {
 export class ParkedTasks {
   readonly #projects = new Map<string, Heap<ParkedTask>>();
   readonly #numbers = new Set<number>();
-  /** Items of each project, as they were counted last. */
+  /** The last count of each project's items. */
   readonly #counts = new Map<
     string,
     { readonly atMs: number; readonly deadlineMs: number; readonly items: number }
@@ -38,7 +38,7 @@ export class ParkedTasks {
   readonly #onOverdue: (number: number) => void;
   #expiry: { readonly atMs: number; readonly timer: Timer } | undefined;
 
-  /** `onOverdue`: told of each task whose deadline has passed. */
+  /** `onOverdue`: called for each task whose deadline has passed. */
   constructor(clock: Clock, onOverdue: (number: number) => void) {
     this.#clock = clock;
     this.#onOverdue = onOverdue;
@@ -48,7 +48,7 @@ export class ParkedTasks {
     return this.#numbers.size;
   }
 
-  /** Projects with tasks that wait. */
+  /** Projects with waiting tasks. */
   get projects(): readonly string[] {
     return [...this.#projects.keys()];
   }
@@ -63,22 +63,22 @@ export class ParkedTasks {
     this.#arm(deadlineMs);
   }
 
-  /** Nobody is told any more. */
+  /** Stops calling `onOverdue`. */
   close(): void {
     this.#expiry?.timer.cancel();
   }
 
-  /** It has ended. */
+  /** The task has ended. */
   forget(number: number): void {
     this.#numbers.delete(number);
   }
 
-  /** When the first task of a project is due, Infinity without any. */
+  /** When the first task of a project is due; Infinity without tasks. */
   firstDueMs(project: string): number {
     return this.#peek(project)?.dueMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Takes tasks of a project, the earliest deadlines first: at most so many items, all due within `withinMs` of the first. */
+  /** Takes tasks of a project, the earliest deadlines first: at most `itemsMax` items, all due within `withinMs` of the first. */
   take(project: string, itemsMax: number, withinMs: number): ParkedTask[] {
     const taken: ParkedTask[] = [];
     let items = 0;
@@ -94,8 +94,8 @@ export class ParkedTasks {
   }
 
   /**
-   * Items of a project with a deadline of at most so much, as they were a moment ago: each post asks, and a pass over a million
-   * tasks takes 10 ms.
+   * Items of a project with a deadline up to this one, as of a moment ago: each post reads it, and a pass over a million tasks takes 10
+   * ms.
    */
   items(project: string, deadlineMs: number): number {
     const nowMs = this.#clock.nowMs();
@@ -113,7 +113,7 @@ export class ParkedTasks {
     return items;
   }
 
-  /** To be called when something is due then. */
+  /** Call it when a task is due at this time. */
   #arm(atMs: number): void {
     if (atMs === Number.POSITIVE_INFINITY || atMs >= (this.#expiry?.atMs ?? Number.POSITIVE_INFINITY)) return;
     this.#expiry?.timer.cancel();
@@ -139,7 +139,7 @@ export class ParkedTasks {
     for (const number of overdue) this.#onOverdue(number);
   }
 
-  /** Those that have ended meanwhile go. */
+  /** Removes tasks that have ended meanwhile. */
   #peek(project: string): ParkedTask | undefined {
     const heap = this.#projects.get(project);
     for (let next = heap?.peek(); next !== undefined; next = heap?.peek()) {

@@ -1,5 +1,5 @@
 /**
- * Groups of posted tasks on their way into memory: what was measured when they were accepted, or is read and measured again.
+ * Groups of posted tasks on their way into memory: measured when they were accepted, or read and measured again.
  *
  *   accepted (measured) ------------------\
  *   read from the work log -> measured ----+-> owner with its tasks -> packed -> on their way to their lanes
@@ -22,16 +22,16 @@ import type { PostedLog } from "./posted_log.ts";
 import { PostedRecords, type PostedTerms } from "./posted_records.ts";
 import { madeOf } from "./tried_items.ts";
 
-/** What was promised of a task, as its row has it. */
+/** The terms of a task in its row. */
 export interface PostedFacts {
   readonly slaMinutes: number | null;
-  /** When its window began, if that is not its creation. */
+  /** When its window began, if not at its creation. */
   readonly sinceWallMs?: number;
-  /** Of each item, or of all when it is one number. */
+  /** For each item, or one number for all. */
   readonly factors?: number | readonly number[];
 }
 
-/** What bounds the posts of a project, and how they are measured because of it. */
+/** The limits on a project's posts, and the resulting options for measuring them. */
 export interface PostBounds {
   readonly caps: readonly Cap[];
   readonly options: MeasureOptions;
@@ -40,7 +40,7 @@ export interface PostBounds {
 /** Tasks of one project and one deadline. */
 export interface PostedGroup {
   readonly project: string;
-  /** Monotonic; Infinity without. */
+  /** Monotonic; Infinity without a deadline. */
   readonly deadlineMs: number;
   readonly tasks: readonly PostedTask[];
   readonly measured: MeasuredBlock;
@@ -49,9 +49,9 @@ export interface PostedGroup {
   readonly terms: PostBounds;
 }
 
-/** A task as it is posted. */
+/** A task that is being posted. */
 export interface NewPosted {
-  /** In use by no other task. */
+  /** No other task has this id. */
   readonly id: string;
   readonly items: number;
   /** JSON without texts; see `PostedFacts`. */
@@ -60,7 +60,7 @@ export interface NewPosted {
   readonly request: Uint8Array;
 }
 
-/** Tasks of one project that came together. */
+/** Tasks of one project that arrived together. */
 export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms"> {
   readonly createdWallMs: number;
   /** Unix time; undefined without an sla. */
@@ -72,23 +72,23 @@ export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "fa
 export interface PostedGroupsOptions {
   readonly core: EngineCore;
   readonly log: PostedLog;
-  /** Caps that bound a project's posts. */
+  /** Caps on a project's posts. */
   readonly capsOf: (project: string) => Promise<readonly Cap[]>;
   readonly onTried: PostedTerms["onTried"];
   readonly onEnded: PostedTerms["onEnded"];
   readonly onChange: (owner: PostedItems) => void;
 }
 
-/** Under which all posts of an engine share its cap. */
+/** Name under which all posts of an engine share its cap. */
 const POSTED = "posted";
 
 /** One for an engine. */
 export class PostedGroups {
   readonly #options: PostedGroupsOptions;
   readonly #prices = new PriceTable();
-  /** That all work of the engine takes from. */
+  /** The caps that all work of the engine takes from. */
   #engineCaps: Promise<readonly Cap[]> | undefined;
-  /** Under caps, on their way to their groups. */
+  /** Accepted work under caps that has not entered its group. */
   readonly #accepted = new Map<number, CappedWork>();
   #made = 0;
 
@@ -96,12 +96,12 @@ export class PostedGroups {
     this.#options = options;
   }
 
-  /** What earlier processes spent on posted tasks counts in the engine's cap; before anything is sent. */
+  /** Counts what earlier processes spent on posted tasks in the engine's cap; call it before anything is sent. */
   async countSpent(usd: number): Promise<void> {
     for (const cap of await this.#joined()) cap.count(usd);
   }
 
-  /** How posts of a project are measured, and what bounds them. */
+  /** The limits on posts of a project, and how they are measured. */
   async terms(project: string): Promise<PostBounds> {
     const { capsOf } = this.#options;
     const caps = [...(await this.#joined()), ...(await capsOf(project))];
@@ -109,7 +109,7 @@ export class PostedGroups {
     return { caps, options: { wantBodies: true, cap } };
   }
 
-  /** Tasks were accepted, in the order of their numbers, and enter later. */
+  /** Tasks were accepted, in the order of their numbers, and will enter later. */
   accepted(
     { tasks, measured, terms: { caps } }: NewGroup,
     numbers: readonly number[],
@@ -118,7 +118,7 @@ export class PostedGroups {
     if (caps.length === 0) return;
     const { money } = this.#options.core.sending.sender;
     const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
-    let from = 0; // nothing of them was rejected
+    let from = 0; // no line was rejected
     for (const [index, { items: count }] of tasks.entries()) {
       const budget = new Budget(caps);
       const { inputTokens, maxOutputTokens, most } = measured;
@@ -132,7 +132,7 @@ export class PostedGroups {
     for (const number of numbers) this.#accepted.delete(number);
   }
 
-  /** Whether caps will hold some of a task, or of those of its group; false while it is parked. */
+  /** Whether caps will hold some items of a task, or of its group; false while it is parked. */
   lacksMoney(number: number, owner: PostedItems | undefined): boolean {
     const work = owner ?? this.#accepted.get(number);
     return work !== undefined && lacksMoney(work, this.#options.core.sending.lanes.all());
@@ -147,7 +147,7 @@ export class PostedGroups {
     return this.#engineCaps;
   }
 
-  /** The owner of a group, not in any lane yet. */
+  /** The owner of a group that is not in any lane yet. */
   open({
     project,
     deadlineMs,
@@ -191,7 +191,7 @@ export class PostedGroups {
     return owner;
   }
 
-  /** Brings what is open of a group to its lanes. */
+  /** Sends the open items of a group to its lanes. */
   async send(owner: PostedItems, measured: MeasuredBlock): Promise<void> {
     const { sending, storage } = this.#options.core;
     for (const { line, key, code, message, provider } of measured.rejected) {
@@ -214,7 +214,7 @@ export class PostedGroups {
     owner.changed();
   }
 
-  /** Tasks that were parked, as a group; undefined when all of them have ended meanwhile. */
+  /** Parked tasks as a group; undefined if all of them have ended meanwhile. */
   async read(project: string, parked: readonly ParkedTask[]): Promise<PostedGroup | undefined> {
     const { core, log } = this.#options;
     const tasks: PostedTask[] = [];
@@ -226,7 +226,7 @@ export class PostedGroups {
       const open = log.log.task(number);
       if (row?.request === undefined || open === undefined) continue;
       const { byteLength } = row.request;
-      const body = JSON.parse(row.body) as PostedFacts; // written with it
+      const body = JSON.parse(row.body) as PostedFacts; // written with the row
       const { slaMinutes, sinceWallMs = row.createdWallMs } = body;
       const nowWallMs = core.storage.clock.wallMs() - core.storage.clock.nowMs();
       tasks.push({
@@ -253,7 +253,7 @@ export class PostedGroups {
     return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, facts), terms };
   }
 
-  /** Items of a task of the group, from 0, are open again. */
+  /** Sends reopened items of a task of the group, numbered from 0. */
   async sendAgain(owner: PostedItems, task: PostedTask, items: readonly number[]): Promise<void> {
     const { log, core } = this.#options;
     const row = await log.log.rows.loggedTask(task.number);
@@ -277,7 +277,7 @@ export class PostedGroups {
     await this.send(owner, { ...pickItems(measured, kept), rejected });
   }
 
-  /** What the work log says of a group's items: those that have ended are done, those that were tried have attempts behind them. */
+  /** Restores a group's items from the work log: ended items are done, and tried items keep their attempts. */
   restore(owner: PostedItems): void {
     const { log } = this.#options.log;
     for (const { number, items, firstLine } of owner.tasks) {
@@ -290,7 +290,7 @@ export class PostedGroups {
     }
   }
 
-  /** Under at_most_once, items whose request may have been answered end here. */
+  /** Under at_most_once, ends items whose request may have been answered. */
   #openItems(owner: PostedItems, measured: MeasuredBlock): MeasuredBlock {
     const { done, made } = owner.items;
     if (done.size === 0 && made.size === 0) return measured;

@@ -1,14 +1,14 @@
 /**
- * Items of posted tasks that lanes send together: whole tasks of one project that came together, or were read together from the
- * work log, and end by one deadline.
+ * Items of posted tasks that lanes send together: whole tasks of one project that arrived together, or were read together from the work
+ * log, and share one deadline.
  *
- *   open -> expired      its deadline has passed: what was not sent ends so
+ *   open -> expired      its deadline has passed: unsent items end with it
  *        -> cancelled    nothing of it is sent any more
- *        -> stopping     the engine closes: what is in flight ends, the next process goes on
- *   any  -> done         nothing of it is left, or nobody waits for it
+ *        -> stopping     the engine closes: requests in flight end, the next process continues
+ *   any  -> done         all its items have ended, or nothing waits for it
  *
- * Each item is told apart by a line, from 1, as if the requests of its tasks were one file: so its shards are measured, packed
- * and, when their bytes were dropped, made again as those of files are, from the requests in the rows of its tasks.
+ * Each item has a line number, from 1, as if the requests of its tasks were one file. So its shards are measured and packed like those
+ * of files, and if their bytes were dropped, made again from the requests in the rows of its tasks.
  */
 import { setMaxListeners } from "node:events";
 import type { MeasureOptions } from "../../shard/measure.ts";
@@ -22,22 +22,22 @@ import { ItemStates } from "../items/item_states.ts";
 
 /** A posted task in memory. */
 export interface PostedTask {
-  /** In the work log. */
+  /** Its number in the work log. */
   readonly number: number;
   readonly items: number;
-  /** Of its first item in the group. */
+  /** Line of its first item in the group. */
   readonly firstLine: number;
-  /** Where its request begins in the group's text, in bytes. */
+  /** Offset of its request in the group's text, in bytes. */
   readonly start: number;
   readonly requestBytes: number;
-  /** Added to a monotonic time it gives the wall time by the clock that its deadline was promised by, however that clock was set since. */
+  /** Added to a monotonic time it yields the wall time by the clock that promised its deadline, even if that clock was set since. */
   readonly wallOffsetMs: number;
   isCancelled: boolean;
 }
 
-/** How a group reaches its texts. */
+/** Access to the texts of a group. */
 export interface PostedTexts {
-  /** The request of a task: its lines, without the last line end. Undefined if it is gone. */
+  /** The request of a task: its lines, without the last line end. Undefined if it was deleted. */
   requestOf(task: number): Promise<Uint8Array | undefined>;
   readonly measurer: Measurer;
   readonly measureOptions: MeasureOptions;
@@ -45,7 +45,7 @@ export interface PostedTexts {
 
 const LINE_END = 0x0a;
 
-/** One for tasks that came together. */
+/** One for each group of tasks. */
 export class PostedItems implements ItemOwner {
   readonly id: string;
   readonly settings: OwnerTerms;
@@ -54,9 +54,9 @@ export class PostedItems implements ItemOwner {
   readonly tasks: readonly PostedTask[];
   readonly unreadItems = 0;
   heldEnd: ((model: string) => HeldEnd) | undefined;
-  /** What held it when its deadline passed. */
+  /** Its holds when its deadline passed. */
   holds: readonly Hold[] = [];
-  /** The model of each line; of line n at n - 1. */
+  /** The model of each line; line n is at n - 1. */
   readonly models: string[];
   readonly #texts: PostedTexts;
   readonly #onChange: (owner: PostedItems) => void;
@@ -155,7 +155,7 @@ export class PostedItems implements ItemOwner {
     this.#onChange(this);
   }
 
-  /** As a file of all requests would be read; of those that are gone there are no bytes, and the shard is not as it was. */
+  /** Reads like a file of all requests; deleted requests yield no bytes, so the shard differs. */
   async #read(bytes: Uint8Array, position: number): Promise<number> {
     const end = position + bytes.byteLength;
     for (const task of this.tasks) {
@@ -173,12 +173,12 @@ export class PostedItems implements ItemOwner {
 
 function controller(isAborted: boolean): AbortController {
   const made = new AbortController();
-  setMaxListeners(0, made.signal); // one for each item that waits for a retry or an answer
+  setMaxListeners(0, made.signal); // one listener for each waiting item
   if (isAborted) made.abort();
   return made;
 }
 
-/** Tasks one behind the other, as if their requests were one file. */
+/** Places tasks one after the other, as if their requests were one file. */
 export function placeTasks(
   posted: readonly { readonly items: number; readonly request: Uint8Array }[],
   numbers: readonly number[],

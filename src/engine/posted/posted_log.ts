@@ -1,11 +1,11 @@
 /**
- * Records of posted items on their way to the work log: staged at once, called back when they are durable.
+ * Writes records of posted items to the work log: stages them at once, and calls back when they are durable.
  *
  *   staged -> durable -> called back
- *   staged -> refused, the disk is full -> waits, and all that comes after it -> staged again, in order
- *   any    -> failed                      the store failed, or room did not come back in time: nothing is called back any more
+ *   staged -> refused, the disk is full -> waits, and all later records wait -> staged again, in order
+ *   any    -> failed                      the store failed, or space did not return in time: calls back no more
  *
- * While anything waits for room the engine admits nothing (`room.ts`).
+ * While anything waits for disk space the engine admits nothing (`room.ts`).
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { hasCode, type PerigeeError } from "../../errors.ts";
@@ -34,7 +34,7 @@ export interface PostedLogOptions {
   readonly room: Room;
   /** See `paced_calls.ts`. */
   readonly calls: PacedCalls;
-  /** Called after each commit, with how long it took: the store may live on a reserve since. */
+  /** Called after each commit with its duration: since then the store may use a reserve. */
   readonly onCommitted: (durationMs: number) => void;
   /** Called once; nothing is recorded afterwards. */
   readonly onFailure: (error: PerigeeError) => void;
@@ -56,7 +56,7 @@ export class PostedLog {
     this.#options = options;
   }
 
-  /** What is durable of it. */
+  /** The log with what is durable. */
   get log(): WorkLog {
     return this.#options.log;
   }
@@ -65,7 +65,7 @@ export class PostedLog {
     return this.#failure;
   }
 
-  /** Stages a record, now or when there is room; what is staged before it takes effect before it. */
+  /** Stages a record, now or when there is space; records staged before it take effect before it. */
   write(stage: StageRecord, whenDurable?: () => void): void {
     const record = { stage, whenDurable };
     if (this.#failure !== undefined) return;
@@ -73,13 +73,13 @@ export class PostedLog {
     else this.#stage(record);
   }
 
-  /** Resolves when all that was staged is durable, or nothing will be any more. */
+  /** Resolves when everything staged is durable, or nothing more will be. */
   settled(): Promise<void> {
     if (this.#isSettled) return Promise.resolve();
     return new Promise((resolve) => this.#whenSettled.push(resolve));
   }
 
-  /** Ends waits for room. May be called twice. */
+  /** Ends waits for space. May be called twice. */
   close(): void {
     this.#timer?.cancel();
     this.#waiting = [];
@@ -130,7 +130,7 @@ export class PostedLog {
     }
     this.#waiting.unshift(...records);
     if (!isFull) {
-      this.#again(); // a task that was accepted with them was refused for its id
+      this.#again(); // a task of the same commit was refused because of its id
       return;
     }
     try {

@@ -13,7 +13,7 @@ import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
 
-/** What records of a group need besides it. */
+/** What records of a group need in addition to the group. */
 export interface PostedTerms extends TextTerms {
   readonly log: PostedLog;
   readonly observer: EngineObserver | undefined;
@@ -25,15 +25,15 @@ export interface PostedTerms extends TextTerms {
 }
 
 /**
- * One for a group of posted items. Hot: records are literals with all their parts named, because V8 takes 5 us to add twenty members to
- * the copy of an object.
+ * One for a group of posted items. Hot: records are literals with all their fields, because V8 takes 5 us to add twenty members to the
+ * copy of an object.
  */
 export class PostedRecords implements ItemRecords {
   readonly #terms: PostedTerms;
   readonly #owner: PostedItems;
   /** Numbers of the attempts under way, by line. */
   readonly #attempts = new Map<number, number[]>();
-  /** What lines took before they were opened again, which was reported then. */
+  /** What lines took before they were opened again, already reported then. */
   readonly #before = new Map<number, ReportedTaken>();
 
   constructor(terms: PostedTerms, owner: PostedItems) {
@@ -53,7 +53,7 @@ export class PostedRecords implements ItemRecords {
     const { line, attempts: counted } = record;
     const { number: task, firstLine } = this.#owner.taskAt(line);
     const underWay = this.#attempts.get(line) ?? [];
-    const ended = underWay.includes(counted) ? [counted] : underWay; // those that never left are counted by none
+    const ended = underWay.includes(counted) ? [counted] : underWay; // requests that were never sent are not counted
     this.#attempts.set(
       line,
       underWay.filter((attempt) => !ended.includes(attempt)),
@@ -118,12 +118,12 @@ export class PostedRecords implements ItemRecords {
     this.#owner.version += 1;
   }
 
-  /** What has ended with the rest of its task meanwhile stays as it has ended. */
+  /** Items that ended with the rest of their task meanwhile keep that end. */
   #end(record: StagedOutcome, text: string, whenDurable?: () => void): void {
     const { line, status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
     const { log, nowMs, observer } = this.#terms;
     const { project } = this.#owner.settings;
-    const isReported = this.#owner.items.done.has(line); // with the rest of its task
+    const isReported = this.#owner.items.done.has(line); // reported with the rest of its task
     const { number: task, firstLine, wallOffsetMs } = this.#owner.taskAt(line);
     const item = line - firstLine;
     const before = this.#before.get(line) ?? this.#beforeOf(task, item);
@@ -165,7 +165,7 @@ export class PostedRecords implements ItemRecords {
     log.write((into) => into.end(outcome, bytes), ended);
   }
 
-  /** What an item took before it was opened again, as long as its task is open. */
+  /** What an item took before it was opened again, while its task is open. */
   #beforeOf(task: number, item: number): ReportedTaken | undefined {
     return this.#terms.log.log.triedItems(task).get(item)?.before;
   }

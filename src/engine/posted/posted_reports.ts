@@ -1,6 +1,6 @@
 /**
- * What observers receive of posted items that have ended, each once: what it took since it was opened, or opened again. What it took
- * before that was reported with its end then.
+ * What observers receive for each ended posted item, once: what it took since it was opened, or opened again. Earlier use was reported
+ * with its earlier end.
  */
 import type { WorkLog } from "../../log/work_log.ts";
 import { NO_MONEY } from "../../price/money.ts";
@@ -14,7 +14,7 @@ interface ReportedEnd extends Pick<SettledReport, "status" | "code"> {
   readonly before: ReportedTaken | undefined;
 }
 
-/** An item that has not ended, and what was tried of it. */
+/** An item that has not ended, and what its attempts took. */
 interface OpenItem extends Omit<ReportedEnd, "status" | "code"> {
   readonly item: number;
 }
@@ -42,9 +42,7 @@ export function reportEnd(
 /** Reports the items of a task that ended with its rest: those for which `isRest` is true. */
 export type RestReport = (isRest: (item: number) => boolean) => void;
 
-/**
- * The items of an open task that have not ended, as they are when its rest is about to end.
- */
+/** Reports the open items of a task as they are just before its rest ends. */
 export function restReport(
   observer: EngineObserver | undefined,
   log: WorkLog,

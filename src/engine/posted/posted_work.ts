@@ -1,12 +1,12 @@
 /**
- * Posted tasks: accepted into the work log, sent by lanes, ended there. Nothing is opened or closed for one.
+ * Posted tasks: accepts them into the work log, sends them by lanes, ends them there. A task needs nothing opened or closed for it.
  *
  *   accepted (row and record, one commit) -> in memory (a group, `posted_items.ts`) -> final
  *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
  *   open -> rest ended (cancelled, expired) -> final with its last request under way
  *   start: every open task of the log is parked
  *
- * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog bounds their bytes.
+ * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog limits their bytes.
  */
 import type { Timer } from "../../clock.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
@@ -31,22 +31,22 @@ import { endDoubts } from "./tried_items.ts";
 
 const ITEMS_MAX = 200_000;
 const DIRECT_ITEMS_MAX = 16_384;
-/** Until a group that could not go on is read again. */
+/** Time until a group that could not continue is read again. */
 const AGAIN_MS = 60_000;
 
-/** Where a task is in memory. */
+/** The place of a task in memory. */
 export interface PostedHome {
   readonly owner: PostedItems;
   readonly task: PostedTask;
 }
 
-/** What is asked of, and told to, the modules above. */
+/** What the modules above provide, and receive. */
 export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
-  /** Told of each task that is final, durably, by its number. */
+  /** Called for each final task, durably, with its number. */
   readonly onFinal: (task: number) => void;
-  /** Told of each item that has ended with an outcome of its own, durably. */
+  /** Called for each item that has ended with its own outcome, durably. */
   readonly onEnded: (task: number, record: StagedOutcome, endedWallMs: number) => void;
-  /** Told why some tasks could not go on; they are tried again a minute later. */
+  /** Called with the reason when some tasks could not continue; they are tried again a minute later. */
   readonly onFault: (error: unknown) => void;
 }
 
@@ -59,7 +59,7 @@ export class PostedWork {
   readonly #parked: ParkedTasks;
   readonly #owners = new Map<PostedItems, Timer | undefined>();
   readonly #homes = new Map<number, PostedHome>();
-  /** The group of each project that came last. */
+  /** The latest group of each project. */
   readonly #lastOf = new Map<string, PostedItems>();
   readonly #callers: HeldCallers;
   #itemsInMemory = 0;
@@ -92,11 +92,11 @@ export class PostedWork {
     this.#callers = new HeldCallers(clock, core.sending.holds, (number) => this.#homes.get(number)?.owner);
   }
 
-  /** Goes on with what the work log has open. Tasks that were final before are in `ended` of the log, and told of by its reader. */
+  /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
   open(): void {
     const { log } = this.#log;
     log.onFinal((task) => {
-      if (log.ended.get(task) !== undefined) this.#final(task); // else of another kind
+      if (log.ended.get(task) !== undefined) this.#final(task); // otherwise of another kind
     });
     for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
       if (kind !== WORK_KINDS.posted || left === 0) continue;
@@ -110,17 +110,17 @@ export class PostedWork {
     );
   }
 
-  /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked ones, and those of a moment ago. */
+  /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked and just accepted ones. */
   unreadItems(project: string, deadlineMs: number): number {
     return this.#parked.items(project, deadlineMs) + this.#gathered.items(project, deadlineMs);
   }
 
-  /** `accept` is about to be called: what is committed meanwhile goes with it. Returns how to say that it was, or will not be. */
+  /** Makes commits that are not urgent wait for the next `accept`. Call the returned function after it, or instead of it. */
   expect(): () => void {
     return this.#log.log.expect();
   }
 
-  /** Resolves with their numbers when they are durable. Rejects with `conflict` for an id that is taken, `disk_full`. */
+  /** Resolves with their numbers when they are durable. Rejects with `conflict` for an id in use, `disk_full`. */
   async accept(group: NewGroup): Promise<readonly number[]> {
     const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
     const { log } = this.#log;
@@ -149,7 +149,7 @@ export class PostedWork {
     return numbers;
   }
 
-  /** Nothing more of a task is sent, durably: what is not under way ends as cancelled. `body` takes the place of the one it has. */
+  /** Sends nothing more of a task, durably: items not under way end as cancelled. `body` replaces its present one. */
   async cancel(number: number, body: string): Promise<void> {
     let report: RestReport | undefined;
     await this.#core.storage.room.answerFor(async () => {
@@ -160,7 +160,7 @@ export class PostedWork {
     this.#restEnded(number, report);
   }
 
-  /** Items of a task that is final, or not, are open again. Of one that is not, the deadline stays. */
+  /** Opens items of a task again, final or not. A task that is not final keeps its deadline. */
   async reopen(
     number: number,
     project: string,
@@ -190,7 +190,7 @@ export class PostedWork {
     this.#reading.feed();
   }
 
-  /** Where a task is in memory; undefined for one that is parked or final. */
+  /** The place of a task in memory; undefined if it is parked or final. */
   homeOf(number: number): PostedHome | undefined {
     return this.#homes.get(number);
   }
@@ -214,7 +214,7 @@ export class PostedWork {
     return allHolds([...this.#owners.keys()].map((owner) => this.#core.sending.holds.of(owner).holds));
   }
 
-  /** Held items are read again that were held for that reason. */
+  /** Reads items again that were held for this reason. */
   wakeHeld(reason: Hold["reason"]): void {
     for (const owner of [...this.#owners.keys()]) if (owner.items.isHeldBy(reason)) this.#again(owner);
   }
@@ -226,7 +226,7 @@ export class PostedWork {
     this.#listeners.onFinal(number);
   }
 
-  /** Sends nothing new and waits for what is in flight, at most as long as a run does. */
+  /** Sends nothing new and waits for requests in flight, at most as long as a run does. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -274,7 +274,7 @@ export class PostedWork {
     await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
   }
 
-  /** Without a turn behind those that are parked: few are in memory, or it is due before all of them. */
+  /** Whether a group may enter before parked tasks: few items are in memory, or it is due before all of them. */
   #mayEnter(project: string, deadlineMs: number): boolean {
     if (this.#isClosed || this.#itemsInMemory >= DIRECT_ITEMS_MAX) return false;
     const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#core.storage.clock.nowMs() : deadlineMs;
@@ -336,7 +336,7 @@ export class PostedWork {
     this.#core.storage.clock.timer(AGAIN_MS, () => this.#parkAll(owner), { keepsAlive: false });
   }
 
-  /** Its open tasks are read again. */
+  /** Reads its open tasks again. */
   #again(owner: PostedItems): void {
     if (owner.items.claimed.size > 0) return; // what is in flight ends first
     this.#leave(owner);
@@ -374,7 +374,7 @@ export class PostedWork {
     );
   }
 
-  /** What is not under way of a task has ended, durably. */
+  /** The items of a task that were not under way have ended, durably. */
   #restEnded(number: number, report: RestReport | undefined): void {
     const { log } = this.#log;
     const home = this.#homes.get(number);
@@ -389,7 +389,7 @@ export class PostedWork {
     }
     this.#parked.forget(number);
     if (home === undefined) return;
-    this.#core.sending.lanes.pumpAll(); // retries of it that wait there are refused now
+    this.#core.sending.lanes.pumpAll(); // its waiting retries are refused now
     this.#look(home.owner);
   }
 

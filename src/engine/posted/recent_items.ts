@@ -1,9 +1,9 @@
 /**
- * Items that were accepted a moment ago: forecasts that many share may not have seen them in their lanes yet (outlook.ts).
+ * Items accepted a moment ago: shared forecasts may not have seen them in their lanes yet (outlook.ts).
  */
 import type { Clock } from "../../clock.ts";
 
-/** As old as a forecast may be that others share. */
+/** The greatest age of a shared forecast. */
 export const RECENT_MS = 100;
 
 export interface RecentGroup {
@@ -27,7 +27,7 @@ export class RecentItems {
     this.#recent.push({ project, deadlineMs, items, atMs: this.#clock.nowMs() });
   }
 
-  /** Of a project, with a deadline (monotonic) of at most so much. */
+  /** Items of a project with a deadline (monotonic) up to this one. */
   items(project: string, deadlineMs: number): number {
     this.#forgetOld();
     let items = 0;

@@ -1,5 +1,5 @@
 /**
- * What the work log knows of the attempts of an open item, as lanes need it.
+ * The attempts of an open item in the work log, in the form that lanes need.
  */
 import type { TriedItem } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -8,8 +8,8 @@ import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journ
 import type { AttemptsMade } from "../journal/replay.ts";
 
 /**
- * Intents without an end are in doubt: they may have been answered, and billed at most what they said. Doubt counts as attempts, but
- * not against the item.
+ * Intents without an end are in doubt: they may have been answered, and billed up to their stated maximum. Doubt counts as attempts,
+ * but not against the item.
  */
 export function madeOf({ ended, before, intents }: TriedItem): AttemptsMade {
   const spent = ended === undefined ? NOTHING_SPENT : spentOf(ended);
@@ -27,7 +27,7 @@ export function madeOf({ ended, before, intents }: TriedItem): AttemptsMade {
   };
 }
 
-/** Ends the attempts of an item that were under way when the process ended, as in doubt. */
+/** Ends attempts of an item that were under way when the process ended, as in doubt. */
 export function endDoubts(log: WorkLog, tried: TriedItem): Promise<void> {
   const { attempts, ambiguousAttempts, uncounted, uncountedAmbiguous, unusableAnswers, spent } =
     madeOf(tried);

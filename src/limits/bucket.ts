@@ -3,16 +3,16 @@
  *
  * Two accounts track every take, and both must agree:
  * - The window log guarantees the limit. Time is cut into slots of `(windowMs + guardMs) / slots` (about 60 ms). A take counts in its
- * slot until the whole slot is older than the window. With `N` slots to the window, slots `current - N .. current` count, so one sum
- * always includes two takes less than a window apart. The cost is one slot and the guard per window: 0.5 % of the limit. The guard
- * covers jitter on the way to the provider.
- * - Pacing spreads takes, by GCRA (ITU-T I.371; brandur.org/rate-limiting): `next` is the time at which all units taken would have been
- * earned at `limit / windowMs`. A take is early while
- *   `next - (burst - min(amount, burst)) * msPerUnit > now`, and sets `next = max(next, now) + amount * msPerUnit`.
+ *   slot until the whole slot is older than the window. With `N` slots to the window, slots `current - N .. current` count, so one sum
+ *   always includes two takes less than a window apart. The cost is one slot and the guard per window: 0.5 % of the limit. The guard
+ *   covers jitter on the way to the provider.
+ * - Pacing spreads takes, by GCRA (ITU-T I.371; brandur.org/rate-limiting): `next` is the time at which all units taken would have
+ *   been earned at `limit / windowMs`. A take is early while `next - (burst - min(amount, burst)) * msPerUnit > now`, and sets
+ *   `next = max(next, now) + amount * msPerUnit`.
  * Providers that enforce per second (60 a minute as 1 a second) thus never see a minute's burst.
  * Why both: a token bucket with capacity B and rate r allows B + 60 r in one minute, more than its limit.
  *
- * An amount above the limit waits for an empty window, takes all of it, and blocks until it has aged out.
+ * An amount above the limit waits for an empty window, is then taken completely, and blocks until it has aged out.
  * Amounts are whole numbers. A raise by `adjust` may exceed the limit; later takes wait out the excess.
  *
  * Limits: 8 bytes a slot, 8 KB a bucket for any limit. Hot path: `take` 0.2 us (bench/parts/admit.ts).
@@ -188,7 +188,7 @@ export class WindowBucket {
     return this.#windowMs;
   }
 
-  /** Clears slots that have aged out. If time goes back, nothing happens. */
+  /** Clears slots that have aged out. Ignores a clock that goes back. */
   #advance(nowMs: number): void {
     const slot = Math.floor(nowMs / this.#slotMs);
     if (slot <= this.#newest) return;

@@ -123,7 +123,7 @@ export class Concurrency {
   }
 
   /**
-   * An answer that indicates overload. `isRefusal`: the provider said so, which ends slow start at once; otherwise it only failed.
+   * An answer that indicates overload. `isRefusal`: the provider refused it, which ends slow start at once; otherwise it only failed.
    * Never cuts below `floor` (at least 1).
    */
   congested(nowMs: number, isRefusal: boolean, floor: number): void {

@@ -14,9 +14,9 @@ export interface Oversized {
   readonly waitMs: number;
 }
 
-/** What holds a lane back and concerns a later process. */
+/** The holds of a lane that a later process must continue. */
 export interface HeldBack {
-  /** What is left of its cool-down; 0 without one. */
+  /** The rest of its cool-down; 0 without one. */
   readonly cooldownMs: number;
   /** The use of input tokens that its ramp has reached; absent if the ramp can start over without it. */
   readonly rampTokensPerMinute?: number | undefined;
@@ -26,7 +26,7 @@ export interface HeldBack {
 
 /** Limits that were learnt. */
 export interface KnownLimits {
-  /** By responses, a minute. */
+  /** Stated by responses, per minute. */
   readonly told?: ToldLimits;
   /** Shown only by refusals. */
   readonly hidden?: HiddenState;

@@ -49,7 +49,7 @@ export class OtherUse {
     return true;
   }
 
-  /** What others leave of `limit`. */
+  /** The part of `limit` that others leave. */
   leftOf(limit: number): number {
     const units = Math.max(this.#most, this.#before);
     return units < limit * SHARE_MIN ? limit : limit - units;

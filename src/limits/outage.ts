@@ -50,7 +50,7 @@ interface StatedWait {
   readonly refusalMs: number;
   /** The longest wait that one 429 stated. */
   readonly longestMs: number;
-  /** Such waits since the last answer. */
+  /** Number of stated waits since the last answer. */
   readonly row: number;
 }
 

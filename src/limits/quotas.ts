@@ -30,8 +30,8 @@ export interface QuotasUse {
 }
 
 /**
- * Output tokens are used when the answer arrives. After a time with few answers, the pace exceeds the even one by this factor. The
- * minute still holds no more than the limit.
+ * Output tokens are used when the answer arrives. The pace is this multiple of the even one, to use what stayed free while few answers
+ * arrived. The minute still holds no more than the limit.
  */
 const CATCH_UP = 1.25;
 

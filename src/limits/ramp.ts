@@ -110,7 +110,7 @@ export class Ramp {
     return most;
   }
 
-  /** Clears slots that have aged out. If time goes back, nothing happens. */
+  /** Clears slots that have aged out. Ignores a clock that goes back. */
   #advance(nowMs: number): void {
     const slot = Math.floor(nowMs / this.#slotMs);
     if (slot <= this.#newest) return;

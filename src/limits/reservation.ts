@@ -1,5 +1,5 @@
 /**
- * What a lane's limits answer to a request: the right to send it, or when to ask again.
+ * The answer of a lane's limits to a request: the right to send it, or how long to wait.
  */
 import type { TokenLoad } from "../work/limits.ts";
 
@@ -27,7 +27,7 @@ export interface Permit {
   isReleased: boolean;
 }
 
-/** What refused: a quota, the places in flight, the gate, or a pause. */
+/** The cause of a refusal: a quota, the places in flight, the gate, or a pause. */
 export type RefusalReason = "requests" | "tokens" | "concurrency" | "cooldown" | "outage" | "paused";
 
 /**

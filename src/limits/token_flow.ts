@@ -284,7 +284,7 @@ interface Plan {
   readonly outlook: Outlook;
 }
 
-/** What is expected of a request, by its age in slots. */
+/** Expectations for a request, by its age in slots. */
 interface Expected {
   /** The age by which its answer has arrived. */
   readonly end: number;

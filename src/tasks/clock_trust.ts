@@ -32,7 +32,7 @@ export interface ClockTrustOptions {
   readonly notice: (message: string) => void;
 }
 
-/** What is stored. */
+/** The stored record. */
 interface Seen {
   readonly trusted: Moment;
   readonly doubt?: { readonly seen: Moment; readonly witnessedMs: number; readonly neededMs?: number };

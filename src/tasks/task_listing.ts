@@ -15,7 +15,7 @@ import { isId, notFound } from "./shapes/ids.ts";
 import type { Page, PageQuery, TaskView } from "./shapes/task_view.ts";
 
 const ROWS_PAGE = 200;
-/** Never higher in an older record. */
+/** Limits the pages of large tasks: never higher in an older record. */
 const BEFORE_TASK = "beforeTask" satisfies keyof TaskRecord;
 
 /** A posted or a large task. */

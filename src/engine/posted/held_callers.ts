@@ -72,7 +72,7 @@ export class HeldCallers {
     for (const { resolve } of this.#callers.get(task) ?? []) resolve();
   }
 
-  /** What holds a group may have changed. */
+  /** The holds of a group may have changed. */
   look(owner: PostedItems): void {
     if (this.#callers.size === 0 && this.#held.size === 0) return;
     const { holds, isAll } = this.#holds.of(owner);

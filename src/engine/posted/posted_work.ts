@@ -40,7 +40,7 @@ export interface PostedHome {
   readonly task: PostedTask;
 }
 
-/** What the modules above provide, and receive. */
+/** Callbacks of the modules above. */
 export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
   /** Called for each final task, durably, with its number. */
   readonly onFinal: (task: number) => void;
@@ -274,7 +274,7 @@ export class PostedWork {
     await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
   }
 
-  /** Whether a group may enter before parked tasks: few items are in memory, or it is due before all of them. */
+  /** Whether a group may enter at once: few items are in memory, and it is due before all parked tasks. */
   #mayEnter(project: string, deadlineMs: number): boolean {
     if (this.#isClosed || this.#itemsInMemory >= DIRECT_ITEMS_MAX) return false;
     const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#core.storage.clock.nowMs() : deadlineMs;

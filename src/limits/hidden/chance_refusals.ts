@@ -44,7 +44,7 @@ const SHARE_MAX = 0.75;
 const FULL_REFUSALS = 3;
 const FULL_REQUESTS_MIN = 40;
 const FULL_REQUESTS_MAX = 100;
-/** Where answers take longer, no load is compared. */
+/** The longest time between two requests that counts as load. */
 const GAP_MS_MAX = 5_000;
 const HALF_REFUSALS = 3;
 const HALF_REQUESTS_MIN = 10;

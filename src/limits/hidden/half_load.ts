@@ -18,7 +18,7 @@ export class HalfLoad {
   /** The most requests in flight. */
   #places = 0;
 
-  /** What was refused at full load. */
+  /** Requests and refusals at full load. */
   get full(): Sample {
     return this.#full;
   }

@@ -10,11 +10,11 @@ const BELOW = 0.8;
 
 /** One for each lane, reused for each hold. */
 export class HeldPlaces {
-  /** In flight when the hold began. */
+  /** Requests in flight when the hold began. */
   #begun = 0;
-  /** In flight after the refusals had stopped; undefined until then. */
+  /** Requests in flight after the refusals had stopped; undefined until then. */
   #seen: number | undefined;
-  /** In flight with the last probe. */
+  /** Requests in flight with the last probe. */
   #probed = 0;
   /** A free place allows a probe if at most this many requests are in flight. */
   #below = Number.POSITIVE_INFINITY;

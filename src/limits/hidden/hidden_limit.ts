@@ -4,7 +4,7 @@
  *
  *   free --refused--> held --a probe is accepted--> places --refused again and again below its cap--> rate
  *                      |  \--refused with nothing in flight, later a probe is accepted--> rate
- *                      \--refused until tokens of answers that came late have aged--> tokens
+ *                      \--refused until tokens of late answers have aged--> tokens
  *   places, rate --refused--> held --a probe is accepted--> places, rate
  *
  * Held: the lane sends only single probes (hold.ts). It sends one when a place becomes free (unless it knows a rate), when a sliding

@@ -142,7 +142,7 @@ export class HiddenRate {
     this.#sent += 1;
   }
 
-  /** Such a request was refused by chance: it used nothing. */
+  /** Chance refused a request that was counted: it used nothing. */
   unsent(): void {
     this.#nextMs -= 1 / this.#rate;
     this.#sent -= 1;

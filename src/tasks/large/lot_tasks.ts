@@ -3,7 +3,7 @@
  *
  *   submit:  files of lines -> stored in one commit -> begun
  *   cancel:  stored -> its runs cancelled
- *   retry:   failed lines go to lots of their own (`retrying.ts`)
+ *   retry:   failed lines run again in new lots (`retrying.ts`)
  *   remove:  stored as erased -> texts removed when its lots are over
  *   start:   open lots are read
  */

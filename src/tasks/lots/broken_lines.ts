@@ -24,7 +24,7 @@ export class BrokenLines {
   #checkedEnd = 0;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** In the order of their places in the file. */
+  /** The broken lines, in the order of their places in the file. */
   find(disk: Disk, file: AnswerFile): Promise<readonly LinePlace[]> {
     const found = this.#last.then(() => this.#find(disk, file));
     this.#last = found.catch(() => undefined);

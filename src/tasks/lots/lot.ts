@@ -161,7 +161,7 @@ export class Lot {
     return this.record.over !== undefined;
   }
 
-  /** In the order of their lines. */
+  /** Its tasks, in the order of their lines. */
   get members(): readonly TaskLines[] {
     return this.#members;
   }

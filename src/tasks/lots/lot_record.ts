@@ -50,7 +50,7 @@ export interface LotRecord {
   readonly estimatedUsd?: number;
   /** For a lot that runs lines of another lot again. */
   readonly again?: LotAgain;
-  /** Once it is over. */
+  /** Its end, once it is over. */
   readonly over?: LotEnd;
 }
 

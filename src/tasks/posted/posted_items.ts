@@ -27,7 +27,7 @@ const LINES = { taskId: "", layout: lineLayout({}), namesLines: false };
 
 /** An item that has ended. */
 export interface EndedPosted {
-  /** From 0. */
+  /** Its number, from 0. */
   readonly item: number;
   readonly status: EndedStatus;
   /** Its output line, with its line end. */

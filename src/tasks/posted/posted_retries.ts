@@ -139,7 +139,7 @@ function notedOpen({ noted = NO_PROJECT_USAGE }: PostedRecord, again: number): N
 
 type Noted = NonNullable<PostedRecord["noted"]>;
 
-/** What was noted before, without the items that run again, because their new end notes them again. */
+/** The earlier notes without the items that run again, because their new end notes them again. */
 function notedOf(
   sums: Omit<Noted, "items"> & {
     readonly [status in "completed" | "failed" | "expired" | "cancelled"]: number;

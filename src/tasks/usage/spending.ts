@@ -48,9 +48,9 @@ export interface MonthMoney {
   readonly capUsd: number | undefined;
 }
 
-/** What a piece of work used. */
+/** The usage of a piece of work. */
 export interface UsageNote extends TaskUsage {
-  /** What used it, such as a task or a part of one. A source counts once, however often it is noted. */
+  /** The work that used it, such as a task or a part of one. A source counts once, however often it is noted. */
   readonly source: string;
 }
 

@@ -24,7 +24,7 @@ interface StoredMark {
   readonly upTo: number;
   /** Tasks that became final in later entries, with these entries. */
   readonly beyond: readonly (readonly [task: number, sequence: number])[];
-  /** What noted tasks took under a cap of the engine, in USD, by the cap's name. */
+  /** Money that noted tasks took under a cap of the engine, in USD, by the cap's name. */
   readonly takenUsd?: Readonly<Record<string, number>>;
 }
 
@@ -54,7 +54,7 @@ export class UsageMark {
     return new UsageMark(log, stored, cap);
   }
 
-  /** What all tasks ever noted under the cap took, including removed ones, in USD. */
+  /** Money that all tasks ever noted under the cap took, including removed ones, in USD. */
   get takenUsd(): number {
     return this.#cap === undefined ? 0 : (this.#takenUsd[this.#cap] ?? 0);
   }

@@ -234,18 +234,16 @@ export class PostedWork {
     this.#parked.close();
     this.#callers.close();
     const { sending, storage } = this.#core;
-    const owners = [...this.#owners.keys()];
-    for (const owner of owners) {
+    for (const owner of this.#owners.keys()) {
       if (owner.isOpen) owner.phase = "stopping";
       sending.lanes.drop(owner);
     }
-    const drained = new AbortController();
-    const timeout = (): Promise<void> =>
-      storage.clock.sleep(DRAIN_MS, { signal: drained.signal }).catch(() => undefined);
-    await Promise.race([this.#drained(owners), timeout()]);
-    for (const owner of owners) owner.phase = "done";
-    await Promise.race([this.#log.settled(), timeout()]);
-    drained.abort();
+    await this.#drained();
+    for (const owner of this.#owners.keys()) this.#leave(owner);
+    const settled = new AbortController();
+    const timeout = storage.clock.sleep(DRAIN_MS, { signal: settled.signal }).catch(() => undefined);
+    await Promise.race([this.#log.settled(), timeout]);
+    settled.abort();
     this.#log.close();
   }
 
@@ -393,7 +391,10 @@ export class PostedWork {
     this.#look(home.owner);
   }
 
-  async #drained(owners: readonly PostedItems[]): Promise<void> {
-    while (owners.some(({ items }) => items.claimed.size > 0)) await this.#core.storage.clock.sleep(20);
+  async #drained(): Promise<void> {
+    const { clock } = this.#core.storage;
+    const untilMs = clock.nowMs() + DRAIN_MS;
+    const isBusy = (): boolean => [...this.#owners.keys()].some(({ items }) => items.claimed.size > 0);
+    while (isBusy() && clock.nowMs() < untilMs) await clock.sleep(20);
   }
 }

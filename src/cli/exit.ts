@@ -103,3 +103,10 @@ export function standStill(): void {
   printError(new PerigeeError("internal_error", STANDS_STILL));
   process.exit(exitCodeOf(undefined));
 }
+
+/** Ends the process with its exit code once what it wrote has left it: an open timer or socket keeps no finished command alive. */
+export async function endProcess(): Promise<never> {
+  for (const stream of [process.stdout, process.stderr])
+    await new Promise<void>((resolve) => stream.write("", () => resolve()));
+  process.exit();
+}

@@ -12,7 +12,7 @@ import { checkVariables } from "../engine/config/variables.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_FORMATS } from "../work/line_layout.ts";
 import { ignoreClosedOutput } from "./closed_output.ts";
-import { exitCodeOf, printError, standStill } from "./exit.ts";
+import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
@@ -393,3 +393,4 @@ try {
   process.off("beforeExit", standStill);
   firstCollection.cancel();
 }
+await endProcess();

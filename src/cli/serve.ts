@@ -2,10 +2,11 @@
  * `perigee serve`: the service as a process.
  *
  *   opening -> {"url"} on stdout -> first SIGTERM, SIGINT or SIGHUP: draining -> exit 0; a second one ends at once
+ *   not closed 35 s after the signal -> exit 0: the next process continues, as after a crash
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
  *   the main thread is blocked for 30 s: exit 70, to be started again (watchdog.ts)
  */
-import { systemClock } from "../clock.ts";
+import { type Clock, systemClock, type Timer } from "../clock.ts";
 import { readConfigFile } from "../engine/config/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
@@ -25,6 +26,9 @@ interface ServeArguments {
   readonly metricsPort?: number;
   readonly logLevel: "info" | "error";
 }
+
+/** Requests under way have 30 s; to record and close takes less than the rest. */
+const CLOSE_MS_MAX = 35_000;
 
 /** Returns the exit code when the service has ended; throws for what `exitCodeOf` knows. */
 export async function serve(options: Record<string, unknown>): Promise<number> {
@@ -51,9 +55,21 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     process.stdout.write(`${JSON.stringify({ url })}\n`);
     return await Promise.race([stopped, failed(service)]);
   } finally {
-    await service.close();
+    await closeInTime(service, systemClock);
     await watchdog.stop();
   }
+}
+
+/** Resolves when it is closed, 35 s later at the latest. */
+export async function closeInTime(service: Pick<PerigeeService, "close">, clock: Clock): Promise<void> {
+  let timer: Timer | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = clock.timer(CLOSE_MS_MAX, () => {
+      process.stderr.write(`perigee: not closed after ${CLOSE_MS_MAX / 1_000} s, ending at once\n`);
+      resolve();
+    });
+  });
+  await Promise.race([service.close(), late]).finally(() => timer?.cancel());
 }
 
 async function failed({ failed }: PerigeeService): Promise<number> {

@@ -75,6 +75,13 @@ describe("perigee serve with module in its configuration", () => {
     expect(service.child.exitCode).toBe(0);
   });
 
+  it("ends on SIGTERM, although the module has a timer that never ends", async () => {
+    configure("setInterval(() => undefined, 1_000); export default () => ({ text: '' });");
+    service = await startHeard(dir, FLAGS);
+    service.child.kill("SIGTERM");
+    expect(await service.ended).toBe(0);
+  });
+
   it("does not start when the module is missing, and names the file and its place in the configuration", async () => {
     configure("export default () => ({ text: '' });");
     rmSync(join(dir, "settings/my_provider.js"));

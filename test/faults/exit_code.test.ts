@@ -46,3 +46,16 @@ describe("a command that waits for input that never arrives", () => {
     });
   });
 });
+
+it("a command that has finished ends with its code and all of its output, whatever it has left open", async () => {
+  const env = preload(
+    `const { default: commander } = await import(${JSON.stringify(COMMANDER)});
+     commander.Command.prototype.parseAsync = async () => {
+       process.stdout.write("x".repeat(1_000_000));
+       setInterval(() => undefined, 1_000);
+       process.exitCode = 3;
+     };`,
+  );
+  const { code, stdout } = await desk.perigee(["run", "in.jsonl", "--out", "out.jsonl"], { env });
+  expect([code, stdout.length]).toEqual([3, 1_000_000]);
+});

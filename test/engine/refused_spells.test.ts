@@ -77,3 +77,56 @@ describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
     }
   });
 });
+
+describe("items that are refused for their own sake", () => {
+  const cases: Readonly<Record<string, Readonly<Record<number, Kind>>>> = {
+    "two side by side, 404": { 4: "404", 5: "404" },
+    "two side by side, 401": { 4: "401", 5: "401" },
+    "one with 403 and one with 404": { 4: "403", 5: "404" },
+    "two near the end": { 80: "404", 90: "404" },
+    "five in a row": { 4: "403", 5: "403", 6: "403", 7: "403", 8: "403" },
+  };
+
+  it.each(
+    Object.entries(cases).flatMap(([name, refused]) =>
+      [
+        // What is refused last, or by all that are in flight, looks like a model that is not available.
+        ...(name === "five in a row" ? [] : [[2, 5_000]]),
+        [8, 100],
+        ...(name === "two near the end" ? [] : [[64, 100]]),
+      ].map(([maxInFlight = 1, latencyMs = 1]) => [name, maxInFlight, latencyMs, refused] as const),
+    ),
+  )("%s: end in one call, %i in flight, answers of %i ms", async (_, maxInFlight, latencyMs, refused) => {
+    const world = new World({
+      config: { maxInFlight },
+      latencyMs,
+      answer: (line): Reply => {
+        const kind = refused[line];
+        return kind === undefined ? ok(line) : { afterMs: 50, result: REFUSALS[kind] };
+      },
+    });
+    world.input(100);
+    const engine = await world.engine();
+    const failed = Object.keys(refused).length;
+    expect(await world.settle(engine.run(INPUT, { out: OUTPUT }).finished)).toMatchObject({
+      status: "completed",
+      counts: { completed: 100 - failed, failed },
+    });
+    const tries = world.sent.filter(({ line }) => refused[line] !== undefined);
+    expect(tries.length).toBeLessThanOrEqual(3 * failed);
+  });
+
+  it.each([0.05, 0.2, 0.5])("are few where a share of %d of all requests is refused", async (share) => {
+    for (let seed = 1; seed <= 4; seed++) {
+      const random = createRandom(seed);
+      const world = new World({
+        config: { maxInFlight: 16 },
+        latencyMs: 100,
+        answer: (line): Reply => (random() < share ? REFUSALS["403"] : ok(line)),
+      });
+      world.input(300);
+      const { counts } = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+      expect(counts.failed, `seed ${seed}`).toBeLessThanOrEqual(2);
+    }
+  });
+});

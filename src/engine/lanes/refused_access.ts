@@ -8,7 +8,8 @@
  * A refused model is compared with answers for that model (queue/blame.ts), a refused key with those of its lane. One
  * proof ends an item here, so a second condition holds: nobody else was refused since the last request that was answered. Else the
  * key is what is refused, and the answers were on their way. Once several were refused together, an item needs two proofs
- * in a row: what is answered between two times when all are refused proves nothing at the second one.
+ * in a row: what is answered between two times when all are refused proves nothing at the second one. An item that is refused
+ * beside requests that are answered needs one proof (refused_rows.ts).
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
@@ -18,6 +19,7 @@ import type { ItemCall } from "../items/item_call.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelLanes } from "./model_lanes.ts";
+import { RefusedRows } from "./refused_rows.ts";
 
 /** Refusals in a row that stop the lane of a key that had worked. */
 const REFUSALS_MAX = 3;
@@ -48,6 +50,7 @@ export class RefusedAccess {
   readonly #refused = new Map<string, RefusedTogether>();
   /** Of models that some request was refused for. */
   readonly #blames = new Map<string, Blame>();
+  readonly #rows = new RefusedRows();
 
   constructor(options: RefusedAccessOptions) {
     this.#options = options;
@@ -77,12 +80,14 @@ export class RefusedAccess {
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
     const together = this.#togetherOf(result.scope === "model" ? call.model : call.lane.key);
-    const item = `${call.owner.id} ${call.line}`;
+    const item = itemOf(call);
     const isAlone = together.isAlone(item, sentMs);
+    const isBeside = this.#rows.refused(nowMs, item, call.model, sentMs);
     if (!isBlamed || call.refusals === undefined) return false;
     const { blame, proofs } = call.refusals;
-    if (isAlone && (proofs > 0 || !together.wereSeveral)) {
+    if (isBeside || (isAlone && (proofs > 0 || !together.wereSeveral))) {
       together.ended(item);
+      this.#rows.ended(item);
       return true;
     }
     call.refusals = { sentMs, endedMs: nowMs, blame, proofs: isAlone ? proofs + 1 : 0 };
@@ -105,6 +110,7 @@ export class RefusedAccess {
     const { clock, models, laneOf, onChange } = this.#options;
     const nowMs = clock.nowMs();
     const sentMs = nowMs - latencyMs;
+    this.#rows.answered(nowMs, () => itemOf(call), call.model, sentMs);
     if (this.#refused.size > 0) {
       this.#refused.get(call.lane.key)?.answered(sentMs);
       this.#refused.get(call.model)?.answered(sentMs);
@@ -148,6 +154,10 @@ export class RefusedAccess {
       if (lane.terms.key !== call.lane.key) onChange(lane);
     }
   }
+}
+
+function itemOf({ owner, line }: ItemCall): string {
+  return `${owner.id} ${line}`;
 }
 
 /** Which items a key or a model is refused to at this moment: two at most, the newest. */

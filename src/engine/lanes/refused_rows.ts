@@ -1,0 +1,136 @@
+/**
+ * Refusals of single items, told apart from times when a key or a model is refused to everybody.
+ *
+ *   refused --a request sent at most a second before it was answered, and one at most a second after--> beside answers
+ *   beside answers --refused again, others answered in between--> the item's own, unless others like it were answered when
+ *                                                                 they were tried again
+ *   any --answered--> forgotten
+ *
+ * A key or a model that is refused to everybody is so for seconds. A provider may also refuse a share of all requests by chance: then
+ * items that were refused beside answers are answered later. Each of them in the last 5 minutes makes two more refusals in
+ * a row necessary, up to 10.
+ *
+ * Limits: 1,000 models, 64 answers each; 1,000 items. Beyond, an item is judged only by what refused_access.ts compares.
+ */
+
+const BESIDE_MS = 1_000;
+const ANSWERS_KEPT = 64;
+const MODELS_MAX = 1_000;
+const ITEMS_MAX = 1_000;
+const ROW_MIN = 2;
+const ROW_MAX = 10;
+const RECOVERED_MS = 300_000;
+
+/** An item that was refused, since its last answer. */
+interface RefusedItem {
+  readonly model: ModelAnswers;
+  /** When the first refused request was sent; monotonic. */
+  readonly sentMs: number;
+  hasBefore: boolean;
+  hasAfter: boolean;
+  /** Refusals in a row. */
+  row: number;
+}
+
+/** One for an engine. */
+export class RefusedRows {
+  readonly #models = new Map<string, ModelAnswers>();
+  readonly #items = new Map<string, RefusedItem>();
+
+  /**
+   * A request of `item` for `model` that was sent at `sentMs` was refused. Returns whether its refusals are the item's own, if it is
+   * also proven that the key and the model were accepted between them.
+   */
+  refused(nowMs: number, item: string, model: string, sentMs: number): boolean {
+    const known = this.#items.get(item) ?? this.#begin(item, model, sentMs);
+    known.row += 1;
+    return known.hasBefore && known.hasAfter && known.row >= known.model.rowMin(nowMs);
+  }
+
+  /** The item has ended. */
+  ended(item: string): void {
+    const known = this.#items.get(item);
+    if (known !== undefined) this.#forget(item, known);
+  }
+
+  /** A request of `item` for `model` that was sent at `sentMs` was answered. */
+  answered(nowMs: number, item: () => string, model: string, sentMs: number): void {
+    const answers = this.#answersFor(model);
+    answers.answered(sentMs);
+    if (this.#items.size === 0) return;
+    const name = item();
+    const known = this.#items.get(name);
+    if (known === undefined) return;
+    if (known.hasBefore && known.hasAfter) answers.recovered(nowMs);
+    this.#forget(name, known);
+  }
+
+  #begin(item: string, model: string, sentMs: number): RefusedItem {
+    const answers = this.#answersFor(model);
+    const begun = { model: answers, sentMs, hasBefore: false, hasAfter: false, row: 0 };
+    answers.follow(begun);
+    const [oldest] = this.#items;
+    if (oldest !== undefined && this.#items.size >= ITEMS_MAX) this.#forget(...oldest);
+    this.#items.set(item, begun);
+    return begun;
+  }
+
+  #forget(item: string, known: RefusedItem): void {
+    this.#items.delete(item);
+    known.model.leave(known);
+  }
+
+  #answersFor(model: string): ModelAnswers {
+    const known = this.#models.get(model);
+    if (known !== undefined) return known;
+    if (this.#models.size >= MODELS_MAX) this.#models.clear();
+    const answers = new ModelAnswers();
+    this.#models.set(model, answers);
+    return answers;
+  }
+}
+
+/** The last answers for a model. */
+class ModelAnswers {
+  /** When their requests were sent. */
+  readonly #sentMs = new Float64Array(ANSWERS_KEPT).fill(Number.NEGATIVE_INFINITY);
+  #next = 0;
+  /** Those that are not known to be beside answers. */
+  readonly #open = new Set<RefusedItem>();
+  #recovered = 0;
+  #recoveredMs = Number.NEGATIVE_INFINITY;
+
+  answered(sentMs: number): void {
+    this.#sentMs[this.#next] = sentMs;
+    this.#next = (this.#next + 1) % ANSWERS_KEPT;
+    for (const item of this.#open) this.#compare(item, sentMs);
+  }
+
+  follow(item: RefusedItem): void {
+    this.#open.add(item);
+    for (const sentMs of this.#sentMs) this.#compare(item, sentMs);
+  }
+
+  leave(item: RefusedItem): void {
+    this.#open.delete(item);
+  }
+
+  /** An item that was refused beside answers was answered. */
+  recovered(nowMs: number): void {
+    this.#recovered = this.rowMin(nowMs) === ROW_MIN ? 1 : this.#recovered + 1;
+    this.#recoveredMs = nowMs;
+  }
+
+  /** Refusals in a row that are an item's own. */
+  rowMin(nowMs: number): number {
+    if (nowMs - this.#recoveredMs > RECOVERED_MS) return ROW_MIN;
+    return Math.min(ROW_MAX, ROW_MIN + 2 * this.#recovered);
+  }
+
+  #compare(item: RefusedItem, sentMs: number): void {
+    const afterMs = sentMs - item.sentMs;
+    if (afterMs >= 0 && afterMs <= BESIDE_MS) item.hasAfter = true;
+    if (afterMs <= 0 && afterMs >= -BESIDE_MS) item.hasBefore = true;
+    if (item.hasBefore && item.hasAfter) this.#open.delete(item);
+  }
+}

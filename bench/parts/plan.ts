@@ -3,8 +3,8 @@
  * Beside them one pass over the same numbers.
  */
 import { earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../src/queue/feasibility.ts";
-import { realtimeLane } from "../../src/queue/lanes.ts";
-import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
+import { type LaneTerms, realtimeLane } from "../../src/queue/lanes.ts";
+import { needMs, type Placeable, place } from "../../src/queue/planner.ts";
 import type { PartBench } from "../shared/harness.ts";
 
 const CALLS = 2_000;
@@ -12,13 +12,13 @@ const WAITING = 1_000;
 const CAPACITY = { requestsPerMinute: 5_000, tokensPerMinute: 2_000_000, concurrency: 256, itemMs: 2_400 };
 
 export function open(): PartBench {
-  const offers = ["realtime", "flex", "batch", "priority"].map(
-    (provider, index): LaneOffer => ({
-      lane: { ...realtimeLane(provider, "gpt-5"), priceFactor: [1, 0.5, 0.5, 2][index] ?? 1 },
-      capacity: CAPACITY,
-      turnaroundMs: [0, 60_000, 3_600_000, 0][index] ?? 0,
-    }),
-  );
+  const lanes: readonly [LaneTerms, ...LaneTerms[]] = [
+    realtimeLane("one", "gpt-5"),
+    { ...realtimeLane("two", "gpt-5"), priceFactor: 0.5 },
+    { ...realtimeLane("three", "gpt-5"), priceFactor: 0.5 },
+    { ...realtimeLane("four", "gpt-5"), priceFactor: 2 },
+  ];
+  const now = { nowMs: () => 0, capacityOf: () => CAPACITY };
   const lane: LaneOutlook = {
     nowMs: 0,
     closedMs: 0,
@@ -32,14 +32,14 @@ export function open(): PartBench {
         of: "plan",
         calls: CALLS,
         run: () => {
-          for (let each = 0; each < CALLS; each += 1) planLane(offers, work(each), each);
+          for (let each = 0; each < CALLS; each += 1) place(ticket(each), { lanes }, now);
         },
         beside: {
           name: "four divisions",
           run: () => {
             let least = Number.POSITIVE_INFINITY;
             for (let each = 0; each < CALLS; each += 1)
-              for (const { capacity } of offers) least = Math.min(least, needMs(work(each), capacity));
+              for (const _ of lanes) least = Math.min(least, needMs(work(each), CAPACITY));
             return least;
           },
         },
@@ -67,4 +67,9 @@ function work(index: number): ProjectWork {
     outputTokens: 4_000,
     deadlineMs: 60_000 + ((index * 7_919) % 1_000_003),
   };
+}
+
+function ticket(index: number): Placeable {
+  const { outputTokens, ...rest } = work(index);
+  return { ...rest, expectedOutputTokens: outputTokens };
 }

@@ -1,12 +1,16 @@
 /**
- * Which lane to run work in: the cheapest one that still meets the deadline. Pure; lanes are data.
+ * Where an item goes, and how long work takes. `place` is the one decision; its callers ask it again whenever a ticket or an item
+ * is about to wait somewhere. Pure; lanes are data.
  *
- *   finish = max(now, opens) + turnaround + need(work, capacity)
+ *   its model is held  --> the lane that holds the model
+ *   it has one lane    --> that lane
+ *   it has several     --> the cheapest that finishes by the deadline, ties to the faster; if none does, the fastest
+ *   without a deadline --> the fastest: it wants to run at once
+ *
+ *   finish = now + need(work, capacity)
  *   need   = waiting + max over quotas of (amount / rate) , ceil(items / concurrency) * itemMs   [at least one itemMs]
  *   places = items * itemMs / concurrency; where places double with each round of answers from `concurrencyNow` on,
  *            no less than the rounds up to the last request: itemMs * log2(items / concurrencyNow + 1) - itemMs
- *
- * Without a deadline the work wants to run at once, and the lane that finishes first is taken.
  */
 import type { TimeBound } from "../work/limits.ts";
 import type { LaneTerms } from "./lanes.ts";
@@ -34,37 +38,53 @@ export interface Capacity {
   readonly waitingMs?: number | undefined;
 }
 
-/** A lane in its present state. */
-export interface LaneOffer {
-  readonly lane: LaneTerms;
-  readonly capacity: Capacity;
-  /** Monotonic time at which it opens (off-peak); absent: now. */
-  readonly opensAtMs?: number;
-  /** Milliseconds from submission to results beyond the need (native batches); 0. */
-  readonly turnaroundMs?: number;
+/** What is placed: a ticket, or an item of one. */
+export interface Placeable {
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly expectedOutputTokens: number;
+  /** Monotonic; Infinity without one. */
+  readonly deadlineMs: number;
 }
 
-export interface LanePlan {
-  readonly lane: LaneTerms;
-  /** Monotonic; Infinity when the lane never gets there. */
-  readonly finishMs: number;
-  /** False when no lane meets the deadline; the plan is then the fastest one. */
-  readonly isInTime: boolean;
+/** The lanes of a model at this moment. */
+export interface ModelWays {
+  /** Of its family. */
+  readonly lanes: readonly [LaneTerms, ...LaneTerms[]];
+  /** While its provider refuses the model: the lane that holds all of it. */
+  readonly held?: LaneTerms | undefined;
 }
 
-/** The cheapest lane that finishes by the deadline, ties to the faster; else the fastest; undefined without lanes. */
-export function planLane(
-  lanes: readonly LaneOffer[],
-  work: PlannedWork,
-  nowMs: number,
-): LanePlan | undefined {
-  let best: { readonly offer: LaneOffer; readonly plan: LanePlan } | undefined;
-  for (const offer of lanes) {
-    const finishMs = finishOf(offer, work, nowMs);
-    const plan = { lane: offer.lane, finishMs, isInTime: finishMs <= work.deadlineMs };
-    if (best === undefined || isBetter(offer, plan, best.offer, best.plan, work)) best = { offer, plan };
-  }
-  return best?.plan;
+/** What lanes can do at this moment; read only where there is a choice. */
+export interface LanesNow {
+  /** Monotonic. */
+  nowMs(): number;
+  capacityOf(lane: LaneTerms): Capacity;
+}
+
+/** The lane that a ticket, or an item of one, belongs in. */
+export function place(ticket: Placeable, { lanes, held }: ModelWays, now: LanesNow): LaneTerms {
+  if (held !== undefined) return held;
+  if (lanes.length === 1) return lanes[0];
+  const work = workOf(ticket);
+  const nowMs = now.nowMs();
+  const timed = (lane: LaneTerms): TimedLane => ({
+    lane,
+    finishMs: nowMs + needMs(work, now.capacityOf(lane)),
+  });
+  const best = lanes
+    .map(timed)
+    .reduce((before, next) => (isBetter(next, before, ticket.deadlineMs) ? next : before));
+  return best.lane;
+}
+
+/** A ticket as work. */
+export function workOf({
+  items,
+  inputTokens,
+  expectedOutputTokens,
+}: Placeable): Omit<PlannedWork, "deadlineMs"> {
+  return { items, inputTokens, outputTokens: expectedOutputTokens };
 }
 
 /** Milliseconds that `work` takes at `capacity`, what waits there included; Infinity at a rate of 0. */
@@ -109,24 +129,19 @@ export function boundOf(work: Omit<PlannedWork, "deadlineMs">, capacity: Capacit
   return times.reduce((longest, next) => (next[1] > longest[1] ? next : longest))[0];
 }
 
-function finishOf(offer: LaneOffer, work: PlannedWork, nowMs: number): number {
-  const startMs = Math.max(nowMs, offer.opensAtMs ?? nowMs);
-  return startMs + (offer.turnaroundMs ?? 0) + needMs(work, offer.capacity);
+interface TimedLane {
+  readonly lane: LaneTerms;
+  /** Monotonic; Infinity when the lane never gets there. */
+  readonly finishMs: number;
 }
 
-function isBetter(
-  offer: LaneOffer,
-  plan: LanePlan,
-  than: LaneOffer,
-  thanPlan: LanePlan,
-  work: PlannedWork,
-): boolean {
-  if (plan.isInTime !== thanPlan.isInTime) return plan.isInTime;
-  const isCheapestFirst = plan.isInTime && work.deadlineMs !== Number.POSITIVE_INFINITY;
-  if (isCheapestFirst && offer.lane.priceFactor !== than.lane.priceFactor)
-    return offer.lane.priceFactor < than.lane.priceFactor;
-  if (plan.finishMs !== thanPlan.finishMs) return plan.finishMs < thanPlan.finishMs;
-  return offer.lane.priceFactor < than.lane.priceFactor;
+function isBetter(timed: TimedLane, than: TimedLane, deadlineMs: number): boolean {
+  const isInTime = timed.finishMs <= deadlineMs;
+  if (isInTime !== than.finishMs <= deadlineMs) return isInTime;
+  const isCheaper = timed.lane.priceFactor < than.lane.priceFactor;
+  const isCheapestFirst = isInTime && deadlineMs !== Number.POSITIVE_INFINITY;
+  if (isCheapestFirst && timed.lane.priceFactor !== than.lane.priceFactor) return isCheaper;
+  return timed.finishMs === than.finishMs ? isCheaper : timed.finishMs < than.finishMs;
 }
 
 function minutesMs(amount: number, perMinute: number | undefined): number {

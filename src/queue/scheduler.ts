@@ -6,13 +6,12 @@
  * limits, and then the next lane's when it is refused. A run that may have to be skipped is apart, in its own
  * queue: each of these is one more to check for every ticket.
  */
-import { type LaneKey, laneKey } from "./lanes.ts";
+import type { LaneKey } from "./lanes.ts";
 import { type NeedOf, ShardQueue, type Ticket } from "./queue.ts";
 
-/** A ticket that says where it can run. */
+/** A ticket that was placed. */
 export interface LaneTicket extends Ticket {
-  readonly provider: string;
-  readonly family: string;
+  readonly lane: LaneKey;
 }
 
 /** What waits in all lanes. */
@@ -45,16 +44,12 @@ export class Scheduler<T extends LaneTicket> {
     return { tickets: this.#tickets, items: this.#items };
   }
 
-  /**
-   * Queues a ticket in the realtime lane of its provider and family; returns the lane's key. All tickets of a run that
-   * may have to be skipped are apart.
-   */
-  add(ticket: T, isApart: boolean = false): LaneKey {
-    const key = laneKey(ticket.provider, "realtime", ticket.family);
-    let queues = this.#lanes.get(key);
+  /** Queues a ticket in its lane. All tickets of a run that may have to be skipped are apart. */
+  add(ticket: T, isApart: boolean = false): void {
+    let queues = this.#lanes.get(ticket.lane);
     if (queues === undefined) {
       queues = { shared: new ShardQueue<T>(this.#needMs), apart: new Map() };
-      this.#lanes.set(key, queues);
+      this.#lanes.set(ticket.lane, queues);
     }
     let queue = isApart ? queues.apart.get(ticket.runId) : queues.shared;
     if (queue === undefined) {
@@ -64,7 +59,6 @@ export class Scheduler<T extends LaneTicket> {
     queue.push(ticket);
     this.#tickets += 1;
     this.#items += ticket.items;
-    return key;
   }
 
   /** The lane's most urgent ticket, of no run in `without` that is apart; undefined without one. */

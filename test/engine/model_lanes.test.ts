@@ -8,7 +8,8 @@ const PROVIDERS = [
 ] as const;
 
 function lanes(attemptMsMax?: number): ModelLanes {
-  return new ModelLanes({ families: {}, providers: PROVIDERS, attemptMsMax });
+  const now = { nowMs: () => 0, capacityOf: () => ({ itemMs: 0 }) };
+  return new ModelLanes({ families: {}, providers: PROVIDERS, attemptMsMax }, now);
 }
 
 describe("the terms of a lane", () => {

@@ -1,27 +1,30 @@
-/** Which lane: the cheapest that is in time. */
+/** Where items go, and how long work takes. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { realtimeLane } from "../../src/queue/lanes.ts";
-import { type LaneOffer, needMs, planLane } from "../../src/queue/planner.ts";
+import { type LaneTerms, realtimeLane } from "../../src/queue/lanes.ts";
+import { type Capacity, needMs, place } from "../../src/queue/planner.ts";
 
-const HOUR_MS = 3_600_000;
+const NEVER = Number.POSITIVE_INFINITY;
 
-function offer(provider: string, priceFactor: number, fields: Partial<LaneOffer> = {}): LaneOffer {
-  return {
-    lane: { ...realtimeLane(provider, "m"), priceFactor },
-    capacity: { itemMs: 1_000, requestsPerMinute: 600 },
-    ...fields,
-  };
+/** A lane that is named by its provider. */
+function lane(provider: string, priceFactor: number): LaneTerms {
+  return { ...realtimeLane(provider, "m"), priceFactor };
 }
-
-const REALTIME = offer("realtime", 1);
-const FLEX = offer("flex", 0.5, { capacity: { itemMs: 60_000, requestsPerMinute: 60 } });
-const BATCH = offer("batch", 0.5, { capacity: { itemMs: 0 }, turnaroundMs: 24 * HOUR_MS });
-const OFFPEAK = offer("offpeak", 0.3, { opensAtMs: 10 * HOUR_MS });
-const ALL = [REALTIME, FLEX, BATCH, OFFPEAK];
 
 function work(items: number, deadlineMs: number) {
   return { items, inputTokens: items * 100, outputTokens: items * 10, deadlineMs };
+}
+
+function ticket(items: number, deadlineMs: number) {
+  return { items, inputTokens: items * 100, expectedOutputTokens: items * 10, deadlineMs };
+}
+
+/** Lanes that do so much, at time 0. */
+function doing(capacities: Readonly<Record<string, Capacity>>) {
+  return {
+    nowMs: () => 0,
+    capacityOf: ({ provider }: LaneTerms) => capacities[provider] ?? { itemMs: NEVER },
+  };
 }
 
 describe("needMs", () => {
@@ -37,53 +40,62 @@ describe("needMs", () => {
   });
 });
 
-describe("planLane", () => {
-  it("takes the cheapest lane that is in time, and the faster of two at one price", () => {
-    expect(planLane(ALL, work(600, 48 * HOUR_MS), 0)?.lane.provider).toBe("offpeak");
-    expect(planLane(ALL, work(600, 9 * HOUR_MS), 0)?.lane.provider).toBe("flex");
-    expect(planLane(ALL, work(600, 120_000), 0)?.lane.provider).toBe("realtime");
+describe("place", () => {
+  const lanes = [lane("dear", 1), lane("cheap", 0.5), lane("slow", 0.3)] as const;
+  const now = doing({
+    dear: { itemMs: 1_000, requestsPerMinute: 600 },
+    cheap: { itemMs: 60_000, requestsPerMinute: 60 },
+    slow: { itemMs: 1_000, requestsPerMinute: 6 },
+  });
+
+  it("takes the cheapest lane that is in time", () => {
+    expect(place(ticket(600, 7_000_000), { lanes }, now).provider).toBe("slow");
+    expect(place(ticket(600, 5_999_999), { lanes }, now).provider).toBe("cheap");
+    expect(place(ticket(600, 120_000), { lanes }, now).provider).toBe("dear");
   });
 
   it("takes the fastest lane without a deadline, and when none is in time", () => {
-    expect(planLane(ALL, work(600, Number.POSITIVE_INFINITY), 0)).toEqual({
-      lane: REALTIME.lane,
-      finishMs: 60_000,
-      isInTime: true,
-    });
-    expect(planLane(ALL, work(600, 30_000), 0)).toMatchObject({ lane: REALTIME.lane, isInTime: false });
+    expect(place(ticket(600, NEVER), { lanes }, now).provider).toBe("dear");
+    expect(place(ticket(600, 30_000), { lanes }, now).provider).toBe("dear");
   });
 
-  it("has no plan without lanes", () => {
-    expect(planLane([], work(1, 1_000), 0)).toBeUndefined();
+  it("takes the faster of two at one price, and the cheaper of two that are equally fast", () => {
+    const twins = doing({ a: { itemMs: 20 }, b: { itemMs: 10 }, c: { itemMs: 10 } });
+    expect(place(ticket(1, 100), { lanes: [lane("a", 1), lane("b", 1)] }, twins).provider).toBe("b");
+    expect(place(ticket(1, NEVER), { lanes: [lane("b", 1), lane("c", 0.5)] }, twins).provider).toBe("c");
+    expect(place(ticket(1, 5), { lanes: [lane("c", 0.5), lane("b", 1)] }, twins).provider).toBe("c");
+  });
+
+  it("leaves a held model in the lane that holds it, and asks nothing where there is no choice", () => {
+    const unasked = {
+      nowMs: () => expect.unreachable(),
+      capacityOf: () => expect.unreachable(),
+    };
+    const held = lane("holding", 1);
+    expect(place(ticket(1, NEVER), { lanes, held }, unasked)).toBe(held);
+    expect(place(ticket(1, NEVER), { lanes: [lanes[0]] }, unasked)).toBe(lanes[0]);
   });
 
   it("never picks a dearer lane than one that is in time, nor a late one while one is in time", () => {
-    const offers = fc.array(
+    const drawnLanes = fc.array(
       fc.record({
         priceFactor: fc.constantFrom(0.3, 0.5, 0.7, 1),
-        itemMs: fc.integer({ min: 1, max: 100_000 }),
-        turnaroundMs: fc.integer({ min: 0, max: 100_000 }),
+        itemMs: fc.integer({ min: 1, max: 200_000 }),
       }),
       { minLength: 1, maxLength: 8 },
     );
     fc.assert(
-      fc.property(offers, fc.integer({ min: 0, max: 200_000 }), (drawn, deadlineMs) => {
-        const lanes = drawn.map(({ priceFactor, itemMs, turnaroundMs }, index) =>
-          offer(String(index), priceFactor, {
-            capacity: { itemMs },
-            turnaroundMs,
-          }),
-        );
-        const plan = planLane(lanes, work(1, deadlineMs), 0)!;
-        const picked = drawn[Number(plan.lane.provider)]!;
-        const inTime = drawn.filter(({ itemMs, turnaroundMs }) => itemMs + turnaroundMs <= deadlineMs);
-        expect(plan.isInTime).toBe(inTime.length > 0);
-        if (inTime.length > 0)
+      fc.property(drawnLanes, fc.integer({ min: 0, max: 200_000 }), (drawn, deadlineMs) => {
+        const [first, ...others] = drawn.map(({ priceFactor }, index) => lane(String(index), priceFactor));
+        if (first === undefined) return;
+        const capacities = Object.fromEntries(drawn.map(({ itemMs }, index) => [index, { itemMs }]));
+        const placed = place(ticket(1, deadlineMs), { lanes: [first, ...others] }, doing(capacities));
+        const picked = drawn[Number(placed.provider)]!;
+        const inTime = drawn.filter(({ itemMs }) => itemMs <= deadlineMs);
+        if (inTime.length > 0) {
+          expect(picked.itemMs).toBeLessThanOrEqual(deadlineMs);
           expect(picked.priceFactor).toBe(Math.min(...inTime.map(({ priceFactor }) => priceFactor)));
-        else
-          expect(plan.finishMs).toBe(
-            Math.min(...drawn.map(({ itemMs, turnaroundMs }) => itemMs + turnaroundMs)),
-          );
+        } else expect(picked.itemMs).toBe(Math.min(...drawn.map(({ itemMs }) => itemMs)));
       }),
     );
   });

@@ -2,10 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { type LaneTicket, Scheduler } from "../../src/queue/scheduler.ts";
 
-function ticket(provider: string, arrivedMs: number, fields: Partial<LaneTicket> = {}): LaneTicket {
+function ticket(lane: string, arrivedMs: number, fields: Partial<LaneTicket> = {}): LaneTicket {
   return {
-    provider,
-    family: "m",
+    lane,
     runId: "run",
     items: 10,
     inputTokens: 100,
@@ -19,52 +18,52 @@ function ticket(provider: string, arrivedMs: number, fields: Partial<LaneTicket>
 describe("Scheduler", () => {
   it("keeps a queue per lane and names the lanes by their most urgent ticket", () => {
     const scheduler = new Scheduler<LaneTicket>();
-    const slow = scheduler.add(ticket("slow", 50));
-    const quick = scheduler.add(ticket("quick", 100));
+    scheduler.add(ticket("slow", 50));
+    scheduler.add(ticket("quick", 100));
     scheduler.add(ticket("quick", 20));
-    expect(scheduler.lanes()).toEqual([quick, slow]);
-    expect(scheduler.peek(quick)?.arrivedMs).toBe(20);
-    expect(scheduler.take(quick)?.arrivedMs).toBe(20);
-    expect(scheduler.lanes()).toEqual([slow, quick]);
-    expect(scheduler.take(slow)?.arrivedMs).toBe(50);
-    expect(scheduler.take(slow)).toBeUndefined();
+    expect(scheduler.lanes()).toEqual(["quick", "slow"]);
+    expect(scheduler.peek("quick")?.arrivedMs).toBe(20);
+    expect(scheduler.take("quick")?.arrivedMs).toBe(20);
+    expect(scheduler.lanes()).toEqual(["slow", "quick"]);
+    expect(scheduler.take("slow")?.arrivedMs).toBe(50);
+    expect(scheduler.take("slow")).toBeUndefined();
     expect(scheduler.peek("unknown")).toBeUndefined();
-    expect(scheduler.lanes()).toEqual([quick]);
+    expect(scheduler.lanes()).toEqual(["quick"]);
   });
 
   it("counts what waits", () => {
     const scheduler = new Scheduler<LaneTicket>();
-    const key = scheduler.add(ticket("a", 0));
+    scheduler.add(ticket("a", 0));
     scheduler.add(ticket("a", 1, { runId: "other", items: 5 }));
     scheduler.add(ticket("b", 1, { deadlineMs: 900, items: 7 }));
     expect(scheduler.waiting).toEqual({ tickets: 3, items: 22 });
     expect(scheduler.popExpired(900).map(({ items }) => items)).toEqual([7]);
     expect(scheduler.removeRun("other").map(({ items }) => items)).toEqual([5]);
     expect(scheduler.waiting).toEqual({ tickets: 1, items: 10 });
-    scheduler.take(key);
+    scheduler.take("a");
     expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
     expect(scheduler.lanes()).toEqual([]);
   });
 
   it("orders by latest start when it is told the need", () => {
     const scheduler = new Scheduler<LaneTicket>((each) => each.items * 100);
-    const key = scheduler.add(ticket("a", 0, { deadlineMs: 10_000, items: 1 }));
+    scheduler.add(ticket("a", 0, { deadlineMs: 10_000, items: 1 }));
     scheduler.add(ticket("a", 0, { deadlineMs: 11_000, items: 90 }));
-    expect(scheduler.take(key)?.items).toBe(90);
+    expect(scheduler.take("a")?.items).toBe(90);
   });
 
   it("passes over runs that stand apart, and keeps the order with the others", () => {
     const scheduler = new Scheduler<LaneTicket>();
-    const key = scheduler.add(ticket("a", 10, { runId: "one" }), true);
+    scheduler.add(ticket("a", 10, { runId: "one" }), true);
     scheduler.add(ticket("a", 20));
     scheduler.add(ticket("a", 30, { runId: "one" }), true);
     scheduler.add(ticket("a", 40, { runId: "two" }), true);
-    expect(scheduler.peek(key)?.arrivedMs).toBe(10);
-    expect(scheduler.peek(key, new Set(["one"]))?.arrivedMs).toBe(20);
-    expect(scheduler.take(key, new Set(["one"]))?.arrivedMs).toBe(20);
-    expect(scheduler.take(key, new Set(["one"]))?.arrivedMs).toBe(40);
-    expect(scheduler.take(key, new Set(["one"]))).toBeUndefined();
-    expect(scheduler.take(key)?.arrivedMs).toBe(10);
+    expect(scheduler.peek("a")?.arrivedMs).toBe(10);
+    expect(scheduler.peek("a", new Set(["one"]))?.arrivedMs).toBe(20);
+    expect(scheduler.take("a", new Set(["one"]))?.arrivedMs).toBe(20);
+    expect(scheduler.take("a", new Set(["one"]))?.arrivedMs).toBe(40);
+    expect(scheduler.take("a", new Set(["one"]))).toBeUndefined();
+    expect(scheduler.take("a")?.arrivedMs).toBe(10);
     expect(scheduler.removeRun("one").map(({ arrivedMs }) => arrivedMs)).toEqual([30]);
     expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
     expect(scheduler.lanes()).toEqual([]);

@@ -12,17 +12,15 @@
  * Each project has an order of its own; whose turn it is among projects is decided where items leave (lane.ts).
  */
 import type { LaneKey } from "../../queue/lanes.ts";
-import type { Ticket } from "../../queue/queue.ts";
-import { Scheduler } from "../../queue/scheduler.ts";
+import { type LaneTicket, Scheduler } from "../../queue/scheduler.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { ItemOwner } from "./item_owner.ts";
 
 /** A shard in the scheduler's queue. */
-export interface ShardTicket extends Ticket {
+export interface ShardTicket extends LaneTicket {
   readonly owner: ItemOwner;
   readonly shard: Shard;
-  readonly provider: string;
-  readonly family: string;
+  readonly model: string;
   /** Milliseconds that it takes under the limits, as planned when it arrived. */
   readonly needMs: number;
 }
@@ -94,7 +92,8 @@ export class Backlog {
       scheduler = new Scheduler<ShardTicket>((each) => each.needMs);
       this.#projects.set(project, scheduler);
     }
-    this.#count(scheduler.add(ticket, budget !== undefined), ticket, 1);
+    scheduler.add(ticket, budget !== undefined);
+    this.#count(ticket.lane, ticket, 1);
     this.#waitingItems += ticket.items;
   }
 

@@ -163,6 +163,10 @@ export class ItemCall implements Call {
     return this.shard.model;
   }
 
+  get items(): number {
+    return 1;
+  }
+
   /** Its line was cancelled by itself. */
   get isSkipped(): boolean {
     return this.owner.skips(this.line);

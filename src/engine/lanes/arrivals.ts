@@ -1,7 +1,7 @@
 /**
  * Shards on their way from their run to their lane, and no more of them in a turn of the event loop than it can bear.
  *
- *   packed -> at its turn its lane is planned -> waits in the backlog, the lane is notified
+ *   packed -> at its turn it is placed -> waits in the backlog, the lane is notified
  *
  * A file for one model packs 512 items a shard and never waits here. One that names another model in each line packs one
  * item a shard; 50 us each, a thousand of them arrived in one turn, which kept the thread for 230 ms.
@@ -21,7 +21,7 @@ const SHARDS_PER_TURN = 64;
 export class Arrivals {
   readonly #clock: Clock;
   readonly #backlog: Backlog;
-  readonly #lanes: Pick<Lanes, "plan" | "of">;
+  readonly #lanes: Pick<Lanes, "needMs" | "of">;
   readonly #sender: Sender;
   /** Providers whose key is not set, with what to do about it. */
   readonly #keysMissing: ReadonlyMap<string, string>;
@@ -30,7 +30,7 @@ export class Arrivals {
   constructor(
     clock: Clock,
     backlog: Backlog,
-    lanes: Pick<Lanes, "plan" | "of">,
+    lanes: Pick<Lanes, "needMs" | "of">,
     sender: Sender,
     keysMissing: ReadonlyMap<string, string>,
   ) {
@@ -55,32 +55,25 @@ export class Arrivals {
 
   #add(owner: ItemOwner, shard: Shard): void {
     const sender = this.#sender;
-    const place = sender.models.of(shard.model);
-    const message = this.#keysMissing.get(place.provider);
+    const message = this.#keysMissing.get(sender.models.of(shard.model).provider);
     if (message !== undefined) {
       sender.holdKeyless(owner, shard, message);
       return;
     }
     owner.items.waitingItems += shard.count;
     const { deadlineMs } = owner.settings;
-    const load = { items: shard.count, inputTokens: shard.inputTokensTotal };
     sender.money.expect(owner.settings.budget, shard, () => shard.model);
-    const expectedOutputTokens = sender.expectedOutputTokens(shard);
-    const work = { ...load, outputTokens: expectedOutputTokens, deadlineMs };
-    const { key, needMs } = this.#lanes.plan(place, work);
-    const { provider, family } = place;
-    this.#backlog.add({
-      owner,
-      shard,
-      runId: owner.id,
-      provider,
-      family,
-      ...load,
-      expectedOutputTokens,
+    const work = {
+      model: shard.model,
+      items: shard.count,
+      inputTokens: shard.inputTokensTotal,
+      expectedOutputTokens: sender.expectedOutputTokens(shard),
       deadlineMs,
-      arrivedMs: this.#clock.nowMs(),
-      needMs,
-    });
-    this.#lanes.of(key).arrived(owner);
+    };
+    const { key: lane } = sender.models.place(work);
+    const needMs = this.#lanes.needMs(lane, work);
+    const ticket = { owner, shard, runId: owner.id, lane, ...work, needMs };
+    this.#backlog.add({ ...ticket, arrivedMs: this.#clock.nowMs() });
+    this.#lanes.of(lane).arrived(owner);
   }
 }

@@ -10,11 +10,10 @@
  * A success takes a refusal back. A model is tried in the lane of its family.
  */
 import type { ProviderSettings } from "../../providers/provider.ts";
-import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
+import { type FamilySettings, familyOf, type LaneKey, laneKey, providerOfLane } from "../../queue/lanes.ts";
 import { accountName, type LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { EngineConfig } from "../config/config.ts";
-import { ModelLanes } from "./model_lanes.ts";
 
 const REQUESTS_MAX = 2;
 const OPENS_AFTER_MS = 2_000;
@@ -45,11 +44,10 @@ export class KeyTrials {
   readonly known: readonly string[];
 
   constructor(
-    config: Pick<EngineConfig, "providers" | "families" | "attemptMsMax" | "keysUnset">,
+    { providers, families, keysUnset }: Pick<EngineConfig, "providers" | "families" | "keysUnset">,
     learnt: Pick<LearntStore, "get" | "put" | "keys">,
     notice: (message: string) => void,
   ) {
-    const { providers, keysUnset } = config;
     this.#learnt = learnt;
     this.#notice = notice;
     const known: string[] = [];
@@ -66,7 +64,7 @@ export class KeyTrials {
         this.#trials.set(name, { sent: 0, firstSentMs: 0, note: keysUnset.get(name) });
     }
     this.known = known;
-    this.#tryModels(learnt, new ModelLanes(config));
+    this.#tryModels(learnt, families);
   }
 
   /** Milliseconds until another request may go to a lane; 0 when it may now. */
@@ -114,14 +112,14 @@ export class KeyTrials {
     this.#learnt.put(what === "model" ? REFUSED_MODEL : REFUSED_ACCOUNT, name, true);
   }
 
-  #tryModels(learnt: Pick<LearntStore, "get" | "keys">, lanes: ModelLanes): void {
+  #tryModels(learnt: Pick<LearntStore, "get" | "keys">, families: FamilySettings): void {
     for (const accountModel of learnt.keys(REFUSED_MODEL)) {
       if (learnt.get(REFUSED_MODEL, accountModel) !== true) continue;
       for (const [provider, account] of this.#accounts) {
         if (!accountModel.startsWith(`${account} `)) continue;
-        const { key } = lanes.of(`${provider}:${accountModel.slice(account.length + 1)}`);
+        const family = familyOf(provider, accountModel.slice(account.length + 1), families);
         this.#refused.add(accountModel);
-        this.#trials.set(key, { sent: 0, firstSentMs: 0 });
+        this.#trials.set(laneKey(provider, "realtime", family), { sent: 0, firstSentMs: 0 });
       }
     }
   }

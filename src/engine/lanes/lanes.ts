@@ -9,7 +9,7 @@ import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
 import type { LaneOutlook, ProjectWork } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
-import { needMs, type PlannedWork, planLane } from "../../queue/planner.ts";
+import { type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -171,12 +171,14 @@ export class Lanes {
     this.#lookForHold(lane);
   }
 
-  /** The cheapest lane for work on a model that still meets the deadline, and how long the work takes there. */
-  plan(place: LaneTerms, work: PlannedWork): { readonly key: LaneKey; readonly needMs: number } {
-    const nowMs = this.#options.clock.nowMs();
-    const capacity = capacityOf(this.of(place.key), nowMs);
-    const plan = planLane([{ lane: place, capacity }], work, nowMs);
-    return { key: plan?.lane.key ?? place.key, needMs: needMs(work, capacity) };
+  /** How long a ticket's work takes under a lane's limits. */
+  needMs(key: LaneKey, ticket: Placeable): number {
+    return needMs(workOf(ticket), this.capacityOf(key));
+  }
+
+  /** What a lane can do at this moment. */
+  capacityOf(key: LaneKey): Capacity {
+    return capacityOf(this.of(key), this.#options.clock.nowMs());
   }
 
   /** When new work would be done. */
@@ -279,10 +281,10 @@ export class Lanes {
   }
 
   #movesOn(ticket: ShardTicket, from: LaneKey): boolean {
-    const place = this.#options.sender.models.of(ticket.shard.model);
-    if (place.key === from) return false;
-    this.#options.backlog.add({ ...ticket, family: place.family });
-    this.of(place.key).arrived(ticket.owner);
+    const { key: lane } = this.#options.sender.models.place(ticket);
+    if (lane === from) return false;
+    this.#options.backlog.add({ ...ticket, lane });
+    this.of(lane).arrived(ticket.owner);
     return true;
   }
 

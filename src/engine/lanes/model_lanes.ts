@@ -1,5 +1,5 @@
 /**
- * Which lane the requests of a model go to.
+ * The lanes of models, and the way to `place` (queue/planner.ts), which decides among them.
  *
  *   with its family --its provider does not know it, or refuses it to this key--> held, in a lane of its own
  *   held --a request for it is answered--> with its family
@@ -16,6 +16,7 @@ import {
   providerOfLane,
   realtimeLane,
 } from "../../queue/lanes.ts";
+import { type LanesNow, type ModelWays, type Placeable, place } from "../../queue/planner.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { EngineConfig } from "../config/config.ts";
 
@@ -24,6 +25,13 @@ const MODELS_MAX = 1_000;
 const CROWD_FAMILY = "other";
 /** Ends the family of a lane that holds a model. */
 const HELD = " (held)";
+/** One that wants to go at once. */
+const A_REQUEST: Placeable = {
+  items: 1,
+  inputTokens: 0,
+  expectedOutputTokens: 0,
+  deadlineMs: Number.POSITIVE_INFINITY,
+};
 
 /** One for an engine. */
 export class ModelLanes {
@@ -31,29 +39,28 @@ export class ModelLanes {
   readonly #attemptMsMax: number | undefined;
   /** Of providers that have one of their own. */
   readonly #timeouts: ReadonlyMap<string, number | undefined>;
-  readonly #lanes = new Map<string, LaneTerms>();
+  readonly #now: LanesNow;
+  readonly #ways = new Map<string, ModelWays>();
   readonly #held = new Map<string, LaneTerms>();
 
-  constructor({
-    families,
-    providers,
-    attemptMsMax,
-  }: Pick<EngineConfig, "families" | "providers" | "attemptMsMax">) {
+  constructor(
+    { families, providers, attemptMsMax }: Pick<EngineConfig, "families" | "providers" | "attemptMsMax">,
+    now: LanesNow,
+  ) {
+    this.#now = now;
     this.#families = families;
     this.#attemptMsMax = attemptMsMax;
     this.#timeouts = new Map(providers.map(({ name, timeoutMs }) => [name, timeoutMs]));
   }
 
-  /** The lane of a model, `<provider>:<name>`. */
+  /** The lane that a ticket, or an item of one, belongs in now. */
+  place(ticket: Placeable & { readonly model: string }): LaneTerms {
+    return place(ticket, this.#waysOf(ticket.model), this.#now);
+  }
+
+  /** The lane that a request for a model, `<provider>:<name>`, would go to now. */
   of(model: string): LaneTerms {
-    const known = (this.#held.size === 0 ? undefined : this.#held.get(model)) ?? this.#lanes.get(model);
-    if (known !== undefined) return known;
-    const { provider = "", name = "" } = parseModelId(model) ?? {};
-    const isCrowded = this.#lanes.size >= MODELS_MAX;
-    const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#families);
-    const found = this.#terms(provider, family);
-    if (!isCrowded) this.#lanes.set(model, found);
-    return found;
+    return place(A_REQUEST, this.#waysOf(model), this.#now);
   }
 
   /** Makes a separate lane for a model that is not available, and returns its key. */
@@ -72,6 +79,18 @@ export class ModelLanes {
     if (held === undefined) return undefined;
     this.#held.delete(model);
     return held.key;
+  }
+
+  #waysOf(model: string): ModelWays {
+    const held = this.#held.size === 0 ? undefined : this.#held.get(model);
+    const known = this.#ways.get(model);
+    if (known !== undefined) return held === undefined ? known : { ...known, held };
+    const { provider = "", name = "" } = parseModelId(model) ?? {};
+    const isCrowded = this.#ways.size >= MODELS_MAX;
+    const family = isCrowded ? CROWD_FAMILY : familyOf(provider, name, this.#families);
+    const ways: ModelWays = { lanes: [this.#terms(provider, family)] };
+    if (!isCrowded) this.#ways.set(model, ways);
+    return held === undefined ? ways : { ...ways, held };
   }
 
   /** Of a lane that an earlier process had, too. */

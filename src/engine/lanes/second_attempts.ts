@@ -21,8 +21,8 @@ import { intentOf } from "./lane_intents.ts";
 export interface SecondAttemptsOptions {
   readonly nowMs: () => number;
   readonly laneOf: (key: LaneKey) => Lane;
-  /** The lane to which a model's items are sent now. */
-  readonly termsOf: (model: string) => LaneTerms;
+  /** The lane that a call belongs in now. */
+  readonly place: (call: ItemCall) => LaneTerms;
   readonly returnMoney: (call: ItemCall) => void;
   /** Frees the place of a call in its lane. */
   readonly free: (call: ItemCall, lane: Lane) => void;
@@ -45,8 +45,8 @@ export class SecondAttempts implements Hedging<ItemCall> {
   async second(item: ItemCall, made: Made): Promise<ItemCall | undefined> {
     const { owner } = item;
     if (!owner.isOpen || item.isSkipped) return undefined;
-    const { laneOf, termsOf } = this.#options;
-    const terms = termsOf(item.model);
+    const { laneOf, place } = this.#options;
+    const terms = place(item);
     const call = new ItemCall(owner, item.shard, item.index, item, item.load, terms);
     call.item = item;
     call.isRequested = true;

@@ -90,7 +90,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
       laneOf: (key) => lanes.of(key),
-      termsOf: (model) => this.models.of(model),
+      place: (call) => this.models.place(call),
       returnMoney: (call) => options.money.giveBack(call),
       free: (call, lane) => this.#free(call, lane),
       recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeOf(call)),
@@ -139,7 +139,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
       outputTokens: this.#options.learnt.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
     };
-    const call = new ItemCall(owner, shard, index, wire, expected, this.models.of(shard.model));
+    const call = new ItemCall(owner, shard, index, wire, expected, this.models.place(ticket));
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {
       owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
       return undefined; // its run ended while the shard was on its way here, and its rest ended with it
@@ -153,7 +153,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    const terms = this.models.of(call.model);
+    const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;
     this.#options.lanes.of(terms.key).giveBack(call);
@@ -223,7 +223,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
-    const lane = this.#options.lanes.of(this.models.of(call.model).key);
+    const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
     return admitted.then(() => {
@@ -340,7 +340,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     owner.items.claimed.delete(line);
     if (!owner.isOpen) return;
     owner.items.waitingItems += 1;
-    const terms = this.models.of(call.model);
+    const terms = this.models.place(call);
     const again = new ItemCall(owner, call.shard, call.index, call, call.load, terms);
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;

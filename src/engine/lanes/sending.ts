@@ -60,7 +60,10 @@ export function createSending(
     clock,
     wires: new Wires(providers, codecs),
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
-    models: new ModelLanes(config),
+    models: new ModelLanes(config, {
+      nowMs: () => clock.nowMs(),
+      capacityOf: ({ key }) => lanes.capacityOf(key),
+    }),
     lanes: {
       of: (key) => lanes.of(key),
       lanesOf: (provider) => lanes.lanesOf(provider),

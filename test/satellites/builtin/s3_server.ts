@@ -2,7 +2,7 @@
  * s3rver as a process of its own: its tokens for the next page need ciphers that Node leaves to a flag.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,6 +11,8 @@ export interface S3Server {
   readonly endpoint: string;
   /** Config of a store: one of the two buckets. */
   store(bucket: "one" | "two"): Record<string, unknown>;
+  /** Puts the object `0` of a folder under the keys `1` to `count - 1` of it as well, without requests. */
+  repeat(bucket: "one" | "two", path: string, count: number): void;
   close(): Promise<void>;
 }
 
@@ -50,6 +52,12 @@ export async function startS3(): Promise<S3Server> {
       access_key_id: "S3RVER",
       secret_access_key: "S3RVER",
     }),
+    repeat(bucket, path, count) {
+      const place = join(folder, bucket, path);
+      for (const name of readdirSync(place)) // 0._S3rver_object and what is noted of it
+        for (let index = 1; index < count; index += 1)
+          linkSync(join(place, name), join(place, name.replace("0", String(index))));
+    },
     async close() {
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill();

@@ -41,7 +41,7 @@ import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
 import { allHolds } from "./lanes/run_holds.ts";
 import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
-import { Listeners } from "./listeners.ts";
+import { Listeners, withGuarded } from "./listeners.ts";
 import { openPosted, type PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
@@ -77,7 +77,8 @@ export interface EnginePlace {
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
-  const { dataDir, stateDir, transport, store, measurer, observer, onNotice } = options;
+  const { dataDir, stateDir, transport, store, measurer, observer } = options;
+  const { onNotice } = withGuarded(options, ["onNotice"]);
   const env = options.env ?? process.env;
   const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
   setDebug(env["PERIGEE_DEBUG"], time.clock);
@@ -190,7 +191,11 @@ class LocalEngine implements Engine {
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
-    const run = new Run(this.core, source, options);
+    const run = new Run(
+      this.core,
+      source,
+      withGuarded(options, ["onHeld", "onMissing", "onStep", "onWarning"]),
+    );
     this.#runs.add(run);
     const forget = (): boolean => this.#runs.delete(run);
     run.finished.then(forget, forget);

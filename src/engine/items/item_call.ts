@@ -172,6 +172,13 @@ export class ItemCall implements Call {
     return this.owner.skips(this.line);
   }
 
+  /** True if its run cannot go on: then it no longer counts as waiting, and stays open for the next call. */
+  leavesFailed(): boolean {
+    if (this.owner.failure === undefined) return false;
+    this.owner.items.waitingItems -= 1;
+    return true;
+  }
+
   get waitSignal(): AbortSignal {
     return this.owner.left;
   }

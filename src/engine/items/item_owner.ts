@@ -78,6 +78,8 @@ export interface ItemOwner {
   readonly phase: OwnerPhase;
   /** Whether lanes may send for it. */
   readonly isOpen: boolean;
+  /** Why it cannot go on: nothing more is sent for it, also before it is closed. */
+  readonly failure: Error | undefined;
   /** Aborts when it is no longer open. */
   readonly left: AbortSignal;
   /** Aborts when it is done: nobody waits for what is under way. */

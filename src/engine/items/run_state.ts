@@ -5,12 +5,14 @@
  */
 import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../../disk.ts";
+import { PerigeeError } from "../../errors.ts";
 import type { Block } from "../../jsonl/block.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import type { Measurer } from "../../shard/measurer.ts";
 import { reloadShard } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { PriceTable } from "../journal/price_table.ts";
+import { faultText, isThenable } from "../listeners.ts";
 import type { HeldEnd, Hold, HoldReason } from "./holds.ts";
 import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
@@ -88,9 +90,21 @@ export class RunState implements ItemOwner {
     return this.phase === "open";
   }
 
-  /** Whether a line was cancelled by itself: nothing more is sent for it. */
+  /** Whether a line was cancelled by itself: nothing more is sent for it. Fails the run where that cannot be known. */
   skips(line: number): boolean {
-    return this.settings.skip?.(line) === true;
+    const { skip } = this.settings;
+    if (skip === undefined || this.failure !== undefined) return false;
+    try {
+      const isSkipped: unknown = skip(line); // its type says boolean, which callers in JavaScript do not see
+      if (!isThenable(isSkipped)) return isSkipped === true;
+      Promise.resolve(isSkipped).catch(() => undefined); // its run fails in any case
+      this.fail(
+        new PerigeeError("usage", `skip must return true or false at once, got a promise (line ${line})`),
+      );
+    } catch (cause) {
+      this.fail(new PerigeeError("usage", `skip failed at line ${line}: ${faultText(cause)}`, { cause }));
+    }
+    return false;
   }
 
   /** Lines that were not read yet. */

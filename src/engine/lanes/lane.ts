@@ -312,6 +312,7 @@ export class Lane {
   #stepRetry(items: LaneItems, retry: Retry): boolean {
     const { call, attempt, ambiguousAttempts } = retry;
     if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
+    if (call.owner.failure !== undefined) return rejected(items, retry, "its run cannot go on");
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
     const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);

@@ -10,7 +10,6 @@
  * outcome that gave it its place is durable too, and the answers that a kill can lose are never more than the places
  * (docs/decisions/0009-commits.md).
  */
-
 import type { Clock } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import type {
@@ -153,6 +152,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
+    if (call.leavesFailed()) return true;
     const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;

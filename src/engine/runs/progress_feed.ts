@@ -12,6 +12,7 @@ import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { Progress, Summary } from "../items/progress.ts";
 import { allHolds } from "../lanes/run_holds.ts";
+import { guarded } from "../listeners.ts";
 
 /** An event for a listener, with the state of the work at that time. */
 export type ProgressEvent =
@@ -32,7 +33,7 @@ export interface ProgressEnd {
 
 /** Options of all calls with a listener. */
 export interface ProgressOptions {
-  /** Receives the state of the work, at a bounded rate, and once at its end. What it throws is logged once and harms nothing. */
+  /** Receives the state of the work, at a bounded rate, and once at its end. What it throws changes nothing; the process is warned once. */
   readonly onProgress?: (event: ProgressEvent) => void;
   /** Milliseconds from one progress event to the next at least, from 50. Default 250. */
   readonly progressEveryMs?: number;
@@ -64,12 +65,13 @@ export class ProgressFeed {
   /** What was settled when a pause was reported; undefined without a pause. */
   #settledAtPause: number | undefined;
   #hasEnded = false;
-  #hasWarned = false;
 
   /** Undefined when nobody listens. The options must have passed `checkProgressOptions`. */
   static open(clock: Clock, options: ProgressOptions, read: () => Progress): ProgressFeed | undefined {
     const { onProgress, progressEveryMs = EVERY_MS } = options;
-    return onProgress === undefined ? undefined : new ProgressFeed(clock, onProgress, progressEveryMs, read);
+    return onProgress === undefined
+      ? undefined
+      : new ProgressFeed(clock, guarded("onProgress", onProgress), progressEveryMs, read);
   }
 
   private constructor(
@@ -92,7 +94,7 @@ export class ProgressFeed {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.#timer?.cancel();
-    this.#tell({ type: "end", ...how, progress: this.#read() });
+    this.#listener({ type: "end", ...how, progress: this.#read() });
   }
 
   #arm(): void {
@@ -103,7 +105,7 @@ export class ProgressFeed {
     const event = this.#eventOf(this.#read());
     if (event !== undefined) {
       this.#toldMs = this.#clock.nowMs();
-      this.#tell(event);
+      this.#listener(event);
     }
     if (!this.#hasEnded) this.#arm();
   }
@@ -121,22 +123,6 @@ export class ProgressFeed {
     // Timers are late or early by a fraction: half a look decides.
     const isDue = this.#clock.nowMs() - this.#toldMs > this.#everyMs - this.#lookMs / 2;
     return isDue ? { type: "progress", progress } : undefined;
-  }
-
-  #tell(event: ProgressEvent): void {
-    try {
-      const told: unknown = this.#listener(event); // its type says void, which an async function satisfies
-      if (told instanceof Promise) told.catch((error: unknown) => this.#warn(error));
-    } catch (error) {
-      this.#warn(error);
-    }
-  }
-
-  #warn(error: unknown): void {
-    if (this.#hasWarned) return;
-    this.#hasWarned = true;
-    const message = error instanceof Error ? error.message : String(error);
-    process.emitWarning(`a listener of progress failed: ${message}`, { code: "PERIGEE_PROGRESS_LISTENER" });
   }
 }
 

@@ -13,7 +13,7 @@ import type { ProgressOptions } from "./progress_feed.ts";
 import type { CostOptions } from "./run_budget.ts";
 import type { MissingListener, WarningListener } from "./warning_feed.ts";
 
-/** Options of `engine.run`. */
+/** Options of `engine.run`. What its listeners (`on...`, but `onPilot`) throw changes nothing; the process is warned once. */
 export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
@@ -64,11 +64,11 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly finish?: boolean;
   /** Called, once for each hold, where the run would end as `paused`; with it the run continues instead, until its sla. */
   readonly onHeld?: (reason: HoldReason) => void;
-  /** Called once for each setting that is left out for a model, when the first line with it is read. What it throws ends the run. */
+  /** Called once for each setting that is left out for a model, when the first line with it is read. */
   readonly onWarning?: WarningListener;
   /**
    * Called once for each provider that is not configured or has no key, when the first line for it is read, and before anything
-   * of the same block is sent: its lines are held, those of others go on. What it throws ends the run.
+   * of the same block is sent: its lines are held, those of others go on.
    */
   readonly onMissing?: MissingListener;
   /** Whose work it is: projects share what a lane can do by their weights. Absent: that of all runs without a project. */
@@ -77,7 +77,8 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly weight?: number;
   /**
    * Asked of each line at the last moment before its request is recorded, and before a retry waits for its turn: when
-   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same.
+   * true, the line ends as `cancelled` instead. Must be cheap; what is in flight is answered all the same. If it throws, or
+   * returns a promise, the run fails with `usage` and sends nothing more.
    */
   readonly skip?: (line: number) => boolean;
   /**

@@ -15,7 +15,7 @@ export interface RunWarning {
   readonly line: number;
 }
 
-/** Called at most once for each model and warning. What it throws ends the run. */
+/** Called at most once for each model and warning. */
 export type WarningListener = (warning: RunWarning) => void;
 
 /** A provider that lines of a run are for, and that nothing can be sent to before the caller changes something. */
@@ -27,7 +27,7 @@ export interface MissingProvider {
   readonly line: number;
 }
 
-/** Called at most once for each provider. What it throws ends the run. */
+/** Called at most once for each provider. */
 export type MissingListener = (missing: MissingProvider) => void;
 
 interface Listeners {

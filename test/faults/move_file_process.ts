@@ -1,5 +1,5 @@
 /**
- * A process that moves a file and dies by SIGKILL at its n-th step: `node --import tsx move_file_process.ts ROOT STEP`.
+ * A process that moves a file and dies by SIGKILL at its n-th step: `node move_file_process.mjs ROOT STEP`, bundled.
  *
  * Steps are the bounds of notes (before and after each) and of progress. Notes are kept in ROOT/notes.json.
  */
@@ -47,7 +47,7 @@ export function moveIn(root: string, step: () => void): Promise<JsonObject> {
 }
 
 const [, script, root, at] = process.argv;
-if (script?.endsWith("move_file_process.ts") && root !== undefined) {
+if (script?.endsWith("move_file_process.mjs") && root !== undefined) {
   let steps = 0;
   process.stdout.write("ready\n");
   await moveIn(root, () => {

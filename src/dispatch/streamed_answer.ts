@@ -110,11 +110,15 @@ class StreamedBody {
   /** Whether the connection has to wait until `more` is called. */
   isHeld = false;
   readonly #wire: BodyWire;
-  readonly #unpacker: Decompressor | undefined;
+  readonly #bytesMax: number;
+  /** Until the body begins; a response without one may name an encoding. */
+  #encoding: string | undefined;
+  #unpacker: Decompressor | undefined;
 
   constructor(contentEncoding: string | undefined, bytesMax: number, wire: BodyWire) {
     this.#wire = wire;
-    this.#unpacker = isPacked(contentEncoding) ? this.#unpack(contentEncoding, bytesMax) : undefined;
+    this.#bytesMax = bytesMax;
+    this.#encoding = contentEncoding;
     this.reader = new AnswerReader({
       more: () => (this.#unpacker === undefined ? this.#more() : this.#unpacker.resume()),
       left: () => wire.cut("aborted", "left by its reader"),
@@ -122,6 +126,8 @@ class StreamedBody {
   }
 
   add(chunk: Buffer): void {
+    if (isPacked(this.#encoding)) this.#unpacker = this.#unpack(this.#encoding);
+    this.#encoding = undefined;
     this.isHeld = !(this.#unpacker === undefined ? this.reader.add(chunk) : this.#unpacker.write(chunk));
   }
 
@@ -141,7 +147,8 @@ class StreamedBody {
     this.#wire.more();
   }
 
-  #unpack(contentEncoding: string, bytesMax: number): Decompressor {
+  #unpack(contentEncoding: string): Decompressor {
+    const bytesMax = this.#bytesMax;
     let lengthBytes = 0;
     const unpacker = createDecompressor(contentEncoding);
     return unpacker

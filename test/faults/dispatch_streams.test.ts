@@ -133,6 +133,11 @@ describe("a streamed answer", () => {
     expect(verdict(await post(transport, server.origin))).toBe("ok 200");
   });
 
+  it("without a body ends at once, also where it is said to be compressed", async () => {
+    const server = await serve((socket) => socket.write(whole("", "content-encoding: gzip\r\n")));
+    expect(await read(await get(open(), server.origin))).toEqual({ bytes: 0, end: "whole" });
+  });
+
   it("that is cut within its compression is lost", async () => {
     const packed = gzipSync(Buffer.from("line\n".repeat(1_000)));
     const server = await serve((socket) =>
@@ -183,6 +188,18 @@ describe("a streamed request", () => {
     await transport.close();
     expect(verdictOf(await sent)).toBe("aborted");
     await vi.waitFor(() => expect(seen.isClosed).toBe(true));
+  });
+
+  it("whose source has a byte too many is never a whole request", async () => {
+    const server = await serve((socket) => socket.write(whole("{}")));
+    const { seen, chunks } = source(async function* () {
+      yield new Uint8Array(10);
+      await pause(100);
+      yield new Uint8Array(1);
+    });
+    expect(verdictOf(await upload(open(), server.origin, chunks, 10))).toBe("source_failed");
+    await vi.waitFor(() => expect(seen.isClosed).toBe(true));
+    expect(server.received).toEqual([]);
   });
 
   it("that the server resets is lost, and its source is closed", async () => {

@@ -5,11 +5,11 @@
  *   gathering lot -> its tasks in the work log, durably -> its records deleted; after a crash in between, the tasks are found there
  */
 import type { EngineStorage } from "../engine/journal/storage.ts";
+import { bodyOf, type PostedBody, rowIdOf } from "../engine/posted/posted_record.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { numberOfCode } from "../work/failure_numbers.ts";
 import type { TaskRecord } from "./lots/task_record.ts";
-import { bodyOf, type PostedBody, rowIdOf } from "./posted/posted_record.ts";
 
 /** Resolves when it is durable. `request`: its lines, as in its record. `deadlineWallMs`: the deadline of its lot. */
 export async function adoptTask(

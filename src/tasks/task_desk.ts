@@ -7,6 +7,8 @@
  */
 import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
+import { Intake } from "../engine/posted/intake.ts";
+import type { PostedRecord } from "../engine/posted/posted_record.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { checkRetryFailed } from "../engine/reopening/reopen.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
@@ -18,9 +20,7 @@ import type { FileIndex, Files } from "./files/files.ts";
 import { LotTasks } from "./large/lot_tasks.ts";
 import type { OpenCounts } from "./large/open_counts.ts";
 import { type SpooledRequest, spoolRequest } from "./lots/request_spool.ts";
-import { Intake } from "./posted/intake.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
-import type { PostedRecord } from "./posted/posted_record.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
 import type { TaskRequest } from "./shapes/requests.ts";
@@ -36,7 +36,7 @@ import type {
 import type { TaskEvent, Tasks } from "./shapes/tasks.ts";
 import { Turns } from "./shapes/turns.ts";
 import { TaskListing } from "./task_listing.ts";
-import { Admission } from "./usage/admission.ts";
+import { Admission, type Admitted } from "./usage/admission.ts";
 import { TaskBacklog } from "./usage/backlog.ts";
 import type { Spending } from "./usage/spending.ts";
 
@@ -125,7 +125,7 @@ interface DeskRooms {
   readonly posted: PostedTasks;
   readonly lots: LotTasks;
   readonly work: PostedWork;
-  readonly intake: Intake;
+  readonly intake: Intake<Admitted>;
 }
 
 class TaskDesk implements OpenedTasks {

@@ -5,12 +5,13 @@
  * and each names the number that it precedes (`beforeTask`). Both orders are those of the store's commits, so later tasks come before
  * all that a reader has seen.
  */
+
+import { type PostedRecord, rowIdOf, rowToPosted } from "../engine/posted/posted_record.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import type { RecordStore } from "../store/records.ts";
 import { stemOf } from "../work/object_id.ts";
 import { recordToTask, TASKS, type TaskRecord } from "./lots/task_record.ts";
-import { type PostedRecord, rowIdOf, rowToPosted } from "./posted/posted_record.ts";
 import { isId, notFound } from "./shapes/ids.ts";
 import type { Page, PageQuery, TaskView } from "./shapes/task_view.ts";
 

@@ -1,7 +1,8 @@
 /** Whether work is accepted, by what waits. */
 import { describe, expect, it, vi } from "vitest";
 import type { EngineCore } from "../../src/engine/core.ts";
-import { Admission, type Work } from "../../src/tasks/usage/admission.ts";
+import type { Work } from "../../src/engine/posted/admitting.ts";
+import { Admission } from "../../src/tasks/usage/admission.ts";
 import { TaskBacklog } from "../../src/tasks/usage/backlog.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { INPUT, OUTPUT, World } from "../engine/world.ts";

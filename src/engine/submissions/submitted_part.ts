@@ -10,6 +10,7 @@ import type { ObjectPhase, TaskObject } from "../../work/task.ts";
 import type { EngineCore } from "../core.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
+import { answeredObject } from "../items/answered_object.ts";
 import type { Hold } from "../items/holds.ts";
 import { concerns, objectHold } from "../items/object_holds.ts";
 import type { Progress, Summary } from "../items/progress.ts";
@@ -19,7 +20,6 @@ import { readStep } from "../journal/journal.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
 import type { RunOptions } from "../runs/run_open.ts";
-import { answeredObject } from "./answered_object.ts";
 
 export interface PartTerms {
   /** The file of its lines. */

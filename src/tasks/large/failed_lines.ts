@@ -6,11 +6,11 @@
 import type { EngineCore } from "../../engine/core.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
+import { isWanted } from "../../engine/reopening/wanted_errors.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { Failure } from "../../work/outcome.ts";
 import { readPlaces } from "../lots/answer_file.ts";
 import type { PartAgain } from "../lots/task_record.ts";
-import { isWanted } from "../shapes/wanted_errors.ts";
 import type { Layer } from "./part_layers.ts";
 import { cancelledUnsent } from "./task_objects.ts";
 import { placesOf } from "./task_output.ts";

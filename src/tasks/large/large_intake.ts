@@ -7,6 +7,7 @@
  * A lot names the rate card of its day: a service that restarts with another card still charges what it promised.
  */
 import type { EngineStorage } from "../../engine/journal/storage.ts";
+import type { Work } from "../../engine/posted/admitting.ts";
 import { hasCode } from "../../errors.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { RecordChange } from "../../store/records.ts";
@@ -16,7 +17,7 @@ import type { Lots } from "../lots/lots.ts";
 import { type SpooledRequest, volumeOf } from "../lots/request_spool.ts";
 import { type TaskRecord, taskToRecord } from "../lots/task_record.ts";
 import type { TaskRequest } from "../shapes/requests.ts";
-import type { Admission, Admitted, Work } from "../usage/admission.ts";
+import type { Admission, Admitted } from "../usage/admission.ts";
 import type { TaskObjects } from "./task_objects.ts";
 
 export interface LargeIntakeOptions {

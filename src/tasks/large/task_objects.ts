@@ -2,10 +2,11 @@
  * The present objects of a task, in the order of submission.
  */
 import type { EngineCore } from "../../engine/core.ts";
+import { answeredObject } from "../../engine/items/answered_object.ts";
 import { endMessage } from "../../engine/items/run_stopped.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
 import type { IndexedAnswer } from "../../engine/journal/answer_index.ts";
-import { answeredObject } from "../../engine/submissions/answered_object.ts";
+import type { Work } from "../../engine/posted/admitting.ts";
 import { bodyIn } from "../../jsonl/body_lines.ts";
 import { asBuffer } from "../../jsonl/lines.ts";
 import { parseOutputLine } from "../../jsonl/write.ts";
@@ -21,7 +22,6 @@ import { INDEX_STEP } from "../lots/request_spool.ts";
 import { isPartCancelled, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
 import { baseOf, notFound, placeOf } from "../shapes/ids.ts";
 import type { AnsweredLine, Page, PageQuery } from "../shapes/task_view.ts";
-import type { Work } from "../usage/admission.ts";
 import { HeldItems } from "./held_items.ts";
 import { LineTable } from "./line_table.ts";
 import { type Layer, layerOf, layersOf } from "./part_layers.ts";

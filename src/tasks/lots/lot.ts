@@ -8,11 +8,11 @@
 import type { Moment } from "../../clock.ts";
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
+import { UNREADABLE } from "../../engine/reopening/wanted_errors.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { RunOptions } from "../../engine/runs/run_options.ts";
 import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
-import { UNREADABLE } from "../shapes/wanted_errors.ts";
 import type { Share } from "../usage/backlog.ts";
 import type { OpenUsage } from "../usage/open_usage.ts";
 import type { ProjectUsage } from "../usage/project_usage.ts";

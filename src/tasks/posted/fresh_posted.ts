@@ -1,10 +1,10 @@
 /**
  * Sums up the use of a posted task that was accepted in this process and not retried, as its items end, so nothing is read.
  */
+import type { PostedRecord } from "../../engine/posted/posted_record.ts";
 import type { EndedStatus } from "../../log/records.ts";
 import type { Money } from "../../price/money.ts";
 import type { ProjectUsage } from "../usage/project_usage.ts";
-import type { PostedRecord } from "./posted_record.ts";
 
 /** Tokens and money of an item. */
 export interface UsedByItem extends Money {

@@ -3,10 +3,10 @@
  *
  * The first pass over the rows computes sizes, the second one reads lines: only a page of them is in memory.
  */
+import { type EndedPosted, lineOf, type PostedItemReader } from "../../engine/posted/posted_reader.ts";
+import type { PostedRecord } from "../../engine/posted/posted_record.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { AnsweredLine, OutputView, TaskOutput, TaskView } from "../shapes/task_view.ts";
-import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
-import type { PostedRecord } from "./posted_record.ts";
 
 /** What is durable now, without later answers. */
 export async function openPostedOutput(

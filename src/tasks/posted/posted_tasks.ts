@@ -8,6 +8,10 @@
  * not in the stored sums (`usage_mark.ts`), notifies listeners and notes them.
  */
 import type { EngineCore } from "../../engine/core.ts";
+import type { Accepted } from "../../engine/posted/intake.ts";
+import { PostedItemReader } from "../../engine/posted/posted_reader.ts";
+import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "../../engine/posted/posted_record.ts";
+import { PostedRetries } from "../../engine/posted/posted_retries.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
@@ -23,10 +27,6 @@ import type { Share, TaskBacklog } from "../usage/backlog.ts";
 import { NO_PROJECT_USAGE, takenUsd } from "../usage/project_usage.ts";
 import type { Spending, SpendingHold } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
-import type { Accepted } from "./intake.ts";
-import { PostedItemReader } from "./posted_items.ts";
-import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "./posted_record.ts";
-import { PostedRetries } from "./posted_retries.ts";
 import { PostedViews } from "./posted_views.ts";
 import type { RestoredTasks } from "./restored_tasks.ts";
 import { restoreTasks } from "./restoring.ts";
@@ -67,7 +67,7 @@ export class PostedTasks {
   readonly reader: PostedItemReader;
   readonly views: PostedViews;
   readonly #options: PostedTasksOptions;
-  readonly #retries: PostedRetries;
+  readonly #retries: PostedRetries<Admitted>;
   readonly #open = new Map<number, OpenPosted>();
   /** Undefined until `open`. */
   #restored: RestoredTasks | undefined;
@@ -84,7 +84,7 @@ export class PostedTasks {
   }
 
   /** Tasks accepted in this process, which hold money and backlog space until they are final. */
-  accepted({ task, admitted }: Accepted): void {
+  accepted({ task, admitted }: Accepted<Admitted>): void {
     const { number } = task;
     if (!this.#options.log.has(number)) {
       admitted.room.release(); // it is final already

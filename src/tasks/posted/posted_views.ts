@@ -6,6 +6,8 @@ import type { EngineCore } from "../../engine/core.ts";
 import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
 import { concerns, objectHold } from "../../engine/items/object_holds.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
+import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
+import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "../../engine/posted/posted_record.ts";
 import type { PostedHome, PostedWork } from "../../engine/posted/posted_work.ts";
 import { RECENT_MS } from "../../engine/posted/recent_items.ts";
 import type { TaskSums } from "../../log/open_work.ts";
@@ -17,8 +19,6 @@ import type { ObjectHold } from "../../work/task.ts";
 import type { TaskView } from "../shapes/task_view.ts";
 import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
 import type { FreshPosted } from "./fresh_posted.ts";
-import type { PostedItemReader } from "./posted_items.ts";
-import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
 
 /** What views are built from. */
 type ViewedCore = Pick<EngineCore, "storage" | "config" | "sending">;

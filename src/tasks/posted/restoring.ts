@@ -1,6 +1,7 @@
 /**
  * Restores the open posted tasks of earlier processes at the start: counts what they took, and holds space and money for the rest.
  */
+import { type PostedRecord, rowToPosted } from "../../engine/posted/posted_record.ts";
 import { hasCode } from "../../errors.ts";
 import type { OpenTask } from "../../log/open_columns.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
@@ -8,7 +9,6 @@ import type { WorkLog } from "../../log/work_log.ts";
 import type { Admission } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
-import { type PostedRecord, rowToPosted } from "./posted_record.ts";
 import { RestoredTasks } from "./restored_tasks.ts";
 import { readOpenUsed } from "./task_usage.ts";
 

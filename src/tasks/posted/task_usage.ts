@@ -1,6 +1,7 @@
 /**
  * What posted tasks used since their last note, from the work log.
  */
+import { type PostedRecord, rowToPosted } from "../../engine/posted/posted_record.ts";
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { completeMoney, roundedMoney } from "../../price/money.ts";
@@ -11,7 +12,6 @@ import {
   takenUsd,
   usageSince,
 } from "../usage/project_usage.ts";
-import { type PostedRecord, rowToPosted } from "./posted_record.ts";
 
 /** A task, and what it used since its last note. */
 export interface UsedTask {

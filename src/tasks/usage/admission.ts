@@ -12,6 +12,7 @@
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { TurnShare } from "../../engine/lanes/turn_share.ts";
+import type { Admits, AdmittedWork, Work } from "../../engine/posted/admitting.ts";
 import { forecastBehind } from "../../engine/runs/forecast_behind.ts";
 import { PerigeeError } from "../../errors.ts";
 import { costOf } from "../../price/cost.ts";
@@ -21,21 +22,8 @@ import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { Amount, Share, TaskBacklog } from "./backlog.ts";
 import type { Spending, SpendingHold } from "./spending.ts";
 
-/** Items of one model and one window. */
-export interface Work {
-  /** `<provider>:<name>`. */
-  readonly model: string;
-  readonly slaMinutes: number | null;
-  readonly items: number;
-  readonly inputTokens: number;
-  /** Expected; for each item at most its own limit. */
-  readonly outputTokens: number;
-  readonly volumeTokens: number;
-}
-
 /** Admitted work, with the money and the backlog share held for it. */
-export interface Admitted {
-  readonly estimatedUsd: number;
+export interface Admitted extends AdmittedWork {
   readonly hold: SpendingHold;
   /** Release it when the lot counts its lines, or they did not become durable. */
   readonly room: Share;
@@ -67,7 +55,7 @@ interface Easy {
 }
 
 /** One for a store. */
-export class Admission {
+export class Admission implements Admits<Admitted> {
   readonly #options: AdmissionOptions;
   /** Work that leaves at least half of its window free, by project, model and sla; the outlook is as old. */
   readonly #easy = new Map<string, Easy>();

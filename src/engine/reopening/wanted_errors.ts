@@ -1,9 +1,9 @@
 /**
  * Which errors of items a retry runs again: those marked retryable and those that expired, or those with the named codes.
  */
-import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import type { FailureCode } from "../../errors.ts";
 import type { Failure } from "../../work/outcome.ts";
+import type { RetryFailed } from "./reopen.ts";
 
 /** Why a line makes no object. */
 export const UNREADABLE: ReadonlySet<FailureCode> = new Set([

@@ -6,10 +6,6 @@
  *
  * Hot: the post of one item may take 60 us of this thread here (bench/jobs/service.ts).
  */
-import type { EngineCore } from "../../engine/core.ts";
-import { pickItems } from "../../engine/files/pick_items.ts";
-import type { NewPosted, PostBounds } from "../../engine/posted/posted_groups.ts";
-import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { priceFactor } from "../../price/factor.ts";
@@ -17,8 +13,12 @@ import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
 import type { Item } from "../../work/item.ts";
 import { newId } from "../../work/new_id.ts";
 import { objectId } from "../../work/object_id.ts";
-import type { Admission, Admitted, Work } from "../usage/admission.ts";
+import type { EngineCore } from "../core.ts";
+import { pickItems } from "../files/pick_items.ts";
+import type { Admits, AdmittedWork, Work } from "./admitting.ts";
+import type { NewPosted, PostBounds } from "./posted_groups.ts";
 import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
+import type { PostedWork } from "./posted_work.ts";
 
 /** Counts and prices requests. */
 type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
@@ -50,19 +50,23 @@ export interface SmallTask {
   readonly note?: string | undefined;
 }
 
-interface Offer {
+/** A task with its lines. */
+interface Offered {
   readonly id: string;
   readonly task: SmallTask;
   readonly lines: readonly string[];
+}
+
+interface Offer<A> extends Offered {
   readonly chars: number;
-  readonly resolve: (accepted: Accepted) => void;
+  readonly resolve: (accepted: Accepted<A>) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** An accepted task with its reserved money and backlog share. */
-export interface Accepted {
+export interface Accepted<A> {
   readonly task: PostedRecord;
-  readonly admitted: Admitted;
+  readonly admitted: A;
 }
 
 /** What was counted for an offer. */
@@ -75,27 +79,32 @@ interface Counted {
   readonly works: Map<string, { -readonly [name in keyof Work]: Work[name] }>;
 }
 
-interface Ready {
-  readonly offer: Offer;
+interface CountedOffer {
+  readonly offer: Offered;
   readonly counted: Counted;
-  readonly admitted: Admitted;
+}
+
+interface Ready<A> extends CountedOffer {
+  readonly offer: Offer<A>;
+  readonly admitted: A;
 }
 
 /** Offers measured together, and their terms. */
 interface Batch {
-  readonly offers: readonly Offer[];
+  readonly offers: readonly Offered[];
   readonly terms: ReadonlyMap<string, PostBounds>;
 }
 
-export class Intake {
+/** One for an owner of posted tasks. */
+export class Intake<A extends AdmittedWork> {
   readonly #core: CountingCore;
   readonly #work: PostedWork;
-  readonly #admission: Admission;
-  #offers: Offer[] = [];
+  readonly #admission: Admits<A>;
+  #offers: Offer<A>[] = [];
   #counting = 0;
   #isDue = false;
 
-  constructor(core: CountingCore, work: PostedWork, admission: Admission) {
+  constructor(core: CountingCore, work: PostedWork, admission: Admits<A>) {
     this.#core = core;
     this.#work = work;
     this.#admission = admission;
@@ -105,7 +114,7 @@ export class Intake {
    * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission
    * throws.
    */
-  offer(task: SmallTask): Promise<Accepted> {
+  offer(task: SmallTask): Promise<Accepted<A>> {
     return new Promise((resolve, reject) => {
       const id = task.id ?? newId();
       const lines = task.items.map((item, index) =>
@@ -128,7 +137,7 @@ export class Intake {
   }
 
   /** Takes as many offers as one batch counts. */
-  #take(): Offer[] {
+  #take(): Offer<A>[] {
     let lines = 0;
     let chars = 0;
     const end = this.#offers.findIndex((offer, index) => {
@@ -140,7 +149,7 @@ export class Intake {
   }
 
   /** Never rejects: each offer gets its own result. */
-  async #accept(offers: readonly Offer[]): Promise<void> {
+  async #accept(offers: readonly Offer<A>[]): Promise<void> {
     const expected = this.#work.expect();
     try {
       this.#counting += 1;
@@ -149,7 +158,7 @@ export class Intake {
         this.#wake();
       });
       const admitted = await Promise.all(offers.map((offer, index) => this.#admit(offer, counted[index])));
-      const groups = new Map<string, Ready[]>();
+      const groups = new Map<string, Ready<A>[]>();
       for (const ready of admitted) {
         if (ready === undefined) continue;
         const { project, slaMinutes } = ready.offer.task;
@@ -169,14 +178,14 @@ export class Intake {
 
   /** Offers whose projects have the same settings are measured together. */
   async #count(
-    offers: readonly Offer[],
+    offers: readonly Offer<A>[],
   ): Promise<Pick<Batch, "terms"> & { readonly counted: readonly (Counted | PerigeeError)[] }> {
     const terms = new Map<string, PostBounds>();
     for (const { task } of offers)
       if (!terms.has(task.project)) terms.set(task.project, await this.#work.groups.terms(task.project));
-    const isCapped = ({ task }: Offer): boolean => terms.get(task.project)?.options.cap !== undefined;
+    const isCapped = ({ task }: Offer<A>): boolean => terms.get(task.project)?.options.cap !== undefined;
     const each = [offers.filter((offer) => !isCapped(offer)), offers.filter(isCapped)];
-    const counted = new Map<Offer, Counted | PerigeeError>();
+    const counted = new Map<Offer<A>, Counted | PerigeeError>();
     for (const alike of each) {
       if (alike.length === 0) continue;
       const found = await this.#measure({ offers: alike, terms });
@@ -187,7 +196,7 @@ export class Intake {
   }
 
   /** Undefined if it was refused and its caller notified. */
-  async #admit(offer: Offer, counted: Counted | PerigeeError | undefined): Promise<Ready | undefined> {
+  async #admit(offer: Offer<A>, counted: Counted | PerigeeError | undefined): Promise<Ready<A> | undefined> {
     try {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
       const { task, lines, chars } = offer;
@@ -217,11 +226,11 @@ export class Intake {
 
   /** Commits tasks of one project and one sla. Each offer gets its result. */
   async #commit(
-    ready: readonly Ready[],
+    ready: readonly Ready<A>[],
     terms: ReadonlyMap<string, PostBounds>,
     createdWallMs: number,
   ): Promise<void> {
-    const [{ offer, counted }] = ready as readonly [Ready, ...Ready[]];
+    const [{ offer, counted }] = ready as readonly [Ready<A>, ...Ready<A>[]];
     const { project, slaMinutes } = offer.task;
     const records = ready.map((each) => recordFor(each, createdWallMs));
     const tasks: NewPosted[] = ready.map(({ offer: { id, lines } }, index) => ({
@@ -256,7 +265,10 @@ export class Intake {
 }
 
 /** Its record, without a number yet. */
-function recordFor({ offer, counted, admitted }: Ready, createdWallMs: number): PostedRecord {
+function recordFor(
+  { offer, counted, admitted }: CountedOffer & { readonly admitted: AdmittedWork },
+  createdWallMs: number,
+): PostedRecord {
   const { id, task, lines } = offer;
   const [factor = 1] = counted.factors;
   const { estimatedUsd } = admitted;
@@ -278,7 +290,7 @@ function recordFor({ offer, counted, admitted }: Ready, createdWallMs: number): 
   };
 }
 
-function factorsOf(ready: readonly Ready[]): Map<string, number> {
+function factorsOf(ready: readonly CountedOffer[]): Map<string, number> {
   const factors = new Map<string, number>();
   for (const { counted } of ready)
     for (const [index, item] of counted.at.entries())
@@ -287,7 +299,7 @@ function factorsOf(ready: readonly Ready[]): Map<string, number> {
 }
 
 /** The measured items of these offers, as lines of a separate text, from 1. */
-function itemsOf(all: MeasuredBlock, ready: readonly Ready[]): MeasuredBlock {
+function itemsOf(all: MeasuredBlock, ready: readonly CountedOffer[]): MeasuredBlock {
   const kept = ready.flatMap(({ counted }) => counted.at);
   const isAll = kept.length === all.count && all.rejected.length === 0; // in batch order
   const measured = isAll ? all : pickItems(all, kept);
@@ -307,7 +319,7 @@ function modelAt(measured: MeasuredBlock, item: number): string {
 /** For each offer what was counted, or why it is refused. */
 function countedOf(
   measured: MeasuredBlock,
-  batch: readonly Offer[],
+  batch: readonly Offered[],
   { config, sending: { sender } }: Pick<EngineCore, "config" | "sending">,
 ): readonly (Counted | PerigeeError)[] {
   const rejected = new Map(measured.rejected.map((one) => [one.line, one]));

@@ -4,48 +4,48 @@
  * The window of an item counts from its retry. While other items of its task are open it has their deadline instead, because a task has
  * only one. The price factor does not change.
  */
-import type { EngineCore } from "../../engine/core.ts";
-import type { PostedWork } from "../../engine/posted/posted_work.ts";
-import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
-import { isWanted } from "../shapes/wanted_errors.ts";
-import type { Admission, Admitted, Work } from "../usage/admission.ts";
-import { NO_PROJECT_USAGE } from "../usage/project_usage.ts";
-import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_items.ts";
+import { NO_MONEY } from "../../price/money.ts";
+import type { EngineCore } from "../core.ts";
+import type { RetryFailed } from "../reopening/reopen.ts";
+import { isWanted } from "../reopening/wanted_errors.ts";
+import type { Admits, AdmittedWork, Work } from "./admitting.ts";
+import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_reader.ts";
 import { bodyOf, deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
+import type { PostedWork } from "./posted_work.ts";
 
 const RETRIES_MAX = 64;
 const LINE_END = 0x0a;
 const NO_WORK = { items: 0, inputTokens: 0, outputTokens: 0 };
 
-export interface PostedRetriesOptions {
+export interface PostedRetriesOptions<A extends AdmittedWork> {
   readonly core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
   readonly log: WorkLog;
   readonly work: PostedWork;
-  readonly admission: Admission;
+  readonly admission: Admits<A>;
   readonly reader: PostedItemReader;
 }
 
 /** A task whose items are open again. */
-export interface RetriedPosted {
+export interface RetriedPosted<A> {
   readonly task: PostedRecord;
   readonly items: number;
   /** What it holds; undefined if nothing has changed. */
-  readonly admitted: Admitted | undefined;
+  readonly admitted: A | undefined;
 }
 
 /** One for a store; it retries one task at a time. */
-export class PostedRetries {
-  readonly #options: PostedRetriesOptions;
+export class PostedRetries<A extends AdmittedWork> {
+  readonly #options: PostedRetriesOptions<A>;
 
-  constructor(options: PostedRetriesOptions) {
+  constructor(options: PostedRetriesOptions<A>) {
     this.#options = options;
   }
 
   /** Resolves when it is durable. `heldUsd`: for its open items. Throws `too_many` after 64 retries, and what admission throws. */
-  async retry(task: PostedRecord, retry: RetryFailed, heldUsd: number): Promise<RetriedPosted> {
+  async retry(task: PostedRecord, retry: RetryFailed, heldUsd: number): Promise<RetriedPosted<A>> {
     const { core, log, work, admission, reader } = this.#options;
     const items: EndedItem[] = [];
     const rest = { cancelled: [] as number[], expired: [] as number[], endedWallMs: 0 };
@@ -133,11 +133,13 @@ function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
 }
 
 /** For a task that is open: its end notes what it used since the last note, and the items that run again a second time. */
-function notedOpen({ noted = NO_PROJECT_USAGE }: PostedRecord, again: number): Noted {
+function notedOpen({ noted = NOTHING_NOTED }: PostedRecord, again: number): Noted {
   return { ...noted, items: noted.items - again };
 }
 
 type Noted = NonNullable<PostedRecord["noted"]>;
+
+const NOTHING_NOTED: Noted = { items: 0, inputTokens: 0, outputTokens: 0, ...NO_MONEY };
 
 /** The earlier notes without the items that run again, because their new end notes them again. */
 function notedOf(

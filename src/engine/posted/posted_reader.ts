@@ -5,13 +5,6 @@
  *   ended with an answer -> its line, after the 13 digits of the Unix time of its end
  *   ended with the rest of its task -> cancelled or expired, with a line made here from what its attempts took
  */
-
-import { endMessage, failureText } from "../../engine/items/run_stopped.ts";
-import { unsentEnding } from "../../engine/items/settle.ts";
-import type { AttemptFailure } from "../../engine/journal/journal.ts";
-import type { PostedWork } from "../../engine/posted/posted_work.ts";
-import { madeOf } from "../../engine/posted/tried_items.ts";
-import { answeredObject } from "../../engine/submissions/answered_object.ts";
 import { parseOutputLine } from "../../jsonl/write.ts";
 import { type EndedStatus, type FieldsOf, recordOf } from "../../log/records.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -19,7 +12,13 @@ import type { OutputLine } from "../../work/item.ts";
 import { lineLayout } from "../../work/line_layout.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { LastError, ObjectPhase, TaskObject } from "../../work/task.ts";
+import { answeredObject } from "../items/answered_object.ts";
+import { endMessage, failureText } from "../items/run_stopped.ts";
+import { unsentEnding } from "../items/settle.ts";
+import type { AttemptFailure } from "../journal/journal.ts";
 import type { PostedRecord } from "./posted_record.ts";
+import type { PostedWork } from "./posted_work.ts";
+import { madeOf } from "./tried_items.ts";
 
 const TIME_CHARS = 13;
 const PAGE_ITEMS = 256;

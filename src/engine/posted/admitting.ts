@@ -1,0 +1,32 @@
+/**
+ * What decides whether posted work may be accepted, as the intake and retries ask it.
+ */
+
+/** Items of one model and one window. */
+export interface Work {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  readonly slaMinutes: number | null;
+  readonly items: number;
+  readonly inputTokens: number;
+  /** Expected, of each item no more than its own limit. */
+  readonly outputTokens: number;
+  readonly volumeTokens: number;
+}
+
+/** What was admitted, and holds something until it is released: when it did not become durable, or has ended. */
+export interface AdmittedWork {
+  readonly estimatedUsd: number;
+  readonly hold: { release(): void };
+  readonly room: { release(): void };
+}
+
+/** The owner of the tasks. */
+export interface Admits<A extends AdmittedWork> {
+  /** `amount` is what all the works bring. Throws why it may not be accepted; nothing is held then. */
+  admit(
+    project: string,
+    works: readonly Work[],
+    amount: { readonly items: number; readonly bytes: number },
+  ): Promise<A>;
+}

@@ -11,6 +11,7 @@ import { makeFolder, systemDisk } from "../disk.ts";
 import { proxiesFrom } from "../dispatch/proxy.ts";
 import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
 import { PerigeeError } from "../errors.ts";
+import type { WorkLog } from "../log/work_log.ts";
 import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
 import { LearntStore } from "../store/learnt.ts";
@@ -29,6 +30,7 @@ import { checkHedge, type EngineConfig, resolveConfig } from "./config/config.ts
 import { importModules } from "./config/own_providers.ts";
 import type { EngineCore } from "./core.ts";
 import type { Engine } from "./engine_calls.ts";
+import { EngineLog } from "./engine_log.ts";
 import { checkedOptions, type EngineOptions } from "./engine_options.ts";
 import type { Source } from "./files/input.ts";
 import { SharedCaps } from "./files/shared_caps.ts";
@@ -42,7 +44,7 @@ import { allHolds } from "./lanes/run_holds.ts";
 import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
 import { Listeners, withGuarded } from "./listeners.ts";
-import { openPosted, type PostedOptions } from "./posted/open_posted.ts";
+import type { PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
 import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
@@ -62,7 +64,9 @@ export type { EngineOptions } from "./engine_options.ts";
 export interface OpenedEngine {
   readonly engine: Engine;
   readonly core: EngineCore;
-  /** Opens what is posted; once. */
+  /** The work log of its store; the engine closes it. */
+  openLog(): Promise<WorkLog>;
+  /** Opens posted tasks of a kind; once for each. */
   openPosted(options: PostedOptions): PostedWork;
 }
 
@@ -105,7 +109,10 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const engine = new LocalEngine(seams, resolved, place);
   try {
     await engine.open();
-    return { engine, core: engine.core, openPosted: (posted) => engine.openPosted(posted) };
+    return {
+      ...{ engine, core: engine.core, openLog: () => engine.openLog() },
+      openPosted: (posted) => engine.openPosted(posted),
+    };
   } catch (error) {
     await engine.close();
     throw error;
@@ -120,7 +127,7 @@ class LocalEngine implements Engine {
   readonly #submissions: Submissions;
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
-  #posted: PostedWork | undefined;
+  readonly #log: EngineLog;
   #isClosed = false;
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
@@ -148,7 +155,7 @@ class LocalEngine implements Engine {
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
     const sending = createSending(seams, config, { prices, answers, ...learnt }, room, {
       mayAdmit: () => this.#mayAdmit(),
-      hasTwoLogs: () => this.#runs.size > 0 && this.#posted?.isBusy === true,
+      hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
     });
     const { holds } = sending;
     this.core = {
@@ -163,16 +170,18 @@ class LocalEngine implements Engine {
     };
     holds.onWake((reason) => {
       for (const run of this.#runs) run.wakeHeld(reason);
-      this.#posted?.wakeHeld(reason);
+      this.#log.wakeHeld(reason);
     });
     this.#forgotten = new Forgotten(this.core.storage, this.core.caps, this.core.atWork);
-    this.#submissions = new Submissions(this.core, (source, options) => this.run(source, options));
+    this.#log = new EngineLog(this.core);
+    this.#submissions = new Submissions(this.core, (source, options) => this.run(source, options), this.#log);
     void store.failed?.then((error) => failures.tell(error));
   }
 
   /** Counts what the last minute sent, then continues what was submitted and is not done. */
   async open(): Promise<void> {
     await restoreLanes(this.core.sending.lanes, this.#seams.store, this.#seams.clock);
+    await this.#log.start();
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
       await this.#submissions.resume(task);
@@ -181,8 +190,11 @@ class LocalEngine implements Engine {
   }
 
   openPosted(options: PostedOptions): PostedWork {
-    this.#posted = openPosted(this.core, options);
-    return this.#posted;
+    return this.#log.openPosted(options);
+  }
+
+  openLog(): Promise<WorkLog> {
+    return this.#log.open();
   }
 
   run(source: Source, options: RunOptions = {}): Run {
@@ -238,7 +250,7 @@ class LocalEngine implements Engine {
     checkId(taskId, "retry");
     checkCallOptions(options, RETRY_OPTIONS, "retry");
     checkRetryFailed(options.codes, "retry");
-    const { source, ...again } = await retryOptions(this.#seams.store, taskId, options);
+    const { source, ...again } = await retryOptions(this.#seams.store, this.#submissions, taskId, options);
     return this.run(source, again);
   }
 
@@ -259,7 +271,7 @@ class LocalEngine implements Engine {
   }
 
   holds(): readonly Hold[] {
-    return allHolds([...[...this.#runs].map((run) => run.holds), this.#posted?.holds() ?? []]);
+    return allHolds([...[...this.#runs].map((run) => run.holds), ...this.#log.holds()]);
   }
 
   lanes(): readonly LaneStatus[] {
@@ -271,8 +283,9 @@ class LocalEngine implements Engine {
     if (this.#isClosed) return;
     const runs = [...this.#runs];
     for (const run of runs) run.stop("closed");
-    await Promise.allSettled([...runs.map((run) => run.finished), this.#posted?.close()]);
+    await Promise.allSettled([...runs.map((run) => run.finished), this.#log.stop()]);
     this.#isClosed = true;
+    await this.#log.close();
     this.core.sending.lanes.close();
     this.core.recording.recorder.close();
     await this.#seams.learnt.close();
@@ -295,6 +308,7 @@ class LocalEngine implements Engine {
   }
 
   async #forget(taskId: string): Promise<void> {
+    if (await this.#submissions.forgetPosted(taskId)) return;
     await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
     this.#submissions.drop(taskId);
   }

@@ -44,6 +44,9 @@ export interface TraceEvent {
   readonly detail: string;
 }
 
+/** What a step of the journal, or an entry of the work log, says of the line. */
+export type LifeStep = Pick<Step, "voids" | "intents" | "closed" | "outcomes" | "sent">;
+
 /** Apply the steps of its task in order. */
 export class ItemLife {
   readonly events: TraceEvent[] = [];
@@ -67,7 +70,7 @@ export class ItemLife {
     this.#line = line;
   }
 
-  apply(sequence: number, step: Step, at: string): void {
+  apply(sequence: number, step: LifeStep, at: string): void {
     if (step.voids > 0 && step.voids === this.#lastSequence && this.outcome !== undefined) {
       this.outcome = undefined;
       this.events.push({
@@ -89,7 +92,7 @@ export class ItemLife {
   }
 
   /** A step of a restatement: what was recorded, once more, or its sums. Of an abandoned one, which may not count, they are the same. */
-  restate(step: Step, at: string, isCounting: boolean): void {
+  restate(step: Pick<Step, "closed" | "outcomes">, at: string, isCounting: boolean): void {
     this.#restatedAt = at;
     this.#before = step.closed.find(({ line }) => line === this.#line) ?? this.#before;
     const outcome = step.outcomes.find(({ line }) => line === this.#line);
@@ -120,7 +123,7 @@ export class ItemLife {
     });
   }
 
-  #admit(intent: IntentRecord, { sent }: Step, at: string): void {
+  #admit(intent: IntentRecord, { sent }: LifeStep, at: string): void {
     const { open } = this;
     if (open?.attempt === intent.attempt) return; // recorded again, after a full disk or beside a second request
     this.#reopen(at);
@@ -184,7 +187,7 @@ function withDoubt(before: ClosedRecord | undefined, { line, attempt, mostUsd }:
 }
 
 /** Requests and ends of a line, in the order in which they happened. */
-function recordsOf({ intents, closed }: Step, own: number): (IntentRecord | ClosedRecord)[] {
+function recordsOf({ intents, closed }: LifeStep, own: number): (IntentRecord | ClosedRecord)[] {
   const orderOf = (record: IntentRecord | ClosedRecord): number =>
     "attempt" in record ? record.attempt * 2 : record.attempts * 2 + 1;
   return [...intents, ...closed]

@@ -136,7 +136,7 @@ async function lifeOf(
 }
 
 /** By time, those of one time as given: what was released at that time before, what was held after. One without a time stays after the one before it. */
-function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
+export function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
   let last = "";
   const timed = events.map((event) => {
     last = event.at ?? last;
@@ -148,9 +148,12 @@ function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
 }
 
 function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
-  const sla =
-    slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} ${slaMinutes === 1 ? "minute" : "minutes"}`;
-  return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail: `its run began: ${sla}` };
+  const detail = `its run began: ${slaText(slaMinutes)}`;
+  return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail };
+}
+
+export function slaText(slaMinutes: number | undefined): string {
+  return slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} ${slaMinutes === 1 ? "minute" : "minutes"}`;
 }
 
 function heldEvent(hold: Hold): TraceEvent {
@@ -232,7 +235,8 @@ async function writtenEvent(
   return { at, event: "written", detail: `${place}${facts}` };
 }
 
-function factsText(bytes: Uint8Array): string {
+/** What the line of an answer says of its last request. */
+export function factsText(bytes: Uint8Array): string {
   let line: unknown;
   try {
     line = JSON.parse(asBuffer(bytes).toString());

@@ -45,7 +45,7 @@ export class LogCommits {
   readonly outputs: LogOutputs = new LogOutputs();
   readonly place: LogPlace;
   /** Called for each task of several items that is final, as `onFinal`. */
-  readonly finalListeners: Set<(task: number) => void> = new Set();
+  readonly finalListeners: Set<(task: number, kind: number) => void> = new Set();
   readonly #options: LogCommitsOptions;
   readonly #work: OpenWork;
   readonly #names: LogNames;
@@ -178,9 +178,9 @@ export class LogCommits {
     this.#stageFinals();
     this.#arm();
     staged.committed();
-    for (const [task, sums] of staged.finals) {
+    for (const [task, { sums, kind }] of staged.finals) {
       this.#options.onFinal?.(task, sums);
-      for (const listener of this.finalListeners) listener(task);
+      for (const listener of this.finalListeners) listener(task, kind);
     }
   }
 
@@ -244,7 +244,7 @@ export class LogCommits {
       for (const [item, { ended }] of this.#work.triedItems(task))
         if (ended !== undefined)
           this.#staged.answer(task, item, bytesOfRecord("attemptEnded", ended), NO_TEXT);
-      this.#staged.finals.set(task, sums);
+      this.#staged.finals.set(task, { sums, kind: this.#work.tasks.get(task)?.kind ?? 0 });
     }
   }
 

@@ -43,8 +43,8 @@ export class StagedCommit {
     dropped: { tasks: [], items: [] },
     ...{ bodies: [], erased: [], removed: [] },
   };
-  /** Tasks that become final with it, and what they took. */
-  readonly finals: Map<number, TaskSums> = new Map();
+  /** Tasks that become final with it, what they took, and their kinds. */
+  readonly finals: Map<number, { readonly sums: TaskSums; readonly kind: number }> = new Map();
   /** Tasks of which items are opened again with it: their last item may have ended meanwhile, and they are not final. */
   readonly reopened: Set<number> = new Set();
   readonly #tasks = new StagedTasks();

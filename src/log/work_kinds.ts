@@ -3,6 +3,6 @@
  */
 
 /** Never reuse a number: rows hold them. */
-export const WORK_KINDS = { execution: 1, delivery: 2, posted: 3 } as const;
+export const WORK_KINDS = { execution: 1, delivery: 2, posted: 3, list: 4 } as const;
 
 export type WorkKind = (typeof WORK_KINDS)[keyof typeof WORK_KINDS];

@@ -101,8 +101,8 @@ export class WorkLog {
     return this.#commits.expect();
   }
 
-  /** Calls back for each task of several items that is final, durably. */
-  onFinal(listener: (task: number) => void): void {
+  /** Calls back for each task of several items that is final, durably, with its kind. */
+  onFinal(listener: (task: number, kind: number) => void): void {
     this.#commits.finalListeners.add(listener);
   }
 

@@ -10,7 +10,6 @@ import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
-import { openWorkLog } from "../log/work_log.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
 import { openVault } from "../satellites/secrets/vault.ts";
@@ -57,8 +56,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const { dataDir, verifier, audit, onFault, env = process.env } = options;
   const { measurer, storage } = opened.core;
   const { clock, disk, store, notice } = storage;
-  const workLog = await openWorkLog({ store, clock }); // first: a folder is copied before anything is stored in it
-  for (const note of workLog.notes) notice(note);
+  const workLog = await opened.openLog(); // first: a folder is copied before anything is stored in it
   const egress = egressOf(clock, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
@@ -91,7 +89,6 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
     close: async () => {
       await satellites.close();
       await aftercare.close();
-      await workLog.close();
     },
   };
 }

@@ -11,8 +11,11 @@ import { Intake } from "../engine/posted/intake.ts";
 import type { PostedRecord } from "../engine/posted/posted_record.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { checkRetryFailed } from "../engine/reopening/reopen.ts";
+import { heldWaitMs } from "../engine/runs/watch.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
+import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
+import { ATTEMPT_MS_MAX } from "../queue/lanes.ts";
 import { objectNumber, stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { adoptTask } from "./adopted_tasks.ts";
@@ -20,6 +23,7 @@ import type { FileIndex, Files } from "./files/files.ts";
 import { LotTasks } from "./large/lot_tasks.ts";
 import type { OpenCounts } from "./large/open_counts.ts";
 import { type SpooledRequest, spoolRequest } from "./lots/request_spool.ts";
+import { HELD_WAIT_MS } from "./lots/until_final.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
@@ -81,6 +85,8 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
   const opened: { posted?: PostedTasks } = {};
   const work = options.openPosted({
     workLog: options.workLog,
+    kind: WORK_KINDS.posted,
+    waits: { answerMs: ATTEMPT_MS_MAX, heldMs: (holds) => heldWaitMs(holds, HELD_WAIT_MS) },
     capsOf: async (project) => {
       const cap = await spending.capOf(project);
       return cap === undefined ? [] : [cap];

@@ -26,6 +26,20 @@ function refuseTasks(world: World, isFull: (body: string) => boolean): void {
   };
 }
 
+/** The same for commits of the work log. */
+function refuseLog(world: World, isFull: () => boolean): void {
+  const open = world.store.open.bind(world.store);
+  world.store.open = async () => {
+    const store = await open();
+    const commitLog = store.commitLog.bind(store);
+    store.commitLog = async (commit) => {
+      if (isFull()) throw new PerigeeError("disk_full", "no room");
+      return commitLog(commit);
+    };
+    return store;
+  };
+}
+
 function until(world: World, atMs: number): () => boolean {
   return () => world.clock.nowMs() < atMs;
 }
@@ -165,12 +179,17 @@ describe("fault 35: a disk too full for", () => {
     expect(again).toMatchObject({ status: "completed", requests_sent: 0 });
   });
 
-  it("a submitted task is waited for, until its caller gives up", async () => {
+  it.each([
+    ["posted", undefined],
+    ["of runs", 60],
+  ])("a submitted task that is %s is waited for, until its caller gives up", async (_how, sla) => {
     const world = new World();
     let isFull = true;
     refuseTasks(world, (body) => body.includes('"kind":"submission"') && isFull);
+    refuseLog(world, () => isFull);
     const engine = await world.engine();
-    const items = [{ model: "alpha:m1", input: "[[1]] hello" }];
+    const first = { model: "alpha:m1", input: "[[1]] hello" };
+    const items = sla === undefined ? [first] : [first, { model: "alpha:m1", input: "[[2]] hello", sla }];
     const waiting = new AbortController();
     const givenUp = engine.submit(items, { signal: waiting.signal });
     world.clock.timer(5_000, () => waiting.abort(new Error("enough")));

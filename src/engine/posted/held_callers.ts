@@ -1,19 +1,28 @@
 /**
  * Callers that wait for the end of posted tasks. A wait ends when the task is final, or earlier:
  *
- *   nothing left of its group can be sent   30 s after the last answer, sooner if only the operator can resolve it
- *   an answer takes long                    after 10 min, as long as one request may take by default
+ *   nothing left of its group can be sent   as long after the last answer as the owner of the tasks says
+ *   an answer takes long                    after a time that the owner sets
  *
  * The items continue in both cases, and the caller polls the task.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { ATTEMPT_MS_MAX } from "../../queue/lanes.ts";
-import { isCallers } from "../items/holds.ts";
+import type { Hold } from "../items/holds.ts";
 import type { EngineHolds } from "../lanes/engine_holds.ts";
 import type { PostedItems } from "./posted_items.ts";
 
-const HELD_WAIT_MS = 30_000;
+/** Where a task is in memory. */
+interface TaskHome {
+  readonly owner: PostedItems;
+}
+
+/** How long callers wait; Infinity: until the task is final. */
+export interface CallerWaits {
+  readonly answerMs: number;
+  /** While this holds all that is left. */
+  readonly heldMs: (holds: readonly Hold[]) => number;
+}
 
 interface Caller {
   readonly resolve: () => void;
@@ -21,7 +30,7 @@ interface Caller {
 }
 
 interface Held {
-  readonly timer: Timer;
+  readonly timer: Timer | undefined;
   /** Number of items that had ended then. */
   readonly done: number;
 }
@@ -30,15 +39,24 @@ interface Held {
 export class HeldCallers {
   readonly #clock: Clock;
   readonly #holds: EngineHolds;
-  readonly #ownerOf: (task: number) => PostedItems | undefined;
+  readonly #waits: CallerWaits;
+  readonly #homeOf: (task: number) => TaskHome | undefined;
   readonly #callers = new Map<number, Caller[]>();
   readonly #held = new Map<PostedItems, Held>();
+  /** How many items of a group had ended when that last changed, and when (monotonic). */
+  readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
 
-  constructor(clock: Clock, holds: EngineHolds, ownerOf: (task: number) => PostedItems | undefined) {
+  constructor(
+    clock: Clock,
+    holds: EngineHolds,
+    waits: CallerWaits,
+    homeOf: (task: number) => TaskHome | undefined,
+  ) {
     this.#clock = clock;
+    this.#waits = waits;
     this.#holds = holds;
-    this.#ownerOf = ownerOf;
+    this.#homeOf = homeOf;
     this.#unsubscribe = holds.onChange(() => this.#lookAll());
   }
 
@@ -47,7 +65,7 @@ export class HeldCallers {
     return new Promise((resolve, reject) => {
       const onAbort = (): void => ended(() => reject(signal?.reason));
       const ended = (settle: () => void): void => {
-        timer.cancel();
+        timer?.cancel();
         signal?.removeEventListener("abort", onAbort);
         const left = this.#callers.get(task)?.filter((each) => each !== caller) ?? [];
         if (left.length > 0) this.#callers.set(task, left);
@@ -58,11 +76,11 @@ export class HeldCallers {
         resolve: () => ended(resolve),
         reject: (reason) => ended(() => reject(reason)),
       };
-      const timer = this.#clock.timer(ATTEMPT_MS_MAX, caller.resolve);
+      const timer = this.#timer(this.#waits.answerMs, caller.resolve);
       this.#callers.set(task, [...(this.#callers.get(task) ?? []), caller]);
       if (signal?.aborted === true) onAbort();
       else signal?.addEventListener("abort", onAbort, { once: true });
-      const owner = this.#ownerOf(task);
+      const owner = this.#homeOf(task)?.owner;
       if (owner !== undefined) this.look(owner);
     });
   }
@@ -75,27 +93,37 @@ export class HeldCallers {
   /** The holds of a group may have changed. */
   look(owner: PostedItems): void {
     if (this.#callers.size === 0 && this.#held.size === 0) return;
-    const { holds, isAll } = this.#holds.of(owner);
+    const { holds, isAll, sinceMs } = this.#holds.of(owner);
+    const endedMs = this.#endedMs(owner);
     const known = this.#held.get(owner);
     if (isAll && known?.done === owner.items.done.size) return;
-    known?.timer.cancel();
+    known?.timer?.cancel();
     this.#held.delete(owner);
     if (!isAll || !owner.isOpen) return;
-    const isFinalHold = holds.every(
-      ({ reason, was_accepted }) =>
-        isCallers(reason) || (reason === "authentication" && was_accepted === false),
-    );
-    const delayMs = isFinalHold ? 0 : HELD_WAIT_MS;
-    const timer = this.#clock.timer(delayMs, () => this.#tell(owner), { keepsAlive: false });
+    const leftMs = Math.max(sinceMs, endedMs) + this.#waits.heldMs(holds) - this.#clock.nowMs();
+    const timer = this.#timer(Math.max(0, leftMs), () => this.#tell(owner), false);
     this.#held.set(owner, { timer, done: owner.items.done.size });
   }
 
   /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
-    for (const { timer } of this.#held.values()) timer.cancel();
+    for (const { timer } of this.#held.values()) timer?.cancel();
     const closed = new PerigeeError("closed", "the engine is closed");
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);
+  }
+
+  /** When the last item of a group ended, or it began. */
+  #endedMs(owner: PostedItems): number {
+    const items = owner.items.done.size;
+    const known = this.#ended.get(owner) ?? { items: 0, atMs: owner.settings.startedMs };
+    const ended = known.items === items ? known : { items, atMs: this.#clock.nowMs() };
+    this.#ended.set(owner, ended);
+    return ended.atMs;
+  }
+
+  #timer(delayMs: number, callback: () => void, keepsAlive = true): Timer | undefined {
+    return Number.isFinite(delayMs) ? this.#clock.timer(delayMs, callback, { keepsAlive }) : undefined;
   }
 
   #tell(owner: PostedItems): void {
@@ -106,7 +134,7 @@ export class HeldCallers {
   #lookAll(): void {
     const owners = new Set<PostedItems>(this.#held.keys());
     for (const task of this.#callers.keys()) {
-      const owner = this.#ownerOf(task);
+      const owner = this.#homeOf(task)?.owner;
       if (owner !== undefined) owners.add(owner);
     }
     for (const owner of owners) this.look(owner);

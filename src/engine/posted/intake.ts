@@ -30,6 +30,15 @@ const BATCH_CHARS_MAX = 512 * 1024;
 /** Batches counted at once; later arrivals form the next one, which is larger under load. */
 const COUNTING_MAX = 1;
 
+/** Items of a posted task at most, and characters of what they ask. */
+export const POSTED_ITEMS_MAX = 1_000;
+export const POSTED_CHARS_MAX: number = 1024 * 1024;
+
+/** Characters of what an item asks, its settings aside. */
+export function questionChars({ input, contents, messages }: Item): number {
+  return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
+}
+
 /** The item's field that causes each rejection of a line. */
 const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
   ["unknown_model", "model"],

@@ -27,12 +27,16 @@ const TROUBLE = 4;
 /** Append only, never reorder; 0 is a lane that is not paused. */
 const PAUSE_REASONS = ["", "quota", "authentication", "model_unavailable"];
 
-/** Call it once for an engine. */
-export function openPosted(core: EngineCore, { workLog: log, ...listeners }: PostedOptions): PostedWork {
+/** For one engine. `restores`: lanes go on as the log says, which is for the start and for once. */
+export function openPosted(
+  core: EngineCore,
+  { workLog: log, ...listeners }: PostedOptions,
+  restores: boolean,
+): PostedWork {
   const { recorder, observer, failures } = core.recording;
   const { clock, room } = core.storage;
   const { lanes } = core.sending;
-  restoreLanes(log, lanes, clock.nowMs());
+  if (restores) restoreLanes(log, lanes, clock.nowMs());
   const held = new HeldLanes(log, lanes);
   const posted = new PostedLog({
     ...{ log, clock, room, onFailure: (error) => failures.tell(error) },

@@ -11,18 +11,25 @@ import type { WorkLog } from "../../log/work_log.ts";
 import type { OutputLine } from "../../work/item.ts";
 import { lineLayout } from "../../work/line_layout.ts";
 import { objectId } from "../../work/object_id.ts";
-import type { LastError, ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { LastError, ObjectHold, ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { EngineCore } from "../core.ts";
 import { answeredObject } from "../items/answered_object.ts";
+import type { Hold } from "../items/holds.ts";
+import { concerns, objectHold } from "../items/object_holds.ts";
 import { endMessage, failureText } from "../items/run_stopped.ts";
 import { unsentEnding } from "../items/settle.ts";
 import type { AttemptFailure } from "../journal/journal.ts";
 import type { PostedRecord } from "./posted_record.ts";
-import type { PostedWork } from "./posted_work.ts";
+import type { PostedHome, PostedWork } from "./posted_work.ts";
 import { madeOf } from "./tried_items.ts";
 
 const TIME_CHARS = 13;
 const PAGE_ITEMS = 256;
 const LINES = { taskId: "", layout: lineLayout({}), namesLines: false };
+
+/** What holds an item. */
+type Held = { readonly held?: ObjectHold };
+const NOT_HELD: Held = {};
 
 /** An item that has ended. */
 export interface EndedPosted {
@@ -43,10 +50,12 @@ export interface EndedPosted {
 
 /** One for a store. */
 export class PostedItemReader {
+  readonly #core: Pick<EngineCore, "config" | "sending">;
   readonly #log: WorkLog;
   readonly #work: Pick<PostedWork, "homeOf">;
 
-  constructor(log: WorkLog, work: Pick<PostedWork, "homeOf">) {
+  constructor(core: Pick<EngineCore, "config" | "sending">, log: WorkLog, work: Pick<PostedWork, "homeOf">) {
+    this.#core = core;
     this.#log = log;
     this.#work = work;
   }
@@ -90,8 +99,10 @@ export class PostedItemReader {
   ): Promise<TaskObject[]> {
     const objects: TaskObject[] = [];
     let isAnyEnded = false;
+    const home = this.#work.homeOf(task.number);
+    const holds = home === undefined ? [] : this.#core.sending.holds.of(home.owner).holds;
     for (let item = from; item < to; item += 1) {
-      objects.push(this.#submitted(task, item));
+      objects.push(this.#submitted(task, item, this.#heldOf(home, item, holds)));
       if (!this.#log.isOpen(task.number, item) && submitted?.has(item) !== true) isAnyEnded = true;
     }
     if (!isAnyEnded) return objects; // the case of each post's response
@@ -100,15 +111,23 @@ export class PostedItemReader {
     return objects;
   }
 
-  #submitted(task: PostedRecord, item: number): TaskObject {
+  #submitted(task: PostedRecord, item: number, held: Held): TaskObject {
     const { inputTokens, priceFactor } = countedOf(task, item);
     return {
       object_id: objectId(task.id, item + 1),
       status: "submitted",
       ...this.#phaseOf(task.number, item),
+      ...held,
       usage: { input_tokens: inputTokens, price_factor: priceFactor },
       error: null,
     };
+  }
+
+  #heldOf(home: PostedHome | undefined, item: number, holds: readonly Hold[]): Held {
+    if (home === undefined || holds.length === 0) return NOT_HELD;
+    const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
+    const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
+    return hold === undefined ? NOT_HELD : { held: objectHold(hold) };
   }
 
   #phaseOf(task: number, item: number): { readonly phase: ObjectPhase; readonly last_error?: LastError } {

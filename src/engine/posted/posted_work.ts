@@ -9,7 +9,7 @@
  * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog limits their bytes.
  */
 import type { Timer } from "../../clock.ts";
-import { WORK_KINDS } from "../../log/work_kinds.ts";
+import type { WorkKind } from "../../log/work_kinds.ts";
 import type { EndedItem } from "../../log/work_log.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import { overAtMs } from "../../work/sla.ts";
@@ -20,7 +20,7 @@ import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 import { GatheredGroups } from "./gathered_groups.ts";
-import { HeldCallers } from "./held_callers.ts";
+import { type CallerWaits, HeldCallers } from "./held_callers.ts";
 import { ParkedReading } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
@@ -42,15 +42,17 @@ export interface PostedHome {
 
 /** Callbacks of the modules above. */
 export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
+  readonly kind: WorkKind;
+  readonly waits: CallerWaits;
   /** Called for each final task, durably, with its number. */
   readonly onFinal: (task: number) => void;
-  /** Called for each item that has ended with its own outcome, durably. */
-  readonly onEnded: (task: number, record: StagedOutcome, endedWallMs: number) => void;
+  /** Called for each item (from 0) that has ended with its own outcome, durably. */
+  readonly onEnded: (task: number, record: StagedOutcome, endedWallMs: number, item: number) => void;
   /** Called with the reason when some tasks could not continue; they are tried again a minute later. */
   readonly onFault: (error: unknown) => void;
 }
 
-/** One for an engine. Close it before the engine. */
+/** One for a kind of tasks of an engine. Close it before the engine. */
 export class PostedWork {
   readonly groups: PostedGroups;
   readonly #core: EngineCore;
@@ -76,8 +78,7 @@ export class PostedWork {
     this.#parked = new ParkedTasks(clock, (number) => this.#expireRest(number));
     this.groups = new PostedGroups({
       ...{ ...listeners, core, log },
-      onEnded: (owner, record, endedWallMs) =>
-        this.#ended(owner.taskAt(record.line).number, record, endedWallMs),
+      onEnded: (owner, record, endedWallMs) => this.#ended(owner.taskAt(record.line), record, endedWallMs),
       onChange: (owner) => this.#look(owner),
     });
     this.#reading = new ParkedReading({
@@ -89,17 +90,17 @@ export class PostedWork {
         enter: (group) => this.#enter(group, true),
       },
     });
-    this.#callers = new HeldCallers(clock, core.sending.holds, (number) => this.#homes.get(number)?.owner);
+    this.#callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
   }
 
   /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
   open(): void {
     const { log } = this.#log;
-    log.onFinal((task) => {
-      if (log.ended.get(task) !== undefined) this.#final(task); // otherwise of another kind
+    log.onFinal((task, kind) => {
+      if (kind === this.#listeners.kind) this.#final(task);
     });
     for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
-      if (kind !== WORK_KINDS.posted || left === 0) continue;
+      if (kind !== this.#listeners.kind || left === 0) continue;
       for (const tried of log.triedItems(number).values())
         if (tried.intents.length > 0) this.#log.write((into) => endDoubts(into, tried));
       this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
@@ -130,8 +131,7 @@ export class PostedWork {
       const accepted = group.tasks.map((task) => {
         const work = log.accept({
           ...task,
-          kind: WORK_KINDS.posted,
-          ...{ project, deadlineMs, createdWallMs },
+          ...{ project, deadlineMs, createdWallMs, kind: this.#listeners.kind },
         });
         durable = work.durable;
         return work.task;
@@ -301,8 +301,8 @@ export class PostedWork {
     });
   }
 
-  #ended(number: number, record: StagedOutcome, endedWallMs: number): void {
-    this.#listeners.onEnded(number, record, endedWallMs);
+  #ended({ number, firstLine }: PostedTask, record: StagedOutcome, endedWallMs: number): void {
+    this.#listeners.onEnded(number, record, endedWallMs, record.line - firstLine);
     if (this.#homes.has(number) && !this.#log.log.has(number)) this.#final(number);
   }
 

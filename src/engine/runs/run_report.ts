@@ -68,9 +68,7 @@ export class RunReport {
       listUsd: totals.listUsd,
       usd: totals.usd,
       ...(Number.isFinite(deadlineMs) ? { deadlineInMs: deadlineMs - nowMs } : {}),
-      lanes: [...this.#core.sending.lanes.all()].map((lane) =>
-        laneProgress(lane.terms.key, lane.limits.snapshot(nowMs)),
-      ),
+      lanes: lanesProgress(this.#core, nowMs),
     };
   }
 
@@ -256,6 +254,13 @@ function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefi
   if (isStopping) return "stopping";
   if (state.phase === "done") return "done";
   return pausedBy === undefined ? "running" : "paused";
+}
+
+/** Of all lanes that were ever used. */
+export function lanesProgress({ sending }: Pick<EngineCore, "sending">, nowMs: number): LaneProgress[] {
+  return Array.from(sending.lanes.all(), ({ terms, limits }) =>
+    laneProgress(terms.key, limits.snapshot(nowMs)),
+  );
 }
 
 function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {

@@ -215,21 +215,27 @@ export class Watch {
 
   #waitMs(holds: readonly Hold[]): number {
     const { waitMs, isFinishing } = this.#options;
-    if (isFinishing && this.#state.isReading) return Number.POSITIVE_INFINITY;
-    const isKeyRefused = holds.every(
-      ({ reason, was_accepted }) => reason === "authentication" && !was_accepted,
-    );
-    if (isKeyRefused) return 0;
-    if (holds.every(({ reason }) => isCallers(reason)))
-      return this.#state.isReading || this.#state.isToReadAgain ? Number.POSITIVE_INFINITY : 0; // what is to be read may be sent
-    const isQuota = holds.every(({ reason }) => reason === "quota" || isCallers(reason));
-    return waitMs ?? (isQuota ? QUOTA_WAIT_MS : WAIT_MS);
+    const { isReading, isToReadAgain } = this.#state;
+    if (isFinishing && isReading) return Number.POSITIVE_INFINITY;
+    if ((isReading || isToReadAgain) && holds.every(({ reason }) => isCallers(reason)))
+      return Number.POSITIVE_INFINITY; // what is to be read may be sent
+    return heldWaitMs(holds, waitMs);
   }
 
   #holds(): RunHolds {
     const state = this.#state;
     return state.isOpen && !state.items.isIdle ? this.#core.sending.holds.of(state) : NO_HOLDS;
   }
+}
+
+/** For how long what holds all items is waited for; `waitMs` as in `WatchOptions`. */
+export function heldWaitMs(holds: readonly Hold[], waitMs: number | undefined): number {
+  const isFinal = holds.every(
+    ({ reason, was_accepted }) => isCallers(reason) || (reason === "authentication" && !was_accepted),
+  );
+  if (isFinal) return 0;
+  const isQuota = holds.every(({ reason }) => reason === "quota" || isCallers(reason));
+  return waitMs ?? (isQuota ? QUOTA_WAIT_MS : WAIT_MS);
 }
 
 /** Of several, the one that says most about what to do: what only the caller can change, then keys and money. */
@@ -240,7 +246,8 @@ function reasonOf(holds: readonly Hold[]): HoldReason {
   return first?.reason ?? "outage";
 }
 
-function pausedByText(holds: readonly Hold[]): string {
+/** What holds everything, for people. */
+export function pausedByText(holds: readonly Hold[]): string {
   const texts = holds.map(({ provider, reason }) =>
     provider === undefined ? reason : `${provider} ${reason}`,
   );

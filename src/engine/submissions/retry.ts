@@ -5,8 +5,7 @@ import { type FailureCode, PerigeeError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
 import { decodeBody } from "../files/task_body.ts";
 import type { RunOptions } from "../runs/run_open.ts";
-import { submissionIn } from "./submission_body.ts";
-import type { SubmitOptions } from "./submissions.ts";
+import type { Submissions, SubmitOptions } from "./submissions.ts";
 
 /** Options of `engine.retry`. */
 export interface RetryOptions
@@ -24,11 +23,12 @@ export interface RetryTaskOptions extends SubmitOptions {
 /** Throws `not_found`, and `usage` for a source that is not kept. */
 export async function retryOptions(
   store: Pick<Store, "task">,
+  submissions: Pick<Submissions, "has">,
   taskId: string,
   { codes, ...options }: RetryOptions,
 ): Promise<RunOptions & { readonly source: string }> {
   const task = await store.task(taskId);
-  if (submissionIn(task?.body) !== undefined)
+  if (await submissions.has(taskId))
     throw new PerigeeError("usage", `task ${taskId} is a submitted list: run its items again with retryTask`);
   const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
   if (task === undefined || kind === undefined)

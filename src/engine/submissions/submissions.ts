@@ -1,7 +1,8 @@
 /**
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
- * A list becomes one run for each different sla in it: items without sla run at once, and `submit` waits for them.
+ * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener or a cap needs runs. Every other one becomes one
+ * run for each different sla in it: items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes.
  *
@@ -14,17 +15,16 @@
 import { randomUUID } from "node:crypto";
 import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
-import { itemLine } from "../../jsonl/items.ts";
 import type { StoredTask } from "../../store/store.ts";
 import type { Item } from "../../work/item.ts";
 import { objectNumber, stemOf } from "../../work/object_id.ts";
-import { parseSlaMinutes } from "../../work/sla.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { asFailure } from "../journal/file_errors.ts";
+import type { PostedRecord } from "../posted/posted_record.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import {
   checkProgressOptions,
@@ -36,24 +36,17 @@ import {
 import type { Run } from "../runs/run.ts";
 import type { RunOptions } from "../runs/run_open.ts";
 import { type ItemTrace, traceItem } from "../trace.ts";
+import { chunksOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
+import type { PostedList, PostedLists } from "./posted_lists.ts";
+import { type ListPlaces, RunList, type Submission, taskOf } from "./run_list.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
-import {
-  type ListPlaces,
-  type StoredList,
-  type Submission,
-  type SubmittedTask,
-  submittedTask,
-  taskOf,
-} from "./submitted_task.ts";
+import { type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
-/** Different slas in one list at most: each is a run of its own. */
-const SLAS_MAX = 64;
 /** Tasks kept in memory when their runs have ended. */
 const OVER_KEPT_MAX = 64;
-const SPOOL_CHUNK_CHARS = 1024 * 1024;
 
 /** Options of `engine.submit`. */
 export interface SubmitOptions extends ProgressOptions {
@@ -63,16 +56,31 @@ export interface SubmitOptions extends ProgressOptions {
 
 type RunItems = (source: Source, options: RunOptions) => Run;
 
+/** The lists that are posted tasks. */
+interface ListsInLog {
+  /** Undefined before the first one, in this process or before. */
+  readonly lists: Promise<PostedLists> | undefined;
+  openLists(): Promise<PostedLists>;
+}
+
+/** A list that is stored, and how its call is answered. */
+interface AcceptedList {
+  readonly list: SubmittedList;
+  readonly answered: () => Promise<Task>;
+}
+
 export class Submissions {
   readonly #core: SubmittedIn;
   readonly #run: RunItems;
+  readonly #posted: ListsInLog;
   readonly #open = new Map<string, Promise<Submission>>();
   /** Of the open ones, those whose runs have ended; the one read last is the last. */
   readonly #over = new Set<string>();
 
-  constructor(core: SubmittedIn, run: RunItems) {
+  constructor(core: SubmittedIn, run: RunItems, posted: ListsInLog) {
     this.#core = core;
     this.#run = run;
+    this.#posted = posted;
   }
 
   /** At the start: continues a submission that was not done. */
@@ -95,14 +103,14 @@ export class Submissions {
 
   /** Rejects with `usage`, before anything is stored. */
   submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
-    const stored = this.#accept(items, options);
+    const accepted = this.#accept(items, options);
     return submittedTask(
-      stored,
-      stored.then(({ id, begun }) => this.#answer(id, begun, options)),
+      accepted.then(({ list }) => list),
+      accepted.then(({ answered }) => answered()),
     );
   }
 
-  async #accept(items: readonly Item[], options: SubmitOptions): Promise<StoredList> {
+  async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
     const { signal } = options;
     checkProgressOptions(options, "submit");
     signal?.throwIfAborted();
@@ -110,6 +118,8 @@ export class Submissions {
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
     const groups = groupBySla(items);
+    const posted = await this.#post(items, groups, options);
+    if (posted !== undefined) return { list: posted, answered: () => posted.answered(signal) };
     const id = randomUUID();
     const body: SubmissionBody = {
       kind: "submission",
@@ -129,13 +139,29 @@ export class Submissions {
           .catch(() => undefined); // the cause is reported below
       throw error;
     }
-    return { id, begun: this.#begin(id, body) };
+    const begun = this.#begin(id, body);
+    return { list: new RunList(id, begun), answered: () => this.#answer(id, begun, options) };
+  }
+
+  /** Undefined for a list that must be runs. */
+  async #post(
+    items: readonly Item[],
+    { parts }: ListGroups,
+    { signal, onProgress }: SubmitOptions,
+  ): Promise<PostedList | undefined> {
+    const [part, another] = parts;
+    const needsRuns = onProgress !== undefined || this.#core.config.cap !== undefined;
+    if (needsRuns || part === undefined || another !== undefined || !isFew(items)) return undefined;
+    const lists = await this.#posted.openLists();
+    return lists.offer(items, part.sla, signal);
   }
 
   /** Throws `not_found`, `conflict` while it is at work. */
   async retry(id: string, retryFailed: RetryFailed, options: SubmitOptions = {}): Promise<Task> {
     checkProgressOptions(options, "retryTask");
     options.signal?.throwIfAborted();
+    const posted = await this.#findPosted(id);
+    if (posted?.record.id === id) return posted.lists.retry(posted.record, retryFailed, options);
     const body = submissionIn((await this.#core.storage.store.task(id))?.body);
     if (body === undefined) throw notFound("task", id);
     if (this.isAtWork(id) || !body.isDone)
@@ -165,11 +191,29 @@ export class Submissions {
     if (feed !== undefined) feed.end(endOf(await Promise.allSettled(parts.map((part) => part.finished))));
   }
 
+  /** Removes it if it is a posted task; false for another. Throws `conflict` while it is at work. */
+  async forgetPosted(id: string): Promise<boolean> {
+    const posted = await this.#findPosted(id);
+    if (posted?.record.id !== id) return false;
+    await posted.lists.forget(posted.record);
+    return true;
+  }
+
+  /** Whether a task is a submitted list. */
+  async has(id: string): Promise<boolean> {
+    const isRuns = submissionIn((await this.#core.storage.store.task(id))?.body) !== undefined;
+    return isRuns || (await this.#findPosted(id))?.record.id === id;
+  }
+
   async task(id: string): Promise<Task> {
+    const posted = await this.#findPosted(id);
+    if (posted?.record.id === id) return posted.lists.task(posted.record);
     return taskOf(id, await this.#find(id));
   }
 
   async object(id: string): Promise<TaskObject> {
+    const posted = await this.#findPosted(id);
+    if (posted !== undefined) return posted.lists.object(posted.record, id);
     const { part, line } = await this.#place(id);
     const answers = part.answers();
     try {
@@ -181,10 +225,20 @@ export class Submissions {
 
   /** The life of an object; throws `not_found`. */
   async trace(id: string): Promise<ItemTrace> {
+    const posted = await this.#findPosted(id);
+    if (posted !== undefined) return posted.lists.trace(posted.record, id);
     const { runId, line } = await this.#place(id);
     const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
     return traceItem(this.#core.storage, run, { key: id, line });
+  }
+
+  async #findPosted(
+    id: string,
+  ): Promise<{ readonly lists: PostedLists; readonly record: PostedRecord } | undefined> {
+    const lists = await this.#posted.lists;
+    const record = await lists?.find(id);
+    return lists === undefined || record === undefined ? undefined : { lists, record };
   }
 
   /** The run of an object, and its line there. */
@@ -290,45 +344,6 @@ function rethrowFileError(error: unknown): never {
   throw /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "") ? asFailure(error) : error;
 }
 
-/** The lines of one part, about a megabyte at a time. */
-function* chunksOf(items: readonly Item[], partOf: readonly number[], part: number): Generator<string> {
-  let text = "";
-  for (const [index, item] of items.entries()) {
-    if (partOf[index] !== part) continue;
-    text += lineOf(item, index);
-    if (text.length < SPOOL_CHUNK_CHARS) continue;
-    yield text;
-    text = "";
-  }
-  yield text;
-}
-
-interface Groups {
-  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
-  readonly partOf: readonly number[];
-}
-
-/** One part for each different sla, in the order of their first items. */
-function groupBySla(items: readonly Item[]): Groups {
-  const numbers = new Map<number | null, number>();
-  const parts: { sla: number | null; items: number }[] = [];
-  const partOf = items.map((item, index) => {
-    const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
-    const part = numbers.get(sla) ?? numbers.size;
-    if (part === SLAS_MAX)
-      throw new PerigeeError(
-        "usage",
-        `a task has at most ${SLAS_MAX} different slas, item ${index} has one more`,
-      );
-    numbers.set(sla, part);
-    const group = parts[part] ?? { sla, items: 0 };
-    group.items += 1;
-    parts[part] = group;
-    return part;
-  });
-  return { parts, partOf };
-}
-
 function placesOf(body: SubmissionBody): ListPlaces {
   const total = body.parts.reduce((sum, part) => sum + part.items, 0);
   const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
@@ -340,22 +355,6 @@ function placesOf(body: SubmissionBody): ListPlaces {
     lineOf[index] = lines[part] as number;
   }
   return { total, partOf, lineOf };
-}
-
-function lineOf(item: Item, index: number): string {
-  return `${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`;
-}
-
-function checked(item: Item, index: number): Item {
-  const isObject = typeof item === "object" && item !== null;
-  const { input, contents, messages } = isObject ? item : ({} as Partial<Item>);
-  const isPrompt = typeof input === "string" && contents === undefined && messages === undefined;
-  const isItem = isPrompt || (input === undefined && Array.isArray(contents) !== Array.isArray(messages));
-  if (isItem && typeof item.model === "string") return item;
-  throw new PerigeeError(
-    "usage",
-    `item ${index} must have a model, which is a text, and one of input (a text), contents and messages (lists)`,
-  );
 }
 
 /** Under which a task is found by its own id and those of its objects. */

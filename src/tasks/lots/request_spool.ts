@@ -8,6 +8,7 @@
  */
 import { randomUUID } from "node:crypto";
 import type { Disk, DiskFile } from "../../disk.ts";
+import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../../engine/posted/intake.ts";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { modelFault } from "../../jsonl/layout.ts";
@@ -19,10 +20,8 @@ import { parseSlaMinutes } from "../../work/sla.ts";
 import type { FileIndex, Files, NamedIndex } from "../files/files.ts";
 import { onDisk } from "../files/upload.ts";
 import { baseOf } from "../shapes/ids.ts";
-import { questionChars, type RequestItem, type TaskRequest } from "../shapes/requests.ts";
+import type { RequestItem, TaskRequest } from "../shapes/requests.ts";
 
-const SMALL_ITEMS_MAX = 1_000;
-const SMALL_CHARS_MAX = 1024 * 1024;
 const ITEMS_MAX = 1_000_000;
 const SLAS_MAX = 64;
 const FILES_MAX = 64;
@@ -93,7 +92,7 @@ function smallOf({
   if (!Array.isArray(items) || maxCostUsd !== undefined) return undefined;
   const requests = items as readonly RequestItem[]; // the other kind is a stream
   const [first] = requests;
-  if (first === undefined || requests.length > SMALL_ITEMS_MAX) return undefined;
+  if (first === undefined || requests.length > POSTED_ITEMS_MAX) return undefined;
   const small: Item[] = [];
   const slaMinutes = slaOf(first, 0);
   let chars = 0;
@@ -102,7 +101,7 @@ function smallOf({
     chars += questionChars(item);
     small.push(item);
   }
-  return chars > SMALL_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
+  return chars > POSTED_CHARS_MAX ? undefined : { kind: "small", items: small, slaMinutes };
 }
 
 /** A file of lines that is being written. */
@@ -171,8 +170,8 @@ class SmallItems {
     this.#chars += questionChars(item);
     if (this.#items === undefined) return false;
     const isSmall =
-      this.#items.length < SMALL_ITEMS_MAX &&
-      this.#chars <= SMALL_CHARS_MAX &&
+      this.#items.length < POSTED_ITEMS_MAX &&
+      this.#chars <= POSTED_CHARS_MAX &&
       (this.#slaMinutes === undefined || this.#slaMinutes === slaMinutes);
     if (!isSmall) return false;
     this.#slaMinutes = slaMinutes;

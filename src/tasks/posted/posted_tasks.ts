@@ -78,7 +78,7 @@ export class PostedTasks {
   constructor(options: PostedTasksOptions) {
     const { core, log, work, admission } = options;
     this.#options = options;
-    this.reader = new PostedItemReader(log, work);
+    this.reader = new PostedItemReader(core, log, work);
     this.views = new PostedViews(core, log, work, this.reader);
     this.#retries = new PostedRetries({ core, log, work, admission, reader: this.reader });
   }
@@ -156,7 +156,7 @@ export class PostedTasks {
   /** Finds a task by its id or that of an object; undefined if it does not exist. */
   async find(project: string | undefined, id: string): Promise<PostedRecord | undefined> {
     const row = await this.#options.log.rows.loggedTask(rowIdOf(id));
-    const task = row === undefined ? undefined : rowToPosted(this.#options.log, row);
+    const task = row?.kind === WORK_KINDS.posted ? rowToPosted(this.#options.log, row) : undefined;
     return project === undefined || task?.project === project ? task : undefined;
   }
 
@@ -169,10 +169,7 @@ export class PostedTasks {
     const to = Math.min(task.totalItems, from + limit);
     const submitted = view === undefined ? undefined : this.views.submittedIn(view);
     const items = await this.reader.objects(task, { from, to, submitted });
-    return {
-      items: items.map((object, index) => this.#withHold(task, from + index, object)),
-      hasMore: to < task.totalItems,
-    };
+    return { items, hasMore: to < task.totalItems };
   }
 
   async cancel(task: PostedRecord): Promise<PostedRecord> {
@@ -340,12 +337,6 @@ export class PostedTasks {
 
   view(task: PostedRecord): Promise<TaskView> {
     return this.views.view(task);
-  }
-
-  #withHold(task: PostedRecord, item: number, object: TaskObject): TaskObject {
-    if (object.status !== "submitted") return object;
-    const held = this.views.heldBy(task, item);
-    return held === undefined ? object : { ...object, held };
   }
 
   async #end(

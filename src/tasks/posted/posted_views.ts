@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import type { EngineCore } from "../../engine/core.ts";
 import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
-import { concerns, objectHold } from "../../engine/items/object_holds.ts";
+import { concerns } from "../../engine/items/object_holds.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
 import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "../../engine/posted/posted_record.ts";
@@ -15,7 +15,6 @@ import type { WorkLog } from "../../log/work_log.ts";
 import { roundedUsd } from "../../price/cost.ts";
 import { NO_MONEY } from "../../price/money.ts";
 import { parseModelId } from "../../work/request.ts";
-import type { ObjectHold } from "../../work/task.ts";
 import type { TaskView } from "../shapes/task_view.ts";
 import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
 import type { FreshPosted } from "./fresh_posted.ts";
@@ -113,16 +112,6 @@ export class PostedViews {
     const [promisedMs, open] = [deadlineWallMsOf(task), this.#log.task(task.number)];
     const jumpMs = promisedMs === undefined || open === undefined ? 0 : open.deadlineMs - promisedMs;
     return Math.round(this.#core.storage.clock.wallMs() - jumpMs);
-  }
-
-  /** What holds an open item; undefined if nothing does. */
-  heldBy(task: PostedRecord, item: number): ObjectHold | undefined {
-    const home = this.#work.homeOf(task.number);
-    if (home === undefined) return undefined;
-    const model = home.owner.models[home.task.firstLine + item - 1] ?? "";
-    const { holds } = this.#core.sending.holds.of(home.owner);
-    const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
-    return hold === undefined ? undefined : objectHold(hold);
   }
 
   #stateOf({ number, isCancelled }: PostedRecord, home: PostedHome | undefined): string {

@@ -4,11 +4,6 @@
 
 import type { Item } from "../../work/item.ts";
 
-/** Characters of an item's question, without its settings. */
-export function questionChars({ input, contents, messages }: Item): number {
-  return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
-}
-
 /** All lines of an uploaded file. */
 export interface FileRequest {
   readonly file_id: string;

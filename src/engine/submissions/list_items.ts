@@ -1,0 +1,78 @@
+/**
+ * The items of a submitted list: checked, in one group for each different sla, and as lines.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { itemLine } from "../../jsonl/items.ts";
+import type { Item } from "../../work/item.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../posted/intake.ts";
+
+/** Different slas in one list at most: each is a run of its own. */
+const SLAS_MAX = 64;
+const SPOOL_CHUNK_CHARS = 1024 * 1024;
+
+/** One part for each different sla, and the part of each item. */
+export interface ListGroups {
+  readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
+  readonly partOf: readonly number[];
+}
+
+/** One part for each different sla, in the order of their first items. */
+export function groupBySla(items: readonly Item[]): ListGroups {
+  const numbers = new Map<number | null, number>();
+  const parts: { sla: number | null; items: number }[] = [];
+  const partOf = items.map((item, index) => {
+    const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
+    const part = numbers.get(sla) ?? numbers.size;
+    if (part === SLAS_MAX)
+      throw new PerigeeError(
+        "usage",
+        `a task has at most ${SLAS_MAX} different slas, item ${index} has one more`,
+      );
+    numbers.set(sla, part);
+    const group = parts[part] ?? { sla, items: 0 };
+    group.items += 1;
+    parts[part] = group;
+    return part;
+  });
+  return { parts, partOf };
+}
+
+/** Whether a posted task may have these items. */
+export function isFew(items: readonly Item[]): boolean {
+  if (items.length > POSTED_ITEMS_MAX) return false;
+  return items.reduce((chars, item) => chars + questionChars(item), 0) <= POSTED_CHARS_MAX;
+}
+
+/** The lines of one part, about a megabyte at a time. */
+export function* chunksOf(
+  items: readonly Item[],
+  partOf: readonly number[],
+  part: number,
+): Generator<string> {
+  let text = "";
+  for (const [index, item] of items.entries()) {
+    if (partOf[index] !== part) continue;
+    text += lineOf(item, index);
+    if (text.length < SPOOL_CHUNK_CHARS) continue;
+    yield text;
+    text = "";
+  }
+  yield text;
+}
+
+function lineOf(item: Item, index: number): string {
+  return `${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`;
+}
+
+function checked(item: Item, index: number): Item {
+  const isObject = typeof item === "object" && item !== null;
+  const { input, contents, messages } = isObject ? item : ({} as Partial<Item>);
+  const isPrompt = typeof input === "string" && contents === undefined && messages === undefined;
+  const isItem = isPrompt || (input === undefined && Array.isArray(contents) !== Array.isArray(messages));
+  if (isItem && typeof item.model === "string") return item;
+  throw new PerigeeError(
+    "usage",
+    `item ${index} must have a model, which is a text, and one of input (a text), contents and messages (lists)`,
+  );
+}

@@ -1,7 +1,7 @@
 /**
  * Outages of 45 seconds over real connections: nothing ends for them, and nothing is sent more often than it must be.
  *
- * All kinds and crowds are at work at the same time, each with a provider and an engine of its own.
+ * All kinds and crowds are at work at the same time: each crowd has a provider of its own, each kind an engine.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type ServerResponse } from "node:http";
@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { openEngine } from "../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { question } from "../cli/command.ts";
 
 const OUT_AFTER_MS = 1_500;
@@ -75,32 +75,49 @@ async function provider(kind: string) {
   };
 }
 
-async function outage(kind: string, count: number): Promise<object> {
+const COUNTS = [1, 40, 500] as const;
+
+/** What each crowd comes to in an outage of this kind. */
+async function outagesOf(kind: string): Promise<object[]> {
   const dir = mkdtempSync(join(tmpdir(), `perigee-out-${kind}-`));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-  const upstream = await provider(kind);
-  const providers = { mine: { baseUrl: upstream.url, timeoutMs: 10_000 } };
+  const crowds = await Promise.all(
+    COUNTS.map(async (count) => ({ count, name: `crowd${count}`, upstream: await provider(kind) })),
+  );
   const { engine } = await openEngine({
     dataDir: join(dir, "data"),
     env: {},
     threads: 1,
-    providers,
+    providers: Object.fromEntries(
+      crowds.map(({ name, upstream }) => [name, { baseUrl: upstream.url, timeoutMs: 10_000 }]),
+    ),
     // So slow that most of the crowd is left when the provider fails.
-    limits: { mine: { requestsPerMinute: 1_200 } },
+    limits: Object.fromEntries(crowds.map(({ name }) => [name, { requestsPerMinute: 1_200 }])),
   });
   onTestFinished(() => engine.close());
-  const input = join(dir, "in.jsonl");
+  return Promise.all(crowds.map((crowd) => outage(engine, dir, crowd)));
+}
+
+interface Crowd {
+  readonly count: number;
+  /** Of its provider. */
+  readonly name: string;
+  readonly upstream: Awaited<ReturnType<typeof provider>>;
+}
+
+async function outage(engine: Engine, dir: string, { count, name, upstream }: Crowd): Promise<object> {
+  const input = join(dir, `${name}.jsonl`);
   const keys = Array.from({ length: count }, (_, index) => `key-${index}`);
-  writeFileSync(input, keys.map((key) => `${JSON.stringify(question(key, key, "mine:m"))}\n`).join(""));
-  const out = join(dir, "out.jsonl");
-  const options = { sla: 1_440, onHeld: () => undefined };
+  const lines = keys.map((key) => `${JSON.stringify(question(key, key, `${name}:m`))}\n`);
+  writeFileSync(input, lines.join(""));
+  const out = join(dir, `${name}.out.jsonl`);
   if (count === 1) upstream.fail();
-  const run = engine.run(input, { out, ...options });
+  const run = engine.run(input, { out, sla: 1_440, onHeld: () => undefined });
   setTimeout(() => upstream.fail(), OUT_AFTER_MS);
   setTimeout(() => void upstream.mend(), OUT_AFTER_MS + OUT_MS);
   const { counts } = await run.finished;
-  const lines = readFileSync(out, "utf8").trim().split("\n");
-  const answered = lines.map((line) => (JSON.parse(line) as { key: string }).key);
+  const answers = readFileSync(out, "utf8").trim().split("\n");
+  const answered = answers.map((line) => (JSON.parse(line) as { key: string }).key);
   return {
     counts: { completed: counts.completed, failed: counts.failed, expired: counts.expired },
     isEachOnce: new Set(answered).size === count && answered.length === count,
@@ -109,8 +126,8 @@ async function outage(kind: string, count: number): Promise<object> {
 }
 
 it("an outage of 45 s, of any kind, ends no item: neither a single one, nor of 40, nor of 500", async () => {
-  const cases = Object.keys(KINDS).flatMap((kind) => [1, 40, 500].map((count) => [kind, count] as const));
-  const found = await Promise.all(cases.map(([kind, count]) => outage(kind, count)));
+  const cases = Object.keys(KINDS).flatMap((kind) => COUNTS.map((count) => [kind, count] as const));
+  const found = (await Promise.all(Object.keys(KINDS).map(outagesOf))).flat();
   const ended = (all: readonly object[]) =>
     cases.map(([kind, count], index) => ({ kind, count, ...all[index] }));
   const whole = cases.map(([, count]) => ({

@@ -107,21 +107,62 @@ describe.each(kinds)("items of %s that are run again", (_, itemsOf) => {
   });
 });
 
-describe("an item that is run again", () => {
-  it("counts what may have been answered before as attempts, and not as its own doubt, where delivery is at most once", async () => {
-    const world = new TaskWorld({
-      config: { prices, delivery: "at_most_once" },
-      answer: (line) => (line === 1 ? status(500) : ok(line)),
+describe.each(kinds)(
+  "items of %s that may have been answered, where delivery is at most once",
+  (_, itemsOf) => {
+    /** The first two may have been answered. */
+    async function doubted(answer: () => "hang" | ReturnType<typeof status>) {
+      const world = new TaskWorld({
+        config: { prices, delivery: "at_most_once" },
+        answer: (line) => (line <= 2 ? answer() : ok(line)),
+      });
+      const tasks = await world.tasks();
+      const { id } = await world.settle(submit(tasks, itemsOf(world)));
+      await world.clock.advance(60_000);
+      return { world, tasks, id };
+    }
+
+    const counts = { completed: 8, failed: 0 };
+
+    it("are sent once more when their code is named, and that does not count as their own doubt", async () => {
+      const { world, tasks, id } = await doubted(() => status(500));
+      world.answer = (line) => (line === 1 ? status(400) : ok(line));
+      expect(await world.settle(tasks.retry(PROJECT, id, ["ambiguous"]))).toMatchObject({ items: 2 });
+      await world.clock.advance(60_000);
+      const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 2 }));
+      expect(objects[0]).toMatchObject({
+        error: { code: "invalid_request", attempts: 2, ambiguous_attempts: 0 },
+      });
+      expect(objects[1]).toMatchObject({ status: "completed", attempts: 2 });
+      expect(world.sent).toHaveLength(10);
+      await expectSums(world, tasks, id);
     });
-    const tasks = await world.tasks();
-    const { id } = await world.settle(submit(tasks, [...items(1, 2), ...items(3, 1, 900)]));
-    await world.clock.advance(60_000);
-    world.answer = (line) => (line === 1 ? status(400) : ok(line));
-    expect(await world.settle(tasks.retry(PROJECT, id, ["ambiguous"]))).toMatchObject({ items: 1 });
-    await world.clock.advance(60_000);
-    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 1 }));
-    expect(objects[0]).toMatchObject({
-      error: { code: "invalid_request", attempts: 2, ambiguous_attempts: 0 },
+
+    it("are sent once more each time that a process died over them", async () => {
+      const { world, id } = await doubted(() => "hang");
+      for (let kill = 0; kill < 2; kill += 1) {
+        world.kill();
+        const tasks = await world.settle(world.tasks());
+        await world.clock.advance(60_000);
+        const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 2 }));
+        expect(objects.map(({ error }) => error?.code)).toEqual(["ambiguous", "ambiguous"]);
+        if (kill === 1) world.answer = ok;
+        expect(await world.settle(tasks.retry(PROJECT, id, ["ambiguous"]))).toMatchObject({ items: 2 });
+        await world.clock.advance(60_000);
+        expect(world.sent).toHaveLength(10 + 2 * kill);
+        if (kill === 1) expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({ counts });
+      }
     });
-  });
-});
+
+    it("are sent by the next process when this one ends before it has", async () => {
+      const { world, tasks: first, id } = await doubted(() => status(500));
+      world.answer = ok;
+      await first.retry(PROJECT, id, ["ambiguous"]);
+      world.kill();
+      const tasks = await world.settle(world.tasks());
+      await world.clock.advance(60_000);
+      expect(await world.settle(tasks.task(PROJECT, id))).toMatchObject({ counts });
+      expect(world.sent).toHaveLength(10);
+    });
+  },
+);

@@ -54,7 +54,7 @@ export class PostedRetries<A extends AdmittedWork> {
       const { error } = lineOf(ended);
       if (status === "completed" || error === undefined) continue;
       if (isWanted(error, retry, core.config.isAtMostOnce))
-        items.push({ item, status, taken: takenBefore(ended) });
+        items.push({ item, status, taken: takenBefore(ended, core.config.isAtMostOnce) });
       else if (!isAnswered) {
         rest[status === "cancelled" ? "cancelled" : "expired"].push(item);
         rest.endedWallMs = Math.max(rest.endedWallMs, restEndedWallMs(task, item, status));
@@ -118,10 +118,14 @@ export class PostedRetries<A extends AdmittedWork> {
   }
 }
 
-/** Earlier attempts count in the totals, but not against the item. */
-function takenBefore({ taken }: EndedPosted): TakenBefore | undefined {
+/**
+ * Earlier attempts count in the totals, but not against the item. Under at-most-once delivery, an earlier attempt that may have been
+ * answered would keep the item from being sent although the caller requested it again: the sums of its task count that attempt instead.
+ */
+function takenBefore({ taken }: EndedPosted, isAtMostOnce: boolean): TakenBefore | undefined {
   if (taken === undefined || taken.attempts === 0) return undefined;
-  const { attempts, ambiguousAttempts, isEstimated, price } = taken;
+  const { attempts, isEstimated, price } = taken;
+  const ambiguousAttempts = isAtMostOnce ? 0 : taken.ambiguousAttempts;
   const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = taken;
   const { listUsd, usd, billedUsd, ambiguousUsd } = taken;
   return {

@@ -16,6 +16,7 @@ import { type FailureCode, PerigeeError } from "../errors.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { ATTEMPT_MS_MAX } from "../queue/lanes.ts";
+import { newId } from "../work/new_id.ts";
 import { objectNumber, stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { adoptTask } from "./adopted_tasks.ts";
@@ -188,7 +189,14 @@ class TaskDesk implements OpenedTasks {
   ): Promise<TaskView> {
     const { intake, posted, work } = this.#rooms;
     const { items, slaMinutes } = spooled;
-    const accepted = await intake.offer({ items, slaMinutes, id, project, hasOutputFile, note });
+    const accepted = await intake.offer({
+      items,
+      slaMinutes,
+      id: id ?? newId(),
+      project,
+      hasOutputFile,
+      note,
+    });
     posted.accepted(accepted);
     if (spooled.slaMinutes === null) {
       await work.untilFinal(accepted.task.number, signal);

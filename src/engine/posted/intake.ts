@@ -11,7 +11,6 @@ import { itemLine } from "../../jsonl/items.ts";
 import { priceFactor } from "../../price/factor.ts";
 import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
 import type { Item } from "../../work/item.ts";
-import { newId } from "../../work/new_id.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
@@ -51,7 +50,8 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask {
-  readonly id?: string | undefined;
+  /** A UUID that no other task has. */
+  readonly id: string;
   readonly project: string;
   readonly items: readonly Item[];
   readonly slaMinutes: number | null;
@@ -125,7 +125,7 @@ export class Intake<A extends AdmittedWork> {
    */
   offer(task: SmallTask): Promise<Accepted<A>> {
     return new Promise((resolve, reject) => {
-      const id = task.id ?? newId();
+      const { id } = task;
       const lines = task.items.map((item, index) =>
         itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`),
       );

@@ -7,6 +7,7 @@
  *
  * Limits: those of the intake. Of a list that is final nothing is in memory.
  */
+import { randomUUID } from "node:crypto";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -121,7 +122,7 @@ export class PostedLists {
     const untilMs = clock.nowMs() + Math.min(ROOM_WAIT_MS, this.#core.config.diskWaitMs);
     for (;;) {
       try {
-        const offered = { project: PROJECT, items, slaMinutes, hasOutputFile: false };
+        const offered = { id: randomUUID(), project: PROJECT, items, slaMinutes, hasOutputFile: false };
         const { task } = await this.#intake.offer(offered);
         return new PostedList(this, task, this.#follow(task));
       } catch (error) {

@@ -1,10 +1,9 @@
 /**
- * Where the shards of a project wait: one queue per lane, and the order in which lanes deserve attention.
+ * Where the shards of a project wait: one queue per lane.
  *
  * Lanes do not hold each other up: a provider that is cooling down keeps its own queue. Within a lane the most urgent
- * ticket is first, of any run (queue.ts). Its caller reads `lanes()`, tries the first lane's
- * limits, and then the next lane's when it is refused. A run that may have to be skipped is apart, in its own
- * queue: each of these is one more to check for every ticket.
+ * ticket is first, of any run (queue.ts). A run that may have to be skipped is apart, in its own queue: each of these is one
+ * more to check for every ticket.
  */
 import type { LaneKey } from "./lanes.ts";
 import { type NeedOf, ShardQueue, type Ticket } from "./queue.ts";
@@ -77,38 +76,19 @@ export class Scheduler<T extends LaneTicket> {
     return ticket;
   }
 
-  /** Keys of lanes with waiting work, most urgent first; a copy, so tickets may be pushed and taken meanwhile. */
-  lanes(): readonly LaneKey[] {
-    const keys = [...this.#lanes.keys()];
-    if (keys.length < 2) return keys;
-    return [...this.#lanes]
-      .map(([key, queues]) => ({ key, startMs: mostUrgent(queues, NONE).latestStartMs }))
-      .sort((left, right) => left.startMs - right.startMs)
-      .map(({ key }) => key);
-  }
-
-  /** Takes all tickets whose deadline is at or before `nowMs`. */
-  popExpired(nowMs: number): T[] {
-    return this.#collect((queue) => queue.popExpired(nowMs));
-  }
-
   /** Takes all tickets of a run. */
   removeRun(runId: string): T[] {
-    return this.#collect((queue) => queue.removeRun(runId));
-  }
-
-  #collect(from: (queue: ShardQueue<T>) => readonly T[]): T[] {
-    const collected: T[] = [];
+    const removed: T[] = [];
     for (const [key, queues] of this.#lanes) {
       for (const queue of [queues.shared, ...queues.apart.values()]) {
-        for (const ticket of from(queue)) {
+        for (const ticket of queue.removeRun(runId)) {
           this.#left(ticket);
-          collected.push(ticket);
+          removed.push(ticket);
         }
       }
       this.#tidy(key, queues);
     }
-    return collected;
+    return removed;
   }
 
   /** Forgets queues that are empty. */

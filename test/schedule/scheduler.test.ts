@@ -16,19 +16,16 @@ function ticket(lane: string, arrivedMs: number, fields: Partial<LaneTicket> = {
 }
 
 describe("Scheduler", () => {
-  it("keeps a queue per lane and names the lanes by their most urgent ticket", () => {
+  it("keeps a queue per lane", () => {
     const scheduler = new Scheduler<LaneTicket>();
     scheduler.add(ticket("slow", 50));
     scheduler.add(ticket("quick", 100));
     scheduler.add(ticket("quick", 20));
-    expect(scheduler.lanes()).toEqual(["quick", "slow"]);
     expect(scheduler.peek("quick")?.arrivedMs).toBe(20);
     expect(scheduler.take("quick")?.arrivedMs).toBe(20);
-    expect(scheduler.lanes()).toEqual(["slow", "quick"]);
     expect(scheduler.take("slow")?.arrivedMs).toBe(50);
     expect(scheduler.take("slow")).toBeUndefined();
     expect(scheduler.peek("unknown")).toBeUndefined();
-    expect(scheduler.lanes()).toEqual(["quick"]);
   });
 
   it("counts what waits", () => {
@@ -37,12 +34,11 @@ describe("Scheduler", () => {
     scheduler.add(ticket("a", 1, { runId: "other", items: 5 }));
     scheduler.add(ticket("b", 1, { deadlineMs: 900, items: 7 }));
     expect(scheduler.waiting).toEqual({ tickets: 3, items: 22 });
-    expect(scheduler.popExpired(900).map(({ items }) => items)).toEqual([7]);
+    expect(scheduler.take("b")?.items).toBe(7);
     expect(scheduler.removeRun("other").map(({ items }) => items)).toEqual([5]);
     expect(scheduler.waiting).toEqual({ tickets: 1, items: 10 });
     scheduler.take("a");
     expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
-    expect(scheduler.lanes()).toEqual([]);
   });
 
   it("orders by latest start when it is told the need", () => {
@@ -66,6 +62,5 @@ describe("Scheduler", () => {
     expect(scheduler.take("a")?.arrivedMs).toBe(10);
     expect(scheduler.removeRun("one").map(({ arrivedMs }) => arrivedMs)).toEqual([30]);
     expect(scheduler.waiting).toEqual({ tickets: 0, items: 0 });
-    expect(scheduler.lanes()).toEqual([]);
   });
 });

@@ -309,6 +309,7 @@ class LocalEngine implements Engine {
 
   async #forget(taskId: string): Promise<void> {
     if (await this.#submissions.forgetPosted(taskId)) return;
+    await this.#submissions.closed(taskId);
     await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
     this.#submissions.drop(taskId);
   }

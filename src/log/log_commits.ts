@@ -97,6 +97,11 @@ export class LogCommits {
     return this.#staged.finals.has(task) || this.#underWay?.finals.has(task) === true;
   }
 
+  /** Resolves when a task whose end is being written has ended; also when that fails because the disk is full, as it is repeated later. */
+  async untilEnded(task: number): Promise<void> {
+    while (this.isEnding(task)) await this.stage().durable;
+  }
+
   /** Resolves when all that was staged has been committed or refused. */
   async close(): Promise<void> {
     this.#ended ??= new PerigeeError("closed", "the work log is closed");

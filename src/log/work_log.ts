@@ -80,6 +80,8 @@ export class WorkLog {
   readonly notes: readonly string[];
   /** What open items of a task took by attempts that ended; it counts no items. What they took before they were reopened is in `sumsOf`. */
   readonly takenOf: (task: number) => TaskSums = (task) => this.#work.takenOf(task);
+  /** Resolves when a task whose end is being written has ended. */
+  readonly untilEnded: LogCommits["untilEnded"] = (task) => this.#commits.untilEnded(task);
   readonly #options: WorkLogOptions;
   readonly #work: OpenWork;
   readonly #read: ReadLog;
@@ -181,7 +183,7 @@ export class WorkLog {
     deadlineMs: number = Number.POSITIVE_INFINITY,
     body?: string,
   ): Promise<void> {
-    while (this.#commits.isEnding(task)) await this.#commits.stage().durable;
+    await this.untilEnded(task);
     const sums = this.has(task) ? undefined : await this.sumsOf(task);
     const row = sums === undefined ? undefined : await this.rows.loggedTask(task);
     if (this.#commits.isEnding(task)) return this.reopen(task, items, deadlineMs, body);
@@ -261,9 +263,7 @@ export class WorkLog {
     readonly texts?: readonly number[];
     readonly all?: readonly number[];
   }): Promise<void> {
-    const open = [...texts, ...all].find(
-      (task) => this.#work.tasks.get(task) !== undefined || this.#commits.isEnding(task),
-    );
+    const open = [...texts, ...all].find((task) => this.has(task) || this.#commits.isEnding(task));
     if (open !== undefined) throw new PerigeeError("conflict", `task ${open} is open`);
     const staged = this.#commits.stage();
     staged.changes.erased.push(...texts);

@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { StoredTask } from "../../src/store/store.ts";
 import { dataFiles } from "./runs.ts";
-import { INPUT, itemLine, mortal, OUTPUT, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, status, World } from "./world.ts";
 
 const item = (line: number, sla?: number) => ({
   model: "alpha:m1",
@@ -160,6 +160,45 @@ describe("a submitted list that is forgotten", () => {
     await world.settle(engine.forget(task_id));
     expect(dataFiles(world)).toEqual([]);
     await world.settle(engine.close());
+  });
+
+  describe.each([
+    ["posted", {}],
+    ["answered by runs", { onProgress: () => undefined }],
+  ])("%s", (_, options) => {
+    const codes = { codes: ["invalid_request"] as const };
+
+    it("is not at work when it was just answered, as one whose objects are final", async () => {
+      const world = new World({ commitMs: 20 });
+      const engine = await world.engine();
+      const forget = ({ task_id }: { readonly task_id: string }) => engine.forget(task_id);
+      await world.settle(engine.submit([item(1), item(2)], options).then(forget));
+      await world.settle(engine.submit([item(3, 60), item(4, 60)], options).finished.then(forget));
+      world.answer = () => status(400);
+      const { task_id } = await world.settle(engine.submit([item(5), item(6)], options));
+      await world.settle(
+        engine
+          .retryTask(task_id, codes)
+          .then(() => engine.retryTask(task_id, codes))
+          .then(forget),
+      );
+      expect(world.sent).toHaveLength(10);
+      await world.settle(engine.close());
+      expect(dataFiles(world)).toEqual([]);
+    });
+
+    it("is not at work once it is shown as completed, while its end is still being written", async () => {
+      const world = new World({ commitMs: 20 });
+      const engine = await world.engine();
+      let { task_id, status: shown } = await world.settle(engine.submit([item(1, 60), item(2, 60)], options));
+      while (shown === "submitted") {
+        await world.clock.advance(1);
+        ({ task_id, status: shown } = await world.settle(engine.task(task_id)));
+      }
+      await world.settle(engine.forget(task_id));
+      await world.settle(engine.close());
+      expect(dataFiles(world)).toEqual([]);
+    });
   });
 
   it("is forgotten whole or not at all, wherever its process dies", async () => {

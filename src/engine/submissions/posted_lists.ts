@@ -174,6 +174,7 @@ export class PostedLists {
   /** Runs failed items again; resolves as `answered`. Throws `conflict` while it is at work. */
   async retry(record: PostedRecord, retryFailed: RetryFailed, options: ListOptions): Promise<Task> {
     const { number, id } = record;
+    await this.#log.untilEnded(number);
     if (this.#log.has(number) || this.#changing.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
     this.#changing.add(number);
@@ -189,6 +190,7 @@ export class PostedLists {
 
   /** Removes all of it, durably. Throws `conflict` while it is at work. */
   async forget({ number, id }: PostedRecord): Promise<void> {
+    await this.#log.untilEnded(number);
     if (this.#log.has(number) || this.#changing.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; stop or cancel its run first`);
     this.#changing.add(number);

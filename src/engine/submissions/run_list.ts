@@ -11,6 +11,8 @@ export interface Submission {
   readonly parts: readonly SubmittedPart[];
   /** The state of each item, by its number. */
   readonly places: ListPlaces;
+  /** Resolves when its runs are over, and that is stored; never rejects. */
+  readonly over: Promise<void>;
 }
 
 /** Columns over all items of a list: the part, and the line in that part's file. */

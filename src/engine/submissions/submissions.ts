@@ -95,6 +95,12 @@ export class Submissions {
     return this.#open.has(id) && !this.#over.has(id);
   }
 
+  /** Resolves when the runs of a task are over if all of its items have ended, else at once. */
+  async closed(id: string): Promise<void> {
+    const submission = await this.#open.get(id)?.catch(() => undefined);
+    if (submission?.parts.every((part) => part.isFinal) === true) await submission.over;
+  }
+
   /** Lets go of a task that is not at work. */
   drop(id: string): void {
     this.#over.delete(id);
@@ -162,6 +168,7 @@ export class Submissions {
     options.signal?.throwIfAborted();
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.retry(posted.record, retryFailed, options);
+    await this.closed(id);
     const body = submissionIn((await this.#core.storage.store.task(id))?.body);
     if (body === undefined) throw notFound("task", id);
     if (this.isAtWork(id) || !body.isDone)
@@ -289,8 +296,7 @@ export class Submissions {
         }),
       ),
     );
-    void this.#follow(id, body, parts);
-    return { parts, places: placesOf(body) };
+    return { parts, places: placesOf(body), over: this.#follow(id, body, parts) };
   }
 
   /** Marks the task when all of it is answered, and keeps it in memory no longer than others. */

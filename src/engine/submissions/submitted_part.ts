@@ -127,6 +127,13 @@ export class SubmittedPart {
     return this.#terms.slaMinutes === undefined;
   }
 
+  /** Whether all of its items have ended; its run may still have files to close. */
+  get isFinal(): boolean {
+    const { items } = this.#terms;
+    const { completed, failed, expired, cancelled } = this.#index.counts(1, items);
+    return completed + failed + expired + cancelled === items;
+  }
+
   get finished(): Promise<Summary> {
     return this.#run.finished;
   }

@@ -216,6 +216,7 @@ export class PostedTasks {
 
   async remove({ number, id }: PostedRecord): Promise<void> {
     const { log, core } = this.#options;
+    await log.untilEnded(number);
     if (log.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; cancel it and wait until it is completed`);
     await this.#noted();

@@ -3,9 +3,16 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { kindOf } from "./call_options.ts";
+import type { Source } from "./files/input.ts";
+
+/** The source, of a list a copy: its caller may change it from then on. Throws as `checkSource` does. */
+export function takenSource(source: Source, call: string): Source {
+  checkSource(source, call);
+  return Array.isArray(source) ? [...source] : source;
+}
 
 /** Throws `usage` unless `source` is a path, or can be iterated. `call` is the name of the call, for the message. */
-export function checkSource(source: unknown, call: string): void {
+function checkSource(source: unknown, call: string): void {
   if (typeof source === "string" && source !== "") return;
   if (typeof source === "object" && source !== null && !isBytes(source) && isIterable(source)) return;
   const got =

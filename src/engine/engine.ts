@@ -17,7 +17,7 @@ import { PriceBook } from "../price/price_book.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
-import { checkId, checkItems, checkSource } from "./call_arguments.ts";
+import { checkId, checkItems, takenSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
 import {
   QUOTE_OPTIONS,
@@ -197,9 +197,9 @@ class LocalEngine implements Engine {
     return this.#log.open();
   }
 
-  run(source: Source, options: RunOptions = {}): Run {
+  run(given: Source, options: RunOptions = {}): Run {
     this.#assertOpen();
-    checkSource(source, "run");
+    const source = takenSource(given, "run");
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
@@ -263,9 +263,9 @@ class LocalEngine implements Engine {
     return this.#submissions.retry(taskId, codes ?? true, again);
   }
 
-  quote(source: Source, options: QuoteOptions = {}) {
+  quote(given: Source, options: QuoteOptions = {}) {
     this.#assertOpen();
-    checkSource(source, "quote");
+    const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
     return quoteSource(this.core, source, options);
   }

@@ -18,12 +18,12 @@ import type { ItemTrace } from "./trace.ts";
 /** Runs work; every method may be called at any time until `close`. Programs get it with names in camelCase (library.ts). */
 export interface Engine {
   /**
-   * Answers every item of a source. Iterate it for the output lines, or wait for `finished`. The same source, output
+   * Answers every item of a source. A list is copied, its items are read while the run goes on. Iterate it for the output lines, or wait for `finished`. The same source, output
    * or id again continues where it was.
    */
   run(source: Source, options?: RunOptions): Run;
   /**
-   * Takes a list (interface 2.1). Resolves when all items are stored durably and those without sla are final: the
+   * Takes a list (interface 2.1), and reads it before it returns. Resolves when all items are stored durably and those without sla are final: the
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
    * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
    * slas. Aborting rejects with the signal's reason; a task that is stored by then continues all the same.

@@ -7,7 +7,7 @@
  */
 import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
-import { Intake } from "../engine/posted/intake.ts";
+import { Intake, taskLines } from "../engine/posted/intake.ts";
 import type { PostedRecord } from "../engine/posted/posted_record.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { checkRetryFailed } from "../engine/reopening/reopen.ts";
@@ -189,10 +189,11 @@ class TaskDesk implements OpenedTasks {
   ): Promise<TaskView> {
     const { intake, posted, work } = this.#rooms;
     const { items, slaMinutes } = spooled;
+    const taskId = id ?? newId();
     const accepted = await intake.offer({
-      items,
+      id: taskId,
+      lines: taskLines(taskId, items),
       slaMinutes,
-      id: id ?? newId(),
       project,
       hasOutputFile,
       note,

@@ -53,10 +53,16 @@ export interface SmallTask {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
-  readonly items: readonly Item[];
+  /** Of its items, made by `taskLines`. */
+  readonly lines: readonly string[];
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
+}
+
+/** The lines of the items of a small task. Throws `usage`. */
+export function taskLines(id: string, items: readonly Item[]): readonly string[] {
+  return items.map((item, index) => itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`));
 }
 
 /** A task with its lines. */
@@ -125,10 +131,7 @@ export class Intake<A extends AdmittedWork> {
    */
   offer(task: SmallTask): Promise<Accepted<A>> {
     return new Promise((resolve, reject) => {
-      const { id } = task;
-      const lines = task.items.map((item, index) =>
-        itemLine({ ...item, key: objectId(id, index + 1) }, `item ${index}`),
-      );
+      const { id, lines } = task;
       const chars = lines.reduce((sum, line) => sum + line.length, 0);
       this.#offers.push({ id, task, lines, chars, resolve, reject });
       this.#wake();

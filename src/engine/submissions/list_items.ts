@@ -11,16 +11,19 @@ import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../posted/int
 const SLAS_MAX = 64;
 const SPOOL_CHUNK_CHARS = 1024 * 1024;
 
-/** One part for each different sla, and the part of each item. */
+/** One part for each different sla with its lines, and the part of each item. */
 export interface ListGroups {
   readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
   readonly partOf: readonly number[];
+  /** Of each part, about a megabyte in each chunk. */
+  readonly lines: readonly (readonly Uint8Array[])[];
 }
 
 /** One part for each different sla, in the order of their first items. */
 export function groupBySla(items: readonly Item[]): ListGroups {
   const numbers = new Map<number | null, number>();
   const parts: { sla: number | null; items: number }[] = [];
+  const lines: PartLines[] = [];
   const partOf = items.map((item, index) => {
     const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
     const part = numbers.get(sla) ?? numbers.size;
@@ -33,9 +36,11 @@ export function groupBySla(items: readonly Item[]): ListGroups {
     const group = parts[part] ?? { sla, items: 0 };
     group.items += 1;
     parts[part] = group;
+    lines[part] ??= new PartLines();
+    lines[part].add(lineOf(item, index));
     return part;
   });
-  return { parts, partOf };
+  return { parts, partOf, lines: lines.map((each) => each.chunks()) };
 }
 
 /** Whether a posted task may have these items. */
@@ -44,21 +49,25 @@ export function isFew(items: readonly Item[]): boolean {
   return items.reduce((chars, item) => chars + questionChars(item), 0) <= POSTED_CHARS_MAX;
 }
 
-/** The lines of one part, about a megabyte at a time. */
-export function* chunksOf(
-  items: readonly Item[],
-  partOf: readonly number[],
-  part: number,
-): Generator<string> {
-  let text = "";
-  for (const [index, item] of items.entries()) {
-    if (partOf[index] !== part) continue;
-    text += lineOf(item, index);
-    if (text.length < SPOOL_CHUNK_CHARS) continue;
-    yield text;
-    text = "";
+/** The lines of one part, about a megabyte in each chunk. */
+class PartLines {
+  readonly #chunks: Uint8Array[] = [];
+  #text = "";
+
+  add(line: string): void {
+    this.#text += line;
+    if (this.#text.length >= SPOOL_CHUNK_CHARS) this.#cut();
   }
-  yield text;
+
+  chunks(): readonly Uint8Array[] {
+    if (this.#text !== "") this.#cut();
+    return this.#chunks;
+  }
+
+  #cut(): void {
+    this.#chunks.push(Buffer.from(this.#text));
+    this.#text = "";
+  }
 }
 
 function lineOf(item: Item, index: number): string {

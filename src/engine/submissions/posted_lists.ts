@@ -7,19 +7,17 @@
  *
  * Limits: those of the intake. Of a list that is final nothing is in memory.
  */
-import { randomUUID } from "node:crypto";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { Store } from "../../store/store.ts";
-import type { Item } from "../../work/item.ts";
 import { objectNumber } from "../../work/object_id.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
 import type { EngineCore } from "../core.ts";
 import { ROOM_CHECK_MS } from "../journal/room.ts";
 import type { AdmittedWork } from "../posted/admitting.ts";
-import { Intake } from "../posted/intake.ts";
+import { Intake, type SmallTask } from "../posted/intake.ts";
 import type { PostedOptions } from "../posted/open_posted.ts";
 import { PostedItemReader } from "../posted/posted_reader.ts";
 import { type PostedRecord, rowIdOf, rowToPosted } from "../posted/posted_record.ts";
@@ -48,6 +46,9 @@ const PROJECT = "";
 interface ListOptions extends ProgressOptions {
   readonly signal?: AbortSignal;
 }
+
+/** The items of a list, as lines that `taskLines` made. */
+export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes">;
 
 /** Stored with the first list: then the log is opened at each start. */
 const MARK = { project: PROJECT, collection: "posted_lists", id: "first", parent: "", createdWallMs: 0 };
@@ -113,17 +114,12 @@ export class PostedLists {
   }
 
   /** Resolves when it is durable; undefined when an item cannot be measured. Waits a minute for a full disk. */
-  async offer(
-    items: readonly Item[],
-    slaMinutes: number | null,
-    signal: AbortSignal | undefined,
-  ): Promise<PostedList | undefined> {
+  async offer(few: FewItems, signal: AbortSignal | undefined): Promise<PostedList | undefined> {
     const { clock } = this.#core.storage;
     const untilMs = clock.nowMs() + Math.min(ROOM_WAIT_MS, this.#core.config.diskWaitMs);
     for (;;) {
       try {
-        const offered = { id: randomUUID(), project: PROJECT, items, slaMinutes, hasOutputFile: false };
-        const { task } = await this.#intake.offer(offered);
+        const { task } = await this.#intake.offer({ ...few, project: PROJECT, hasOutputFile: false });
         return new PostedList(this, task, this.#follow(task));
       } catch (error) {
         if (hasCode(error, "usage")) return undefined;

@@ -9,8 +9,8 @@
  *   spooled -> stored (from here on it survives anything) -> begun -> over (its runs have ended) -> forgotten
  *   over -> begun      some of its items are run again
  *
- * Limits: 39 bytes of columns an item while a task is begun. Tasks whose runs have ended are kept in memory for the 64
- * last read; another one is read from the disk again.
+ * Limits: while a list is stored, its lines in memory. 39 bytes of columns an item while a task is begun. Tasks whose runs have ended
+ * are kept in memory for the 64 last read; another one is read from the disk again.
  */
 import { randomUUID } from "node:crypto";
 import { errorCodeOf } from "../../disk.ts";
@@ -24,6 +24,7 @@ import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { asFailure } from "../journal/file_errors.ts";
+import { taskLines } from "../posted/intake.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import {
@@ -36,8 +37,8 @@ import {
 import type { Run } from "../runs/run.ts";
 import type { RunOptions } from "../runs/run_open.ts";
 import { type ItemTrace, traceItem } from "../trace.ts";
-import { chunksOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
-import type { PostedList, PostedLists } from "./posted_lists.ts";
+import { groupBySla, isFew, type ListGroups } from "./list_items.ts";
+import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
 import { type ListPlaces, RunList, type Submission, taskOf } from "./run_list.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
@@ -123,8 +124,9 @@ export class Submissions {
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
-    const groups = groupBySla(items);
-    const posted = await this.#post(items, groups, options);
+    const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
+    const few = this.#few(items, groups, options);
+    const posted = few === undefined ? undefined : await this.#post(few, signal);
     if (posted !== undefined) return { list: posted, answered: () => posted.answered(signal) };
     const id = randomUUID();
     const body: SubmissionBody = {
@@ -134,8 +136,8 @@ export class Submissions {
       isDone: false,
     };
     try {
-      for (const part of groups.parts.keys())
-        await this.#spool(id, part, items, groups.partOf).catch(rethrowFileError);
+      for (const [part, chunks] of groups.lines.entries())
+        await this.#spool(id, part, chunks).catch(rethrowFileError);
       signal?.throwIfAborted();
       await this.#store(id, body, signal);
     } catch (error) {
@@ -150,16 +152,18 @@ export class Submissions {
   }
 
   /** Undefined for a list that must be runs. */
-  async #post(
-    items: readonly Item[],
-    { parts }: ListGroups,
-    { signal, onProgress }: SubmitOptions,
-  ): Promise<PostedList | undefined> {
+  #few(items: readonly Item[], { parts }: ListGroups, { onProgress }: SubmitOptions): FewItems | undefined {
     const [part, another] = parts;
     const needsRuns = onProgress !== undefined || this.#core.config.cap !== undefined;
     if (needsRuns || part === undefined || another !== undefined || !isFew(items)) return undefined;
+    const id = randomUUID();
+    return { id, lines: taskLines(id, items), slaMinutes: part.sla };
+  }
+
+  /** Undefined when an item cannot be measured: it ends as the line of a run does. */
+  async #post(few: FewItems, signal: AbortSignal | undefined): Promise<PostedList | undefined> {
     const lists = await this.#posted.openLists();
-    return lists.offer(items, part.sla, signal);
+    return lists.offer(few, signal);
   }
 
   /** Throws `not_found`, `conflict` while it is at work. */
@@ -319,12 +323,11 @@ export class Submissions {
   }
 
   /** Writes the lines of one part, durable. */
-  async #spool(id: string, part: number, items: readonly Item[], partOf: readonly number[]): Promise<void> {
+  async #spool(id: string, part: number, chunks: readonly Uint8Array[]): Promise<void> {
     const file = await this.#core.storage.disk.open(submittedPath(this.#core.storage, id, part), "write");
     try {
       let position = 0;
-      for (const text of chunksOf(items, partOf, part)) {
-        const bytes = Buffer.from(text);
+      for (const bytes of chunks) {
         await file.write(bytes, position);
         position += bytes.byteLength;
       }

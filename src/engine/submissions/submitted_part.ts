@@ -2,10 +2,12 @@
  * One part of a submitted list: the items of one sla, run as lines of a file.
  */
 import type { DiskFile } from "../../disk.ts";
+import { lastLineOf } from "../../jsonl/block.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { parseOutputLine } from "../../jsonl/write.ts";
 import { priceFactor } from "../../price/factor.ts";
 import type { OutputLine } from "../../work/item.ts";
+import type { Failure } from "../../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../../work/task.ts";
 import type { EngineCore } from "../core.ts";
 import { decodeBody } from "../files/task_body.ts";
@@ -67,6 +69,8 @@ export class SubmittedPart {
   readonly #factors: Float64Array;
   /** By line. */
   readonly #models: string[] = [];
+  /** Of its file; more than its items before they are counted. */
+  #linesInFile = Number.POSITIVE_INFINITY;
 
   private constructor(
     core: SubmittedIn,
@@ -172,6 +176,10 @@ export class SubmittedPart {
     const answer = this.#index.get(line);
     const price_factor = this.#factors[line] ?? 1;
     const counted = this.#inputTokens[line] ?? 0;
+    if (answer.status === undefined && line > this.#linesInFile) {
+      const error = missingLine(line, this.#linesInFile);
+      return { object_id: objectId, status: "failed", usage: { input_tokens: counted, price_factor }, error };
+    }
     if (answer.status === undefined || answer.lengthBytes === 0) {
       return {
         object_id: objectId,
@@ -207,8 +215,10 @@ export class SubmittedPart {
     const { storage, measurer, config } = this.#core;
     const { volumeTokens } = await this.#run.opened;
     const file = await storage.disk.open(this.#terms.input, "read");
+    let lines = 0;
     try {
       for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
+        lines = lastLineOf(event);
         if (event.kind === "refused") continue;
         const measured = await measurer.measure(event.block, { wantBodies: false });
         for (let item = 0; item < measured.count; item += 1) {
@@ -219,8 +229,20 @@ export class SubmittedPart {
           this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, config.rateCard);
         }
       }
+      this.#linesInFile = lines;
     } finally {
       await file.close();
     }
   }
+}
+
+/** Of an item that no run has, because its file has fewer lines than the task has items. */
+function missingLine(line: number, linesInFile: number): Failure {
+  return {
+    code: "input_changed",
+    message: `the file of the task has ${linesInFile} lines, and this item is line ${line}`,
+    retryable: false,
+    attempts: 0,
+    ambiguous_attempts: 0,
+  };
 }

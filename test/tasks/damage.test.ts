@@ -99,6 +99,9 @@ describe("lines that are waited for", () => {
         counts: { submitted: 3, completed: 2 },
       });
       expect((await world.settle(tasks.objects(PROJECT, mixed.id, { limit: 10 }))).items).toHaveLength(5);
+      expect(world.notices).toEqual([
+        `the lines of files/${file.id} are missing or changed: put them back, or their items expire at their deadline`,
+      ]);
       expect(world.sent.slice(before).filter(({ line }) => line === 9)).toEqual([]);
       const reading = (world.fileStore as Files).read(PROJECT, file.id)[Symbol.asyncIterator]().next();
       await expect(world.settle(reading)).rejects.toMatchObject({

@@ -30,6 +30,16 @@ export function isLostInput(error: unknown): boolean {
   );
 }
 
+/** Names the lines of a lot for the operator: logged faults have no text. */
+export function lostNotice(lot: Lot): string {
+  return `the lines of ${fileOf(lot)} are missing or changed: put them back, or their items expire at their deadline`;
+}
+
+/** In the data folder. */
+function fileOf({ record: { id, fileId } }: Lot): string {
+  return fileId === undefined ? `lots/${id}.jsonl` : `files/${fileId}`;
+}
+
 interface LostLines {
   /** The path of the lines that are left; undefined if their keys are known without it. */
   readonly left: string | undefined;
@@ -63,16 +73,14 @@ async function writeStandIn(
   folder: string,
   lot: Lot,
 ): Promise<string> {
-  const { id, fileId, lines, again } = lot.record;
+  const { fileId, lines, again } = lot.record;
   const asked = again === undefined ? undefined : unpackLines(again.lines);
   const left = fileId === undefined ? undefined : lot.path;
   const path = standInPath(folder, lot);
   const keyOf = (line: number): string | undefined =>
     asked === undefined || asked.has(line) ? keyIn(lot, line) : undefined;
   await writeLines(disk, path, { left, count: lines, keyOf });
-  notice(
-    `the lines of ${fileId === undefined ? `lots/${id}.jsonl` : `files/${fileId}`} are lost: their items end`,
-  );
+  notice(`the lines of ${fileOf(lot)} are lost: their items end`);
   return path;
 }
 

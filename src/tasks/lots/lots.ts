@@ -24,7 +24,7 @@ import { LINE_FIELDS } from "../../work/line_layout.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { LastLots } from "./last_lots.ts";
-import { isLostInput } from "./lost_input.ts";
+import { isLostInput, lostNotice } from "./lost_input.ts";
 import { Lot, type LotInput, type LotLines, type LotListeners, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf, shownWallMs } from "./lot_deadline.ts";
 import { LOTS, type LotRecord, lotRunName, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
@@ -209,7 +209,9 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || hasCode(error, "closed")) return;
       lot.leave();
-      lot.isLost = isLostInput(error);
+      const isLost = isLostInput(error);
+      if (isLost && !lot.isLost) this.#options.core.storage.notice(lostNotice(lot));
+      lot.isLost = isLost;
       this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {
       lot.end();

@@ -145,6 +145,34 @@ describe("a list of few items of one sla", () => {
   });
 });
 
+describe("a posted list under a cap that its engine was given later", () => {
+  it.each([
+    ["still open", false],
+    ["final", true],
+  ])("counts in it over restarts when it is %s", async (_how, isFinal) => {
+    const prices = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000 } }; // 0.035 USD an answer, 0.068 at most
+    const world = new World({ config: { prices }, answer: () => status(402) });
+    const first = await world.engine();
+    const bounded = (line: number) => ({ ...item(line), maxOutputTokens: 5 });
+    const items = [1, 2].map((line) => ({ ...bounded(line), sla: 60 }));
+    const { task_id } = await world.settle(first.submit(items));
+    await world.clock.advance(1_000);
+    await world.settle(first.close());
+    world.reconfigure({ cap: { name: "month", usd: 0.11 } });
+    world.answer = (line) => (line === 1 || isFinal ? ok(line) : "hang");
+    const second = await world.engine();
+    await world.clock.advance(300_000);
+    const { counts } = await world.settle(second.task(task_id));
+    expect(counts).toMatchObject(isFinal ? { completed: 2 } : { completed: 1, submitted: 1 });
+    await world.settle(second.close());
+    const third = await world.engine();
+    const run = third.run([bounded(3)], { out: OUTPUT, onHeld: () => undefined });
+    await world.clock.advance(5_000);
+    expect(run.progress()).toMatchObject({ held: [{ reason: "cap_reached" }], completed: 0 });
+    await world.settle(third.close());
+  });
+});
+
 describe("the work log of posted lists", () => {
   it("counts what was sent against the limits of the next engine, once, and is the one log that others of it get", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 6 } } } });

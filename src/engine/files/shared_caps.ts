@@ -115,6 +115,12 @@ export class SharedCaps {
     }
   }
 
+  /** What a task that is not a run took counts in the engine's cap for later processes; this one has counted it. */
+  async note(taskId: string, usd: number): Promise<void> {
+    for (const { name } of this.termsOf(undefined))
+      await this.#store.change(memberChanges(name, taskId, { usd }));
+  }
+
   /** Nothing asks for what is held of a forgotten task. */
   async #wantsNothing(name: string, taskId: string): Promise<void> {
     const { cap, wanted } = await this.#shared(name);

@@ -69,8 +69,22 @@ export async function openPostedLists(
     await room.answerFor(() => store.change([{ kind: "put", record: { ...MARK, body: "{}" } }]));
   const lists = new PostedLists(core, log, openPosted);
   core.sending.backlog.countUnread((project, deadlineMs) => lists.work.unreadItems(project, deadlineMs));
+  if (core.config.cap !== undefined) await lists.work.groups.countSpent(await takenByOpen(log));
   lists.work.open();
   return lists;
+}
+
+/** What open lists took, under a cap that the engine did not have when they were posted. */
+async function takenByOpen(log: WorkLog): Promise<number> {
+  const open = [...log.openTasks()].filter(({ kind }) => kind === WORK_KINDS.list);
+  let usd = 0;
+  for (const { number } of open) {
+    for (const sums of [await log.sumsOf(number), log.takenOf(number)])
+      usd += (sums?.billedUsd ?? 0) + (sums?.ambiguousUsd ?? 0);
+    for (const { intents } of log.triedItems(number).values())
+      for (const { mostUsd } of intents) usd += mostUsd;
+  }
+  return usd;
 }
 
 /** One for an engine. */
@@ -174,8 +188,9 @@ export class PostedLists {
     if (this.#log.has(number) || this.#changing.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
     this.#changing.add(number);
-    const retried = await this.#retries
-      .retry(record, retryFailed, 0)
+    const retried = await this.#core.caps
+      .note(id, 0) // it counts with the open ones from here on
+      .then(() => this.#retries.retry(record, retryFailed, 0))
       .finally(() => this.#changing.delete(number));
     const ends = this.#follow(retried.task);
     const told = this.#tell(retried.task, ends, options);
@@ -217,6 +232,15 @@ export class PostedLists {
   #final(number: number): void {
     this.#ends.get(number)?.end();
     this.#ends.delete(number);
+    if (this.#core.config.cap !== undefined) this.#note(number).catch(() => undefined); // the engine is closing
+  }
+
+  /** Keeps what it took under the engine's cap. */
+  async #note(number: number): Promise<void> {
+    const [row, sums] = [await this.#log.rows.loggedTask(number), await this.#log.sumsOf(number)];
+    if (row === undefined || sums === undefined) return;
+    const { id } = rowToPosted(this.#log, row);
+    await this.#core.caps.note(id, sums.billedUsd + sums.ambiguousUsd);
   }
 
   #leaveAll(errorOf: (id: string) => Error): void {

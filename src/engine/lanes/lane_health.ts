@@ -203,10 +203,11 @@ export class LaneHealth {
 
   /**
    * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
-   * nobody would see that it answers. So it is after a 429: its own refusals would look like the lane's.
+   * nobody would see that it answers. So it is after a 429, and after a refusal of its key or model: its own refusals would look like the lane's.
    */
   isPoorProbe(call: ItemCall): boolean {
     if (this.#limits.hidden.isHeld && call.refusedRow !== undefined) return true;
+    if (this.#limits.isPaused && call.refusals !== undefined) return true;
     return this.#limits.isDown && call.failuresInRow >= PROBES_MAX;
   }
 

@@ -144,13 +144,21 @@ export class LaneItems {
     return this.#retries.length === 0 ? undefined : this.#retries.find(({ call }) => this.#hasMoney(call));
   }
 
-  /** The next item when no retry is; it stays so until `claimed`, `unpaid` or `drop`. */
+  /** The next item when no retry is; it stays so until `claimed`, `unpaid` or `drop`, but for one that was refused. */
   candidate(): ItemCall | undefined {
     const late = this.#late[0];
     if (late !== undefined && !this.#calls.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
     if (this.#candidate === undefined)
       this.#found(this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned));
+    else if (this.#candidate.refusals !== undefined) this.#preferTo(this.#candidate, this.#nextUntried());
     return this.#candidate;
+  }
+
+  /** An item whose key or model was refused is a poor probe where another one has arrived since. */
+  #preferTo(refused: ItemCall, untried: ItemCall | undefined): void {
+    if (untried === undefined) return;
+    this.#returned.push(refused);
+    this.#candidate = untried;
   }
 
   /** A shard that was found here and moves on makes its lane go, which may ask for the candidate of this one meanwhile. */

@@ -1,9 +1,10 @@
 /**
- * The operator page in a real browser, Debian's Chromium. Screenshots go to `test/service/screenshots`, which git ignores.
+ * The operator page in a real browser, Debian's Chromium. With TEST_SCREENSHOTS, screenshots go to `test/service/screenshots`,
+ * which git ignores: they take a quarter of the time, and nothing compares them.
  */
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type Browser, chromium, type Page } from "playwright-core";
+import { type Browser, chromium, type Locator, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
 import { KEY } from "./page_world.ts";
 
@@ -32,7 +33,6 @@ export const SCREENS: readonly Screen[] = [
 ];
 
 export function openBrowser(): Promise<Browser> {
-  mkdirSync(SCREENSHOTS, { recursive: true });
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
 }
 
@@ -59,9 +59,12 @@ export async function enterKey(page: Page, key: string = KEY): Promise<void> {
   await page.getByRole("button", { name: "Open" }).click();
 }
 
-/** Where a screenshot goes. */
-export function shotAt(name: string): { readonly path: string } {
-  return { path: join(SCREENSHOTS, `${name}.png`) };
+/** Takes a screenshot of the whole page or a part of it, if they are wanted. */
+export async function shoot(shown: Page | Locator, name: string): Promise<void> {
+  if (process.env["TEST_SCREENSHOTS"] === undefined) return;
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  const path = join(SCREENSHOTS, `${name}.png`);
+  await ("goto" in shown ? shown.screenshot({ path, fullPage: true }) : shown.screenshot({ path }));
 }
 
 /** Shows the page on this screen, where nothing may be wider than it. */
@@ -71,7 +74,7 @@ export async function fits(page: Page, screen: Screen, name?: string): Promise<v
   await page.emulateMedia({ colorScheme });
   await page.waitForTimeout(300);
   const shot = [...(name === undefined ? [] : [name]), width, colorScheme].join("-");
-  await page.screenshot({ ...shotAt(shot), fullPage: true });
+  await shoot(page, shot);
   const tooWide = await page.evaluate("document.documentElement.scrollWidth - window.innerWidth");
   expect([width, colorScheme, tooWide]).toEqual([width, colorScheme, 0]);
 }

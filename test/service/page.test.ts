@@ -13,7 +13,7 @@ import {
   openBrowser,
   openPage,
   SCREENS,
-  shotAt,
+  shoot,
 } from "./browser.ts";
 import { KEY, openPageWorld, type PageWorld } from "./page_world.ts";
 
@@ -61,7 +61,7 @@ it("has a browser to be shown in, or says that it was not tested", () => {
 describe.skipIf(!isThere)("the operator page", () => {
   it("asks for the key once, and says when it is not accepted", async () => {
     const { page } = await openPage(browser, world.url);
-    await page.screenshot(shotAt("key"));
+    await shoot(page, "key");
     await enterKey(page, "pgk_live_wrong");
     await expect.poll(() => page.getByRole("alert").first().textContent()).toContain("not accepted");
     await enterKey(page);
@@ -87,12 +87,12 @@ describe.skipIf(!isThere)("the operator page", () => {
     const before = await settled();
     await expect.poll(settled, { timeout: 5_000 }).toBeGreaterThan(before);
     await expect.poll(() => rowOf(page, short).textContent(), { timeout: 10_000 }).toContain("some errors");
-    await page.screenshot({ ...shotAt("running"), fullPage: true });
+    await shoot(page, "running");
 
     await rowOf(page, long)
       .getByRole("button", { name: /^Cancel/ })
       .click();
-    await page.getByRole("dialog").screenshot(shotAt("cancel"));
+    await shoot(page.getByRole("dialog"), "cancel");
     await page.getByRole("button", { name: "Cancel it" }).click();
     await expect.poll(() => rowOf(page, long).textContent(), { timeout: 10_000 }).toContain("Cancelled");
     expect(await isCancelled(long)).toBe(true);
@@ -196,7 +196,7 @@ describe.skipIf(!isThere)("the operator page", () => {
     await expect.poll(contact).toContain("Live");
     await world.cut();
     await expect.poll(contact).toContain("Lost contact");
-    await page.screenshot(shotAt("lost"));
+    await shoot(page, "lost");
     await world.mend();
     await expect.poll(contact, { timeout: 10_000 }).toContain("Live");
     world.isKeyValid = false;

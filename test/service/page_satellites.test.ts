@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
 import { z } from "../../src/schema.ts";
-import { enterKey, fits, isThere, MARKUP, openBrowser, openPage, SCREENS, shotAt } from "./browser.ts";
+import { enterKey, fits, isThere, MARKUP, openBrowser, openPage, SCREENS, shoot } from "./browser.ts";
 import { openPageWorld, type PageWorld } from "./page_world.ts";
 
 /** Waits for `open`, or for so long; fails a number of attempts first, or for good. */
@@ -153,7 +153,7 @@ describe.skipIf(!isThere)("clusters on the operator page", () => {
     expect(await text("Thank")).toContain("skipped");
     expect(await text("Count tokens")).toContain("pending");
     expect(await text("Join")).toContain("waiting");
-    await page.screenshot({ ...shotAt("cluster-running"), fullPage: true });
+    await shoot(page, "cluster-running");
     const rows = await graph
       .locator(".graph-row")
       .evaluateAll((all) =>
@@ -259,7 +259,7 @@ describe.skipIf(!isThere)("executions on the operator page", () => {
     await placeOf(page, "execution", running)
       .getByRole("button", { name: /^Cancel/ })
       .click();
-    await page.getByRole("dialog").screenshot(shotAt("cancel-execution"));
+    await shoot(page.getByRole("dialog"), "cancel-execution");
     await page.getByRole("button", { name: "Cancel it" }).click();
     await expect
       .poll(() => statusOf(`/v1/satellites/red/step/${running}`), { timeout: 5_000 })

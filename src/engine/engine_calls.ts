@@ -40,7 +40,7 @@ export interface Engine {
    * task is at work.
    */
   forget(taskId: string): Promise<void>;
-  /** Runs failed lines of a run again, on the terms of its last call. Throws `not_found`, and `usage` for a stream. */
+  /** Runs failed lines of a run again, on the terms of its last call but its listeners, signal and `skip`. Throws `not_found`, and `usage` for a stream. */
   retry(taskId: string, options?: RetryOptions): Promise<Run>;
   /**
    * Runs items of a submitted list again that ended in an error; resolves as `submit` does. From then on they are open, also

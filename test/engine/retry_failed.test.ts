@@ -354,20 +354,3 @@ describe("a kill while lines are opened again", () => {
     expect(opened).toBeGreaterThan(0);
   }, 120_000);
 });
-
-describe("engine.retry", () => {
-  it("knows source and terms by the id of the run", async () => {
-    const world = await failed({ model: "beta:m9" });
-    const engine = await world.engine();
-    const { task_id } = await world.settle(
-      engine.run(INPUT, { ...OPTIONS, sla: 1, model: "beta:m9" }).finished,
-    );
-    const run = await world.settle(engine.retry(task_id));
-    expect(await world.settle(run.finished)).toMatchObject({ task_id, counts: { completed: 4 } });
-    expect(world.sent.at(-1)).toMatchObject({ line: 5, model: "m9" });
-    const again = await world.settle(engine.retry(task_id, { codes: ["invalid_request", "filtered"] }));
-    expect(await world.settle(again.finished)).toMatchObject({ task_id, counts: { completed: 5 } });
-    await expect(engine.retry("nobody")).rejects.toMatchObject({ code: "not_found" });
-    await world.settle(engine.close());
-  });
-});

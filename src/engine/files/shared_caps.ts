@@ -15,15 +15,8 @@ import type { RecordChange, StoredRecord } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
 import { CHECKED_LATER, checkCallOptions, type OptionSchema } from "../call_options.ts";
 import { readStep } from "../journal/journal.ts";
+import type { CapTerms } from "./cap_terms.ts";
 import { decodeBody } from "./task_body.ts";
-
-/** A named cap, as an option of runs. */
-export interface CapTerms {
-  /** Runs of the same name share it. */
-  readonly name: string;
-  /** What providers may bill for all of them, what is in doubt included. */
-  readonly usd: number;
-}
 
 const CAP_OPTIONS: OptionSchema<CapTerms> = { name: CHECKED_LATER, usd: CHECKED_LATER };
 /** By the cap's name. */

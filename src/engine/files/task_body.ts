@@ -5,6 +5,7 @@ import type { Moment } from "../../clock.ts";
 import { checkVersion } from "../../store/folder/known_version.ts";
 import type { Summary } from "../items/progress.ts";
 import type { InputIdentity } from "./input.ts";
+import type { KeptCall } from "./kept_call.ts";
 
 const VERSION = 1;
 
@@ -63,6 +64,8 @@ export interface TaskBody {
    * recorded up to it, and not restated since, no longer counts.
    */
   readonly staleUntil?: number;
+  /** Of its last call; absent where that had nothing to keep, or an earlier version opened it. */
+  readonly call?: KeptCall;
   readonly status: "open" | "completed" | "failed";
   /** Size of the finished output. */
   readonly outBytes?: number;

@@ -4,7 +4,7 @@
 import { Budget, Cap, type Taken } from "../../price/budget.ts";
 import type { CapOptions } from "../../shard/measure.ts";
 import type { EngineCore } from "../core.ts";
-import type { CapTerms } from "../files/shared_caps.ts";
+import type { CapTerms } from "../files/cap_terms.ts";
 
 /** What caps are kept in, and what they stop. */
 type BudgetCore = Pick<EngineCore, "storage" | "sending" | "caps">;

@@ -17,6 +17,7 @@ import { arrayCopyPath } from "../files/array_copy.ts";
 import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
+import { keptCall } from "../files/kept_call.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
 import { noteChanged } from "../files/output_check.ts";
 import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "../files/run_terms.ts";
@@ -148,7 +149,12 @@ async function open(
     await checkFinished(core.storage, task, before);
     const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
     const finished = isAgain ? await askAgain(core.storage, task, before, source, opening.left) : undefined;
-    if (finished !== undefined) return finished;
+    if (finished !== undefined) {
+      const { call = {}, ...body } = ofCall(before, options);
+      if (JSON.stringify(call) !== JSON.stringify(before.call ?? {}))
+        await store(core.storage, { ...task, body: encodeBody({ ...body, call }) }, opening.stopped);
+      return finished;
+    }
   }
   const home = { ...core.storage, signal: opening.stopped };
   const copyPath = spoolPath(core.storage, task.id);
@@ -193,7 +199,7 @@ async function openWith(
   const { checked, body: termed } = await checkedBody(core, input, options, task, before);
   if (before === undefined) await assertFits(core.storage, termed);
   claim(termed.out);
-  const body =
+  const continued =
     before === undefined
       ? termed
       : await changed(core, { task, before, input, checked }, termed, options, opening).catch(
@@ -201,12 +207,10 @@ async function openWith(
             throw await noteChanged(core.storage, task, before, error);
           },
         );
-  const store = (now = body) =>
-    core.storage.room.waitFor(() => core.storage.store.putTask({ ...task, body: encodeBody(now) }), {
-      signal: stopped,
-    });
+  const body = ofCall(continued, options);
+  const storeBody = (now = body) => store(core.storage, { ...task, body: encodeBody(now) }, stopped);
   if (body.status === "completed" && body.summary !== undefined) {
-    await store(); // touched, and the same: its new state is known from now on
+    await storeBody(); // touched, and the same: its new state is known from now on
     return { kind: "finished", taskId: task.id, body, summary: body.summary, isChecked: true };
   }
   const output = await openOutput(core.storage, task.id, body, before === undefined, stopped);
@@ -218,10 +222,10 @@ async function openWith(
         checked.inputChecksum,
         core.storage.clock.wallMs(),
       );
-    await store();
+    await storeBody();
     const state = await openState(core, task.id, body, { input, output, options, stopped, before });
     const { alsoIn, ...searched } = body; // recovery has read that file
-    if (alsoIn !== undefined) await store(searched);
+    if (alsoIn !== undefined) await storeBody(searched);
     return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
   } catch (error) {
     await output.close();
@@ -289,6 +293,16 @@ async function openOutput(
     }
   }
   return storage.room.waitFor(() => OutputFile.open(storage.disk, path), { signal, path });
+}
+
+function store({ room, store }: EngineStorage, task: StoredTask, signal: AbortSignal): Promise<void> {
+  return room.waitFor(() => store.putTask(task), { signal });
+}
+
+/** As it is stored for this call. */
+function ofCall({ call: _, ...body }: TaskBody, options: RunOptions): TaskBody {
+  const call = keptCall(options);
+  return Object.keys(call).length === 0 ? body : { ...body, call };
 }
 
 /** Work that names itself and no output is the engine's own: its input does not change. */

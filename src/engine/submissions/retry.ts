@@ -33,15 +33,23 @@ export async function retryOptions(
   const kind = /^(id|out|in|once):/.exec(task?.name ?? "")?.[1];
   if (task === undefined || kind === undefined)
     throw new PerigeeError("not_found", `no run has the id ${JSON.stringify(taskId)}`);
-  const { input, out, slaMinutes, model, isOrdered, format } = decodeBody(task.body);
+  const { input, out, slaMinutes, model, isOrdered, format, isPiloted, call = {} } = decodeBody(task.body);
   if (input === undefined) {
     throw new PerigeeError(
       "usage",
       `the source of run ${taskId} was a stream, which is not kept: call run with it again and with retryFailed`,
     );
   }
+  const { pilot, ...kept } = call;
+  if (pilot !== undefined && isPiloted !== true)
+    throw new PerigeeError(
+      "usage",
+      `the pilot of run ${taskId} was not accepted: call run with onPilot again, and with retryFailed`,
+    );
+  const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
   return {
-    ...options,
+    ...kept,
+    ...given,
     source: input.name,
     ...(kind === "id" ? { id: task.name.slice("id:".length) } : {}),
     ...(kind === "in" ? {} : { out }),

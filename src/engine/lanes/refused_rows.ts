@@ -14,6 +14,8 @@
  */
 
 const BESIDE_MS = 1_000;
+/** Requests sent so shortly one after the other count as sent together: their times are known to some milliseconds. */
+const BURST_MS = 100;
 const ANSWERS_KEPT = 64;
 const MODELS_MAX = 1_000;
 const ITEMS_MAX = 1_000;
@@ -129,8 +131,8 @@ class ModelAnswers {
 
   #compare(item: RefusedItem, sentMs: number): void {
     const afterMs = sentMs - item.sentMs;
-    if (afterMs >= 0 && afterMs <= BESIDE_MS) item.hasAfter = true;
-    if (afterMs <= 0 && afterMs >= -BESIDE_MS) item.hasBefore = true;
+    if (afterMs >= -BURST_MS && afterMs <= BESIDE_MS) item.hasAfter = true;
+    if (afterMs <= BURST_MS && afterMs >= -BESIDE_MS) item.hasBefore = true;
     if (item.hasBefore && item.hasAfter) this.#open.delete(item);
   }
 }

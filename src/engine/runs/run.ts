@@ -304,7 +304,7 @@ export class Run implements AsyncIterable<ResultLine> {
         await opened.input.spool?.seal();
       }
       if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
-        await watch.during(endRest(this.#core.measurer, opened, state.phase).catch(rethrowReadError));
+        await watch.during(endRest(this.#core, opened, state.phase).catch(rethrowReadError));
         await watch.until(() => state.items.claimed.size === 0);
       }
     } catch (error) {

@@ -7,8 +7,8 @@
  */
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
-import type { Measurer } from "../../shard/pool.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { EngineCore } from "../core.ts";
 import { encodeBody } from "../files/task_body.ts";
 import { codeOfHold, type HeldEnd } from "../items/holds.ts";
 import type { RunState } from "../items/run_state.ts";
@@ -16,7 +16,9 @@ import { endOf, type UnsentEnd } from "../items/run_stopped.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { Lanes } from "../lanes/lanes.ts";
 import type { OpenedRun } from "./run_open.ts";
+import { changedWhileRead } from "./run_reader.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
+import { WatchedInput } from "./watched_input.ts";
 
 /** Lines staged between two checks of the disk; while they are committed, as many more are staged. */
 const STAGED_MAX = 8_192;
@@ -42,7 +44,7 @@ export async function storeCancel(
 
 /** Resolves when every such line is durable. Lines that are faulty get their own error, as they would have. */
 export async function endRest(
-  measurer: Measurer,
+  { measurer, storage: { disk } }: Pick<EngineCore, "measurer" | "storage">,
   opened: OpenRun,
   status: "expired" | "cancelled" | "giving_up",
 ): Promise<void> {
@@ -75,9 +77,11 @@ export async function endRest(
     await committed;
     committed = log.settled();
   };
+  const file = new WatchedInput(disk, input);
   const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
   const waiting: Promise<MeasuredBlock>[] = [];
-  for await (const event of readBlocks(input.file, { lineBytesMax: LINE_BYTES_MAX })) {
+  for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
+    if (file.isAltered) throw changedWhileRead(opened); // a line may be torn, and of a file that was cut others would be left out
     if (event.kind === "refused") {
       end(event.refused.line, null, {
         status: "failed",
@@ -93,6 +97,7 @@ export async function endRest(
     const first = waiting.length > measurer.concurrency ? waiting.shift() : undefined;
     if (first !== undefined) await endMeasured(await first);
   }
+  if (file.isAltered) throw changedWhileRead(opened);
   for (const measured of waiting) await endMeasured(await measured);
   state.settings.budget.wantNothing();
   await log.settled();

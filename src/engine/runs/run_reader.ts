@@ -4,7 +4,8 @@
  *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
  *                                                -> lines that may have been answered settled, under at_most_once
  *
- * It waits for the backlog to take shards, and for the disk to take lines that end without a request.
+ * It waits for the backlog to take shards, and for the disk to take lines that end without a request. Once the file is not what it
+ * was, a line that cannot be read may be torn: its error waits until the checksum of all that was read is that of the input.
  */
 import { PerigeeError } from "../../errors.ts";
 import { type Block, lastLineOf } from "../../jsonl/block.ts";
@@ -14,18 +15,22 @@ import { Packer } from "../../shard/pack.ts";
 import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { RunState } from "../items/run_state.ts";
+import type { UnsentEnd } from "../items/run_stopped.ts";
 import { ChecksummedFile, lengthOf } from "../journal/checksum.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { Pilot } from "./run_pilot.ts";
 import { StreamedKeys } from "./streamed_keys.ts";
 import type { WarningFeed } from "./warning_feed.ts";
+import { WatchedInput } from "./watched_input.ts";
 
 /** What a reader reads with, and where it brings items. */
 type ReaderCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
 
 /** Lines settled without a request between two waits for the disk. */
 const UNSENT_STAGED_MAX = 4_096;
+/** Errors that wait for the checksum of the input at most. */
+const UNPROVEN_MAX = 4_096;
 /** Provider names are at most this long; a longer text is not shown as one. */
 const PROVIDER_CHARS_MAX = 64;
 
@@ -49,12 +54,16 @@ class RunReader {
   readonly #core: ReaderCore;
   readonly #opened: OpenRun;
   readonly #warnings: WarningFeed | undefined;
+  readonly #input: WatchedInput;
   #unsent = 0;
+  /** Ends of lines that count if the input is proven to be what it was. */
+  #unproven: (() => void)[] = [];
 
   constructor(core: ReaderCore, opened: OpenRun, warnings: WarningFeed | undefined) {
     this.#warnings = warnings;
     this.#core = core;
     this.#opened = opened;
+    this.#input = new WatchedInput(core.storage.disk, opened.input);
   }
 
   async read(pilot: Pilot | undefined): Promise<void> {
@@ -76,10 +85,11 @@ class RunReader {
     const opened = this.#opened;
     const { state } = opened;
     const packer = new Packer();
+    this.#unproven = [];
     const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
     const { inputChecksum } = opened.body;
     const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
-    const file = new ChecksummedFile(opened.input.file, length);
+    const file = new ChecksummedFile(this.#input, length);
     const { arrivals, backlog } = this.#core.sending;
     for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
       if (!state.isOpen) return;
@@ -102,7 +112,8 @@ class RunReader {
     if (!state.isOpen) return;
     await arrivals.add(state, packer.flush());
     if (!state.isOpen || pilot?.isFull === true) return;
-    if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changed(opened);
+    if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changedWhileRead(opened);
+    for (const end of this.#unproven) end();
     state.linesTotal = state.linesRead + (opened.body.keptLines ?? 0);
   }
 
@@ -175,21 +186,26 @@ class RunReader {
           state.items.hold({ reason: code, ...named, message }, 1, this.#core.storage.clock.nowMs());
         continue;
       }
-      if (!state.items.claimed.add(line)) continue;
-      state.records.unsent(line, key === null ? null : JSON.stringify(key), {
-        status: "failed",
-        code,
-        message,
-      });
+      this.#end(line, key === null ? null : JSON.stringify(key), { status: "failed", code, message });
     }
     await this.#boundUnsent(state, measured.rejected.length);
   }
 
   async #refuse(state: RunState, line: number, lengthBytes: number): Promise<void> {
-    if (state.items.done.has(line) || !state.items.claimed.add(line)) return;
+    if (state.items.done.has(line)) return;
     const message = `the line has ${lengthBytes} bytes, at most ${LINE_BYTES_MAX} are read`;
-    state.records.unsent(line, null, { status: "failed", code: "line_too_long", message });
+    this.#end(line, null, { status: "failed", code: "line_too_long", message });
     await this.#boundUnsent(state, 1);
+  }
+
+  #end(line: number, keyJson: string | null, end: UnsentEnd): void {
+    const { items, records } = this.#opened.state;
+    const record = (): void => {
+      if (items.claimed.add(line)) records.unsent(line, keyJson, end);
+    };
+    if (!this.#input.isOther) record();
+    else if (this.#unproven.length < UNPROVEN_MAX) this.#unproven.push(record);
+    else throw changedWhileRead(this.#opened);
   }
 
   /** The disk sets the pace of lines that end without a request. */
@@ -207,7 +223,8 @@ function hasUntried({ items: { made } }: RunState, { lines, count }: MeasuredBlo
   return made.size === 0;
 }
 
-function changed(opened: OpenRun): PerigeeError {
+/** Its message says how to go on. */
+export function changedWhileRead(opened: Pick<OpenRun, "input">): PerigeeError {
   return new PerigeeError(
     "input_changed",
     `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another data folder`,

@@ -147,7 +147,7 @@ function metadataOf({ metadata = "" }: LineFacts, fields: LineFields): string {
 function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attempts?: number): string {
   const model = requestedModel === undefined ? "" : `,"model":${textLiteral(modelOf(requestedModel, last))}`;
   if (used === undefined) return model;
-  const estimated = used.isEstimated ? ',"is_estimated":true' : "";
+  const estimated = used.isEstimated || used.ambiguousUsd > 0 ? ',"is_estimated":true' : "";
   const usage = `{"input_tokens":${used.inputTokens},"cached_tokens":${used.cachedTokens},"cache_write_tokens":${used.cacheWriteTokens},"output_tokens":${used.outputTokens},"reasoning_tokens":${used.reasoningTokens}}`;
   const tier = last?.servedTier === undefined ? "null" : textLiteral(last.servedTier);
   const version = priceVersion === null ? "null" : textLiteral(priceVersion);
@@ -259,7 +259,11 @@ function usedOf({ usage, cost }: JsonObject): { readonly used?: LineUsage } {
   };
   const isWhole = Object.values(tokens).every((count) => isAmount(count) && Number.isInteger(count));
   if (!isWhole || !Object.values(money).every(isAmount)) return {};
-  const used = { ...tokens, ...money, isEstimated: cost["is_estimated"] === true };
+  const used = {
+    ...tokens,
+    ...money,
+    isEstimated: cost["is_estimated"] === true && money.ambiguousUsd === 0,
+  };
   return { used: used as LineUsage }; // each number was checked
 }
 

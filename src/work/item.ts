@@ -105,7 +105,7 @@ export interface ItemCost {
   readonly tier: string | null;
   /** The source of the price, such as `genai-prices 0.1.8`; null when it is not known. */
   readonly price_version: string | null;
-  /** The provider did not count the tokens, so perigee did; or no exact price is known. */
+  /** The provider did not count the tokens, so perigee did; no exact price is known; or `ambiguous_usd` is above 0. */
   readonly is_estimated?: true;
 }
 

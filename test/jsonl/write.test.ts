@@ -79,6 +79,14 @@ describe("output lines", () => {
     expect(line).not.toHaveProperty("provider_request_id");
   });
 
+  it("say that a cost is estimated whenever requests without a known result may have cost something", () => {
+    const facts = { ...FACTS, used: { ...USED, ambiguousUsd: 0.02 } };
+    const line = completedLine('"a"', answer("t"), facts);
+    expect(JSON.parse(line)).toMatchObject({ cost: { ambiguous_usd: 0.02, is_estimated: true } });
+    expect(readOutputLine(line)).toMatchObject({ used: { ambiguousUsd: 0.02, isEstimated: false } }); // its own usage is not
+    expect(completedLine('"a"', answer("t"), FACTS)).not.toContain("is_estimated");
+  });
+
   it("hold what came with the text, and what was left out of the request", () => {
     const members: AnswerMembers = {
       tool_calls: [{ id: "1", type: "function", function: { name: "add", arguments: "{}" } }],

@@ -174,7 +174,12 @@ const factFields = {
         .describe("The most that requests without a known result may have cost besides."),
       tier: z.string().nullable().describe("The tier that the provider served; null: not known."),
       price_version: z.string().nullable().describe("The source of the price; null: the price is not known."),
-      is_estimated: z.boolean().optional(),
+      is_estimated: z
+        .boolean()
+        .optional()
+        .describe(
+          "True: the provider counted no tokens, no exact price is known, or ambiguous_usd is above 0.",
+        ),
     })
     .optional(),
   latency_ms: tokens.optional().describe("Of the last request."),

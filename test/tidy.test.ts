@@ -162,7 +162,7 @@ const LARGE_CLASSES = [
   "Run",
   "RunState",
   "Shard",
-  "Standing",
+  "JobEntry",
   "Totals",
   "Watch",
   "WindowBucket",

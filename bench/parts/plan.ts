@@ -2,7 +2,7 @@
  * Planning: the cheapest of four lanes that meets a deadline, and when new work would be done beside 1,000 others that wait.
  * Beside them one pass over the same numbers.
  */
-import { earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../src/queue/feasibility.ts";
+import { earliestDoneMs, type LaneForecastBasis, type ProjectWork } from "../../src/queue/feasibility.ts";
 import { type LaneTerms, realtimeLane } from "../../src/queue/lanes.ts";
 import { needMs, type Placeable, place } from "../../src/queue/planner.ts";
 import type { PartBench } from "../shared/harness.ts";
@@ -19,7 +19,7 @@ export function open(): PartBench {
     { ...realtimeLane("four", "gpt-5"), priceFactor: 2 },
   ];
   const now = { nowMs: () => 0, capacityOf: () => CAPACITY };
-  const lane: LaneOutlook = {
+  const lane: LaneForecastBasis = {
     nowMs: 0,
     closedMs: 0,
     capacity: CAPACITY,

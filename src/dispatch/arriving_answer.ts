@@ -8,7 +8,7 @@
  */
 import type { HeaderBag } from "../providers/provider.ts";
 import { BodyCollector } from "./body.ts";
-import type { Allowance, Places, PlaceTaker } from "./places.ts";
+import type { Allowance, SemaphoreTaker, TakerSemaphore } from "./taker_semaphore.ts";
 
 /** An answer as its connection fills it: kept until it is whole, or passed to a reader (streamed_answer.ts). */
 export interface Answer {
@@ -27,7 +27,7 @@ export interface Answer {
   /** Adds to the body; false if it is too large. */
   add(chunk: Buffer): boolean;
   /** Whether more of the body may arrive; otherwise `taker` is called when it may. */
-  mayGrow(taker: PlaceTaker): boolean;
+  mayGrow(taker: SemaphoreTaker): boolean;
   /** `taker` was called: the socket reads on. */
   placed(): void;
   /** The whole body, which is not kept; empty if it was passed on. */
@@ -43,7 +43,7 @@ export interface AnswerBounds {
   readonly responseBytesMax: number;
   readonly smallBytes: number;
   readonly largeBytes: number;
-  readonly largeBodies: Places;
+  readonly largeBodies: TakerSemaphore;
   readonly middleBodies: Allowance;
 }
 
@@ -88,7 +88,7 @@ export class ArrivingAnswer implements Answer {
   }
 
   /** False: `taker` waits for a place. */
-  mayGrow(taker: PlaceTaker): boolean {
+  mayGrow(taker: SemaphoreTaker): boolean {
     return this.#hasPlace || this.#body.length <= this.#bounds.smallBytes || this.#takePlace(taker);
   }
 
@@ -113,7 +113,7 @@ export class ArrivingAnswer implements Answer {
     this.#bounds.largeBodies.release();
   }
 
-  #takePlace(taker: PlaceTaker): boolean {
+  #takePlace(taker: SemaphoreTaker): boolean {
     const { largeBytes, middleBodies, largeBodies } = this.#bounds;
     const { length } = this.#body;
     middleBodies.used += length - this.#allowedBytes;

@@ -18,9 +18,9 @@
  */
 import type { Socket } from "node:net";
 import { type Answer, type AnswerBounds, ArrivingAnswer } from "./arriving_answer.ts";
-import type { Places } from "./places.ts";
 import type { HeaderReader } from "./response_headers.ts";
 import type { StreamedAnswer } from "./streamed_answer.ts";
+import type { TakerSemaphore } from "./taker_semaphore.ts";
 import type { StreamRequest, WireFailure, WireResult } from "./transport.ts";
 import { isPacked, type Unpacked, unpack } from "./unpack.ts";
 import { reasonOf, type Upload } from "./upload.ts";
@@ -50,7 +50,7 @@ export interface ConnectionSettings extends AnswerBounds {
   readonly uploadStallMs: number;
   readonly downloadStallMs: number;
   readonly downloadBytesMin: number;
-  readonly unpacking: Places;
+  readonly unpacking: TakerSemaphore;
   readonly headers: HeaderReader;
 }
 

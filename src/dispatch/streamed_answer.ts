@@ -12,14 +12,14 @@
 import type { HeaderBag } from "../providers/provider.ts";
 import { AnswerReader } from "./answer_reader.ts";
 import { type Answer, announcedBytes, hasContent } from "./arriving_answer.ts";
-import type { PlaceTaker } from "./places.ts";
+import type { SemaphoreTaker } from "./taker_semaphore.ts";
 import type { WireFailure, WireResult, WireStream } from "./transport.ts";
 import { createDecompressor, type Decompressor, isPacked } from "./unpack.ts";
 
 const EMPTY: Uint8Array = new Uint8Array(0);
 
 /** The connection of the call. */
-export interface AnswerWire extends PlaceTaker {
+export interface AnswerWire extends SemaphoreTaker {
   /** Ends the call and the connection. */
   cancel(failure: WireFailure, message: string): void;
 }

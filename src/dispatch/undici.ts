@@ -18,11 +18,11 @@ import type * as undici from "undici";
 import type { Clock } from "../clock.ts";
 import type { Connection, ConnectionClient, ConnectionSettings, WireCall } from "./connection.ts";
 import { Origin } from "./origin.ts";
-import { Places } from "./places.ts";
 import { type Connect, type HttpProxy, type ProxyOf, tunnelConnector } from "./proxy.ts";
 import { HeaderReader } from "./response_headers.ts";
 import { StreamedAnswer } from "./streamed_answer.ts";
 import { Sweeps } from "./sweeps.ts";
+import { TakerSemaphore } from "./taker_semaphore.ts";
 import type {
   SendOptions,
   StreamOptions,
@@ -110,9 +110,9 @@ class UndiciTransport implements Transport {
       uploadStallMs,
       downloadStallMs,
       downloadBytesMin: DOWNLOAD_BYTES_MIN,
-      largeBodies: new Places(LARGE_BODIES_MAX),
+      largeBodies: new TakerSemaphore(LARGE_BODIES_MAX),
       middleBodies: { used: 0, max: MIDDLE_BYTES_MAX },
-      unpacking: new Places(1),
+      unpacking: new TakerSemaphore(1),
     };
     const stallMs = Math.min(uploadStallMs, downloadStallMs);
     this.#sweeps = new Sweeps(options.clock, stallMs, (nowMs) => this.#sweep(nowMs));

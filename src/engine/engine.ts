@@ -36,8 +36,8 @@ import type { Source } from "./files/input.ts";
 import { SharedCaps } from "./files/shared_caps.ts";
 import { storedTasks } from "./files/stored_tasks.ts";
 import type { Hold } from "./items/holds.ts";
-import { Recorder } from "./journal/recorder.ts";
-import { Room } from "./journal/room.ts";
+import { Committer } from "./journal/committer.ts";
+import { DiskSpace } from "./journal/disk_space.ts";
 import { restoreLanes } from "./lanes/earlier_lanes.ts";
 import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
 import { allHolds } from "./lanes/run_holds.ts";
@@ -136,13 +136,13 @@ class LocalEngine implements Engine {
     const { clock, disk, store, dataDir, observer, notice } = seams;
     const failures = new Listeners<[PerigeeError]>();
     const prices = new PriceBook(config.prices);
-    const room = new Room({
+    const room = new DiskSpace({
       clock,
       waitMs: config.diskWaitMs,
       dataDir,
       onRoom: (hasRoom) => this.#roomChanged(hasRoom),
     });
-    const recorder = new Recorder({
+    const committer = new Committer({
       store,
       clock,
       space: seams.space,
@@ -162,7 +162,7 @@ class LocalEngine implements Engine {
       config,
       storage: { clock, disk, store, room, dataDir, notice },
       measurer: seams.measurer,
-      recording: { recorder, observer, failures },
+      recording: { committer, observer, failures },
       sending,
       figures: { prices, answers },
       caps: new SharedCaps(store, config.cap, () => holds.wake("cap_reached")),
@@ -287,7 +287,7 @@ class LocalEngine implements Engine {
     this.#isClosed = true;
     await this.#log.close();
     this.core.sending.lanes.close();
-    this.core.recording.recorder.close();
+    this.core.recording.committer.close();
     await this.#seams.learnt.close();
     await this.#seams.transport.close();
     await this.#seams.measurer.close();
@@ -295,7 +295,7 @@ class LocalEngine implements Engine {
   }
 
   #mayAdmit(): boolean {
-    return this.#hasRoom && !this.#isClosed && this.core.recording.recorder.failure === undefined;
+    return this.#hasRoom && !this.#isClosed && this.core.recording.committer.failure === undefined;
   }
 
   #roomChanged(hasRoom: boolean): void {

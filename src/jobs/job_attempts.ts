@@ -10,7 +10,7 @@
  * done is not done twice.
  */
 import type { Clock } from "../clock.ts";
-import type { Room } from "../engine/journal/room.ts";
+import type { DiskSpace } from "../engine/journal/disk_space.ts";
 import type { DownDestinations } from "./down_destinations.ts";
 import type {
   AttemptEnd,
@@ -25,9 +25,9 @@ import type {
   ReadyJob,
 } from "./job.ts";
 import { RunningAttempt } from "./job_attempt.ts";
+import type { JobEntry } from "./job_entry.ts";
 import type { JobLog } from "./job_log.ts";
 import { decideAgain, decideAttempt } from "./job_retry.ts";
-import type { Standing } from "./standing.ts";
 
 /** How a job ends. */
 export type JobOutcome = Pick<JobEnd, "status" | "output" | "error">;
@@ -51,19 +51,19 @@ const NONE: Next = { kind: "none" };
 /** One for a queue. */
 export class JobAttempts<F extends JobFacts> {
   readonly #options: AttemptsOptions<F>;
-  readonly #down: DownDestinations<Standing<F>>;
-  readonly #room: Room;
+  readonly #down: DownDestinations<JobEntry<F>>;
+  readonly #room: DiskSpace;
   /** The queue is closing. */
   readonly #signal: AbortSignal;
   /** Frees the place of a job. */
-  readonly #release: (standing: Standing<F>) => void;
+  readonly #release: (standing: JobEntry<F>) => void;
   #running = 0;
 
   constructor(
     options: AttemptsOptions<F>,
-    down: DownDestinations<Standing<F>>,
-    room: Room,
-    release: (standing: Standing<F>) => void,
+    down: DownDestinations<JobEntry<F>>,
+    room: DiskSpace,
+    release: (standing: JobEntry<F>) => void,
     signal: AbortSignal,
   ) {
     this.#options = options;
@@ -79,7 +79,7 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   /** With `ready`, the intent is stored already. Rejects with what is the process's own fault. */
-  async make(standing: Standing<F>, ready: ReadyJob | undefined): Promise<Next> {
+  async make(standing: JobEntry<F>, ready: ReadyJob | undefined): Promise<Next> {
     if (ready !== undefined) return await this.#run(standing, ready);
     const { facts, progress } = standing;
     if (this.#down.holdBack(standing)) {
@@ -102,12 +102,12 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   /** Takes back an intent: the attempt was never begun. */
-  takeBack(standing: Standing<F>): Promise<void> {
+  takeBack(standing: JobEntry<F>): Promise<void> {
     return this.#note(standing, { attempts: standing.progress.attempts - 1, isUnderWay: false });
   }
 
   /** False when the attempt is not to begin after all. */
-  async #intend(standing: Standing<F>, { isRepeatable }: JobRetries): Promise<boolean> {
+  async #intend(standing: JobEntry<F>, { isRepeatable }: JobRetries): Promise<boolean> {
     if (!this.#options.limits.storesIntents) return true;
     const attempts = standing.progress.attempts + 1;
     await this.#note(standing, { attempts, isUnderWay: true, isRepeatable, nextWallMs: undefined });
@@ -116,7 +116,7 @@ export class JobAttempts<F extends JobFacts> {
     return false;
   }
 
-  async #run(standing: Standing<F>, ready: ReadyJob): Promise<Next> {
+  async #run(standing: JobEntry<F>, ready: ReadyJob): Promise<Next> {
     const { progress } = standing;
     const keepNotes = async (notes: Uint8Array): Promise<void> => {
       standing.hasNotes = true;
@@ -139,7 +139,7 @@ export class JobAttempts<F extends JobFacts> {
     return standing.ending === undefined ? await this.#decide(standing, ready.retries, end) : NONE;
   }
 
-  async #decide(standing: Standing<F>, retries: JobRetries, end: AttemptEnd): Promise<Next> {
+  async #decide(standing: JobEntry<F>, retries: JobRetries, end: AttemptEnd): Promise<Next> {
     const isUnsent = end.kind !== "completed" && end.failed.failure === "not_sent";
     if (!isUnsent) this.#down.reached(standing);
     const { clock, limits } = this.#options;
@@ -176,7 +176,7 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   /** Its end is decided already, or up to the next process. */
-  #isPassed(standing: Standing<F>): boolean {
+  #isPassed(standing: JobEntry<F>): boolean {
     return standing.ending !== undefined || this.#signal.aborted;
   }
 
@@ -185,7 +185,7 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   /** Durable when it resolves. */
-  async #note(standing: Standing<F>, change: Partial<JobProgress>): Promise<void> {
+  async #note(standing: JobEntry<F>, change: Partial<JobProgress>): Promise<void> {
     const { log, clock } = this.#options;
     const updatedWallMs = Math.max(standing.progress.updatedWallMs, clock.wallMs());
     const progress = { ...standing.progress, ...change, updatedWallMs };

@@ -20,7 +20,7 @@
  */
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../clock.ts";
-import { Room } from "../engine/journal/room.ts";
+import { DiskSpace } from "../engine/journal/disk_space.ts";
 import { PerigeeError } from "../errors.ts";
 import { overAtMs } from "../work/sla.ts";
 import { Alarms } from "./alarms.ts";
@@ -37,11 +37,11 @@ import type {
   ReadyJob,
 } from "./job.ts";
 import { JobAttempts, type JobOutcome, phaseOf } from "./job_attempts.ts";
+import { JobEntry } from "./job_entry.ts";
 import type { JobLog, LoggedJob } from "./job_log.ts";
 import { JobOrder } from "./job_order.ts";
 import { LOST } from "./job_retry.ts";
 import { PendingCounts } from "./pending_counts.ts";
-import { Standing } from "./standing.ts";
 
 /** After a fault of this process. */
 const AGAIN_MS = 30_000;
@@ -60,15 +60,15 @@ export interface JobQueueOptions<F extends JobFacts> {
 /** One for each kind of jobs of a store. Every method may be called at any time and concurrently. */
 export class JobQueue<F extends JobFacts> {
   readonly #options: JobQueueOptions<F>;
-  readonly #order: JobOrder<Standing<F>>;
+  readonly #order: JobOrder<JobEntry<F>>;
   readonly #alarms: Alarms;
-  readonly #down: DownDestinations<Standing<F>>;
-  readonly #room: Room;
+  readonly #down: DownDestinations<JobEntry<F>>;
+  readonly #room: DiskSpace;
   readonly #attempts: JobAttempts<F>;
   readonly #counts: PendingCounts;
   readonly #closing = new AbortController();
   /** By id. */
-  readonly #standings = new Map<string, Standing<F>>();
+  readonly #standings = new Map<string, JobEntry<F>>();
   /** Attempts, and ends that are being written. */
   readonly #underWay = new Set<Promise<unknown>>();
 
@@ -89,8 +89,13 @@ export class JobQueue<F extends JobFacts> {
       start: (standing) => this.#track(this.#attempt(standing)),
     });
     const onRoom = (hasRoom: boolean): void => this.#order.pause(!hasRoom);
-    this.#room = new Room({ clock, waitMs: Number.POSITIVE_INFINITY, dataDir: "the data folder", onRoom });
-    const release = (standing: Standing<F>): void => this.#order.ended(standing);
+    this.#room = new DiskSpace({
+      clock,
+      waitMs: Number.POSITIVE_INFINITY,
+      dataDir: "the data folder",
+      onRoom,
+    });
+    const release = (standing: JobEntry<F>): void => this.#order.ended(standing);
     this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
   }
 
@@ -189,11 +194,11 @@ export class JobQueue<F extends JobFacts> {
       if ((await Promise.race([Promise.allSettled(this.#underWay), given])) === "over") return;
   }
 
-  #standing(facts: F, progress: JobProgress): Standing<F> {
+  #standing(facts: F, progress: JobProgress): JobEntry<F> {
     const { deadlineWallMs } = facts;
     const deadlineMs =
       deadlineWallMs === undefined ? Number.POSITIVE_INFINITY : overAtMs(this.#options.clock, deadlineWallMs);
-    return new Standing(facts, progress, deadlineMs);
+    return new JobEntry(facts, progress, deadlineMs);
   }
 
   /** Takes over a job that is stored as pending. */
@@ -204,7 +209,7 @@ export class JobQueue<F extends JobFacts> {
     this.#begin(standing, undefined);
   }
 
-  #begin(standing: Standing<F>, atOnce: ReadyJob | undefined): void {
+  #begin(standing: JobEntry<F>, atOnce: ReadyJob | undefined): void {
     const { clock } = this.#options;
     const { facts, deadlineMs, progress } = standing;
     this.#standings.set(facts.id, standing);
@@ -224,7 +229,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** From what is stored: an attempt that is under way there may have been made. */
-  #resume(standing: Standing<F>, delayMs: number): void {
+  #resume(standing: JobEntry<F>, delayMs: number): void {
     const { progress } = standing;
     if (progress.isUnderWay && !progress.isRepeatable) {
       void this.#end(standing, failed(LOST));
@@ -237,7 +242,7 @@ export class JobQueue<F extends JobFacts> {
     this.#wait(standing, delayMs);
   }
 
-  #wait(standing: Standing<F>, delayMs: number): void {
+  #wait(standing: JobEntry<F>, delayMs: number): void {
     standing.phase = phaseOf(standing.progress);
     if (!(delayMs > 0)) {
       this.#order.push(standing);
@@ -250,7 +255,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** Never rejects. With `ready`, the intent is stored already. */
-  async #attempt(standing: Standing<F>, ready?: ReadyJob): Promise<void> {
+  async #attempt(standing: JobEntry<F>, ready?: ReadyJob): Promise<void> {
     standing.phase = "running";
     try {
       const next = await this.#attempts.make(standing, ready);
@@ -265,7 +270,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** Its end is decided already, or up to the next process. */
-  #isPassed(standing: Standing<F>): boolean {
+  #isPassed(standing: JobEntry<F>): boolean {
     return standing.ending !== undefined || this.isClosed;
   }
 
@@ -275,12 +280,12 @@ export class JobQueue<F extends JobFacts> {
     return clock.wallMs() + Math.ceil(Math.max(0, atMs - clock.nowMs()));
   }
 
-  #expire(standing: Standing<F>): void {
+  #expire(standing: JobEntry<F>): void {
     void this.#end(standing, unfinished("expired", standing.progress.last));
   }
 
   /** The first end of a job is its end. Settles when it is durable, or when that is up to the next process. */
-  #end(standing: Standing<F>, outcome: JobOutcome): Promise<void> {
+  #end(standing: JobEntry<F>, outcome: JobOutcome): Promise<void> {
     if (standing.ending !== undefined) return standing.ending;
     if (standing.attempt?.isCurrent === true)
       this.#leave(standing, new PerigeeError("interrupted", `the job is ${outcome.status}`));
@@ -293,7 +298,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   /** Out of everything that would begin it; a running attempt is stopped. */
-  #leave(standing: Standing<F>, reason: PerigeeError | undefined): void {
+  #leave(standing: JobEntry<F>, reason: PerigeeError | undefined): void {
     this.#order.remove(standing);
     standing.retry?.cancel();
     standing.deadline?.cancel();
@@ -301,7 +306,7 @@ export class JobQueue<F extends JobFacts> {
     standing.attempt?.stop(reason);
   }
 
-  async #store(standing: Standing<F>, end: JobEnd): Promise<void> {
+  async #store(standing: JobEntry<F>, end: JobEnd): Promise<void> {
     const { log, sender } = this.#options;
     const { facts } = standing;
     try {
@@ -315,7 +320,7 @@ export class JobQueue<F extends JobFacts> {
     sender.ended(facts, end);
   }
 
-  #fault(standing: Standing<F>, error: unknown): void {
+  #fault(standing: JobEntry<F>, error: unknown): void {
     if (this.#isPassed(standing)) return;
     this.#tell(error);
     this.#resume(standing, AGAIN_MS);

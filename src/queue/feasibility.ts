@@ -22,7 +22,7 @@ export interface ProjectWork extends PlannedWork {
 }
 
 /** Where work would run, in its present state. */
-export interface LaneOutlook {
+export interface LaneForecastBasis {
   /** Monotonic. */
   readonly nowMs: number;
   /** Milliseconds until it sends anything; 0 when open. */
@@ -37,7 +37,7 @@ const AT_RISK_SHARE = 0.9;
 
 /** Monotonic time at which `work` would be done, by `capacity` in place of the lane's; Infinity when the lane never gets there. */
 export function earliestDoneMs(
-  lane: LaneOutlook,
+  lane: LaneForecastBasis,
   work: ProjectWork,
   capacity: Capacity = lane.capacity,
 ): number {
@@ -66,7 +66,7 @@ export function earliestDoneMs(
  * The later a deadline, the more is before it: so each guess uses the result of the one before, until it
  * holds. Each adds at least one that is before it.
  */
-export function earliestDeadlineMs(lane: LaneOutlook, work: ProjectWork): number {
+export function earliestDeadlineMs(lane: LaneForecastBasis, work: ProjectWork): number {
   let deadlineMs = lane.nowMs;
   for (;;) {
     const guess = { ...work, deadlineMs };
@@ -80,7 +80,10 @@ export function earliestDeadlineMs(lane: LaneOutlook, work: ProjectWork): number
  * What a deadline is worth: `at_risk` when it leaves less than a tenth of its time, `infeasible` when it is not met, or
  * when work of its project that was accepted before would miss its own by it.
  */
-export function slaOutlook(lane: LaneOutlook, work: ProjectWork): "feasible" | "at_risk" | "infeasible" {
+export function slaForecast(
+  lane: LaneForecastBasis,
+  work: ProjectWork,
+): "feasible" | "at_risk" | "infeasible" {
   if (work.deadlineMs === Number.POSITIVE_INFINITY) return "feasible";
   const takesMs = earliestDoneMs(lane, work) - lane.nowMs;
   const windowMs = work.deadlineMs - lane.nowMs;
@@ -89,7 +92,7 @@ export function slaOutlook(lane: LaneOutlook, work: ProjectWork): "feasible" | "
 }
 
 /** The last of its project's work that would be in time without `work`, and late after it. */
-function harmed(lane: LaneOutlook, work: ProjectWork): ProjectWork | undefined {
+function harmed(lane: LaneForecastBasis, work: ProjectWork): ProjectWork | undefined {
   let last: ProjectWork | undefined;
   const allDoneMs = earliestDoneMs(lane, { ...work, deadlineMs: Number.MAX_VALUE });
   for (const own of lane.waiting) {
@@ -122,7 +125,7 @@ function add(load: Load, more: Omit<PlannedWork, "deadlineMs">): void {
 function isBefore(
   waiting: PlannedWork,
   work: PlannedWork,
-  { capacity, nowMs }: Pick<LaneOutlook, "capacity" | "nowMs">,
+  { capacity, nowMs }: Pick<LaneForecastBasis, "capacity" | "nowMs">,
 ): boolean {
   if (waiting.deadlineMs === Number.POSITIVE_INFINITY) return true;
   if (work.deadlineMs !== Number.POSITIVE_INFINITY) return waiting.deadlineMs <= work.deadlineMs;

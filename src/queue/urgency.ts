@@ -24,7 +24,7 @@
  * their weight are left out until the rest fits; they take turns like work without a deadline. So no project gains by
  * deadlines that are too short for its work.
  */
-import { drainMs, type LaneOutlook, type ProjectWork } from "./feasibility.ts";
+import { drainMs, type LaneForecastBasis, type ProjectWork } from "./feasibility.ts";
 
 const STRICT_SHARE = 0.7;
 const ANY_ORDER_SHARE = 0.97;
@@ -54,7 +54,7 @@ interface Due {
 }
 
 /** Which work has precedence in a lane; undefined if nothing that waits has a deadline that can be met. */
-export function urgencyOf(lane: LaneOutlook): Urgency | undefined {
+export function urgencyOf(lane: LaneForecastBasis): Urgency | undefined {
   const { nowMs, closedMs, capacity } = lane;
   const byDeadline = lane.waiting
     .filter(({ deadlineMs }) => deadlineMs !== Number.POSITIVE_INFINITY && deadlineMs > nowMs)

@@ -16,9 +16,9 @@ import { openVault } from "../satellites/secrets/vault.ts";
 import type { Audit } from "../store/audit/audit_log.ts";
 import { createFiles } from "../tasks/files/file_store.ts";
 import type { Files } from "../tasks/files/files.ts";
-import { type OpenedTasks, openTasks } from "../tasks/task_desk.ts";
+import { type OpenedTasks, openTasks } from "../tasks/open_tasks.ts";
 import { createSpending, type Spending } from "../tasks/usage/spending.ts";
-import { openAftercare } from "./aftercare.ts";
+import { openCompletion } from "./completion.ts";
 import type { KeyVerifier } from "./http/key_verifier.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 
@@ -63,7 +63,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const spending = createSpending({ clock, store, capUsd });
   const vault = await openVault({ clock, store, dataDir, env });
   const destinations = new BottleneckDestinations();
-  const aftercare = await openAftercare({
+  const completion = await openCompletion({
     ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
     retentionDays: options.retentionDays,
     openTasks: (onFinished) =>
@@ -73,7 +73,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
         ...{ backlog: options.backlog, onFinished, onFault },
       }),
   });
-  const { tasks, webhooks } = aftercare;
+  const { tasks, webhooks } = completion;
   const satellites = await openSatellites({
     ...{ clock, store, workLog, files, tasks, egress, vault, destinations, onFault },
     vendor: options.satellites,
@@ -88,7 +88,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
     ...{ files, tasks, webhooks, satellites, spending },
     close: async () => {
       await satellites.close();
-      await aftercare.close();
+      await completion.close();
     },
   };
 }

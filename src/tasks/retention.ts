@@ -14,8 +14,8 @@ import { EVERY_PROJECT, type RecordStore, type StoredRecord } from "../store/rec
 import { FILES } from "./files/file_record.ts";
 import type { Files } from "./files/files.ts";
 import { recordToTask, TASKS } from "./lots/task_record.ts";
+import type { OpenedTasks } from "./open_tasks.ts";
 import type { Tasks } from "./shapes/tasks.ts";
-import type { OpenedTasks } from "./task_desk.ts";
 
 /** One kind of records, and how long they are kept. */
 export type Kept = KeptRecords | KeptElsewhere;

@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Connection, type ConnectionClient, type ConnectionSettings } from "../../src/dispatch/connection.ts";
-import { Places } from "../../src/dispatch/places.ts";
 import { HeaderReader } from "../../src/dispatch/response_headers.ts";
+import { TakerSemaphore } from "../../src/dispatch/taker_semaphore.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 
 const STALL_MS = 30_000;
@@ -23,7 +23,11 @@ function setUp(settings: Partial<ConnectionSettings> = {}) {
     responseBytesMax: 1_000,
     ...{ smallBytes: 10, largeBytes: 100, downloadBytesMin: 1 },
     ...{ uploadStallMs: STALL_MS, downloadStallMs: STALL_MS },
-    ...{ largeBodies: new Places(1), middleBodies: { used: 0, max: 150 }, unpacking: new Places(1) },
+    ...{
+      largeBodies: new TakerSemaphore(1),
+      middleBodies: { used: 0, max: 150 },
+      unpacking: new TakerSemaphore(1),
+    },
     headers: new HeaderReader(),
     ...settings,
   };
@@ -108,7 +112,7 @@ describe("bodies of several connections", () => {
     fc.assert(
       fc.property(fc.array(chunk, { maxLength: 40 }), (chunks) => {
         const middleBodies = { used: 0, max: 150 };
-        const shared = { middleBodies, largeBodies: new Places(1) };
+        const shared = { middleBodies, largeBodies: new TakerSemaphore(1) };
         const all = [0, 1, 2].map(() => ({
           ...setUp(shared),
           bytes: 0,

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BodyCollector } from "../../src/dispatch/body.ts";
-import { Places } from "../../src/dispatch/places.ts";
 import { HeaderReader } from "../../src/dispatch/response_headers.ts";
+import { TakerSemaphore } from "../../src/dispatch/taker_semaphore.ts";
 
 describe("a body collector", () => {
   it("returns what was added, for any announced length", () => {
@@ -37,7 +37,7 @@ describe("a body collector", () => {
 
 describe("places", () => {
   it("go to takers in the order they came, leaving out those that left", () => {
-    const places = new Places(1);
+    const places = new TakerSemaphore(1);
     const order: string[] = [];
     const taker = (name: string) => ({ onPlace: () => void order.push(name) });
     const [first, second, third] = [taker("first"), taker("second"), taker("third")] as const;

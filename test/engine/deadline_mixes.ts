@@ -39,15 +39,15 @@ function canBeMet(jobs: readonly Job[], itemsPerMinute: number, answerMs: number
     ...job,
     endMs: job.arriveMs + (job.sla ?? Number.POSITIVE_INFINITY) * MINUTE_MS,
   }));
-  const arrivals = [...new Set(left.map(({ arriveMs }) => arriveMs))].sort((a, b) => a - b);
+  const shardFeed = [...new Set(left.map(({ arriveMs }) => arriveMs))].sort((a, b) => a - b);
   for (let index = 0, nowMs = 0; ; ) {
-    const untilMs = arrivals[index + 1] ?? Number.POSITIVE_INFINITY;
-    nowMs = Math.max(nowMs, arrivals[index] ?? 0);
+    const untilMs = shardFeed[index + 1] ?? Number.POSITIVE_INFINITY;
+    nowMs = Math.max(nowMs, shardFeed[index] ?? 0);
     const open = left.filter((job) => job.items > 0 && job.arriveMs <= nowMs && job.sla !== undefined);
     const next = open.sort((a, b) => a.endMs - b.endMs)[0];
     if (next === undefined) {
       index += 1;
-      if (index >= arrivals.length) return true;
+      if (index >= shardFeed.length) return true;
       continue;
     }
     const doneMs = nowMs + (next.items / itemsPerMinute) * MINUTE_MS;

@@ -2,7 +2,7 @@
  * The state of an engine's lanes, and their forecast for new work.
  */
 import { describe, expect, it } from "vitest";
-import type { NewWork } from "../../src/engine/lanes/outlook.ts";
+import type { NewWork } from "../../src/engine/lanes/forecasts.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 describe("the lanes of an engine", () => {

@@ -1,5 +1,5 @@
 /**
- * A full disk under what the recorder does not write: copies of inputs, tasks, answers put in order.
+ * A full disk under what the committer does not write: copies of inputs, tasks, answers put in order.
  */
 import { describe, expect, it } from "vitest";
 import type { Step } from "../../src/engine/journal/journal.ts";

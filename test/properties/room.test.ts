@@ -1,7 +1,7 @@
 /** Laws of space on disks: as long as any write lacks it nothing new is sent, and a waiting write gets the time that was promised. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Lack, Room } from "../../src/engine/journal/room.ts";
+import { DiskSpace, type Lack } from "../../src/engine/journal/disk_space.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { FakeClock } from "../../src/testing/fake_clock.ts";
 
@@ -18,7 +18,7 @@ describe("room on the disks", () => {
       fc.asyncProperty(fc.array(step, { maxLength: 30 }), async (steps) => {
         const clock = new FakeClock();
         const told: boolean[] = [];
-        const room = new Room({
+        const room = new DiskSpace({
           clock,
           dataDir: "data",
           waitMs: WAIT_MS,
@@ -55,7 +55,7 @@ describe("room on the disks", () => {
     const clock = new FakeClock();
     const told: [hasRoom: boolean, atMs: number][] = [];
     const onRoom = (hasRoom: boolean) => void told.push([hasRoom, clock.nowMs()]);
-    const room = new Room({ clock, dataDir: "data", waitMs: WAIT_MS, onRoom });
+    const room = new DiskSpace({ clock, dataDir: "data", waitMs: WAIT_MS, onRoom });
     const fullUntil = (ms: number) => async () => {
       if (clock.nowMs() < ms) throw new PerigeeError("disk_full", "no room");
       return clock.nowMs();

@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
-  type LaneOutlook,
+  type LaneForecastBasis,
   type ProjectWork,
 } from "../../src/queue/feasibility.ts";
 import { needMs } from "../../src/queue/planner.ts";
@@ -20,7 +20,7 @@ const work: fc.Arbitrary<ProjectWork> = fc.record({
   deadlineMs: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.nat(10_000_000)),
 });
 const rate = fc.integer({ min: 1, max: 100_000 });
-const lane: fc.Arbitrary<LaneOutlook> = fc.record({
+const lane: fc.Arbitrary<LaneForecastBasis> = fc.record({
   nowMs: fc.nat(1_000_000),
   closedMs: fc.nat(60_000),
   capacity: fc.record(

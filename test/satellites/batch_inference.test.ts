@@ -8,8 +8,8 @@ import { vendorSatellites } from "../../src/satellites/builtin/vendor.ts";
 import type { SatelliteCall } from "../../src/satellites/sdk/satellite.ts";
 import { createFiles } from "../../src/tasks/files/file_store.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
+import { openTasks } from "../../src/tasks/open_tasks.ts";
 import type { Tasks } from "../../src/tasks/shapes/tasks.ts";
-import { openTasks } from "../../src/tasks/task_desk.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { temporaryFolder } from "../tasks/open.ts";
 

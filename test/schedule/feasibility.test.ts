@@ -3,13 +3,13 @@ import { describe, expect, it } from "vitest";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
-  type LaneOutlook,
+  type LaneForecastBasis,
   type ProjectWork,
-  slaOutlook,
+  slaForecast,
 } from "../../src/queue/feasibility.ts";
 
 /** One request a second, answered in 500 ms. */
-const LANE: LaneOutlook = {
+const LANE: LaneForecastBasis = {
   nowMs: 1_000,
   closedMs: 0,
   capacity: { itemMs: 500, requestsPerMinute: 60, concurrency: 64 },
@@ -76,15 +76,15 @@ describe("earliestDeadlineMs", () => {
     expect(earliestDeadlineMs({ ...LANE, waiting: tight }, work(5))).toBe(6_500);
     expect(earliestDeadlineMs({ ...LANE, waiting: tight }, work(60))).toBe(661_500);
     expect(earliestDeadlineMs({ ...LANE, waiting: late }, work(60))).toBe(61_500);
-    expect(slaOutlook({ ...LANE, waiting: tight }, work(60, { deadlineMs: 200_000 }))).toBe("infeasible");
+    expect(slaForecast({ ...LANE, waiting: tight }, work(60, { deadlineMs: 200_000 }))).toBe("infeasible");
   });
 });
 
-describe("slaOutlook", () => {
+describe("slaForecast", () => {
   it("tells what is met, what is met with less than a tenth to spare, and what is not", () => {
-    expect(slaOutlook(LANE, work(60, { deadlineMs: 100_000 }))).toBe("feasible");
-    expect(slaOutlook(LANE, work(60, { deadlineMs: 63_000 }))).toBe("at_risk");
-    expect(slaOutlook(LANE, work(60, { deadlineMs: 61_000 }))).toBe("infeasible");
-    expect(slaOutlook({ ...LANE, waiting: [work(1e9, { project: "a" })] }, work(60))).toBe("feasible");
+    expect(slaForecast(LANE, work(60, { deadlineMs: 100_000 }))).toBe("feasible");
+    expect(slaForecast(LANE, work(60, { deadlineMs: 63_000 }))).toBe("at_risk");
+    expect(slaForecast(LANE, work(60, { deadlineMs: 61_000 }))).toBe("infeasible");
+    expect(slaForecast({ ...LANE, waiting: [work(1e9, { project: "a" })] }, work(60))).toBe("feasible");
   });
 });

@@ -1,12 +1,12 @@
 /** Who goes first where deadlines wait. */
 import { describe, expect, it } from "vitest";
-import type { LaneOutlook, ProjectWork } from "../../src/queue/feasibility.ts";
+import type { LaneForecastBasis, ProjectWork } from "../../src/queue/feasibility.ts";
 import { isFirst, type Urgency, urgencyOf } from "../../src/queue/urgency.ts";
 
 const MINUTE_MS = 60_000;
 
 /** A lane of 60 requests a minute: an item is a second of it. */
-function lane(waiting: readonly ProjectWork[], nowMs = 0): LaneOutlook {
+function lane(waiting: readonly ProjectWork[], nowMs = 0): LaneForecastBasis {
   return { nowMs, closedMs: 0, capacity: { requestsPerMinute: 60, itemMs: 500 }, waiting };
 }
 

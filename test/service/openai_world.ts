@@ -18,7 +18,7 @@ import { registerOpenAiRoutes } from "../../src/service/openai/openai_batches.ts
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import { createFiles } from "../../src/tasks/files/file_store.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
-import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
 import { bareApp } from "./app.ts";
 

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { createEgress } from "../../src/egress/egress.ts";
 import type { WorkLog } from "../../src/log/work_log.ts";
-import { openAftercare } from "../../src/service/aftercare.ts";
+import { openCompletion } from "../../src/service/completion.ts";
 import type { AuditEvent } from "../../src/store/audit/audit_line.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
 import { itemLine } from "../engine/world.ts";
@@ -21,7 +21,7 @@ it("tells the audit log of each task and file that retention has removed, and of
   world.opened = async () => opened; // one engine, whose store is looked at here, too
   const tasks = await world.tasks();
   const files = world.fileStore as Files; // made with the tasks
-  const aftercare = await openAftercare({
+  const completion = await openCompletion({
     clock: world.clock,
     store: opened.core.storage.store,
     workLog: world.workLog as WorkLog, // opened with the tasks
@@ -49,5 +49,5 @@ it("tells the audit log of each task and file that retention has removed, and of
     { kind: "task.deleted", project: PROJECT, taskId: oldTask.id, by: "retention" },
     { kind: "file.deleted", project: PROJECT, fileId: oldFile.id, by: "retention" },
   ]);
-  await world.settle(aftercare.close());
+  await world.settle(completion.close());
 });

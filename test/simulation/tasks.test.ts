@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, it } from "vitest";
 import type { PerigeeError } from "../../src/errors.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { mortal, ok, status } from "../engine/world.ts";
 import { item, PROJECT, TaskWorld } from "../tasks/world.ts";

@@ -1,6 +1,6 @@
 /** Whatever holds items, they end at once when their task is cancelled or expires, with what their attempts took. */
 import { describe, expect, it } from "vitest";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { Answering } from "../engine/world.ts";
 import { status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";

@@ -1,7 +1,7 @@
 /** Files of a data folder that were changed, cut or removed behind the service: nothing wrong is served, the rest is unharmed. */
 import { describe, expect, it } from "vitest";
 import type { Files } from "../../src/tasks/files/files.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { itemLine, ok } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";
 

@@ -1,14 +1,14 @@
 /** When open tasks say that they will end, and what that says of their deadlines. */
 import { describe, expect, it } from "vitest";
 import type { EngineCore } from "../../src/engine/core.ts";
-import type { NewWork } from "../../src/engine/lanes/outlook.ts";
+import type { NewWork } from "../../src/engine/lanes/forecasts.ts";
 import type { Run } from "../../src/engine/runs/run.ts";
 import { ExpectedEnds } from "../../src/tasks/large/expected_ends.ts";
 import { Lot } from "../../src/tasks/lots/lot.ts";
 import type { LotRecord } from "../../src/tasks/lots/lot_record.ts";
 import type { Lots } from "../../src/tasks/lots/lots.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

@@ -1,8 +1,8 @@
 /** What is told of tasks that are final stays so: over the end of their lots, restarts, and being forgotten by memory. */
 import { describe, expect, it } from "vitest";
 import { StepTimes } from "../../src/tasks/lots/step_times.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";

@@ -1,6 +1,6 @@
 /** What callers of tasks are answered while the disk is full. */
 import { describe, expect, it } from "vitest";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

@@ -1,9 +1,9 @@
 /** Laws of the list of a project's tasks: its order, and its pages while tasks are posted and removed. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { RequestItem } from "../../src/tasks/shapes/requests.ts";
 import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { newId } from "../../src/work/new_id.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

@@ -1,6 +1,6 @@
 /** What an answer about a task says of its counts and of its objects is of one moment. */
 import { expect, it } from "vitest";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 
 it("shows objects as the view counts them, however many end before they are read", async () => {

@@ -8,7 +8,7 @@ import { type EngineOptions, type OpenedEngine, openEngine } from "../../src/eng
 import { PerigeeError } from "../../src/errors.ts";
 import { openWorkLog } from "../../src/log/work_log.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
-import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
 import { createSpending } from "../../src/tasks/usage/spending.ts";
 
 export interface OpenTasks extends OpenedEngine {

@@ -1,6 +1,6 @@
 /** What open tasks took so far is spent: it is shown, bounds new work, and is what their end notes. */
 import { describe, expect, it } from "vitest";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { ProjectUsage } from "../../src/tasks/usage/spending.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { ok } from "../engine/world.ts";

@@ -1,6 +1,6 @@
 /** Room in the backlog and money that open posted tasks hold: as much as they have left, through retries and restarts. */
 import { describe, expect, it } from "vitest";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld } from "./world.ts";
 

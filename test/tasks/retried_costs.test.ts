@@ -1,7 +1,7 @@
 /** What items took before they were run again is in their attempts and cost, as it is in their task's usage. */
 import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { RequestItem } from "../../src/tasks/shapes/requests.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";

@@ -2,8 +2,8 @@
  * Items of tasks that ended in an error and are run again: their new outcomes replace the errors, through kills.
  */
 import { describe, expect, it } from "vitest";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import type { TaskEvent } from "../../src/tasks/shapes/tasks.ts";
-import type { OpenedTasks } from "../../src/tasks/task_desk.ts";
 import { createRandom, openaiAnswer } from "../../src/testing/index.ts";
 import { mortal, ok, status } from "../engine/world.ts";
 import { item, PROJECT, submit, TaskWorld, textOf } from "./world.ts";

@@ -9,9 +9,9 @@ import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
 import { inlineScanner } from "../../src/shard/measurer.ts";
 import { createFiles } from "../../src/tasks/files/file_store.ts";
 import type { FileIndex, Files, FileView } from "../../src/tasks/files/files.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
 import type { RequestItem } from "../../src/tasks/shapes/requests.ts";
 import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
-import { type OpenedTasks, openTasks } from "../../src/tasks/task_desk.ts";
 import { createSpending, type Spending } from "../../src/tasks/usage/spending.ts";
 import { itemLine, type Life, World } from "../engine/world.ts";
 

@@ -49,7 +49,7 @@ export type MemberOutcome = Omit<MemberState, "finishedWallMs" | "status"> & {
 };
 
 /** The state of a fan-out meanwhile. */
-export type MemberStanding = Pick<MemberState, "retries" | "error"> & {
+export type MemberProgress = Pick<MemberState, "retries" | "error"> & {
   readonly fanOut: NonNullable<MemberState["fanOut"]>;
 };
 
@@ -108,9 +108,9 @@ export class MemberRunner {
   /** `stored` is where an earlier process has left it. `checkpoint` resolves when it is durable. */
   async fanOut(
     member: DeclaredMember,
-    stored: MemberStanding | undefined,
-    checkpoint: (standing: MemberStanding) => Promise<void>,
-    changed: (shown: () => MemberStanding) => void,
+    stored: MemberProgress | undefined,
+    checkpoint: (standing: MemberProgress) => Promise<void>,
+    changed: (shown: () => MemberProgress) => void,
   ): Promise<MemberOutcome> {
     const { facts } = this.#run;
     const begun = await this.#tried(() =>
@@ -237,8 +237,8 @@ class FanOut {
   readonly #total: number;
   readonly #isNew: boolean;
   readonly #states: ElementStates;
-  readonly #checkpoint: (standing: MemberStanding) => Promise<void>;
-  readonly #changed: (shown: () => MemberStanding) => void;
+  readonly #checkpoint: (standing: MemberProgress) => Promise<void>;
+  readonly #changed: (shown: () => MemberProgress) => void;
   #next: number;
   #sinceCheckpoint = 0;
   #isCutOff = false;
@@ -247,9 +247,9 @@ class FanOut {
 
   constructor(
     total: number,
-    stored: MemberStanding | undefined,
-    checkpoint: (standing: MemberStanding) => Promise<void>,
-    changed: (shown: () => MemberStanding) => void,
+    stored: MemberProgress | undefined,
+    checkpoint: (standing: MemberProgress) => Promise<void>,
+    changed: (shown: () => MemberProgress) => void,
   ) {
     if (stored !== undefined && stored.fanOut.total !== total)
       throw new PerigeeError("store_damaged", `a list of ${stored.fanOut.total} elements has ${total} now`);
@@ -311,12 +311,12 @@ class FanOut {
     };
   }
 
-  #stored(): MemberStanding {
+  #stored(): MemberProgress {
     const fanOut = this.#states.stored();
     return { fanOut, retries: fanOut.retries, error: this.#error };
   }
 
-  #shown(): MemberStanding {
+  #shown(): MemberProgress {
     const shown = this.#states.shown();
     return { fanOut: { ...shown, endedBelow: this.#total }, retries: shown.retries, error: this.#error };
   }

@@ -32,8 +32,8 @@ import {
   type Ending,
   endedBy,
   type MemberOutcome,
+  type MemberProgress,
   MemberRunner,
-  type MemberStanding,
 } from "./member_runner.ts";
 import {
   clusterToRecord,
@@ -83,7 +83,7 @@ export class ClusterRun {
   readonly #stopping = new AbortController();
   readonly #states = new Map<string, MemberState>();
   /** Of fan-outs at work, by identifier. */
-  readonly #standings = new Map<string, () => MemberStanding>();
+  readonly #standings = new Map<string, () => MemberProgress>();
   /** Who waits for a member. */
   readonly #dependants = new Map<string, string[]>();
   /** How many that it waits for have not ended, by identifier of waiting members. */
@@ -230,7 +230,7 @@ export class ClusterRun {
   async #fanOut(member: DeclaredMember, before: MemberState, startedWallMs: number): Promise<MemberOutcome> {
     const { identifier } = member;
     const { fanOut, retries, error } = before;
-    const checkpoint = (standing: MemberStanding): Promise<void> => {
+    const checkpoint = (standing: MemberProgress): Promise<void> => {
       const state: MemberState = {
         ...before,
         status: "pending",
@@ -240,7 +240,7 @@ export class ClusterRun {
       };
       return this.#put([{ kind: "put", record: memberToRecord(this.#cluster, identifier, state) }]);
     };
-    const changed = (shown: () => MemberStanding): void => {
+    const changed = (shown: () => MemberProgress): void => {
       this.#standings.set(identifier, shown);
       this.#options.onChanged();
     };

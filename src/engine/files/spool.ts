@@ -13,7 +13,7 @@
 import type { Disk, DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { checksumOf } from "../journal/checksum.ts";
-import type { Room } from "../journal/room.ts";
+import type { DiskSpace } from "../journal/disk_space.ts";
 import { type ByteSource, leaveSource } from "./byte_source.ts";
 import { lineEnds, rethrowWriteError, SpoolFile } from "./spool_file.ts";
 
@@ -23,7 +23,7 @@ const LF = 0x0a;
 export interface SpoolHome {
   readonly disk: Disk;
   /** What waits for a disk that is full. */
-  readonly room: Room;
+  readonly room: DiskSpace;
   /** Ends that waiting. */
   readonly signal?: AbortSignal | undefined;
 }

@@ -7,8 +7,8 @@
  */
 import { type DiskFile, errorCodeOf, isNoSpace } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { DiskSpace } from "../journal/disk_space.ts";
 import { asFailure } from "../journal/file_errors.ts";
-import type { Room } from "../journal/room.ts";
 
 const LF = 0x0a;
 const SCAN_BYTES = 1024 * 1024;
@@ -16,7 +16,7 @@ const SCAN_BYTES = 1024 * 1024;
 /** One for each spool. */
 export class SpoolFile {
   readonly #file: DiskFile;
-  readonly #room: Room;
+  readonly #room: DiskSpace;
   #sizeBytes: number;
   /** Changes of the file so far, and how many of them a sync has covered. The first sync covers what was there. */
   #writes = 0;
@@ -25,7 +25,7 @@ export class SpoolFile {
   /** Aborted when the source is left: nobody waits for space any more. */
   readonly #leaving = new AbortController();
 
-  constructor(file: DiskFile, room: Room, sizeBytes: number) {
+  constructor(file: DiskFile, room: DiskSpace, sizeBytes: number) {
     this.#file = file;
     this.#room = room;
     this.#sizeBytes = sizeBytes;

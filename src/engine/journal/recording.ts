@@ -3,12 +3,12 @@
  */
 import type { PerigeeError } from "../../errors.ts";
 import type { Listeners } from "../listeners.ts";
+import type { Committer } from "./committer.ts";
 import type { EngineObserver } from "./observer.ts";
-import type { Recorder } from "./recorder.ts";
 
 /** One for an engine. */
 export interface Recording {
-  readonly recorder: Recorder;
+  readonly committer: Committer;
   readonly observer: EngineObserver | undefined;
   /** Called when the engine cannot go on. */
   readonly failures: Listeners<[PerigeeError]>;

@@ -4,15 +4,15 @@
 import type { Clock } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import type { Store } from "../../store/store.ts";
-import type { Room } from "./room.ts";
+import type { DiskSpace } from "./disk_space.ts";
 
 /** One for an engine. */
 export interface EngineStorage {
   readonly clock: Clock;
   readonly disk: Disk;
   readonly store: Store;
-  /** All writes except those of the recorder wait here for a full disk. */
-  readonly room: Room;
+  /** All writes except those of the committer wait here for a full disk. */
+  readonly room: DiskSpace;
   readonly dataDir: string;
   /** Notifies the operator of what was found and no call throws. */
   readonly notice: (message: string) => void;

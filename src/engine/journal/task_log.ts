@@ -63,7 +63,7 @@ export class TaskLog {
   committedUsd: () => number = () => 0;
   /** Called when its output had no space for too long, and at each try from then on. */
   onFull: (error: PerigeeError) => void = () => undefined;
-  /** Set by the recorder: nothing is recorded any more. */
+  /** Set by the committer: nothing is recorded any more. */
   isOver = false;
 
   constructor(
@@ -155,12 +155,12 @@ export class TaskLog {
     }
   }
 
-  /** For the recorder: the next step brings the held lines to the output, if there is space by then. */
+  /** For the committer: the next step brings the held lines to the output, if there is space by then. */
   tryRelease(): void {
     this.#held.isReleasing = this.isHolding;
   }
 
-  /** For the recorder: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
+  /** For the committer: closes the step; what is staged from now on is the next one's. `lanes` are those held back. */
   seal(lanes: readonly LaneRecord[]): SealedStep {
     return this.#held.isReleasing ? this.#sealRelease(lanes) : this.#sealStaged(lanes);
   }

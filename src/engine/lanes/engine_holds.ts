@@ -4,7 +4,7 @@
 import type { Clock } from "../../clock.ts";
 import { type HoldReason, isEndUnknown, type RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import type { Room } from "../journal/room.ts";
+import type { DiskSpace } from "../journal/disk_space.ts";
 import { Listeners } from "../listeners.ts";
 import type { Lanes } from "./lanes.ts";
 import { diskHold } from "./run_holds.ts";
@@ -12,12 +12,12 @@ import { diskHold } from "./run_holds.ts";
 /** One for an engine. */
 export class EngineHolds {
   readonly #lanes: Lanes;
-  readonly #room: Room;
+  readonly #room: DiskSpace;
   readonly #clock: Clock;
   readonly #changed = new Listeners<[]>();
   readonly #woken = new Listeners<[HoldReason]>();
 
-  constructor(lanes: Lanes, room: Room, clock: Clock) {
+  constructor(lanes: Lanes, room: DiskSpace, clock: Clock) {
     this.#lanes = lanes;
     this.#room = room;
     this.#clock = clock;

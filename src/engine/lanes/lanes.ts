@@ -7,7 +7,7 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
-import type { LaneOutlook, ProjectWork } from "../../queue/feasibility.ts";
+import type { LaneForecastBasis, ProjectWork } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
@@ -24,20 +24,20 @@ import type { LaneRecord } from "../journal/journal.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
 import { ArmedClock } from "./armed_clock.ts";
+import {
+  capacityOf,
+  type Forecast,
+  Forecasts,
+  forecastOf,
+  type NewWork,
+  type SharedLimits,
+  Urgencies,
+} from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
 import { modelOfHeld } from "./model_lanes.ts";
-import { lacksMoney } from "./money_outlook.ts";
-import {
-  capacityOf,
-  type Forecast,
-  forecastOf,
-  type NewWork,
-  Outlooks,
-  type SharedLimits,
-  Urgencies,
-} from "./outlook.ts";
+import { lacksMoney } from "./money_forecast.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
 import { type ExpectedDone, expectedDone, leftMs, type WorkTime, workTimes } from "./work_times.ts";
@@ -65,7 +65,7 @@ export class Lanes {
   readonly #kept: KeptLimits;
   readonly #trials: KeyTrials;
   readonly #shared = new Map<string, LaneLimits>();
-  readonly #outlooks = new Outlooks();
+  readonly #forecasts = new Forecasts();
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
@@ -183,13 +183,13 @@ export class Lanes {
 
   /** When new work would be done. */
   forecast(work: NewWork): Forecast {
-    return forecastOf(this.#outlookOn(work.model).outlook, this.#sized(work));
+    return forecastOf(this.#basisOn(work.model).basis, this.#sized(work));
   }
 
   /** When it is expected to be done. */
   expectedDone(work: NewWork): ExpectedDone {
-    const { lane, outlook } = this.#outlookOn(work.model);
-    return expectedDone(lane, outlook, this.#sized(work));
+    const { lane, basis } = this.#basisOn(work.model);
+    return expectedDone(lane, basis, this.#sized(work));
   }
 
   /** How long work takes on each of its models, when nothing else waits. */
@@ -205,16 +205,16 @@ export class Lanes {
   /** How long what is left of a run takes; undefined while nothing of it waits here, Infinity while nobody knows. */
   leftMs(owner: ItemOwner): number | undefined {
     const nowMs = this.#options.clock.nowMs();
-    return leftMs(owner, this.#lanes.values(), (lane) => this.#outlookOf(lane, nowMs));
+    return leftMs(owner, this.#lanes.values(), (lane) => this.#basisOf(lane, nowMs));
   }
 
-  #outlookOn(model: string): { readonly lane: Lane; readonly outlook: LaneOutlook } {
+  #basisOn(model: string): { readonly lane: Lane; readonly basis: LaneForecastBasis } {
     const lane = this.of(this.#options.sender.models.of(model).key);
-    return { lane, outlook: this.#outlookOf(lane, this.#options.clock.nowMs()) };
+    return { lane, basis: this.#basisOf(lane, this.#options.clock.nowMs()) };
   }
 
-  #outlookOf(lane: Lane, nowMs: number): LaneOutlook {
-    return this.#outlooks.of(lane, this.#sharedBy(lane.terms.provider), nowMs);
+  #basisOf(lane: Lane, nowMs: number): LaneForecastBasis {
+    return this.#forecasts.of(lane, this.#sharedBy(lane.terms.provider), nowMs);
   }
 
   #sized(work: NewWork): ProjectWork {

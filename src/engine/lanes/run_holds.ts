@@ -4,7 +4,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Hold, RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import { ROOM_CHECK_MS } from "../journal/room.ts";
+import { SPACE_CHECK_MS } from "../journal/disk_space.ts";
 import type { Lane } from "./lane.ts";
 
 /** What the wall time of a clock is ahead of its monotonic one, as it was found first; whole milliseconds beside fractions move by one. */
@@ -33,7 +33,7 @@ export function diskHold(
   return {
     reason: "disk_full",
     since: isoTime(sinceMs, clock),
-    next_try: isoTime(clock.nowMs() + ROOM_CHECK_MS, clock),
+    next_try: isoTime(clock.nowMs() + SPACE_CHECK_MS, clock),
     items: openItems,
     message: `no space left on the disk of ${path}`,
   };

@@ -42,10 +42,10 @@ import type { AttemptsMade } from "../journal/replay.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
+import type { ModelClients } from "./model_clients.ts";
 import type { ModelLanes } from "./model_lanes.ts";
 import { RefusedAccess } from "./refused_access.ts";
 import { besideOf, SecondAttempts, stateAnew } from "./second_attempts.ts";
-import type { Wires } from "./wires.ts";
 
 /** The lanes that it sends for: `answered` is called after a success, `freed` when a lane has a place again, and a run money. */
 export interface SenderLanes {
@@ -58,7 +58,7 @@ export interface SenderLanes {
 export interface SenderOptions {
   readonly clock: Clock;
   readonly claimed: Pick<ClaimedBytes, "release">;
-  readonly wires: Wires;
+  readonly wires: ModelClients;
   readonly money: ItemMoney;
   readonly models: ModelLanes;
   readonly lanes: SenderLanes;

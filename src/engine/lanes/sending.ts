@@ -1,7 +1,7 @@
 /**
  * What sends the items of an engine.
  *
- *   arrivals -> backlog -> lanes -> sender
+ *   shardFeed -> backlog -> lanes -> sender
  */
 import { createDispatcher } from "../../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
@@ -13,21 +13,21 @@ import { CostBounds } from "../items/cost_bounds.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
-import type { Room } from "../journal/room.ts";
+import type { DiskSpace } from "../journal/disk_space.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { Seams } from "../seams.ts";
-import { Arrivals } from "./arrivals.ts";
 import { EngineHolds } from "./engine_holds.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { Lanes } from "./lanes.ts";
+import { ModelClients } from "./model_clients.ts";
 import { ModelLanes } from "./model_lanes.ts";
 import { Sender } from "./sender.ts";
-import { Wires } from "./wires.ts";
+import { ShardFeed } from "./shard_feed.ts";
 
 /** One for an engine. */
 export interface Sending {
   /** Where runs bring what they have read. */
-  readonly arrivals: Arrivals;
+  readonly shardFeed: ShardFeed;
   readonly backlog: Backlog;
   readonly lanes: Lanes;
   readonly sender: Sender;
@@ -46,7 +46,7 @@ export function createSending(
   { clock, transport, codecs, learnt, observer, notice }: Seams,
   config: EngineConfig,
   { prices, answers, latencies, lengths }: LearntFigures & { readonly prices: PriceBook },
-  room: Room,
+  room: DiskSpace,
   { mayAdmit, hasTwoLogs }: SendingGate,
 ): Sending {
   const { isAtMostOnce, keysMissing, providers } = config;
@@ -58,7 +58,7 @@ export function createSending(
     claimed,
     trials,
     clock,
-    wires: new Wires(providers, codecs),
+    wires: new ModelClients(providers, codecs),
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
     models: new ModelLanes(config, {
       nowMs: () => clock.nowMs(),
@@ -87,6 +87,6 @@ export function createSending(
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
   });
-  const arrivals = new Arrivals(clock, backlog, lanes, sender, keysMissing);
-  return { arrivals, backlog, lanes, sender, holds };
+  const shardFeed = new ShardFeed(clock, backlog, lanes, sender, keysMissing);
+  return { shardFeed, backlog, lanes, sender, holds };
 }

@@ -7,15 +7,20 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
-import { drainMs, earliestDoneMs, type LaneOutlook, type ProjectWork } from "../../queue/feasibility.ts";
+import {
+  drainMs,
+  earliestDoneMs,
+  type LaneForecastBasis,
+  type ProjectWork,
+} from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
 import { boundOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
+import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./forecasts.ts";
 import { ITEM_MS_START, type Lane } from "./lane.ts";
-import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./outlook.ts";
 
 /** What an answer may take that was never measured: where this doubles the time, nobody knows it. */
 const SLOW_ITEM_MS = 60_000;
@@ -83,7 +88,7 @@ export function workTimes(
 export function leftMs(
   owner: ItemOwner,
   lanes: Iterable<Lane>,
-  outlookOf: (lane: Lane) => LaneOutlook,
+  basisOf: (lane: Lane) => LaneForecastBasis,
 ): number | undefined {
   const { project, weight, deadlineMs } = owner.settings;
   // Its items are counted among those that wait; another item after them is done after them.
@@ -91,10 +96,10 @@ export function leftMs(
   let longestMs: number | undefined;
   for (const lane of lanes) {
     if (!lane.hasWaiting(owner)) continue;
-    const outlook = outlookOf(lane);
-    const done = expectedDone(lane, outlook, last);
+    const basis = basisOf(lane);
+    const done = expectedDone(lane, basis, last);
     if (!done.isKnown) return Number.POSITIVE_INFINITY;
-    const doneMs = done.atMs - outlook.nowMs;
+    const doneMs = done.atMs - basis.nowMs;
     const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
     const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
     longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
@@ -103,11 +108,11 @@ export function leftMs(
 }
 
 /** Beside what waits in its lane. */
-export function expectedDone(lane: Lane, outlook: LaneOutlook, work: ProjectWork): ExpectedDone {
-  const atMs = expectedDoneMs(outlook, work, lane);
+export function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): ExpectedDone {
+  const atMs = expectedDoneMs(basis, work, lane);
   if (lane.hasAnswered || lane.itemMs !== ITEM_MS_START) return { atMs, isKnown: true };
-  const slowMs = expectedDoneMs(outlook, work, { limits: lane.limits, itemMs: SLOW_ITEM_MS });
-  const isKnown = slowMs - outlook.nowMs <= 2 * (atMs - outlook.nowMs);
+  const slowMs = expectedDoneMs(basis, work, { limits: lane.limits, itemMs: SLOW_ITEM_MS });
+  const isKnown = slowMs - basis.nowMs <= 2 * (atMs - basis.nowMs);
   return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
@@ -133,7 +138,7 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
     concurrencyNow: limits.places,
   };
   const closedMs = limits.snapshot(nowMs).cooldownMs;
-  const outlook = { nowMs, closedMs, capacity, waiting: [] };
+  const basis = { nowMs, closedMs, capacity, waiting: [] };
   const work = { ...load, project: "", weight: 1, deadlineMs: Number.POSITIVE_INFINITY };
   const boundBy = boundOf(load, capacity);
   const takesMs = drainMs(load, capacity);
@@ -145,5 +150,5 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
       sentMs,
       works.flatMap(({ latencies }) => latencies),
     );
-  return { ms: Math.max(earliestDoneMs(outlook, work) - nowMs, answeredMs), boundBy };
+  return { ms: Math.max(earliestDoneMs(basis, work) - nowMs, answeredMs), boundBy };
 }

@@ -1,5 +1,5 @@
 /**
- * What decides whether posted work may be accepted, as the intake and retries ask it.
+ * What decides whether posted work may be accepted, as the acceptance and retries ask it.
  */
 
 /** Items of one model and one window. */

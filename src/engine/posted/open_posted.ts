@@ -33,7 +33,7 @@ export function openPosted(
   { workLog: log, ...listeners }: PostedOptions,
   restores: boolean,
 ): PostedWork {
-  const { recorder, observer, failures } = core.recording;
+  const { committer, observer, failures } = core.recording;
   const { clock, room } = core.storage;
   const { lanes } = core.sending;
   if (restores) restoreLanes(log, lanes, clock.nowMs());
@@ -43,7 +43,7 @@ export function openPosted(
     calls: new PacedCalls(clock),
     onCommitted: (durationMs) => {
       observer?.committed(durationMs);
-      recorder.checkSpace();
+      committer.checkSpace();
       held.record();
     },
   });

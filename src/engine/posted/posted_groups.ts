@@ -13,7 +13,7 @@ import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
 import { PriceTable } from "../journal/price_table.ts";
-import { type CappedWork, lacksMoney } from "../lanes/money_outlook.ts";
+import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
@@ -210,7 +210,7 @@ export class PostedGroups {
     }
     const packer = new Packer();
     const shards = packer.add(this.#openItems(owner, measured));
-    await sending.arrivals.add(owner, [...shards, ...packer.flush()]);
+    await sending.shardFeed.add(owner, [...shards, ...packer.flush()]);
     owner.changed();
   }
 

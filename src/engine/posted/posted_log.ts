@@ -5,14 +5,14 @@
  *   staged -> refused, the disk is full -> waits, and all later records wait -> staged again, in order
  *   any    -> failed                      the store failed, or space did not return in time: calls back no more
  *
- * While anything waits for disk space the engine admits nothing (`room.ts`).
+ * While anything waits for disk space the engine admits nothing (`disk_space.ts`).
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { hasCode, type PerigeeError } from "../../errors.ts";
 import type { WorkLog } from "../../log/work_log.ts";
+import { type DiskSpace, type Lack, SPACE_CHECK_MS } from "../journal/disk_space.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import type { PacedCalls } from "../journal/paced_calls.ts";
-import { type Lack, ROOM_CHECK_MS, type Room } from "../journal/room.ts";
 
 /** Stages something and returns the promise of its commit. */
 export type StageRecord = (log: WorkLog) => Promise<void>;
@@ -31,7 +31,7 @@ interface PostedCommit {
 export interface PostedLogOptions {
   readonly log: WorkLog;
   readonly clock: Clock;
-  readonly room: Room;
+  readonly room: DiskSpace;
   /** See `paced_calls.ts`. */
   readonly calls: PacedCalls;
   /** Called after each commit with its duration: since then the store may use a reserve. */
@@ -137,7 +137,7 @@ export class PostedLog {
       this.#lack ??= this.#options.room.lack();
       this.#lack.check(error);
       this.#timer?.cancel();
-      this.#timer = this.#options.clock.timer(ROOM_CHECK_MS, () => this.#again());
+      this.#timer = this.#options.clock.timer(SPACE_CHECK_MS, () => this.#again());
     } catch (cause) {
       this.#fail(cause);
     }

@@ -19,8 +19,8 @@ import { DRAIN_MS } from "../items/item_owner.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
-import { GatheredGroups } from "./gathered_groups.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
+import { MicroBatches } from "./micro_batches.ts";
 import { ParkedReading } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
@@ -65,7 +65,7 @@ export class PostedWork {
   readonly #lastOf = new Map<string, PostedItems>();
   readonly #callers: HeldCallers;
   #itemsInMemory = 0;
-  readonly #gathered: GatheredGroups;
+  readonly #gathered: MicroBatches;
   readonly #reading: ParkedReading;
   #isClosed = false;
 
@@ -74,7 +74,7 @@ export class PostedWork {
     this.#log = log;
     this.#listeners = listeners;
     const { clock } = core.storage;
-    this.#gathered = new GatheredGroups(clock);
+    this.#gathered = new MicroBatches(clock);
     this.#parked = new ParkedTasks(clock, (number) => this.#expireRest(number));
     this.groups = new PostedGroups({
       ...{ ...listeners, core, log },

@@ -1,5 +1,5 @@
 /**
- * Items accepted a moment ago: shared forecasts may not have seen them in their lanes yet (outlook.ts).
+ * Items accepted a moment ago: shared forecasts may not have seen them in their lanes yet (forecasts.ts).
  */
 import type { Clock } from "../../clock.ts";
 

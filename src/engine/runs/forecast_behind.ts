@@ -3,7 +3,7 @@
  */
 import { overAtMs } from "../../work/sla.ts";
 import type { EngineCore } from "../core.ts";
-import type { Forecast } from "../lanes/outlook.ts";
+import type { Forecast } from "../lanes/forecasts.ts";
 
 /** Work of one project and model. */
 export interface WindowedWork {

@@ -53,7 +53,7 @@ export class Liveness {
   /** Where its open items wait, as text, if nothing continues with them by itself; otherwise undefined. */
   #standstill(): readonly string[] | undefined {
     const { storage, recording, sending } = this.#core;
-    if (recording.recorder.isBusy || storage.room.lackingSinceMs !== undefined) return undefined;
+    if (recording.committer.isBusy || storage.room.lackingSinceMs !== undefined) return undefined;
     return sending.lanes.standstill(this.#state);
   }
 

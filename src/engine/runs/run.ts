@@ -268,7 +268,7 @@ export class Run implements AsyncIterable<ResultLine> {
       this.#core.sending.lanes.drop(opened.state);
       const { log } = opened.state.settings;
       await watch.recorded(log.recorded()).catch(() => undefined); // reported above
-      await this.#core.recording.recorder.leave(log); // its files are not closed under a write
+      await this.#core.recording.committer.leave(log); // its files are not closed under a write
       watch.close();
       await note?.close(isFinished ? [] : this.#held);
       await opened.input.file.close();

@@ -349,7 +349,7 @@ async function openState(
   const recovered = await recoverRun(core, run, stopped);
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
-  const log = core.recording.recorder.open(taskId, output, onStep);
+  const log = core.recording.committer.open(taskId, output, onStep);
   terms.prices.whenAdded = (price) => log.price(price);
   const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
   const deadlineMs =

@@ -90,11 +90,11 @@ class RunReader {
     const { inputChecksum } = opened.body;
     const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
     const file = new ChecksummedFile(this.#input, length);
-    const { arrivals, backlog } = this.#core.sending;
+    const { shardFeed, backlog } = this.#core.sending;
     for await (const measured of this.#measured(opened, this.#blocks(opened, file), seen === undefined)) {
       if (!state.isOpen) return;
       if (measured === "pause") {
-        await arrivals.add(state, packer.flush());
+        await shardFeed.add(state, packer.flush());
         state.changed(); // what arrived may wait in a lane that is stopped
         continue;
       }
@@ -105,12 +105,12 @@ class RunReader {
       await this.#reject(state, fresh, pilot !== undefined);
       if (!state.isOpen) return;
       const isUntried = hasUntried(state, fresh);
-      await arrivals.add(state, packer.add(fresh, isUntried));
+      await shardFeed.add(state, packer.add(fresh, isUntried));
       if (pilot?.isFull === true) break;
-      if (backlog.isStarved && isUntried) await arrivals.add(state, packer.flush());
+      if (backlog.isStarved && isUntried) await shardFeed.add(state, packer.flush());
     }
     if (!state.isOpen) return;
-    await arrivals.add(state, packer.flush());
+    await shardFeed.add(state, packer.flush());
     if (!state.isOpen || pilot?.isFull === true) return;
     if (inputChecksum !== undefined && inputChecksum !== file.checksum) throw changedWhileRead(opened);
     for (const end of this.#unproven) end();

@@ -70,7 +70,7 @@ export class Watch {
     this.#core = core;
     this.#state = state;
     this.#options = options;
-    this.#failure = core.recording.recorder.failure;
+    this.#failure = core.recording.committer.failure;
     this.#settled = state.settings.totals.settled;
     this.#settledAtMs = state.settings.startedMs;
     state.watch(() => this.#look());
@@ -108,7 +108,7 @@ export class Watch {
   /** As `during`, but a run that fails by itself waits, too: its records are written as long as the engine works. */
   recorded(work: Promise<void>): Promise<void> {
     const failed = new Promise<never>((_, reject) => {
-      const { failure } = this.#core.recording.recorder;
+      const { failure } = this.#core.recording.committer;
       if (failure !== undefined) reject(failure);
       else this.#onEngineFailure = reject;
     });

@@ -5,7 +5,7 @@ import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import type { Item } from "../../work/item.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
-import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../posted/intake.ts";
+import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../posted/acceptance.ts";
 
 /** Different slas in one list at most: each is a run of its own. */
 const SLAS_MAX = 64;

@@ -5,7 +5,7 @@
  *   offered -> accepted (durable) -> final -> open again (retry) | forgotten
  *           -> undefined: an item cannot be measured, and ends as the line of a run does
  *
- * Limits: those of the intake. Of a list that is final nothing is in memory.
+ * Limits: those of the acceptance. Of a list that is final nothing is in memory.
  */
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
@@ -15,9 +15,9 @@ import { objectNumber } from "../../work/object_id.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
 import type { EngineCore } from "../core.ts";
-import { ROOM_CHECK_MS } from "../journal/room.ts";
+import { SPACE_CHECK_MS } from "../journal/disk_space.ts";
+import { Acceptance, type SmallTask } from "../posted/acceptance.ts";
 import type { AdmittedWork } from "../posted/admitting.ts";
-import { Intake, type SmallTask } from "../posted/intake.ts";
 import type { PostedOptions } from "../posted/open_posted.ts";
 import { PostedItemReader } from "../posted/posted_reader.ts";
 import { type PostedRecord, rowIdOf, rowToPosted } from "../posted/posted_record.ts";
@@ -92,7 +92,7 @@ export class PostedLists {
   readonly work: PostedWork;
   readonly #core: EngineCore;
   readonly #log: WorkLog;
-  readonly #intake: Intake<AdmittedWork>;
+  readonly #acceptance: Acceptance<AdmittedWork>;
   readonly #reader: PostedItemReader;
   readonly #retries: PostedRetries<AdmittedWork>;
   /** Of open lists that this process accepted, or runs again. */
@@ -119,7 +119,7 @@ export class PostedLists {
           `some submitted lists could not go on, and are tried again in a minute: ${String(error)}`,
         ),
     });
-    this.#intake = new Intake(core, this.work, ADMISSION);
+    this.#acceptance = new Acceptance(core, this.work, ADMISSION);
     this.#reader = new PostedItemReader(core, log, this.work);
     this.#retries = new PostedRetries({
       ...{ core, log, work: this.work, admission: ADMISSION, reader: this.#reader },
@@ -133,13 +133,13 @@ export class PostedLists {
     const untilMs = clock.nowMs() + Math.min(ROOM_WAIT_MS, this.#core.config.diskWaitMs);
     for (;;) {
       try {
-        const { task } = await this.#intake.offer({ ...few, project: PROJECT, hasOutputFile: false });
+        const { task } = await this.#acceptance.offer({ ...few, project: PROJECT, hasOutputFile: false });
         return new PostedList(this, task, this.#follow(task));
       } catch (error) {
         if (hasCode(error, "usage")) return undefined;
         if (!hasCode(error, "disk_full") || clock.nowMs() >= untilMs) throw error;
       }
-      await clock.sleep(ROOM_CHECK_MS, { signal });
+      await clock.sleep(SPACE_CHECK_MS, { signal });
     }
   }
 

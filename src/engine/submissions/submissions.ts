@@ -24,7 +24,7 @@ import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { asFailure } from "../journal/file_errors.ts";
-import { taskLines } from "../posted/intake.ts";
+import { taskLines } from "../posted/acceptance.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import {

@@ -11,7 +11,7 @@ import type { Engine } from "../../engine/engine.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";
 import { publicHolds } from "../../engine/lanes/run_holds.ts";
 import type { Executions } from "../../satellites/sdk/execution.ts";
-import type { OpenedTasks } from "../../tasks/task_desk.ts";
+import type { OpenedTasks } from "../../tasks/open_tasks.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import type { KeyVerifier } from "../http/key_verifier.ts";
 import { logSettings } from "../http/log.ts";

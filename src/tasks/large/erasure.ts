@@ -16,7 +16,7 @@ import type { Lot } from "../lots/lot.ts";
 import { LOTS } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { TASKS, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
-import { Turns } from "../shapes/turns.ts";
+import { KeyedMutex } from "../shapes/keyed_mutex.ts";
 
 const ERASURES = "erasure";
 const PAGE = 500;
@@ -32,7 +32,7 @@ interface ErasureOptions {
 export class Erasure {
   readonly #options: ErasureOptions;
   /** By lot, because both its end and the removal of its tasks erase it. */
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
 
   constructor(options: ErasureOptions) {
     this.#options = options;

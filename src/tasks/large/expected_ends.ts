@@ -1,7 +1,7 @@
 /**
  * Estimates when open tasks will end, from what is known.
  *
- *   its lot waits for its turn -> after what waits in its lanes (engine/lanes/outlook.ts), and after all accepted work with no
+ *   its lot waits for its turn -> after what waits in its lanes (engine/lanes/forecasts.ts), and after all accepted work with no
  *                                 later deadline, which counts as items of the same kind
  *   its lot runs               -> the latest of: after what waits in its lanes; what it has left, as if that went first;
  *                                 what the project's lots with no later deadline have left, at their rate of the last
@@ -19,8 +19,8 @@
  */
 
 import type { EngineCore } from "../../engine/core.ts";
-import { lacksMoney } from "../../engine/lanes/money_outlook.ts";
-import type { NewWork } from "../../engine/lanes/outlook.ts";
+import type { NewWork } from "../../engine/lanes/forecasts.ts";
+import { lacksMoney } from "../../engine/lanes/money_forecast.ts";
 import type { ExpectedDone } from "../../engine/lanes/work_times.ts";
 import { Budget, Cap } from "../../price/budget.ts";
 import { parseModelId } from "../../work/request.ts";

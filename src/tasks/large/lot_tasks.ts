@@ -52,7 +52,7 @@ import type { Admission } from "../usage/admission.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { Erasure } from "./erasure.ts";
-import { LargeIntake, type LargeIntakeOptions } from "./large_intake.ts";
+import { LargeAcceptance, type LargeAcceptanceOptions } from "./large_acceptance.ts";
 import { type OpenCounts, openCountsOf } from "./open_counts.ts";
 import { basesOf, layersOf } from "./part_layers.ts";
 import { type OwnLotTask, type ReopeningOptions, reopenLots } from "./reopening.ts";
@@ -80,7 +80,7 @@ export interface LotUsage {
 
 /** The posted tasks of the store. */
 export interface LotsBesidePosted {
-  readonly workLog: LargeIntakeOptions["workLog"];
+  readonly workLog: LargeAcceptanceOptions["workLog"];
   readonly hasPosted: LotLines["hasPosted"];
   /** Moves a task that shares a lot which was never sent to the work log; durable when it resolves. */
   readonly adopt: ReopeningOptions["adopt"];
@@ -95,7 +95,7 @@ export interface LotTaskListeners {
 export class LotTasks {
   readonly #options: LotTasksOptions;
   readonly #lots: Lots;
-  readonly #largeIntake: LargeIntake;
+  readonly #largeAcceptance: LargeAcceptance;
   readonly #retrying: Retrying;
   readonly #objects: TaskObjects;
   readonly #views: TaskViews;
@@ -131,14 +131,14 @@ export class LotTasks {
     });
     this.#objects = new TaskObjects(core, this.#lots);
     const [lots, objects] = [this.#lots, this.#objects];
-    this.#largeIntake = new LargeIntake({
+    this.#largeAcceptance = new LargeAcceptance({
       storage: core.storage,
       lots,
       objects,
       admission,
       workLog: posted.workLog,
     });
-    this.#retrying = new Retrying({ core, lots, files: options.files, intake: this.#largeIntake });
+    this.#retrying = new Retrying({ core, lots, files: options.files, acceptance: this.#largeAcceptance });
     this.#views = new TaskViews(core, this.#lots, this.#objects.held, usage.capsOf);
     this.#erasure = new Erasure({ engine, storage: core.storage, lots: this.#lots });
   }
@@ -255,7 +255,7 @@ export class LotTasks {
     spooled: Extract<SpooledRequest, { kind: "large" }>,
   ): Promise<TaskView> {
     const { clock } = this.#options.core.storage;
-    const { task, lots } = await this.#largeIntake.offer(project, request, spooled);
+    const { task, lots } = await this.#largeAcceptance.offer(project, request, spooled);
     for (const lot of lots) this.#begin(lot, task);
     const immediate = lots.filter((lot) => lot.record.slaMinutes === null);
     if (immediate.length > 0) await untilFinal(task, immediate, { clock, signal: request.signal });

@@ -33,7 +33,7 @@ import {
   taskToRecord,
 } from "../lots/task_record.ts";
 import { type FailedLines, failedLines } from "./failed_lines.ts";
-import type { LargeIntake } from "./large_intake.ts";
+import type { LargeAcceptance } from "./large_acceptance.ts";
 import { basesOf, type Layer, layersOf } from "./part_layers.ts";
 
 const RETRIES_MAX = 64;
@@ -43,7 +43,7 @@ interface RetryingOptions {
   readonly core: Pick<EngineCore, "storage" | "config">;
   readonly lots: Lots;
   readonly files: Pick<Files, "assertWhole">;
-  readonly intake: LargeIntake;
+  readonly acceptance: LargeAcceptance;
 }
 
 /** A task with lots to begin, and the number of lines that they run again. */
@@ -87,10 +87,10 @@ export class Retrying {
       for (const again of found)
         records.push(await this.#write(task, payload, again, task.parts.length + records.length));
     } catch (error) {
-      await this.#options.intake.removeLines(records);
+      await this.#options.acceptance.removeLines(records);
       throw error;
     }
-    const opening = this.#options.intake.open(task.project, records, (accepted) => {
+    const opening = this.#options.acceptance.open(task.project, records, (accepted) => {
       const parts = accepted.records.map((record, index) => partOf(record, found[index] as Again));
       const next = { ...task, parts: [...task.parts, ...parts] };
       return { made: next, change: { kind: "put", record: taskToRecord(next, payload) } };

@@ -15,7 +15,7 @@ import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
 import type { TaskView } from "../shapes/task_view.ts";
-import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
+import { type EndForecast, finalVersion, heldMark, markOf, steady } from "../shapes/view_version.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import type { HeldItems } from "./held_items.ts";
 
@@ -129,10 +129,10 @@ export class TaskViews {
     const isFinal = counts.submitted === 0;
     const deadlineWallMs = deadlineOf(task);
     const finishedWallMs = isFinal ? finishedOf(task, lots) : undefined;
-    const outlook = isFinal
+    const basis = isFinal
       ? undefined
-      : steady(this.#outlookOf(task, lots, { sums, caps }), before, this.#wallMs(lots));
-    const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+      : steady(this.#basisOf(task, lots, { sums, caps }), before, this.#wallMs(lots));
+    const { expectedEndWallMs, isSlaAtRisk } = basis ?? {};
     return {
       id: task.id,
       project: task.project,
@@ -152,17 +152,17 @@ export class TaskViews {
       ...(task.note === undefined ? {} : { note: task.note }),
       version:
         finishedWallMs === undefined
-          ? `${state}${markOf(outlook)}${heldMark(held)}`
+          ? `${state}${markOf(basis)}${heldMark(held)}`
           : finalVersion(task.id, retriesOf(task)),
     };
   }
 
   /** The end of the last of its open parts; each has its own deadline. */
-  #outlookOf(
+  #basisOf(
     task: TaskRecord,
     lots: readonly Look[],
     { sums, caps }: { readonly sums: readonly PartSums[]; readonly caps: readonly Cap[] },
-  ): Outlook {
+  ): EndForecast {
     const ends: number[] = [];
     let isKnown = true;
     let isSlaAtRisk = false;

@@ -1,14 +1,14 @@
 /**
  * Reads the items of an incoming request one by one, and keeps them in memory only while they are few.
  *
- *   small (inline, one sla, at most 1,000 items and 1 MiB) -> passed to the intake
+ *   small (inline, one sla, at most 1,000 items and 1 MiB) -> passed to the acceptance
  *   large: inline items are written to one file for each sla as they arrive; a file item is a separate part
  *
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
  */
 import { randomUUID } from "node:crypto";
 import type { Disk, DiskFile } from "../../disk.ts";
-import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../../engine/posted/intake.ts";
+import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../../engine/posted/acceptance.ts";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { modelFault } from "../../jsonl/layout.ts";
@@ -282,7 +282,7 @@ class RequestSpool {
     this.#span(writer.part, 1);
   }
 
-  /** Refuses items as the intake does for a small request; most name the same model as the item before. */
+  /** Refuses items as the acceptance does for a small request; most name the same model as the item before. */
   #assertServed(model: string, index: number): void {
     if (model === this.#servedModel) return;
     const fault = modelFault(model, this.#home.providers);

@@ -1,7 +1,7 @@
 /**
  * Lots that no run has read yet: admission counts them in addition to what the engine knows.
  *
- * The search runs at most ten times a second, as often as the engine reads its own work (engine/lanes/outlook.ts), so that both do not
+ * The search runs at most ten times a second, as often as the engine reads its own work (engine/lanes/forecasts.ts), so that both do not
  * miss a lot that begins in between. Lots opened in between are added at once.
  */
 import type { Clock } from "../../clock.ts";

@@ -8,7 +8,7 @@
  * not in the stored sums (`usage_mark.ts`), notifies listeners and notes them.
  */
 import type { EngineCore } from "../../engine/core.ts";
-import type { Accepted } from "../../engine/posted/intake.ts";
+import type { Accepted } from "../../engine/posted/acceptance.ts";
 import { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "../../engine/posted/posted_record.ts";
 import { PostedRetries } from "../../engine/posted/posted_retries.ts";

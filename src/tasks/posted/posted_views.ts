@@ -16,7 +16,7 @@ import { roundedUsd } from "../../price/cost.ts";
 import { NO_MONEY } from "../../price/money.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { TaskView } from "../shapes/task_view.ts";
-import { finalVersion, heldMark, markOf, type Outlook, steady } from "../shapes/view_version.ts";
+import { type EndForecast, finalVersion, heldMark, markOf, steady } from "../shapes/view_version.ts";
 import type { FreshPosted } from "./fresh_posted.ts";
 
 /** What views are built from. */
@@ -143,10 +143,8 @@ export class PostedViews {
     const finishedWallMs = isFinal ? await this.#finishedOf(task) : undefined;
     const held = isFinal ? NO_HOLDS : this.#heldOf(task, home);
     const wallMs = this.wallMsOf(task);
-    const outlook = isFinal
-      ? undefined
-      : steady(this.#outlookOf(task, submitted, home, held), before, wallMs);
-    const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+    const basis = isFinal ? undefined : steady(this.#basisOf(task, submitted, home, held), before, wallMs);
+    const { expectedEndWallMs, isSlaAtRisk } = basis ?? {};
     const view: { -readonly [part in keyof TaskView]: TaskView[part] } = {
       id: task.id,
       project: task.project,
@@ -161,7 +159,7 @@ export class PostedViews {
       usage: sums === undefined ? NOTHING_USED : usageOf(sums),
       version: isFinal
         ? finalVersion(task.id, task.retries ?? 0)
-        : `${state}${markOf(outlook)}${heldMark(held.holds)}`,
+        : `${state}${markOf(basis)}${heldMark(held.holds)}`,
     };
     if (deadlineWallMs !== undefined) view.deadlineWallMs = deadlineWallMs;
     if (finishedWallMs !== undefined) view.finishedWallMs = finishedWallMs;
@@ -211,7 +209,7 @@ export class PostedViews {
   }
 
   /** The end of the last of its models; unknown while one of them is stopped, or a hold of its items has no known end. */
-  #outlookOf(task: PostedRecord, submitted: number, home: PostedHome | undefined, held: RunHolds): Outlook {
+  #basisOf(task: PostedRecord, submitted: number, home: PostedHome | undefined, held: RunHolds): EndForecast {
     const { clock } = this.#core.storage;
     const deadlineWallMs = deadlineWallMsOf(task);
     const isDated = deadlineWallMs !== undefined;

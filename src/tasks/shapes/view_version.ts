@@ -10,13 +10,13 @@ const STEADY_MS = 2_000;
 const STEADY_SHARE = 0.05;
 
 /** When the open part of a task is expected to end. */
-export interface Outlook {
+export interface EndForecast {
   readonly expectedEndWallMs: number | undefined;
   readonly isSlaAtRisk: boolean;
 }
 
 /** Returns `before` while it is accurate enough: an estimate that changes with every read would change every body for nothing. */
-export function steady(found: Outlook, before: TaskView | undefined, wallMs: number): Outlook {
+export function steady(found: EndForecast, before: TaskView | undefined, wallMs: number): EndForecast {
   const { expectedEndWallMs: shownMs, isSlaAtRisk } = before ?? {};
   const { expectedEndWallMs: foundMs } = found;
   if (shownMs === undefined || foundMs === undefined || isSlaAtRisk !== found.isSlaAtRisk) return found;
@@ -25,9 +25,9 @@ export function steady(found: Outlook, before: TaskView | undefined, wallMs: num
   return Math.abs(foundMs - shownMs) <= toleranceMs ? { ...found, expectedEndWallMs: shownMs } : found;
 }
 
-/** The part of a version for an outlook. */
-export function markOf(outlook: Outlook | undefined): string {
-  const { expectedEndWallMs, isSlaAtRisk } = outlook ?? {};
+/** The part of a version for an basis. */
+export function markOf(basis: EndForecast | undefined): string {
+  const { expectedEndWallMs, isSlaAtRisk } = basis ?? {};
   return `.${expectedEndWallMs?.toString(36) ?? ""}${isSlaAtRisk === true ? "_" : ""}`;
 }
 

@@ -4,7 +4,7 @@
  *   space in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
  *     -> accepted
  *
- * Feasibility follows from the measured rate of the lanes (engine/lanes/outlook.ts), after accepted work that the engine has not read
+ * Feasibility follows from the measured rate of the lanes (engine/lanes/forecasts.ts), after accepted work that the engine has not read
  * yet, which counts as items of the same size. Work without sla must be done within two minutes, because its caller waits.
  *
  * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's price. It is
@@ -57,7 +57,7 @@ interface Easy {
 /** One for a store. */
 export class Admission implements Admits<Admitted> {
   readonly #options: AdmissionOptions;
-  /** Work that leaves at least half of its window free, by project, model and sla; the outlook is as old. */
+  /** Work that leaves at least half of its window free, by project, model and sla; the basis is as old. */
   readonly #easy = new Map<string, Easy>();
   readonly #turns: TurnShare;
 

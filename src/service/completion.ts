@@ -20,6 +20,7 @@ import { isClockTrusted } from "../tasks/clock_trust.ts";
 import type { Files } from "../tasks/files/files.ts";
 import { LEFTOVER_KEEP_MS, sweepLeftovers } from "../tasks/leftovers.ts";
 import { recordToTask } from "../tasks/lots/task_record.ts";
+import type { OpenedTasks } from "../tasks/open_tasks.ts";
 import {
   type Kept,
   type KeptRecords,
@@ -30,13 +31,12 @@ import {
 } from "../tasks/retention.ts";
 import { startScrubbing } from "../tasks/scrubbing.ts";
 import type { TaskEvent } from "../tasks/shapes/tasks.ts";
-import type { OpenedTasks } from "../tasks/task_desk.ts";
 import { USAGE_SOURCES } from "../tasks/usage/spending.ts";
 import { IDEMPOTENCY, IDEMPOTENCY_MS } from "./http/idempotency.ts";
 import { keptBatches } from "./openai/batch_record.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
-export interface AftercareOptions {
+export interface CompletionOptions {
   readonly clock: Clock;
   readonly store: Store;
   readonly workLog: WorkLog;
@@ -57,7 +57,7 @@ export interface AftercareOptions {
 }
 
 /** Tasks and webhooks, opened together because each needs the other, with what removes the old. */
-export interface Aftercare {
+export interface Completion {
   readonly tasks: OpenedTasks;
   readonly webhooks: Webhooks;
   close(): Promise<void>;
@@ -67,7 +67,7 @@ const DAY_MS = 86_400_000;
 const DAYS_MAX = 3_650;
 
 /** Throws `invalid_config` for `retentionDays` out of range. */
-export async function openAftercare(options: AftercareOptions): Promise<Aftercare> {
+export async function openCompletion(options: CompletionOptions): Promise<Completion> {
   const { clock, store, workLog, files, egress, vault, destinations, onFault } = options;
   const { retentionDays = 30 } = options;
   if (!(retentionDays >= 1 && retentionDays <= DAYS_MAX))
@@ -121,7 +121,7 @@ export async function openAftercare(options: AftercareOptions): Promise<Aftercar
 }
 
 function keptKinds(
-  { store, files, audit }: Pick<AftercareOptions, "store" | "files" | "audit">,
+  { store, files, audit }: Pick<CompletionOptions, "store" | "files" | "audit">,
   tasks: OpenedTasks,
   keepMs: number,
 ): readonly Kept[] {

@@ -1,5 +1,5 @@
 /**
- * The intake of large tasks: each has its own lots, one for each sla or file, whose lines are already on the disk.
+ * The acceptance of large tasks: each has its own lots, one for each sla or file, whose lines are already on the disk.
  *
  *   spooled -> counted (the first thousand items of each lot) -> admitted -> stored in one commit -> accepted
  *                 \-> refused, or not stored: its files of lines are removed and its money is free
@@ -20,7 +20,7 @@ import type { TaskRequest } from "../shapes/requests.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
 import type { TaskObjects } from "./task_objects.ts";
 
-export interface LargeIntakeOptions {
+export interface LargeAcceptanceOptions {
   readonly storage: EngineStorage;
   readonly lots: Lots;
   readonly objects: TaskObjects;
@@ -38,10 +38,10 @@ export interface AcceptedLots {
 type Spooled = Extract<SpooledRequest, { kind: "large" }>;
 
 /** One for a store. */
-export class LargeIntake {
-  readonly #options: LargeIntakeOptions;
+export class LargeAcceptance {
+  readonly #options: LargeAcceptanceOptions;
 
-  constructor(options: LargeIntakeOptions) {
+  constructor(options: LargeAcceptanceOptions) {
     this.#options = options;
   }
 

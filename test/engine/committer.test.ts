@@ -1,10 +1,10 @@
-/** The recorder, between a store and the files that it writes. */
+/** The committer, between a store and the files that it writes. */
 import { describe, expect, it } from "vitest";
+import { Committer } from "../../src/engine/journal/committer.ts";
+import { DiskSpace } from "../../src/engine/journal/disk_space.ts";
 import { readStep } from "../../src/engine/journal/journal.ts";
 import { OutputFile } from "../../src/engine/journal/output.ts";
 import { PacedCalls } from "../../src/engine/journal/paced_calls.ts";
-import { Recorder } from "../../src/engine/journal/recorder.ts";
-import { Room } from "../../src/engine/journal/room.ts";
 import { RELEASES_HELD, TaskLog } from "../../src/engine/journal/task_log.ts";
 import type { PerigeeError } from "../../src/errors.ts";
 import type { JournalEntry, Store } from "../../src/store/store.ts";
@@ -29,7 +29,7 @@ const RECORD = {
   priceNumber: 0,
 } as const;
 
-/** A recorder whose store answers appends by hand, on a disk whose reserve never comes back. */
+/** A committer whose store answers appends by hand, on a disk whose reserve never comes back. */
 async function setUp(roomWaitMs: number) {
   const clock = new FakeClock();
   const appends: { readonly entries: readonly JournalEntry[]; readonly answer: () => void }[] = [];
@@ -37,23 +37,23 @@ async function setUp(roomWaitMs: number) {
     append: (entries) => new Promise((resolve) => appends.push({ entries, answer: resolve })),
   };
   let failure: PerigeeError | undefined;
-  const recorder = new Recorder({
-    store: store as Store, // the recorder only appends
+  const committer = new Committer({
+    store: store as Store, // the committer only appends
     clock,
     space: { isSpaceLow: () => true, restoreReserve: async () => false },
     lanes: () => [],
-    room: new Room({ clock, waitMs: roomWaitMs, dataDir: "/data", onRoom: () => undefined }),
+    room: new DiskSpace({ clock, waitMs: roomWaitMs, dataDir: "/data", onRoom: () => undefined }),
     onFailure: (error) => {
       failure = error;
     },
   });
   const output = await OutputFile.open(new MemoryDisk({ clock }), "/out.jsonl");
-  return { clock, appends, recorder, log: recorder.open("t", output), failure: () => failure };
+  return { clock, appends, committer, log: committer.open("t", output), failure: () => failure };
 }
 
 describe("the recorder", () => {
   it("is not quiet while the store writes an output, also when the wait for room has failed meanwhile", async () => {
-    const { clock, appends, recorder, log, failure } = await setUp(3_000);
+    const { clock, appends, committer, log, failure } = await setUp(3_000);
     log.outcome(RECORD, "a\n");
     await clock.advance(1);
     appends[0]?.answer();
@@ -63,7 +63,7 @@ describe("the recorder", () => {
     expect(failure()).toMatchObject({ code: "disk_full" });
     expect(appends).toHaveLength(2);
     let isQuiet = false;
-    const quiet = recorder.leave(log).then(() => {
+    const quiet = committer.leave(log).then(() => {
       isQuiet = true;
     });
     await clock.advance(1_000);
@@ -73,15 +73,15 @@ describe("the recorder", () => {
   });
 });
 
-describe("a recorder that is closed", () => {
+describe("a committer that is closed", () => {
   it("waits for room no more, and does not fail for it", async () => {
-    const { clock, appends, recorder, log, failure } = await setUp(3_000);
+    const { clock, appends, committer, log, failure } = await setUp(3_000);
     log.outcome(RECORD, "a\n");
     await clock.advance(1);
     appends[0]?.answer();
     await clock.advance(1);
     expect(clock.pendingTimers).toBe(1);
-    recorder.close();
+    committer.close();
     await clock.settle();
     expect(clock.pendingTimers).toBe(0);
     await clock.advance(10_000);

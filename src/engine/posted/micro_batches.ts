@@ -15,7 +15,7 @@ interface Gathered extends RecentGroup {
 }
 
 /** One for an engine. */
-export class GatheredGroups {
+export class MicroBatches {
   readonly #clock: Clock;
   readonly #recent: RecentItems;
   #waiting: Gathered[] = [];

@@ -15,7 +15,7 @@ export interface Wire {
 }
 
 /** Stable for the life of an engine. */
-export class Wires {
+export class ModelClients {
   readonly #providers: ReadonlyMap<string, Provider>;
   readonly #byModel = new Map<string, Wire>();
 

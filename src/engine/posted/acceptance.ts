@@ -1,5 +1,5 @@
 /**
- * The intake of small tasks: requests that arrive while others are counted are counted and committed together.
+ * The acceptance of small tasks: requests that arrive while others are counted are counted and committed together.
  *
  *   offered -> counted (in a thread, with the bodies to send) -> admitted -> committed to the work log -> accepted, and on its way
  *                 \-> refused: a model that no provider serves
@@ -26,7 +26,7 @@ type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sendin
 const BATCH_LINES_MAX = 1_024;
 const BATCH_CHARS_MAX = 512 * 1024;
 
-/** Batches counted at once; later arrivals form the next one, which is larger under load. */
+/** Batches counted at once; later shardFeed form the next one, which is larger under load. */
 const COUNTING_MAX = 1;
 
 /** Items of a posted task at most, and characters of what they ask. */
@@ -111,7 +111,7 @@ interface Batch {
 }
 
 /** One for an owner of posted tasks. */
-export class Intake<A extends AdmittedWork> {
+export class Acceptance<A extends AdmittedWork> {
   readonly #core: CountingCore;
   readonly #work: PostedWork;
   readonly #admission: Admits<A>;

@@ -14,9 +14,9 @@ import type { LaneLimits } from "../../limits/limits.ts";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
-  type LaneOutlook,
+  type LaneForecastBasis,
   type ProjectWork,
-  slaOutlook,
+  slaForecast,
 } from "../../queue/feasibility.ts";
 import type { Capacity } from "../../queue/planner.ts";
 import { type Urgency, urgencyOf } from "../../queue/urgency.ts";
@@ -43,9 +43,9 @@ export type Forecast =
   | { readonly sla: "feasible" | "at_risk"; readonly doneMs: number }
   | { readonly sla: "infeasible"; readonly doneMs: number; readonly earliestDeadlineMs: number };
 
-export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
+export function forecastOf(lane: LaneForecastBasis, work: ProjectWork): Forecast {
   const doneMs = earliestDoneMs(lane, work);
-  const sla = slaOutlook(lane, work);
+  const sla = slaForecast(lane, work);
   return sla === "infeasible"
     ? { sla, doneMs, earliestDeadlineMs: earliestDeadlineMs(lane, work) }
     : { sla, doneMs };
@@ -56,11 +56,11 @@ export function forecastOf(lane: LaneOutlook, work: ProjectWork): Forecast {
  * post asks, and V8 is slow to spread objects with fractions.
  */
 export function expectedDoneMs(
-  outlook: LaneOutlook,
+  basis: LaneForecastBasis,
   work: ProjectWork,
   { itemMs, limits }: Pick<Lane, "itemMs" | "limits">,
 ): number {
-  const known = outlook.capacity;
+  const known = basis.capacity;
   const capacity = {
     requestsPerMinute: known.requestsPerMinute,
     tokensPerMinute: known.tokensPerMinute,
@@ -71,7 +71,7 @@ export function expectedDoneMs(
     itemMs,
     waitingMs: known.waitingMs,
   };
-  return earliestDoneMs(outlook, work, capacity);
+  return earliestDoneMs(basis, work, capacity);
 }
 
 /** A provider whose limits all its lanes share. */
@@ -81,18 +81,18 @@ export interface SharedLimits {
 }
 
 /** One for an engine. */
-export class Outlooks {
-  readonly #remembered = new Map<Lane, LaneOutlook>();
+export class Forecasts {
+  readonly #remembered = new Map<Lane, LaneForecastBasis>();
   /** What waits in all lanes of a provider. */
   readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
 
   /** `shared` is passed for a lane that shares its limits. */
-  of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneOutlook {
+  of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneForecastBasis {
     const beside = shared === undefined ? undefined : this.#waitingBeside(shared, nowMs);
     const remembered = this.#remembered.get(lane);
     const isSame = beside === undefined || remembered?.waiting === beside;
     if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
-    const outlook = {
+    const basis = {
       nowMs,
       closedMs: lane.limits.snapshot(nowMs).cooldownMs,
       capacity: {
@@ -102,8 +102,8 @@ export class Outlooks {
       },
       waiting: beside ?? waitingIn([lane]),
     };
-    this.#remembered.set(lane, outlook);
-    return outlook;
+    this.#remembered.set(lane, basis);
+    return basis;
   }
 
   /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */

@@ -2,7 +2,7 @@
  * Turns: steps with the same name run one after the other, those with different names in parallel.
  */
 /** A name is kept only while a step waits under it. */
-export class Turns {
+export class KeyedMutex {
   /** By name: resolves when the last requested step has ended in any way. */
   readonly #last = new Map<string, Promise<void>>();
 

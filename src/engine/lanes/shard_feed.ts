@@ -18,7 +18,7 @@ import { TurnShare } from "./turn_share.ts";
 const SHARDS_PER_TURN = 64;
 
 /** One for an engine. */
-export class Arrivals {
+export class ShardFeed {
   readonly #clock: Clock;
   readonly #backlog: Backlog;
   readonly #lanes: Pick<Lanes, "needMs" | "of">;

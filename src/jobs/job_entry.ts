@@ -7,7 +7,7 @@ import type { RunningAttempt } from "./job_attempt.ts";
 import type { Waiting } from "./job_order.ts";
 
 /** A class, so that all of them have one shape: there may be 500,000. */
-export class Standing<F extends JobFacts> implements Waiting {
+export class JobEntry<F extends JobFacts> implements Waiting {
   /** Its number in the log; 0 while it is being accepted. */
   task = 0;
   readonly facts: F;

@@ -11,12 +11,12 @@ import { errorCodeOf, isNoSpace } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 
 /** How often a full disk is tried again. */
-export const ROOM_CHECK_MS = 1_000;
+export const SPACE_CHECK_MS = 1_000;
 
 /** How long a call waits for room whose caller waits for the answer. */
 const CALL_WAIT_MS = 60_000;
 
-export interface RoomOptions {
+export interface DiskSpaceOptions {
   readonly clock: Clock;
   /** How long work that was accepted waits for room; Infinity: for ever. */
   readonly waitMs: number;
@@ -32,14 +32,14 @@ export interface LackOptions {
 }
 
 /** One for an engine. */
-export class Room {
-  readonly #options: RoomOptions;
+export class DiskSpace {
+  readonly #options: DiskSpaceOptions;
   readonly #lacks = new Set<Lack>();
   /** Who does not wait for room. */
   readonly #impatient = new Set<() => void>();
   #lackingSinceMs: number | undefined;
 
-  constructor(options: RoomOptions) {
+  constructor(options: DiskSpaceOptions) {
     this.#options = options;
   }
 
@@ -93,7 +93,7 @@ export class Room {
           lack ??= this.lack(options);
           lack.check(error);
         }
-        await this.#options.clock.sleep(ROOM_CHECK_MS, { signal });
+        await this.#options.clock.sleep(SPACE_CHECK_MS, { signal });
       }
     } finally {
       lack?.end();
@@ -116,7 +116,7 @@ export class Room {
     } catch (error) {
       if (!isFull(error)) throw error;
       const lack = this.lack();
-      this.#options.clock.timer(ROOM_CHECK_MS, () => lack.end(), { keepsAlive: false });
+      this.#options.clock.timer(SPACE_CHECK_MS, () => lack.end(), { keepsAlive: false });
       throw noSpace(error);
     }
   }
@@ -145,13 +145,16 @@ export class Room {
 
 /** One who has no room. */
 export class Lack {
-  readonly #options: Pick<RoomOptions, "clock" | "waitMs">;
+  readonly #options: Pick<DiskSpaceOptions, "clock" | "waitMs">;
   readonly #sinceMs: number;
   readonly #end: () => void;
   /** What found no room last. */
   path: string;
 
-  constructor(options: Pick<RoomOptions, "clock" | "waitMs"> & { readonly path: string }, end: () => void) {
+  constructor(
+    options: Pick<DiskSpaceOptions, "clock" | "waitMs"> & { readonly path: string },
+    end: () => void,
+  ) {
     this.#options = options;
     this.path = options.path;
     this.#sinceMs = options.clock.nowMs();

@@ -1,5 +1,5 @@
 /**
- * The recorder: group commits of intents, outcomes and output lines, for all tasks of an engine.
+ * The committer: group commits of intents, outcomes and output lines, for all tasks of an engine.
  *
  *   idle -> due -> committing -> idle               records that arrive while committing form the next commit
  *   committing -> waiting for space -> committing   the store's disk is full: nothing can be recorded
@@ -11,7 +11,7 @@
  * One commit, for each task with records: the store writes its output lines, syncs the output while it appends the
  * step to the journal, and then the log calls back. So a request is sent only after its intent is durable, and a place
  * is passed on only after its outcome. When an output's disk is full its lines go into the journal (`held`) and reach
- * the output when there is space; while anything waits for space the engine admits nothing (`room.ts`).
+ * the output when there is space; while anything waits for space the engine admits nothing (`disk_space.ts`).
  *
  * A commit begins when the events of this turn are handled; its answer is looked for at each record that is staged
  * meanwhile, because a turn with thousands in flight takes 15 ms.
@@ -25,21 +25,21 @@ import { isNoSpace } from "../../disk.ts";
 import { hasCode, type PerigeeError } from "../../errors.ts";
 import { outputFailureOf } from "../../store/outputs.ts";
 import type { Store } from "../../store/store.ts";
+import { type DiskSpace, type Lack, SPACE_CHECK_MS } from "./disk_space.ts";
 import { asFailure } from "./file_errors.ts";
 import { type LaneRecord, stamped } from "./journal.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
-import { type Lack, ROOM_CHECK_MS, type Room } from "./room.ts";
 import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
 
-export interface RecorderOptions {
+export interface CommitterOptions {
   readonly store: Store;
   readonly clock: Clock;
   /** The store's own view of its disk, where it has one: it may live on a reserve while space is low. */
   readonly space?: { isSpaceLow(): boolean; restoreReserve(): Promise<boolean> } | undefined;
   /** Called while a disk is full. After its wait the engine fails with `disk_full`, or only the run whose output is full. */
-  readonly room: Room;
+  readonly room: DiskSpace;
   /** Asked at every commit: all lanes that are held back. */
   readonly lanes: () => readonly LaneRecord[];
   /** Called once; nothing is recorded afterwards. */
@@ -50,8 +50,8 @@ export interface RecorderOptions {
 }
 
 /** Commits for many logs. Close it when its logs are settled, before its store. */
-export class Recorder {
-  readonly #options: RecorderOptions;
+export class Committer {
+  readonly #options: CommitterOptions;
   readonly #calls: PacedCalls;
   readonly #dirty = new Set<TaskLog>();
   readonly #held: HeldLogs;
@@ -63,7 +63,7 @@ export class Recorder {
   #isSpaceLow = false;
   readonly #closing = new AbortController();
 
-  constructor(options: RecorderOptions) {
+  constructor(options: CommitterOptions) {
     this.#options = options;
     this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
     this.#held = new HeldLogs(options.clock, () => this.#begin());
@@ -151,7 +151,7 @@ export class Recorder {
   }
 
   /** On its reserve the store still records what is in flight; new work waits until the reserve is complete again. */
-  async #awaitSpace(space: NonNullable<RecorderOptions["space"]>): Promise<void> {
+  async #awaitSpace(space: NonNullable<CommitterOptions["space"]>): Promise<void> {
     if (this.#isSpaceLow) return;
     this.#isSpaceLow = true;
     try {
@@ -204,7 +204,7 @@ export class Recorder {
 
   async #waitForRoom(cause: unknown): Promise<void> {
     this.#roomIsLost().check(cause);
-    await this.#options.clock.sleep(ROOM_CHECK_MS, { signal: this.#closing.signal });
+    await this.#options.clock.sleep(SPACE_CHECK_MS, { signal: this.#closing.signal });
   }
 
   /** `path`: of an output; without one the store found no space. */
@@ -260,7 +260,7 @@ class HeldLogs {
     if (isNew)
       this.#isDue = true; // space may be free already, as after a restart
     else
-      this.#timer ??= this.#clock.timer(ROOM_CHECK_MS, () => {
+      this.#timer ??= this.#clock.timer(SPACE_CHECK_MS, () => {
         this.#timer = undefined;
         this.#isDue = true;
         this.#onDue();

@@ -9,23 +9,23 @@ export interface Allowance {
 }
 
 /** Something that waits for a place; called once, synchronously, when it has one. */
-export interface PlaceTaker {
+export interface SemaphoreTaker {
   onPlace(): void;
 }
 
 /** Not a promise-based semaphore because a taker may leave the queue when its call ends. */
-export class Places {
+export class TakerSemaphore {
   /** Places that nobody holds. */
   #free: number;
   /** Who waits, in order of arrival; a `Set` so that leaving costs no scan. */
-  readonly #waiting = new Set<PlaceTaker>();
+  readonly #waiting = new Set<SemaphoreTaker>();
 
   constructor(places: number) {
     this.#free = places;
   }
 
   /** True when the taker has a place at once; otherwise it is queued and `onPlace` is called later. */
-  take(taker: PlaceTaker): boolean {
+  take(taker: SemaphoreTaker): boolean {
     if (this.#free > 0) {
       this.#free -= 1;
       return true;
@@ -35,7 +35,7 @@ export class Places {
   }
 
   /** Leaves the queue; false when the taker was not in it. */
-  leave(taker: PlaceTaker): boolean {
+  leave(taker: SemaphoreTaker): boolean {
     return this.#waiting.delete(taker);
   }
 

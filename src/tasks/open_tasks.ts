@@ -1,13 +1,13 @@
 /**
  * The tasks of projects on one engine: implements `Tasks`.
  *
- *   submit:  few items of one sla -> intake -> work log (`posted_tasks.ts`)
+ *   submit:  few items of one sla -> acceptance -> work log (`posted_tasks.ts`)
  *            more, or files       -> files of lines that runs answer (`lot_tasks.ts`)
  *   else:    by where the task is
  */
 import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
-import { Intake, taskLines } from "../engine/posted/intake.ts";
+import { Acceptance, taskLines } from "../engine/posted/acceptance.ts";
 import type { PostedRecord } from "../engine/posted/posted_record.ts";
 import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { checkRetryFailed } from "../engine/reopening/reopen.ts";
@@ -28,6 +28,7 @@ import { HELD_WAIT_MS } from "./lots/until_final.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
+import { KeyedMutex } from "./shapes/keyed_mutex.ts";
 import type { TaskRequest } from "./shapes/requests.ts";
 import type {
   AnsweredLine,
@@ -39,7 +40,6 @@ import type {
   TaskView,
 } from "./shapes/task_view.ts";
 import type { TaskEvent, Tasks } from "./shapes/tasks.ts";
-import { Turns } from "./shapes/turns.ts";
 import { TaskListing } from "./task_listing.ts";
 import { Admission, type Admitted } from "./usage/admission.ts";
 import { TaskBacklog } from "./usage/backlog.ts";
@@ -120,8 +120,8 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
   await posted.open(backlog);
   work.open();
   posted.tellEnded(unnoted()).catch((error: unknown) => onFault(error, "posted"));
-  return new TaskDesk(
-    { options, posted, lots, work, intake: new Intake(core, work, admission) },
+  return new TasksOfFolder(
+    { options, posted, lots, work, acceptance: new Acceptance(core, work, admission) },
     listeners,
     admission,
   );
@@ -132,17 +132,17 @@ interface DeskRooms {
   readonly posted: PostedTasks;
   readonly lots: LotTasks;
   readonly work: PostedWork;
-  readonly intake: Intake<Admitted>;
+  readonly acceptance: Acceptance<Admitted>;
 }
 
-class TaskDesk implements OpenedTasks {
+class TasksOfFolder implements OpenedTasks {
   readonly #rooms: DeskRooms;
   readonly #listeners: Set<Listener>;
   readonly #admission: Admission;
   /** The tasks from which returned views were made. */
   readonly #shown = new WeakMap<TaskView, PostedRecord>();
   /** By task: a task is not removed while it is being cancelled, and never twice. */
-  readonly #changes = new Turns();
+  readonly #changes = new KeyedMutex();
   readonly #listing: TaskListing;
 
   constructor(rooms: DeskRooms, listeners: Set<Listener>, admission: Admission) {
@@ -187,10 +187,10 @@ class TaskDesk implements OpenedTasks {
     { hasOutputFile, id, note, signal }: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
-    const { intake, posted, work } = this.#rooms;
+    const { acceptance, posted, work } = this.#rooms;
     const { items, slaMinutes } = spooled;
     const taskId = id ?? newId();
-    const accepted = await intake.offer({
+    const accepted = await acceptance.offer({
       id: taskId,
       lines: taskLines(taskId, items),
       slaMinutes,

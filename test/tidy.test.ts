@@ -295,6 +295,14 @@ describe("the source tree", () => {
     expect(LARGE_CLASSES.filter((name) => !decision.includes(`\`${name}\``))).toEqual([]);
   });
 
+  it("exports each name of a type or class once", () => {
+    const definition = /^export (?:declare )?(?:abstract )?(?:class|interface|type|enum) (\w+)/gm;
+    const names = files.flatMap(({ text }) => [
+      ...new Set([...text.matchAll(definition)].map(([, name]) => name)),
+    ]);
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+  });
+
   it("takes time and chance only from clock.ts", () => {
     const door =
       /\b(Date\.now|performance\.now|setTimeout|setInterval|setImmediate|Math\.random|new Date\(\))/;

@@ -11,7 +11,7 @@ import { BodyCollector } from "./body.ts";
 import type { Allowance, SemaphoreTaker, TakerSemaphore } from "./taker_semaphore.ts";
 
 /** An answer as its connection fills it: kept until it is whole, or passed to a reader (streamed_answer.ts). */
-export interface Answer {
+export interface IncomingAnswer {
   readonly status: number;
   readonly headers: HeaderBag;
   /** Bytes of the body so far. */
@@ -47,7 +47,7 @@ export interface AnswerBounds {
   readonly middleBodies: Allowance;
 }
 
-export class ArrivingAnswer implements Answer {
+export class ArrivingAnswer implements IncomingAnswer {
   status = 0;
   headers: HeaderBag = {};
   hasContent = false;

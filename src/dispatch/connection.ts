@@ -17,7 +17,7 @@
  * made for a call; the owner's sweep watches deadlines and stalls.
  */
 import type { Socket } from "node:net";
-import { type Answer, type AnswerBounds, ArrivingAnswer } from "./arriving_answer.ts";
+import { type AnswerBounds, ArrivingAnswer, type IncomingAnswer } from "./arriving_answer.ts";
 import type { HeaderReader } from "./response_headers.ts";
 import type { StreamedAnswer } from "./streamed_answer.ts";
 import type { TakerSemaphore } from "./taker_semaphore.ts";
@@ -79,7 +79,7 @@ export class Connection {
   readonly #settings: ConnectionSettings;
   readonly #whole: ArrivingAnswer;
   /** Of the current call: `#whole`, or a streamed one. */
-  #answer: Answer;
+  #answer: IncomingAnswer;
   readonly #stall = new StallWatch();
   #call: WireCall | undefined;
   #phase: Phase = "idle";

@@ -11,7 +11,7 @@
  */
 import type { HeaderBag } from "../providers/provider.ts";
 import { AnswerReader } from "./answer_reader.ts";
-import { type Answer, announcedBytes, hasContent } from "./arriving_answer.ts";
+import { announcedBytes, hasContent, type IncomingAnswer } from "./arriving_answer.ts";
 import type { SemaphoreTaker } from "./taker_semaphore.ts";
 import type { WireFailure, WireResult, WireStream } from "./transport.ts";
 import { createDecompressor, type Decompressor, isPacked } from "./unpack.ts";
@@ -24,7 +24,7 @@ export interface AnswerWire extends SemaphoreTaker {
   cancel(failure: WireFailure, message: string): void;
 }
 
-export class StreamedAnswer implements Answer {
+export class StreamedAnswer implements IncomingAnswer {
   status = 0;
   headers: HeaderBag = {};
   length = 0;

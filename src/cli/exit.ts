@@ -1,8 +1,10 @@
 /**
  * How errors look on a terminal, and which exit code each error means. Those of runs that end: run/run.ts.
  */
+
 import { styleText } from "node:util";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
+import { outputFailure } from "./closed_output.ts";
 
 /** Codes are from sysexits.h where it has one (74: input or output). */
 const EXIT_CODES: Readonly<Record<ErrorCode, number>> = {
@@ -108,5 +110,10 @@ export function standStill(): void {
 export async function endProcess(): Promise<never> {
   for (const stream of [process.stdout, process.stderr])
     await new Promise<void>((resolve) => stream.write("", () => resolve()));
+  const failure = outputFailure();
+  if (failure !== undefined) {
+    printError(failure);
+    process.exitCode ||= exitCodeOf(failure);
+  }
   process.exit();
 }

@@ -11,7 +11,7 @@ import { systemClock } from "../clock.ts";
 import { checkVariables } from "../engine/config/variables.ts";
 import { PerigeeError } from "../errors.ts";
 import { LINE_FORMATS } from "../work/line_layout.ts";
-import { ignoreClosedOutput } from "./closed_output.ts";
+import { outliveOutput } from "./closed_output.ts";
 import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
@@ -378,7 +378,7 @@ function version(): string {
 }
 
 const firstCollection = tuneHeap(systemClock);
-ignoreClosedOutput();
+outliveOutput();
 process.on("beforeExit", standStill);
 try {
   await program().parseAsync();

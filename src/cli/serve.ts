@@ -6,9 +6,11 @@
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
  *   the main thread is blocked for 30 s: exit 70, to be started again (watchdog.ts)
  */
+
 import { type Clock, systemClock, type Timer } from "../clock.ts";
 import { readConfigFile } from "../engine/config/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
+import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { freeHeap } from "./heap.ts";
@@ -45,7 +47,7 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     dataDir: given.data,
     isBehindProxy,
     ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
-    log: { level: given.logLevel, write: (lines) => void process.stderr.write(lines) },
+    log: { level: given.logLevel, write: writeLog },
     ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
   });
   const stopped = signalled();

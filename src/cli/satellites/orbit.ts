@@ -5,6 +5,7 @@
  *
  * The code runs here, in a process that has no data folder: engines call it with signed requests.
  */
+
 import { readFile } from "node:fs/promises";
 import { systemClock } from "../../clock.ts";
 import { isLoopbackHost, parseAllowList } from "../../egress/address.ts";
@@ -13,6 +14,7 @@ import { PerigeeError } from "../../errors.ts";
 import { createOrbitHost, type HostSecret } from "../../satellites/orbit/host.ts";
 import { toWire } from "../../satellites/sdk/description.ts";
 import { createGuardedHttp } from "../../satellites/sdk/guarded_http.ts";
+import { writeLog } from "../closed_output.ts";
 import { signalled } from "../signals.ts";
 import { descriptionsOf, satellitesOf } from "./orbit_file.ts";
 
@@ -37,7 +39,7 @@ export async function orbitServe(file: string, options: Record<string, unknown>)
     http: createGuardedHttp(createEgress({ clock: systemClock, allow })),
     satellites: await satellitesOf(file),
     secrets: await hostSecrets(process.env),
-    log: (line) => void process.stderr.write(`${line}\n`),
+    log: (line) => writeLog(`${line}\n`),
   });
   const stopped = signalled();
   try {

@@ -77,7 +77,7 @@ export async function loadUndici(): Promise<UndiciClasses> {
   const [client, connect] = await Promise.all([
     // @ts-expect-error: undici has no types for its files.
     import("undici/lib/dispatcher/client.js"),
-    // @ts-expect-error: likewise.
+    // @ts-expect-error: undici has no types for its files.
     import("undici/lib/core/connect.js"),
   ]);
   return { Client: client.default, buildConnector: connect.default };

@@ -3,7 +3,7 @@
  *
  *   reading --source ended, all bytes given--> done
  *      |  --source threw, or has more or fewer bytes than stated--> failed: the call is ended
- *      +--the call ended--> ended: whoever waits for a piece gets none, and the source is closed
+ *      +--the call ended--> ended: the reader that waits for a piece gets nothing, and the source is closed
  *
  * The last piece is held back until the source has ended: a source with too many bytes never becomes a whole request.
  * Limits: pieces of 256 KiB, one chunk of the source in memory.

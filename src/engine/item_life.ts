@@ -45,7 +45,24 @@ export interface TraceEvent {
 }
 
 /** What a step of the journal, or an entry of the work log, says of the line. */
-export type LifeStep = Pick<Step, "voids" | "intents" | "closed" | "outcomes" | "sent">;
+export interface LifeStep extends Pick<Step, "voids" | "intents" | "closed" | "outcomes" | "sent"> {
+  /** Whether the price of a number that its records have is known. */
+  readonly isPriced: (priceNumber: number) => boolean;
+}
+
+/** How the line is opened again. */
+const REOPENED = {
+  output:
+    "its line was removed from the output, to request it again; earlier requests no longer count against it",
+  log: "a retry opened it again; earlier requests no longer count against it",
+} as const;
+
+interface TracedLine {
+  /** Its number, which must be the same in all steps. */
+  readonly line: number;
+  /** Where its answer is kept. */
+  readonly kept: keyof typeof REOPENED;
+}
 
 /** Apply the steps of its task in order. */
 export class ItemLife {
@@ -56,7 +73,7 @@ export class ItemLife {
   open: IntentRecord | undefined;
   /** Where its last request was sent; undefined before the first one, and where the journal does not say. */
   lane: LaneKey | undefined;
-  readonly #line: number;
+  readonly #of: TracedLine;
   /** What attempts that ended took so far. */
   #before: ClosedRecord | undefined;
   #lastSequence = 0;
@@ -65,9 +82,8 @@ export class ItemLife {
   /** Whether the line stays in the output by the restatement that counts. */
   #isKept = false;
 
-  /** `line`: its number, which must be the same in all steps. */
-  constructor(line: number) {
-    this.#line = line;
+  constructor(of: TracedLine) {
+    this.#of = of;
   }
 
   apply(sequence: number, step: LifeStep, at: string): void {
@@ -79,26 +95,26 @@ export class ItemLife {
         detail: "a power cut damaged its line: it is requested again",
       });
     }
-    for (const record of recordsOf(step, this.#line)) {
+    for (const record of recordsOf(step, this.#of.line)) {
       if ("attempt" in record) this.#admit(record, step, at);
-      else this.#end(record, at);
+      else this.#end(record, step, at);
     }
-    const outcome = step.outcomes.find(({ line }) => line === this.#line);
+    const outcome = step.outcomes.find(({ line }) => line === this.#of.line);
     if (outcome === undefined) return;
     this.#reopen(at);
     this.open = undefined;
     this.#lastSequence = sequence;
-    this.#settle(outcome, at);
+    this.#settle(outcome, step, at);
   }
 
   /** A step of a restatement: what was recorded, once more, or its sums. Of an abandoned one, which may not count, they are the same. */
-  restate(step: Pick<Step, "closed" | "outcomes">, at: string, isCounting: boolean): void {
+  restate(step: Pick<LifeStep, "closed" | "outcomes" | "isPriced">, at: string, isCounting: boolean): void {
     this.#restatedAt = at;
-    this.#before = step.closed.find(({ line }) => line === this.#line) ?? this.#before;
-    const outcome = step.outcomes.find(({ line }) => line === this.#line);
+    this.#before = step.closed.find(({ line }) => line === this.#of.line) ?? this.#before;
+    const outcome = step.outcomes.find(({ line }) => line === this.#of.line);
     if (!isCounting || outcome === undefined) return;
     this.#isKept = true;
-    if (this.outcome === undefined) this.#settle(outcome, at);
+    if (this.outcome === undefined) this.#settle(outcome, step, at);
   }
 
   /** The restatement that counts is over; `at`: when the next step was recorded. */
@@ -106,10 +122,10 @@ export class ItemLife {
     if (!this.#isKept) this.#reopen(at);
   }
 
-  #settle(outcome: OutcomeRecord, at: string): void {
+  #settle(outcome: OutcomeRecord, { isPriced }: Pick<LifeStep, "isPriced">, at: string): void {
     this.outcome = outcome;
     this.settledAt = at;
-    this.events.push({ at, event: "committed", detail: outcomeText(outcome) });
+    this.events.push({ at, event: "committed", detail: outcomeText(outcome, isPriced(outcome.priceNumber)) });
   }
 
   #reopen(at: string | null): void {
@@ -118,8 +134,7 @@ export class ItemLife {
     this.events.push({
       at: this.#restatedAt ?? at,
       event: "reopened",
-      detail:
-        "its line was removed from the output, to request it again; earlier requests no longer count against it",
+      detail: REOPENED[this.#of.kept],
     });
   }
 
@@ -152,7 +167,7 @@ export class ItemLife {
   }
 
   /** Sums that say nothing new are those of a request that never left, or recorded again because the run stopped. */
-  #end(closed: ClosedRecord, at: string): void {
+  #end(closed: ClosedRecord, { isPriced }: Pick<LifeStep, "isPriced">, at: string): void {
     const { open } = this;
     const isNew = closed.attempts > (this.#before?.attempts ?? 0);
     if (isNew) {
@@ -161,7 +176,7 @@ export class ItemLife {
         ...{ at, event: "ended", attempt: closed.attempts },
         ...(code === undefined ? {} : { code }),
         ...(httpStatus === 0 ? {} : { http_status: httpStatus }),
-        detail: endText(closed, this.#before),
+        detail: endText(closed, this.#before, isPriced(closed.priceNumber)),
       });
     } else if (open !== undefined) {
       const detail = "it was not sent: its run or its lane was stopped first";
@@ -195,11 +210,13 @@ function recordsOf({ intents, closed }: LifeStep, own: number): (IntentRecord | 
     .sort((left, right) => orderOf(left) - orderOf(right));
 }
 
-function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string {
+function endText(closed: ClosedRecord, before: ClosedRecord | undefined, isPriced: boolean): string {
   const isDoubtful = closed.ambiguousAttempts > (before?.ambiguousAttempts ?? 0);
   const isCounted = closed.attempts - closed.uncounted > (before?.attempts ?? 0) - (before?.uncounted ?? 0);
   const billedUsd = closed.billedUsd - (before?.billedUsd ?? 0);
-  const money = billedUsd > 0 ? `${usdText(billedUsd)} billed` : "nothing billed";
+  const tokens = tokensOf(closed) - (before === undefined ? 0 : tokensOf(before));
+  const isUnknown = !isPriced && tokens > 0;
+  const money = billedUsd > 0 || isUnknown ? moneyText(billedUsd, isUnknown) : "nothing billed";
   const isUnusable = closed.unusableAnswers > (before?.unusableAnswers ?? 0);
   const how = closed.failure === undefined ? "" : ` (${failureText(closed.failure)})`;
   const failure = isUnusable ? "its answer could not be used" : "it failed";
@@ -212,12 +229,29 @@ function endText(closed: ClosedRecord, before: ClosedRecord | undefined): string
   return `${why}${blame}`;
 }
 
-function outcomeText(outcome: OutcomeRecord): string {
+/** How an item ended, after what requests, for what money. */
+export function outcomeText(
+  outcome: Pick<OutcomeRecord, "status" | "code" | "attempts" | "isEstimated" | keyof Taken>,
+  isPriced: boolean,
+): string {
   const { status, code, attempts, inputTokens, outputTokens, billedUsd, ambiguousUsd, isEstimated } = outcome;
   const how = code === undefined ? status : `${status} (${code})`;
   if (attempts === 0) return `${how}, no request was sent`;
   const doubt = ambiguousUsd > 0 ? `, at most ${usdText(ambiguousUsd)} more in doubt` : "";
   const requests = attempts === 1 ? "1 request" : `${attempts} requests`;
-  const estimate = isEstimated ? " (estimated)" : "";
-  return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${usdText(billedUsd)} billed${estimate}${doubt}`;
+  const isUnknown = !isPriced && tokensOf(outcome) > 0;
+  const estimate = isEstimated && !isUnknown ? " (estimated)" : "";
+  return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${moneyText(billedUsd, isUnknown)}${estimate}${doubt}`;
+}
+
+type Taken = Pick<OutcomeRecord, "inputTokens" | "outputTokens" | "billedUsd" | "ambiguousUsd">;
+
+function tokensOf({ inputTokens, outputTokens }: Pick<Taken, "inputTokens" | "outputTokens">): number {
+  return inputTokens + outputTokens;
+}
+
+/** `isUnknown`: tokens were taken at a price that is not known. */
+function moneyText(billedUsd: number, isUnknown: boolean): string {
+  if (!isUnknown) return `${usdText(billedUsd)} billed`;
+  return billedUsd > 0 ? `at least ${usdText(billedUsd)} billed` : "the price is not known";
 }

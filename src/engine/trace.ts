@@ -20,18 +20,18 @@
 import { resolve } from "node:path";
 import type { Disk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
-import { hashKey, keyFilter, scanKeys } from "../jsonl/keys.ts";
 import { asBuffer } from "../jsonl/lines.ts";
-import { readBlocks } from "../jsonl/read.ts";
+import type { UsedPrice } from "../price/used_prices.ts";
 import { type LaneKey, providerOfLane } from "../queue/lanes.ts";
 import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { parseModelId } from "../work/request.ts";
+import type { ObjectHold } from "../work/task.ts";
 import { bodyOf } from "./files/moved_task.ts";
 import { type SettledLine, settledLines } from "./files/settled_lines.ts";
 import { runOfOutput } from "./files/stored_tasks.ts";
 import type { TaskBody } from "./files/task_body.ts";
-import { answersPath, spoolPath } from "./files/task_files.ts";
+import { answersPath } from "./files/task_files.ts";
 import { STATES_ANEW } from "./files/task_journal.ts";
 import { ItemLife, type TraceEvent } from "./item_life.ts";
 import { type PastHold, readHoldNote } from "./items/hold_note.ts";
@@ -40,9 +40,7 @@ import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
 import type { RunFiles } from "./journal/storage.ts";
 import { submissionIn } from "./submissions/submission_body.ts";
-
-/** Far above what an answer of 32 MiB takes in JSON. */
-const OUTPUT_LINE_BYTES_MAX = 256 * 1024 * 1024;
+import { inputItem, lineInOutput } from "./traced_lines.ts";
 
 /** `waiting` is the last event: it is what is now. */
 const WAITING = "\uffff";
@@ -57,40 +55,51 @@ export interface ItemTrace {
   readonly events: readonly TraceEvent[];
 }
 
-/** An item by its key, or by its line where the key is known to be in it. */
-export interface TracedItem {
+/** An item of a run by its key. */
+interface RunItem {
   readonly key: string;
-  readonly line?: number;
+}
+
+/** An item of a list, whose run keeps no note of what holds it. */
+export interface ListItem extends RunItem {
+  readonly line: number;
+  /** What holds it now. */
+  readonly hold: Hold | undefined;
 }
 
 /** Throws `not_found` for a key that neither input nor output has. */
 export async function traceItem(
   files: RunFiles,
   task: Pick<StoredTask, "id" | "body" | "createdWallMs">,
-  { key, line: known }: TracedItem,
+  item: RunItem | ListItem,
 ): Promise<ItemTrace> {
+  const { key } = item;
   const body = bodyOf(files, task);
-  const line =
-    known ??
-    (await lineInInput(files, task.id, body, key)) ??
-    (await lineInOutput(files, task.id, body, key));
+  const found = "line" in item ? item : await inputItem(files, task.id, body, key);
+  const line = found?.line ?? (await lineInOutput(files, task.id, body, key));
   if (line === undefined)
     throw new PerigeeError("not_found", `no line of the run has the key ${JSON.stringify(key)}`);
   const life = await lifeOf(files, task.id, body, line);
   const { outcome } = life;
+  const model = found !== undefined && "model" in found ? found.model : undefined;
   const noted = await readHoldNote(files, task.id);
+  const isOwn = (hold: Hold | PastHold): boolean => mayHold(hold, life.lane, model);
   const endedAt = outcome === undefined ? null : life.settledAt;
-  const past = noted.past.filter(({ since }) => endedAt === null || since < endedAt);
+  const past = noted.past.filter((hold) => isOwn(hold) && (endedAt === null || hold.since < endedAt));
   const released = past.map(
     (hold): TraceEvent => ({ at: hold.until, event: "released", detail: holdText(hold) }),
   );
   const events = [...released, acceptedEvent(body), ...life.events];
   events.push(...past.map((hold): TraceEvent => ({ at: hold.since, event: "held", detail: holdText(hold) })));
-  if (outcome === undefined)
-    events.push(...noted.holds.map(heldEvent), waitingEvent(life, body, noted.holds));
-  else {
-    const found = await settledLine(files, task.id, body, line);
-    if (found !== undefined) events.push(await writtenEvent(files, task.id, body, found, life.settledAt));
+  if (outcome === undefined) {
+    const isOfList = "line" in item;
+    const holds = isOfList ? [item.hold ?? []].flat() : noted.holds.filter(isOwn);
+    events.push(...holds.map((hold) => heldEvent(hold, isOfList)));
+    const own = isOfList ? item.hold : holds.find((hold) => isHeldBy(hold, life.lane, model));
+    events.push(waitingEvent(life, body, { own, other: holds[0], isOfList }));
+  } else {
+    const settled = await settledLine(files, task.id, body, line);
+    if (settled !== undefined) events.push(await writtenEvent(files, task.id, body, settled, life.settledAt));
   }
   return { key, line, status: outcome?.status ?? "open", events: inOrder(events) };
 }
@@ -116,20 +125,23 @@ async function lifeOf(
   line: number,
 ): Promise<ItemLife> {
   const { from, to } = restated ?? { from: 1, to: 0 };
-  const life = new ItemLife(line);
+  const life = new ItemLife({ line, kept: "output" });
+  const prices = new Map<string, UsedPrice>(); // each once: a restatement repeats them in their order
+  const isPriced = (number: number): boolean => [...prices.values()][number - 1]?.source !== null;
   let isRestated = restated === undefined;
   for await (const { sequence, records, wallMs } of store.journal(taskId)) {
     const step = readStep(records);
     const at = new Date(wallMs).toISOString();
+    for (const price of step.prices) prices.set(JSON.stringify(price), price);
     if (step.voids === STATES_ANEW) {
-      life.restate(step, at, sequence >= from && sequence <= to);
+      life.restate({ ...step, isPriced }, at, sequence >= from && sequence <= to);
       continue;
     }
     if (sequence > to && !isRestated) {
       isRestated = true;
       life.restated(at);
     }
-    if (sequence > to || keptLines === undefined) life.apply(sequence, step, at);
+    if (sequence > to || keptLines === undefined) life.apply(sequence, { ...step, isPriced }, at);
   }
   if (!isRestated) life.restated(null);
   return life;
@@ -156,14 +168,21 @@ export function slaText(slaMinutes: number | undefined): string {
   return slaMinutes === undefined ? "no sla" : `sla ${slaMinutes} ${slaMinutes === 1 ? "minute" : "minutes"}`;
 }
 
-function heldEvent(hold: Hold): TraceEvent {
-  return { at: hold.since, event: "held", detail: nextText(hold) };
+function heldEvent(hold: Hold, isOfList: boolean): TraceEvent {
+  return { at: hold.since, event: "held", detail: `${holdText(hold)}; ${nextText(hold, isOfList)}` };
 }
 
-function nextText(hold: Hold): string {
-  const { next_try } = hold;
-  const next = next_try === null ? "nothing is tried before the run is called again" : `next try ${next_try}`;
-  return `${holdText(hold)}; ${next}`;
+/** `next_try` of a list that is null ends with the configuration, of a run with its call. */
+function nextText({ next_try }: Pick<Hold, "next_try">, isOfList: boolean): string {
+  if (next_try !== null) return `next try ${next_try}`;
+  return `nothing is tried before ${isOfList ? "the configuration changes" : "the run is called again"}`;
+}
+
+/** How a hold is named after its message was shown. */
+export function shortHoldText(hold: ObjectHold, isOfList: boolean): string {
+  const { reason, provider, model } = hold;
+  const where = model ?? provider;
+  return `${where === undefined ? reason : `${reason}: ${where}`}; ${nextText(hold, isOfList)}`;
 }
 
 function holdText({ reason, provider, model, message }: Hold | PastHold): string {
@@ -171,9 +190,13 @@ function holdText({ reason, provider, model, message }: Hold | PastHold): string
 }
 
 function waitingEvent(
-  { open, events, lane }: ItemLife,
+  { open, events }: ItemLife,
   { status }: TaskBody,
-  holds: readonly Hold[],
+  {
+    own,
+    other,
+    isOfList,
+  }: { readonly own: Hold | undefined; readonly other: Hold | undefined; readonly isOfList: boolean },
 ): TraceEvent {
   const at = null;
   if (status !== "open")
@@ -186,23 +209,39 @@ function waitingEvent(
       detail: "the request is under way, or was cut off when its process ended",
     };
   const what = events.length === 0 ? "its first request" : "its next request";
-  const own = holds.find((hold) => isOfLane(hold, lane));
-  if (own !== undefined)
-    return { at, event: "waiting", detail: `${what} waits until this is over: ${nextText(own)}` };
+  if (own !== undefined) {
+    const hold = shortHoldText(own, isOfList);
+    return { at, event: "waiting", detail: `${what} waits until this is over: ${hold}` };
+  }
   const detail = `${what} waits for its turn, for limits and for money`;
-  const [other] = holds; // which may hold it, too: the journal does not say where its first request will go
-  return {
-    at,
-    event: "waiting",
-    detail: other === undefined ? detail : `${detail}; its run is held: ${nextText(other)}`,
-  };
+  // What else holds the run may hold it, too: nothing says where its first request will go.
+  const rest = other === undefined ? "" : `; its run is held: ${shortHoldText(other, isOfList)}`;
+  return { at, event: "waiting", detail: `${detail}${rest}` };
 }
 
-/** Whether a hold is of all that waits, or of the lane of an item. */
-function isOfLane({ reason, provider, model }: Hold, lane: LaneKey | undefined): boolean {
+/** False where a hold is known to be of items of other models. `lane`: where the item's last request was sent. */
+function mayHold(hold: Hold | PastHold, lane: LaneKey | undefined, model: string | undefined): boolean {
+  if (hold.provider === undefined && hold.model === undefined) return true;
+  const isUnknown = lane === undefined && (model === undefined || parseModelId(model) === undefined);
+  return isUnknown || isHeldBy(hold, lane, model);
+}
+
+/** Whether a hold is of all that waits, or of the lane or the model of an item. */
+function isHeldBy(
+  { reason, provider, model: held }: Hold | PastHold,
+  lane: LaneKey | undefined,
+  model: string | undefined,
+): boolean {
   if (reason === "disk_full") return true;
-  if (lane === undefined || provider !== providerOfLane(lane)) return false;
-  return model === undefined || lane.endsWith(`:${parseModelId(model)?.name ?? model}`);
+  const own = model === undefined ? undefined : parseModelId(model);
+  if (provider === undefined || (own?.provider !== provider && !isOfProvider(lane, provider))) return false;
+  if (held === undefined) return true;
+  const name = parseModelId(held)?.name ?? held;
+  return own?.name === name || lane?.endsWith(`:${name}`) === true;
+}
+
+function isOfProvider(lane: LaneKey | undefined, provider: string): boolean {
+  return lane !== undefined && providerOfLane(lane) === provider;
 }
 
 async function settledLine(
@@ -273,55 +312,4 @@ async function readAt(
   } finally {
     await file.close();
   }
-}
-
-/** The first line with a key in a file of lines; undefined where there is none. */
-async function lineOfKey(disk: Disk, path: string, key: string): Promise<{ line: number } | undefined> {
-  if ((await disk.stat(path)) === undefined) return undefined;
-  const file = await disk.open(path, "read");
-  const wanted = hashKey(Buffer.from(key));
-  const options = { wantKeys: true, filter: keyFilter([wanted.high]) };
-  try {
-    for await (const event of readBlocks(file, { lineBytesMax: OUTPUT_LINE_BYTES_MAX })) {
-      if (event.kind === "refused") continue;
-      const { count, lines, hashes } = scanKeys(event.block, options);
-      for (let index = 0; index < count; index += 1)
-        if (hashes[index * 2] === wanted.high && hashes[index * 2 + 1] === wanted.low)
-          return { line: lines[index] as number };
-    }
-    return undefined;
-  } finally {
-    await file.close();
-  }
-}
-
-/** Of a stream, as far as its copy is kept. */
-async function lineInInput(
-  files: RunFiles,
-  taskId: string,
-  { input }: TaskBody,
-  key: string,
-): Promise<number | undefined> {
-  for (const path of [spoolPath(files, taskId), input?.name ?? ""]) {
-    const found = path === "" ? undefined : await lineOfKey(files.disk, path, key).catch(() => undefined);
-    if (found !== undefined) return found.line;
-  }
-  return undefined;
-}
-
-/** Of an input that is gone: its answers stand in the output in the order of their commits. */
-async function lineInOutput(
-  files: RunFiles,
-  taskId: string,
-  body: TaskBody,
-  key: string,
-): Promise<number | undefined> {
-  const found = await lineOfKey(files.disk, answersPath(files, taskId, body), key);
-  if (found === undefined) return undefined;
-  let number = 0;
-  for await (const { outcome } of settledLines(files.store, taskId, body)) {
-    number += 1;
-    if (number === found.line) return outcome.line;
-  }
-  return undefined;
 }

@@ -3,16 +3,23 @@
  * then the requests of an item that has ended are known only by their sums.
  */
 
+import type { FailureCode } from "../../errors.ts";
 import { eachRecord, type FieldsOf, type LogRecord, readHeader } from "../../log/records.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import type { LogStore } from "../../store/log_rows.ts";
 import { codeOfNumber } from "../../work/failure_numbers.ts";
 import type { TaskObject } from "../../work/task.ts";
-import { ItemLife, type LifeStep, type TraceEvent } from "../item_life.ts";
-import type { ClosedRecord, IntentRecord, OutcomeRecord, SentRecord } from "../journal/journal.ts";
+import { ItemLife, type LifeStep, outcomeText, type TraceEvent } from "../item_life.ts";
+import {
+  type ClosedRecord,
+  type IntentRecord,
+  NOTHING_SPENT,
+  type OutcomeRecord,
+  type SentRecord,
+} from "../journal/journal.ts";
 import type { EndedPosted } from "../posted/posted_reader.ts";
 import { deadlineWallMsOf, type PostedRecord } from "../posted/posted_record.ts";
-import { factsText, type ItemTrace, inOrder, slaText } from "../trace.ts";
+import { factsText, type ItemTrace, inOrder, shortHoldText, slaText } from "../trace.ts";
 
 /** An item of a posted list. */
 export interface LoggedItem {
@@ -32,7 +39,7 @@ export async function traceLogged(
   { record, item, key, ended, object }: LoggedItem,
 ): Promise<ItemTrace> {
   const line = item + 1;
-  const life = new ItemLife(line);
+  const life = new ItemLife({ line, kept: "log" });
   const isOf = (one: LogRecord): one is Traced =>
     isTraced(one) && one.task === record.number && one.item === item;
   for await (const { sequence, records } of store.logEntries()) {
@@ -41,7 +48,7 @@ export async function traceLogged(
     eachRecord(records, (one) => {
       if (!isOf(one)) return;
       const isBefore = one.is === "attemptEnded" && one.attempt === 0; // sums until it was opened again
-      if (isBefore) life.restate({ closed: [closedOf(one, line)], outcomes: [] }, at, false);
+      if (isBefore) life.restate({ closed: [closedOf(one, line)], outcomes: [], isPriced }, at, false);
       else own.push(one);
     });
     if (own.length > 0) life.apply(sequence, stepOf(own, line, log), at);
@@ -67,6 +74,11 @@ function isTraced(record: LogRecord): record is Traced {
   return record.is === "intent" || record.is === "attemptEnded" || record.is === "outcome";
 }
 
+/** Of a number in the log. */
+function isPriced(price: number): boolean {
+  return price > 0;
+}
+
 /** What an entry says of the item: its records are in no order. */
 function stepOf(records: readonly Traced[], line: number, log: Pick<WorkLog, "text">): LifeStep {
   const intents: IntentRecord[] = [];
@@ -84,34 +96,27 @@ function stepOf(records: readonly Traced[], line: number, log: Pick<WorkLog, "te
       if (lane !== undefined) sent.push({ ...reserved, lane, requests: 1 });
     }
   }
-  return { voids: 0, intents, closed, outcomes, sent };
+  return { voids: 0, intents, closed, outcomes, sent, isPriced };
 }
 
 function closedOf(
-  {
-    code: number,
-    httpStatus,
-    price: _price,
-    isEstimated,
-    attempt: _attempt,
-    ...taken
-  }: FieldsOf<"attemptEnded">,
+  { code: number, httpStatus, price, isEstimated, attempt: _attempt, ...taken }: FieldsOf<"attemptEnded">,
   line: number,
 ): ClosedRecord {
   const code = codeOfNumber(number);
   const failure = code === undefined ? {} : { failure: { code, httpStatus } };
-  return { ...taken, ...failure, line, isEstimated: isEstimated === 1, priceNumber: 0 };
+  return { ...taken, ...failure, line, isEstimated: isEstimated === 1, priceNumber: price };
 }
 
 function outcomeOf(
-  { code, textBytes, textCrc32, price: _price, isEstimated, ...taken }: FieldsOf<"outcome">,
+  { code, textBytes, textCrc32, price, isEstimated, ...taken }: FieldsOf<"outcome">,
   line: number,
 ): OutcomeRecord {
   return {
     ...taken,
     line,
     isEstimated: isEstimated === 1,
-    priceNumber: 0,
+    priceNumber: price,
     code: codeOfNumber(code),
     lineBytes: textBytes,
     lineCrc32: textCrc32,
@@ -121,22 +126,28 @@ function outcomeOf(
 /** Its end, where the log does not have it any more or it ended with the rest of its list, and its answer. */
 function endEvents(record: PostedRecord, ended: EndedPosted, life: ItemLife): TraceEvent[] {
   const { status, isAnswered, endedWallMs, taken } = ended;
-  const events: TraceEvent[] = [];
-  const before = life.events.length;
-  if (life.outcome === undefined && isAnswered && taken !== undefined && "textBytes" in taken)
-    life.apply(0, outcomeStep(taken, ended.item + 1), isoTime(endedWallMs));
-  events.push(...life.events.slice(before));
   const restMs = deadlineWallMsOf(record);
   const restAt = restMs === undefined ? null : isoTime(restMs);
-  const at = isAnswered ? (life.settledAt ?? isoTime(endedWallMs)) : restAt;
-  if (!isAnswered) events.push({ at, event: "committed", detail: `${status} with the rest of its list` });
+  const at = life.settledAt ?? (isAnswered ? isoTime(endedWallMs) : restAt);
+  const events: TraceEvent[] = [];
+  if (life.outcome === undefined) {
+    const spent = { ...NOTHING_SPENT, attempts: 0, price: 0, ...taken };
+    const code = status === "completed" ? undefined : codeOfEnd(ended);
+    const detail = outcomeText(
+      { ...spent, status, code, isEstimated: taken?.isEstimated === 1 },
+      isPriced(spent.price),
+    );
+    events.push({ at, event: "committed", detail });
+  }
   const facts = factsText(Buffer.from(ended.line));
   events.push({ at, event: "written", detail: `its answer is in the work log${facts}` });
   return events;
 }
 
-function outcomeStep(taken: FieldsOf<"outcome">, line: number): LifeStep {
-  return { voids: 0, intents: [], closed: [], outcomes: [outcomeOf(taken, line)], sent: [] };
+/** Undefined for an answer without an error. */
+function codeOfEnd({ status, isAnswered, taken }: EndedPosted): FailureCode | undefined {
+  if (isAnswered) return taken === undefined ? undefined : codeOfNumber(taken.code);
+  return status === "cancelled" ? "cancelled" : "expired";
 }
 
 function waiting(object: TaskObject | undefined): TraceEvent {
@@ -145,15 +156,11 @@ function waiting(object: TaskObject | undefined): TraceEvent {
   if (phase === "running")
     return { at, event: "waiting", detail: "the request is under way, or is about to be sent" };
   const what = phase === "retrying" ? "its next request" : "its first request";
-  if (held === undefined)
-    return { at, event: "waiting", detail: `${what} waits for its turn, for limits and for money` };
-  const next =
-    held.next_try === null
-      ? "nothing is tried before the configuration changes"
-      : `next try ${held.next_try}`;
-  const where = held.model ?? held.provider;
-  const hold = where === undefined ? held.reason : `${held.reason}: ${where}`;
-  return { at, event: "waiting", detail: `${what} waits until this is over: ${hold}; ${next}` };
+  const detail =
+    held === undefined
+      ? `${what} waits for its turn, for limits and for money`
+      : `${what} waits until this is over: ${shortHoldText(held, true)}`;
+  return { at, event: "waiting", detail };
 }
 
 function isoTime(wallMs: number): string {

@@ -238,10 +238,10 @@ export class Submissions {
   async trace(id: string): Promise<ItemTrace> {
     const posted = await this.#findPosted(id);
     if (posted !== undefined) return posted.lists.trace(posted.record, id);
-    const { runId, line } = await this.#place(id);
+    const { part, runId, line } = await this.#place(id);
     const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
-    return traceItem(this.#core.storage, run, { key: id, line });
+    return traceItem(this.#core.storage, run, { key: id, line, hold: part.holdOf(line) });
   }
 
   async #findPosted(

@@ -200,9 +200,14 @@ export class SubmittedPart {
   }
 
   #heldOf(line: number, holds: readonly Hold[]): Pick<TaskObject, "held"> {
-    const model = this.#models[line] ?? "";
-    const hold = holds.find((each) => concerns(this.#core.config.providerNames, each, model));
+    const hold = this.holdOf(line, holds);
     return hold === undefined ? {} : { held: objectHold(hold) };
+  }
+
+  /** What holds a line that is open. */
+  holdOf(line: number, holds: readonly Hold[] = this.#run.holds): Hold | undefined {
+    const model = this.#models[line] ?? "";
+    return holds.find((each) => concerns(this.#core.config.providerNames, each, model));
   }
 
   /** An attempt failed and the next has not begun: the item waits for it, here or in its lane. */

@@ -10,7 +10,7 @@ import { setDebug } from "../debug.ts";
 import { makeFolder, systemDisk } from "../disk.ts";
 import { proxiesFrom } from "../dispatch/proxy.ts";
 import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
-import { PerigeeError } from "../errors.ts";
+import type { PerigeeError } from "../errors.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { loadBundledPrices } from "../price/base.ts";
 import { PriceBook } from "../price/price_book.ts";
@@ -44,6 +44,7 @@ import { allHolds } from "./lanes/run_holds.ts";
 import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
 import { Listeners, withGuarded } from "./listeners.ts";
+import { OpenCalls } from "./open_calls.ts";
 import type { PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
@@ -128,6 +129,8 @@ class LocalEngine implements Engine {
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
   readonly #log: EngineLog;
+  readonly #calls: OpenCalls;
+  #closing: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
@@ -174,7 +177,9 @@ class LocalEngine implements Engine {
     });
     this.#forgotten = new Forgotten(this.core.storage, this.core.caps, this.core.atWork);
     this.#log = new EngineLog(this.core);
-    this.#submissions = new Submissions(this.core, (source, options) => this.run(source, options), this.#log);
+    this.#calls = new OpenCalls(clock);
+    const run = (source: Source, options: RunOptions): Run => this.#run(source, options);
+    this.#submissions = new Submissions(this.core, run, this.#log);
     void store.failed?.then((error) => failures.tell(error));
   }
 
@@ -197,8 +202,13 @@ class LocalEngine implements Engine {
     return this.#log.open();
   }
 
-  run(given: Source, options: RunOptions = {}): Run {
-    this.#assertOpen();
+  run(source: Source, options: RunOptions = {}): Run {
+    this.#calls.assertOpen();
+    return this.#run(source, options);
+  }
+
+  /** A list that was accepted as the engine closes gets its runs, which are stopped at once. */
+  #run(given: Source, options: RunOptions): Run {
     const source = takenSource(given, "run");
     checkCallOptions(options, RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
@@ -215,59 +225,61 @@ class LocalEngine implements Engine {
   }
 
   submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");
-    return this.#submissions.submit(items, options);
+    return this.#submissions.submit(items, options, this.#calls);
   }
 
   task(id: string): Promise<Task> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(id, "task");
-    return this.#submissions.task(id);
+    return this.#calls.ended(this.#submissions.task(id));
   }
 
   object(id: string): Promise<TaskObject> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(id, "object");
-    return this.#submissions.object(id);
+    return this.#calls.ended(this.#submissions.object(id));
   }
 
   trace(id: string, key?: string) {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(id, "trace");
-    return key === undefined ? this.#submissions.trace(id) : traceOfRun(this.core.storage, id, key);
+    const { storage } = this.core;
+    return this.#calls.ended(key === undefined ? this.#submissions.trace(id) : traceOfRun(storage, id, key));
   }
 
   forget(taskId: string): Promise<void> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(taskId, "forget");
-    return this.#forget(taskId);
+    return this.#calls.ended(this.#forget(taskId));
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(taskId, "retry");
     checkCallOptions(options, RETRY_OPTIONS, "retry");
     checkRetryFailed(options.codes, "retry");
-    const { source, ...again } = await retryOptions(this.#seams.store, this.#submissions, taskId, options);
+    const terms = retryOptions(this.#seams.store, this.#submissions, taskId, options);
+    const { source, ...again } = await this.#calls.ended(terms);
     return this.run(source, again);
   }
 
   async retryTask(taskId: string, options: RetryTaskOptions = {}): Promise<Task> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     checkId(taskId, "retryTask");
     checkCallOptions(options, RETRY_TASK_OPTIONS, "retryTask");
     const { codes, ...again } = options;
     checkRetryFailed(codes, "retryTask");
-    return this.#submissions.retry(taskId, codes ?? true, again);
+    return this.#calls.ended(this.#submissions.retry(taskId, codes ?? true, again));
   }
 
   quote(given: Source, options: QuoteOptions = {}) {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
-    return quoteSource(this.core, source, options);
+    return this.#calls.ended(quoteSource(this.core, source, options));
   }
 
   holds(): readonly Hold[] {
@@ -279,11 +291,18 @@ class LocalEngine implements Engine {
     return Array.from(this.core.sending.lanes.all(), (lane) => laneStatus(lane, nowMs));
   }
 
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    const runs = [...this.#runs];
-    for (const run of runs) run.stop("closed");
-    await Promise.allSettled([...runs.map((run) => run.finished), this.#log.stop()]);
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#calls.close();
+    this.#stopRuns();
+    await this.#calls.within(this.#submissions.accepted());
+    this.#stopRuns();
+    await Promise.allSettled([...[...this.#runs].map((run) => run.finished), this.#log.stop()]);
+    await this.#calls.settled();
     this.#isClosed = true;
     await this.#log.close();
     this.core.sending.lanes.close();
@@ -292,6 +311,10 @@ class LocalEngine implements Engine {
     await this.#seams.transport.close();
     await this.#seams.measurer.close();
     await this.#seams.store.close();
+  }
+
+  #stopRuns(): void {
+    for (const run of [...this.#runs]) run.stop("closed");
   }
 
   #mayAdmit(): boolean {
@@ -312,9 +335,5 @@ class LocalEngine implements Engine {
     await this.#submissions.closed(taskId);
     await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
     this.#submissions.drop(taskId);
-  }
-
-  #assertOpen(): void {
-    if (this.#isClosed) throw new PerigeeError("closed", "the engine is closed");
   }
 }

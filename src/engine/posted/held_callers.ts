@@ -7,9 +7,9 @@
  * The items continue in both cases, and the caller polls the task.
  */
 import type { Clock, Timer } from "../../clock.ts";
-import { PerigeeError } from "../../errors.ts";
 import type { Hold } from "../items/holds.ts";
 import type { EngineHolds } from "../lanes/engine_holds.ts";
+import { engineClosed } from "../open_calls.ts";
 import type { PostedItems } from "./posted_items.ts";
 
 /** Where a task is in memory. */
@@ -109,7 +109,7 @@ export class HeldCallers {
   close(): void {
     this.#unsubscribe();
     for (const { timer } of this.#held.values()) timer?.cancel();
-    const closed = new PerigeeError("closed", "the engine is closed");
+    const closed = engineClosed();
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);
   }
 

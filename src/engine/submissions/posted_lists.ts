@@ -276,6 +276,11 @@ export class PostedList implements SubmittedList {
     this.#ends = ends;
   }
 
+  /** Of its task. */
+  get id(): string {
+    return this.#record.id;
+  }
+
   answered(signal: AbortSignal | undefined): Promise<Task> {
     return this.#lists.answered(this.#record, this.#ends, signal);
   }

@@ -24,6 +24,7 @@ import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
 import { asFailure } from "../journal/file_errors.ts";
+import type { OpenCalls } from "../open_calls.ts";
 import { taskLines } from "../posted/acceptance.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
@@ -42,7 +43,7 @@ import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
 import { type ListPlaces, RunList, type Submission, taskOf } from "./run_list.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
-import { type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
+import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
@@ -66,6 +67,7 @@ interface ListsInLog {
 
 /** A list that is stored, and how its call is answered. */
 interface AcceptedList {
+  readonly id: string;
   readonly list: SubmittedList;
   readonly answered: () => Promise<Task>;
 }
@@ -77,6 +79,8 @@ export class Submissions {
   readonly #open = new Map<string, Promise<Submission>>();
   /** Of the open ones, those whose runs have ended; the one read last is the last. */
   readonly #over = new Set<string>();
+  /** Lists that are not stored yet. */
+  readonly #accepting = new Set<Promise<AcceptedList>>();
 
   constructor(core: SubmittedIn, run: RunItems, posted: ListsInLog) {
     this.#core = core;
@@ -109,12 +113,20 @@ export class Submissions {
   }
 
   /** Rejects with `usage`, before anything is stored. */
-  submit(items: readonly Item[], options: SubmitOptions = {}): SubmittedTask {
-    const accepted = this.#accept(items, options);
+  submit(items: readonly Item[], options: SubmitOptions, calls: OpenCalls): SubmittedTask {
+    const accepting = this.#accept(items, options);
+    this.#accepting.add(accepting);
+    const accepted = calls.ended(accepting).finally(() => this.#accepting.delete(accepting));
     return submittedTask(
       accepted.then(({ list }) => list),
-      accepted.then(({ answered }) => answered()),
+      accepted.then(({ id, answered }) => calls.ended(answered(), () => closedBefore(id))),
     );
+  }
+
+  /** Resolves when the lists under way are stored, and the runs of all lists have begun. */
+  async accepted(): Promise<void> {
+    while (this.#accepting.size > 0) await Promise.allSettled(this.#accepting);
+    await Promise.allSettled(this.#open.values());
   }
 
   async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
@@ -127,7 +139,7 @@ export class Submissions {
     const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
     const few = this.#few(items, groups, options);
     const posted = few === undefined ? undefined : await this.#post(few, signal);
-    if (posted !== undefined) return { list: posted, answered: () => posted.answered(signal) };
+    if (posted !== undefined) return { id: posted.id, list: posted, answered: () => posted.answered(signal) };
     const id = randomUUID();
     const body: SubmissionBody = {
       kind: "submission",
@@ -148,7 +160,7 @@ export class Submissions {
       throw error;
     }
     const begun = this.#begin(id, body);
-    return { list: new RunList(id, begun), answered: () => this.#answer(id, begun, options) };
+    return { id, list: new RunList(id, begun), answered: () => this.#answer(id, begun, options) };
   }
 
   /** Undefined for a list that must be runs. */

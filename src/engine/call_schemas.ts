@@ -84,7 +84,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   onMissing: A_FUNCTION,
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
-  isStandIn: A_TRUTH,
+  standIn: AN_OBJECT,
   skip: A_FUNCTION,
   takenEarlier: A_FUNCTION,
   onStep: A_FUNCTION,

@@ -95,10 +95,14 @@ describe("lines that are waited for", () => {
       const before = world.sent.length;
       const tasks = await restart();
       await world.clock.advance(5 * 60_000);
+      const message = `the lines of files/${file.id} are missing or changed`;
+      const held = { reason: "file_damaged", since: expect.any(String), next_try: expect.any(String) };
       expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
         counts: { submitted: 3, completed: 2 },
+        held: [{ ...held, items: 3, message }],
       });
-      expect((await world.settle(tasks.objects(PROJECT, mixed.id, { limit: 10 }))).items).toHaveLength(5);
+      const { items } = await world.settle(tasks.objects(PROJECT, mixed.id, { limit: 10 }));
+      expect(items.map((object) => object.held)).toEqual([held, held, held, undefined, undefined]);
       expect(world.notices).toEqual([
         `the lines of files/${file.id} are missing or changed: put them back, or their items expire at their deadline`,
       ]);
@@ -114,7 +118,9 @@ describe("lines that are waited for", () => {
         counts: { submitted: 0, completed: 2, expired: 3 },
       });
       const lines = await world.settle(linesOf(tasks, mixed.id));
-      expect(lines).toHaveLength(5);
+      const late = `the sla passed while the item was held (file_damaged: ${message})`;
+      const said = lines.map(({ error }) => error?.message).filter((text) => text !== undefined);
+      expect([lines.length, ...said]).toEqual([5, late, late, late]);
       expect(await world.settle(tasks.task(PROJECT, other.id))).toMatchObject({ counts: { completed: 2 } });
     },
   );
@@ -139,6 +145,9 @@ describe("lines that are waited for", () => {
     await world.clock.advance(5 * 60_000);
     world.disk.put(path, text);
     await world.clock.advance(5 * 60_000);
-    expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({ counts: { completed: 5 } });
+    expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
+      counts: { completed: 5 },
+      held: [],
+    });
   });
 });

@@ -97,6 +97,8 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
       return { todo: `add credit to the account of ${provider}` };
     case "disk_full":
       return { todo: "free space on the disk" };
+    case "file_damaged":
+      return { todo: "put the stored lines back" };
     case "outage":
     case "rate_limited":
     case "overloaded":

@@ -16,6 +16,7 @@ const WORDS: Readonly<Record<HoldReason, string>> = {
   key_missing: "a key is missing",
   model_unavailable: "does not offer the model to this key",
   disk_full: "the disk is full",
+  file_damaged: "stored lines are damaged",
 };
 
 /** Whose words are a sentence without the provider. */
@@ -25,6 +26,7 @@ const OWN: ReadonlySet<HoldReason> = new Set([
   "provider_missing",
   "key_missing",
   "disk_full",
+  "file_damaged",
 ]);
 
 /** `outage: openai at https://api.openai.com is not available: connection refused; next try in 0:05`. */

@@ -1,11 +1,13 @@
 /**
  * The terms of a run for this call, and whether its input is the one that it began with.
  */
+
 import { resolve } from "node:path";
 import { PerigeeError } from "../../errors.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
 import type { StoredTask } from "../../store/store.ts";
 import type { EngineCore } from "../core.ts";
+import type { Hold } from "../items/holds.ts";
 import { isSameState, type OpenInput } from "./input.ts";
 import { type CheckedKeys, checkKeys } from "./key_check.ts";
 import { type AskedTerms, acceptedAt, withTerms } from "./run_terms.ts";
@@ -18,7 +20,7 @@ export interface AskedInput extends AskedTerms {
   readonly volumeTokens?: number;
   readonly update?: boolean;
   readonly prune?: boolean;
-  readonly isStandIn?: boolean;
+  readonly standIn?: Hold;
 }
 
 /** The task's terms, with the keys checked when this input has not been checked before. */
@@ -34,7 +36,7 @@ export async function checkedBody(
   const now = storage.clock.moment();
   if (before !== undefined && ((isKnown && !isPrunable(before, options)) || input.identity === undefined))
     return { body: before.status === "completed" ? before : withTerms(before, options, now) };
-  const isTrusted = input.identity === undefined || options.isStandIn === true;
+  const isTrusted = input.identity === undefined || options.standIn !== undefined;
   const checked = isTrusted ? undefined : await checkKeys(measurer, input);
   const keys = checked === undefined ? {} : keysOf(checked);
   const identity = input.identity === undefined ? {} : { input: input.identity };

@@ -13,6 +13,7 @@
  *   key_missing          the provider needs a key, which is not set                     when the caller changes it
  *   cap_reached          the cost cap leaves no money for it                            when the caller changes it
  *   price_unknown        a cost cap is set and nobody knows the model's price           when the caller changes it
+ *   file_damaged         the stored lines of a task are missing or have changed         when the caller changes it
  *
  * A lane is held from its first failure that does not concern an item until its next answer, so that single failures between
  * answers hold it for as long; and while it has to wait before it may send (engine/lanes/lane_health.ts). Held items use no attempts. What only the caller can change is tried again, too (a model once a
@@ -34,6 +35,7 @@ export const HOLD_REASONS = [
   "key_missing",
   "cap_reached",
   "price_unknown",
+  "file_damaged",
 ] as const;
 
 export type HoldReason = (typeof HOLD_REASONS)[number];
@@ -133,6 +135,7 @@ const CALLERS: ReadonlySet<HoldReason> = new Set([
   "provider_missing",
   "key_missing",
   "model_unavailable",
+  "file_damaged",
 ]);
 
 /** The error with which a held item ends. */
@@ -152,6 +155,8 @@ export function codeOfHold(reason: HoldReason): FailureCode {
     case "provider_missing":
     case "key_missing":
       return reason;
+    case "file_damaged":
+      return "input_changed";
     case "outage":
     case "disk_full":
       return "provider_error";

@@ -53,7 +53,7 @@ export class Run implements AsyncIterable<ResultLine> {
   update: UpdateCounts | undefined;
   readonly #core: EngineCore;
   readonly #report: RunReport;
-  readonly #options: Pick<RunOptions, "finish" | "isStandIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
+  readonly #options: Pick<RunOptions, "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
@@ -242,6 +242,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const note = isNoted ? new HoldNote(storage, { taskId: task.id, isResumed, holds }) : undefined;
     const watch = new Watch(this.#core, opened.state, {
       waitMs,
+      standIn: this.#options.standIn,
       onHolds: (found) => {
         note?.look(found);
         this.#full = found.find(({ reason }) => reason === "disk_full") ?? this.#full;
@@ -282,7 +283,7 @@ export class Run implements AsyncIterable<ResultLine> {
   async #read(opened: OpenRun, watch: Watch, pilot: Pilot | undefined): Promise<void> {
     const { state } = opened;
     // A placeholder for lost lines is never sent: it ends with the sla.
-    if (this.#options.isStandIn === true && Number.isFinite(state.settings.deadlineMs)) return watch.left;
+    if (this.#options.standIn !== undefined && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#core, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
     await watch.until(() => state.items.isIdle || !state.isOpen || state.isToReadAgain);

@@ -4,7 +4,7 @@
 import type { Moment } from "../../clock.ts";
 import type { RateCard } from "../../price/factor.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
-import type { HoldReason } from "../items/holds.ts";
+import type { Hold, HoldReason } from "../items/holds.ts";
 import type { TakenEarlier } from "../journal/item_cost.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
@@ -82,10 +82,10 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    */
   readonly skip?: (line: number) => boolean;
   /**
-   * The source replaces one that is lost, and need not be the same. What is left of the run ends with the sla, and without
-   * one as `skip` says; nothing is sent before.
+   * The source replaces one that is lost, and need not be the same. What is left of the run ends with the sla, held by this,
+   * and without one as `skip` says; nothing is sent before.
    */
-  readonly isStandIn?: boolean;
+  readonly standIn?: Hold;
   /** What a line took in earlier runs of its item: its output line counts that too, this run does not. The same at every call. */
   readonly takenEarlier?: (line: number) => TakenEarlier | undefined;
   /** Called with every step that is durable, those of earlier calls first, with its number in the journal or 0. */

@@ -23,6 +23,8 @@ const QUOTA_WAIT_MS = 120_000;
 export interface WatchOptions {
   /** How long what passes by itself is waited for; undefined: 30 min, 2 min for an account without money or quota. */
   readonly waitMs: number | undefined;
+  /** What holds all of it, where its source replaces a lost one. */
+  readonly standIn: Hold | undefined;
   /** Whether held items end after the wait. It then waits for the end of a stream, whose lines would be lost otherwise. */
   readonly isFinishing: boolean;
   /**
@@ -224,6 +226,8 @@ export class Watch {
 
   #holds(): RunHolds {
     const state = this.#state;
+    const { standIn } = this.#options;
+    if (standIn !== undefined) return { ...NO_HOLDS, holds: [standIn] };
     return state.isOpen && !state.items.isIdle ? this.#core.sending.holds.of(state) : NO_HOLDS;
   }
 }

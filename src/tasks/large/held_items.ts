@@ -1,5 +1,5 @@
 /**
- * What holds items of tasks: what holds the runs of their lots, if it applies to the items' models.
+ * What holds items of tasks: what holds the runs of their lots, if it applies to the items' models, or that their lines are damaged.
  *
  * Lines are read for their models only while something is held, and only in a lot that tasks share.
  */
@@ -10,6 +10,11 @@ import type { ObjectHold } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
 import type { TaskPart } from "../lots/task_record.ts";
 import { LineTable } from "./line_table.ts";
+
+/** Whether something holds lines of a lot. */
+export function isHeld({ lost, run }: Lot): boolean {
+  return lost !== undefined || (run?.holds.length ?? 0) > 0;
+}
 
 /** One for a store. */
 export class HeldItems {
@@ -23,6 +28,7 @@ export class HeldItems {
 
   /** The holds on the lines of one part; each with the number of lines that it holds. Usually resolves without a read. */
   async ofPart(lot: Lot, part: TaskPart): Promise<readonly Hold[]> {
+    if (lot.lost !== undefined) return this.#lostIn(lot, lot.lost, part);
     const holds = lot.run?.holds ?? [];
     if (holds.length === 0 || lot.record.taskId !== undefined) return holds;
     const items = new Map<Hold, number>();
@@ -36,9 +42,18 @@ export class HeldItems {
 
   /** The hold on a line that is not final; undefined if nothing holds it. */
   async ofLine(lot: Lot, line: number): Promise<ObjectHold | undefined> {
+    if (lot.lost !== undefined) return objectHold(lot.lost);
     const holds = lot.run?.holds ?? [];
     const hold = holds.length === 0 ? undefined : await this.#holdOf(lot, line, holds);
     return hold === undefined ? undefined : objectHold(hold);
+  }
+
+  /** All that is open, whatever its model. */
+  #lostIn(lot: Lot, lost: Hold, { firstLine, lines }: TaskPart): readonly Hold[] {
+    let items = 0;
+    for (let line = firstLine; line < firstLine + lines; line += 1)
+      if (lot.index.statusOf(line) === undefined) items += 1;
+    return items === 0 ? [] : [{ ...lost, items }];
   }
 
   async #holdOf(lot: Lot, line: number, holds: readonly Hold[]): Promise<Hold | undefined> {

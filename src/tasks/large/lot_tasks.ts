@@ -303,7 +303,7 @@ export class LotTasks {
   async #over(lot: Lot): Promise<void> {
     this.#held.get(lot.record.id)?.();
     this.#held.delete(lot.record.id);
-    if (lot.isLost) await removeStandIn(this.#options.core.storage, this.#folder, lot);
+    if (lot.lost !== undefined) await removeStandIn(this.#options.core.storage, this.#folder, lot);
     await this.#erasure.over(lot);
   }
 

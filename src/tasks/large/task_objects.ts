@@ -22,7 +22,7 @@ import { INDEX_STEP } from "../lots/request_spool.ts";
 import { isPartCancelled, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
 import { baseOf, notFound, placeOf } from "../shapes/ids.ts";
 import type { AnsweredLine, Page, PageQuery } from "../shapes/task_view.ts";
-import { HeldItems } from "./held_items.ts";
+import { HeldItems, isHeld } from "./held_items.ts";
 import { LineTable } from "./line_table.ts";
 import { type Layer, layerOf, layersOf } from "./part_layers.ts";
 
@@ -205,7 +205,7 @@ export class TaskObjects {
         if (answer.status !== undefined && answer.lengthBytes > 0) places.push({ line, ...placeIn(answer) });
         else objects.set(row, unsettled(task, { lot, line, isCancelled }, row));
       }
-      if (rowOf.size > places.length && (lot.run?.holds.length ?? 0) > 0)
+      if (rowOf.size > places.length && isHeld(lot))
         for (const [line, row] of rowOf) await this.#hold(objects, { lot, line }, row);
       if (places.length === 0) continue;
       for await (const { place, bytes } of readPlaces(this.#core.storage.disk, lot.out ?? "", places)) {

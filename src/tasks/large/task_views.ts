@@ -17,7 +17,7 @@ import { isPartCancelled, retriesOf, type TaskPart, type TaskRecord } from "../l
 import type { TaskView } from "../shapes/task_view.ts";
 import { type EndForecast, finalVersion, heldMark, markOf, steady } from "../shapes/view_version.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
-import type { HeldItems } from "./held_items.ts";
+import { type HeldItems, isHeld } from "./held_items.ts";
 
 /** The most views kept. */
 const KEPT_MAX = 1_024;
@@ -117,7 +117,7 @@ export class TaskViews {
   async #heldOf(task: TaskRecord, lots: readonly Look[]): Promise<readonly Hold[]> {
     const each: (readonly Hold[])[] = [];
     for (const [index, { lot }] of lots.entries())
-      if (lot?.run !== undefined && lot.run.holds.length > 0)
+      if (lot !== undefined && isHeld(lot))
         each.push(await this.#held.ofPart(lot, task.parts[index] as TaskPart));
     return each.length === 0 ? [] : allHolds(each);
   }

@@ -6,8 +6,10 @@
  *
  * The replacement is never sent: its run skips every line (`skip`), so that each ends as expired or cancelled.
  */
+
 import { join } from "node:path";
 import { type Disk, type DiskFile, errorCodeOf } from "../../disk.ts";
+import type { Hold } from "../../engine/items/holds.ts";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
@@ -32,7 +34,22 @@ export function isLostInput(error: unknown): boolean {
 
 /** Names the lines of a lot for the operator: logged faults have no text. */
 export function lostNotice(lot: Lot): string {
-  return `the lines of ${fileOf(lot)} are missing or changed: put them back, or their items expire at their deadline`;
+  return `${lostText(lot)}: put them back, or their items expire at their deadline`;
+}
+
+/** What callers see until they are put back; they are read again after `nextMs`. */
+export function lostHold(lot: Lot, wallMs: number, nextMs: number): Hold {
+  return {
+    reason: "file_damaged",
+    since: lot.lost?.since ?? new Date(wallMs).toISOString(),
+    next_try: new Date(wallMs + nextMs).toISOString(),
+    items: 0,
+    message: lostText(lot),
+  };
+}
+
+function lostText(lot: Lot): string {
+  return `the lines of ${fileOf(lot)} are missing or changed`;
 }
 
 /** In the data folder. */
@@ -62,7 +79,7 @@ export interface LinesOptions {
 export async function linesOf({ storage, files, folder }: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
   const isOverdue = slaMinutes === null || lot.deadlineMs <= storage.clock.nowMs();
-  if (lot.isLost && isOverdue) return writeStandIn(storage, folder, lot);
+  if (lot.lost !== undefined && isOverdue) return writeStandIn(storage, folder, lot);
   if (fileId !== undefined) await files.assertWhole(project, fileId);
   return lot.path;
 }

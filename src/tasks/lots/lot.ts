@@ -5,7 +5,9 @@
  *
  * 26 bytes a line once it is read or runs, 32 more if tasks share it and it runs; some 130 for each task.
  */
+
 import type { Moment } from "../../clock.ts";
+import type { Hold } from "../../engine/items/holds.ts";
 import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
 import { UNREADABLE } from "../../engine/reopening/wanted_errors.ts";
@@ -95,8 +97,8 @@ export class Lot {
   #index: AnswerIndex | undefined;
   run: Run | undefined;
   isRestored = false;
-  /** Its last run found its lines missing or different from those that were accepted. */
-  isLost = false;
+  /** What holds it: its last run found its lines missing or different from those that were accepted. */
+  lost: Hold | undefined;
   /** The file of its answers; undefined until its run was first opened. */
   out: string | undefined;
   /** Items that could not be read as requests. */

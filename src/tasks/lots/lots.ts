@@ -24,7 +24,7 @@ import { LINE_FIELDS } from "../../work/line_layout.ts";
 import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { LastLots } from "./last_lots.ts";
-import { isLostInput, lostNotice } from "./lost_input.ts";
+import { isLostInput, lostHold, lostNotice } from "./lost_input.ts";
 import { Lot, type LotInput, type LotLines, type LotListeners, type TaskLines } from "./lot.ts";
 import { acceptanceOf, deadlineMsOf, shownWallMs } from "./lot_deadline.ts";
 import { LOTS, type LotRecord, lotRunName, lotToRecord, OPEN_LOTS, recordToLot } from "./lot_record.ts";
@@ -119,7 +119,7 @@ export class Lots {
     };
     const { clock } = this.#options.core.storage;
     const leftMs = lot.deadlineMs - clock.nowMs();
-    const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.isLost ? 0 : RETRY_MS;
+    const delayMs = leftMs > 0 ? Math.min(RETRY_MS, leftMs) : lot.lost !== undefined ? 0 : RETRY_MS;
     clock.timer(delayMs, again, { keepsAlive: false });
   }
 
@@ -201,6 +201,7 @@ export class Lots {
       lot.begin(run);
       if (isAnswered) await this.#replay(lot); // a run that is over does not repeat its steps
       lot.out = (await run.opened).out;
+      if (input.path === lot.path) lot.lost = undefined; // its lines are back
       const summary = await this.#follow(lot, run);
       lot.endWait();
       if (summary.status !== "completed") return; // the engine closes
@@ -209,9 +210,11 @@ export class Lots {
       lot.endWait();
       if (this.#isClosed || hasCode(error, "closed")) return;
       lot.leave();
+      const { clock, notice } = this.#options.core.storage;
       const isLost = isLostInput(error);
-      if (isLost && !lot.isLost) this.#options.core.storage.notice(lostNotice(lot));
-      lot.isLost = isLost;
+      if (isLost && lot.lost === undefined) notice(lostNotice(lot));
+      lot.lost = isLost ? lostHold(lot, clock.wallMs(), RETRY_MS) : undefined;
+      lot.version += 1;
       this.tryAgain(lot, error, () => this.sealed(lot));
     } finally {
       lot.end();
@@ -227,7 +230,6 @@ export class Lots {
   #run(lot: Lot, { path, ...input }: LotInput, cap: Cap | undefined): Run {
     const { engine } = this.#options;
     const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
-    const isLost = path !== lot.path;
     return engine.run(path, {
       ...input,
       id: `lot:${id}`,
@@ -240,7 +242,7 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
-      ...(isLost ? { skip: () => true, isStandIn: true } : {}),
+      ...(path === lot.path || lot.lost === undefined ? {} : { skip: () => true, standIn: lot.lost }),
       onHeld: () => lot.endWait(),
       onStep: (sequence, step, at) => {
         this.#tell(lot, lot.apply(sequence, step, at));

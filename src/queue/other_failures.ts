@@ -31,8 +31,10 @@ export class OtherFailures<Item> {
     this.#failures = [...others.slice(1 - KEPT_MAX), { item, sentMs }];
   }
 
-  /** How many others than this item fail, 0 to 6. */
-  beside(item: Item): number {
-    return this.#failures.reduce((count, failure) => count + (failure.item === item ? 0 : 1), 0);
+  /** How many others than this item fail, 0 to 6, of those that count. */
+  beside(item: Item, counts: (other: Item) => boolean = () => true): number {
+    let count = 0;
+    for (const failure of this.#failures) if (failure.item !== item && counts(failure.item)) count += 1;
+    return count;
   }
 }

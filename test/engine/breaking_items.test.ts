@@ -3,14 +3,16 @@
  * keep nobody else from being answered.
  */
 import { describe, expect, it } from "vitest";
+import type { WireResult } from "../../src/dispatch/transport.ts";
 import { INPUT, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT, waitMs: 21_600_000 };
 
+const RESET: WireResult = { ok: false, failure: "lost", message: "connection reset" };
 const KINDS: Readonly<Record<string, () => Reply>> = {
   "503": () => status(503),
   "502": () => status(502),
-  reset: () => ({ ok: false, failure: "lost", message: "connection reset" }),
+  reset: () => RESET,
   refused: () => ({ ok: false, failure: "not_sent", message: "connection refused" }),
 };
 /** Attempts that end an item, and those before another item was answered. */
@@ -110,6 +112,32 @@ describe("an item that hung once while others were answered", () => {
       const engine = await world.engine();
       const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
       expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000, failed: 0 } });
+      await world.settle(engine.close());
+    },
+  );
+
+  it.each([4, 8, 64])(
+    "survives an outage that begins at its next attempt, in which all are reset (%i in flight)",
+    async (places) => {
+      let fromMs = Number.POSITIVE_INFINITY;
+      const world: World = new World({
+        latencyMs: 1_000,
+        config: {
+          maxInFlight: places,
+          providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 20_000 } },
+        },
+        answer: (line, attempt) => {
+          const nowMs = world.clock.nowMs();
+          if (line === places && attempt === 1) return "hang";
+          if (line === places && attempt === 2) fromMs = nowMs;
+          return nowMs >= fromMs && nowMs < fromMs + 120_000 ? { afterMs: 3, result: RESET } : ok(line);
+        },
+      });
+      world.input(100 * places);
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(fromMs).toBeLessThan(world.clock.nowMs());
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: 100 * places, failed: 0 } });
       await world.settle(engine.close());
     },
   );

@@ -16,6 +16,10 @@ describe("failures of other items", () => {
     expect([0, 1, 2, 3].map((item) => failures.beside(item))).toEqual([2, 2, 2, 3]);
   });
 
+  it("count only those that the caller asks for", () => {
+    expect(failed(4).beside(0, (item) => item % 2 === 1)).toBe(2);
+  });
+
   it("count six items at most, the last ones", () => {
     const failures = failed(10);
     expect(failures.beside(99)).toBe(6);

@@ -1,8 +1,7 @@
 /**
  * Blame by comparison, by the provider's own book: which failures of an item may count against it, and which must.
  *
- *   may    since its first failure had ended, its model answered another item; or it timed out, and another item's request
- *          that was sent after it was answered before its end
+ *   may    since its first failure had ended, its model answered another item
  *   must   the same since its last failure, to a request that was sent after that end and answered before this attempt was sent, no row of
  *          failures has followed that may be taken for an outage (an answer between two outages proves one failure, not those of the second), and items of its lane that were answered in the end have not
  *          failed so often that so long a row may be chance; each call of its run starts again
@@ -52,17 +51,7 @@ export function blamedFailures(own: readonly Served[], toModel: readonly Served[
   const first = failures.find(({ what }) => !OWN.has(what));
   if (first === undefined) return failures;
   const answers = toModel.filter((one) => isAnswerOfOthers(one, first) && endOf(one) >= endOf(first));
-  return failures.filter(
-    (one) =>
-      OWN.has(one.what) ||
-      answers.some((answer) => endOf(answer) <= endOf(one)) ||
-      (one.isCut && toModel.some((answer) => isAnswerBeside(answer, one))),
-  );
-}
-
-/** Whether another item was answered while an attempt hung: the provider was well, and the attempt was not. */
-function isAnswerBeside(answer: Served, hung: Served): boolean {
-  return isAnswerOfOthers(answer, hung) && answer.atMs > hung.atMs && endOf(answer) <= endOf(hung);
+  return failures.filter((one) => OWN.has(one.what) || answers.some((answer) => endOf(answer) <= endOf(one)));
 }
 
 /** The request of an item that was sent although its failures, those that count for sure, had used up what it may have. */

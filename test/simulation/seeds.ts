@@ -103,6 +103,6 @@ export const FAILED_SEEDS: readonly number[] = [
   500_006_212,
   // A run whose shared cap was raised stopped when the last item ended that it did not hold.
   610_000_598,
-  // An attempt that hung while others were answered counted, which the law did not know.
+  // An item that had hung once ended in the first two seconds of an outage, while all others failed.
   800_010_246,
 ];

@@ -177,9 +177,10 @@ export class LaneHealth {
   }
 
   /**
-   * Whether a failure is its item's own. Once the lane has failed as many items as ended for their own reasons, an answer proves one
-   * failure for each item, and none while all others fail: of two outages, what is answered between them proves nothing in
-   * the second.
+   * Whether a failure is its item's own. Not while others have failed since the last answer that were not proven to fail for their
+   * own reasons: the limits need seconds until they take that for an outage. Once the lane has failed as many items as ended for
+   * their own reasons, an answer proves one failure for each item, and none while all others fail: of two outages, what is answered
+   * between them proves nothing in the second.
    */
   #isOwn(call: ItemCall, failure: ItemFailures, blame: Blame): boolean {
     const { sentMs, endedMs, hungMs } = failure;
@@ -196,7 +197,8 @@ export class LaneHealth {
     const othersMax = isProven ? OTHERS_MAX : Math.min(call.proofs, PROOFS_MAX);
     const isOwn = this.#innocent.arePlenty(endedMs)
       ? this.#others.beside(call) < othersMax
-      : call.isProven || this.#isHangProven(call, call.series, blame);
+      : this.#others.beside(call, isUnproven) < OTHERS_MAX &&
+        (call.isProven || this.#isHangProven(call, call.series, blame));
     if (call.proofs < PROOFS_MAX) this.#others.failed(call, sentMs);
     return isOwn;
   }
@@ -340,6 +342,10 @@ export class LaneHealth {
       if (call.owner === owner && call.permit === permit) claimed.add(call);
     return claimed.size;
   }
+}
+
+function isUnproven({ isProven }: ItemCall): boolean {
+  return !isProven;
 }
 
 /** Failures of this kind that end an item: chance must not add all of them to an innocent one. */

@@ -40,21 +40,27 @@ export function outputFailureOf(error: unknown): OutputFailure | undefined {
   return { taskId, systemCode, operation: operation === "sync" ? "sync" : "write" };
 }
 
-/** For stores that have no thread of their own: writes all outputs, one after another. */
+/** For stores that have no thread of their own: writes all outputs, those of one file one after another. */
 export async function writeOutputs(entries: readonly OwnedOutput[]): Promise<void> {
+  const writes = new Map<DiskFile, Promise<void>>();
   for (const { taskId, output } of entries) {
     if (output === undefined) continue;
-    await output.file.write(output.bytes, output.position).catch((error: unknown) => {
-      throw outputError(taskId, "write", error);
-    });
+    const { file, bytes, position } = output;
+    const written = (writes.get(file) ?? Promise.resolve()).then(() =>
+      file.write(bytes, position).catch((error: unknown) => {
+        throw outputError(taskId, "write", error);
+      }),
+    );
+    writes.set(file, written);
   }
+  await settleAll([...writes.values()]);
 }
 
 /** For stores that have no thread of their own: syncs each file once. */
 export async function syncOutputs(entries: readonly OwnedOutput[]): Promise<void> {
   const taskOf = new Map<DiskFile, string>();
   for (const { taskId, output } of entries) if (output !== undefined) taskOf.set(output.file, taskId);
-  await Promise.all(
+  await settleAll(
     [...taskOf].map(([file, taskId]) =>
       file.sync().catch((error: unknown) => {
         throw outputError(taskId, "sync", error);
@@ -65,9 +71,13 @@ export async function syncOutputs(entries: readonly OwnedOutput[]): Promise<void
 
 /** Syncs the outputs while their entries are appended. Settles when both have, so that nothing of a rejected call takes effect later. */
 export async function besideSync(appended: Promise<void>, entries: readonly OwnedOutput[]): Promise<void> {
-  const both = [appended, syncOutputs(entries)];
-  await Promise.allSettled(both);
-  await Promise.all(both);
+  await settleAll([appended, syncOutputs(entries)]);
+}
+
+/** Rejects with the first error, but not before all have settled. */
+async function settleAll(promises: readonly Promise<void>[]): Promise<void> {
+  await Promise.allSettled(promises);
+  await Promise.all(promises);
 }
 
 export function hasOutputs(entries: readonly OwnedOutput[]): boolean {

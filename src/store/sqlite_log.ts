@@ -25,8 +25,9 @@ import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_data
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import { payloadChecksum } from "./sqlite_records.ts";
 
-/** The folder's schema once it has these tables. */
-export const LOG_SCHEMA_VERSION = 3;
+/** The folder's schema once its log was opened. At 3 it has the same tables, but those who read it do not know lists of `submit`. */
+export const LOG_SCHEMA_VERSION = 4;
+const LOG_SCHEMA_OLDEST = 3;
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS log_entries (
@@ -96,12 +97,17 @@ export class SqliteLog {
     this.#isNew = isNew;
   }
 
-  /** In a transaction of its own; synced when it returns. A folder of a service without these tables is copied before it gets them. */
+  /**
+   * In a transaction of its own; synced when it returns. A folder with earlier tables is copied before its schema changes, a folder
+   * without them only if it is a service's.
+   */
   open(): OpenedLog {
     const notes: string[] = [];
-    if (!this.#hasTable("log_entries")) {
-      if (!this.#isNew && this.#hasTable("records"))
-        notes.push(copiedTo(copyOfSchema(this.#database, LOG_SCHEMA_VERSION - 1)));
+    const version = this.#version();
+    if (version < LOG_SCHEMA_VERSION) {
+      const hasLog = version >= LOG_SCHEMA_OLDEST;
+      if (hasLog || (!this.#isNew && this.#hasTable("records")))
+        notes.push(copiedTo(copyOfSchema(this.#database, version)));
       try {
         this.#database.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT;`);
       } catch (error) {
@@ -301,6 +307,11 @@ export class SqliteLog {
         number: index + 1,
       });
     });
+  }
+
+  #version(): number {
+    const row = this.#statement("SELECT coalesce(max(version), 0) AS version FROM schema").get();
+    return (row as { readonly version: number }).version; // an aggregate has one row
   }
 
   #statement(sql: string): SqliteStatement {

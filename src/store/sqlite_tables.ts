@@ -296,9 +296,9 @@ function ensureSchema(database: SqliteDatabase): string[] {
     readonly version: number | null; // an aggregate has one row
   };
   const { version } = row;
-  if (version === SCHEMA_VERSION || version === LOG_SCHEMA_VERSION) return [];
   if (version === null) throw damaged("the store has no schema version", {});
   checkVersion("the data folder has schema", version, { oldest: SCHEMA_OLDEST, newest: LOG_SCHEMA_VERSION });
+  if (version >= SCHEMA_VERSION) return [];
   database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
   return [
     `the data folder was migrated from schema ${version} to ${SCHEMA_VERSION}; earlier versions of perigee can no longer open it`,

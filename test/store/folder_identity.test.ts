@@ -122,12 +122,12 @@ describe("a data folder", () => {
     [
       0,
       "data_dir_older",
-      "the data folder has schema 0, which an older perigee wrote; this version reads 1 to 3: open it with a version in between first",
+      "the data folder has schema 0, which an older perigee wrote; this version reads 1 to 4: open it with a version in between first",
     ],
     [
-      4,
+      5,
       "data_dir_newer",
-      "the data folder has schema 4, this version of perigee reads up to 3: use a newer one",
+      "the data folder has schema 5, this version of perigee reads up to 4: use a newer one",
     ],
   ])("of schema %i is refused as what it is", async (version, code, message) => {
     await live("one");

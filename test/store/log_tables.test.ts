@@ -50,7 +50,7 @@ it("a folder gets the tables, and their version, when its log is opened", async 
   await second.close();
   const indexes = ["log_tasks_of_parent", "log_tasks_of_project"];
   const all = ["log_answers", "log_entries", "log_names", "log_tasks", ...indexes];
-  expect(await versionAndTables()).toEqual([3, all]);
+  expect(await versionAndTables()).toEqual([4, all]);
   const third = await openSqliteStore({ dataDir, reserveBytes: 0 });
   expect(third.notes).toEqual([]);
   expect((await third.taskByName("n"))?.id).toBe("t");
@@ -81,6 +81,34 @@ it("a folder of a service is copied before it gets the tables, and the copy is w
   const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
   expect(database.prepare("SELECT id FROM records").all()).toEqual([{ id: "i" }]);
   database.close();
+});
+
+it("a folder of a version that does not know lists is copied before such versions refuse it", async () => {
+  const first = await openSqliteStore({ dataDir, reserveBytes: 0 });
+  const log = await openWorkLog({ store: first, clock: new FakeClock() });
+  const accepted = work("of a service", { request: text("a prompt") });
+  log.accept(accepted);
+  const { id } = accepted;
+  await settled(log);
+  await log.close();
+  await first.close();
+  const database = (await loadSqlite())(join(dataDir, "journal.sqlite"));
+  database.exec("UPDATE schema SET version = 3");
+  database.close();
+  const second = await openSqliteStore({ dataDir, reserveBytes: 0 });
+  expect(second.notes).toEqual([]); // it changes when its log is opened
+  const copy = join(dataDir, "journal.sqlite.schema-3");
+  expect((await second.openLog()).notes).toEqual([
+    `the data folder was migrated to schema 4, which earlier versions of perigee cannot open; its database as it was is ${copy}, which is deleted after 7 days`,
+  ]);
+  expect((await second.openLog()).notes).toEqual([]);
+  expect((await second.loggedTask(id))?.id).toBe(id);
+  await second.close();
+  expect((await versionAndTables())[0]).toBe(4);
+  const before = (await loadSqlite())(copy);
+  expect(before.prepare("SELECT version FROM schema").get()).toEqual({ version: 3 });
+  expect(before.prepare("SELECT id FROM log_tasks").all()).toEqual([{ id }]);
+  before.close();
 });
 
 it("every list of tasks is read from an index, in order, however many tasks there are beside it", async () => {

@@ -77,7 +77,7 @@ const VERSIONED: Readonly<
   >
 > = {
   "journal.sqlite": {
-    newest: 3,
+    newest: 4,
     older: 0,
     words: "the data folder has schema",
     set: (version) => execute("journal.sqlite", `UPDATE schema SET version = ${version}`),

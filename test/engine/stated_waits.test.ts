@@ -125,3 +125,26 @@ describe("a Retry-After", () => {
     expect((await finished).counts).toMatchObject({ completed: 300, failed: 0, expired: 0 });
   });
 });
+
+describe("a request whose intent is being recorded when a 429 with a wait arrives", () => {
+  it.each([1, 10, 100])("is not sent before the wait is over (commits of %i ms)", async (commitMs) => {
+    const FROM_MS = 2_000;
+    const sent: number[] = [];
+    const world: World = new World({
+      commitMs,
+      config: { maxInFlight: IN_FLIGHT },
+      answer: (line) => {
+        const atMs = world.clock.nowMs();
+        sent.push(atMs);
+        return atMs >= FROM_MS && atMs < FROM_MS + 1_000
+          ? { afterMs: 5, result: refusal(20_000) }
+          : { afterMs: 200 + 7 * (line % 100), result: ok(line) };
+      },
+    });
+    world.input(2_000);
+    const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
+    expect(summary.counts).toMatchObject({ completed: 2_000 });
+    const refusedMs = sent.find((atMs) => atMs >= FROM_MS) as number;
+    expect(sent.filter((atMs) => atMs > refusedMs + 5 && atMs < refusedMs + 20_000)).toEqual([]);
+  });
+});

@@ -4,7 +4,7 @@
  *   recorded -> durable -> sent
  *                 \-> the disk is full by now -> waits here for space -> recorded again: a later process counts it from its
  *                 |                                                     last record, so no record may be older
- *                 |-> late, and the lane is stopped by now -> given up: the item waits for its turn again
+ *                 |-> the lane is stopped by now -> given up: the item waits for its turn again
  *                 \-> its run has left -> given up
  */
 import type { Clock } from "../../clock.ts";
@@ -91,10 +91,9 @@ export class LaneIntents {
     else if (!this.#services.mayAdmit()) {
       if (call.owner.isOpen) this.#waitingForRoom.push(intended);
       else this.#giveUp(intended);
-    } else if (!this.#isLate(call)) this.#go(intended);
-    else if (this.#isStopped(call)) this.#giveUp(intended);
+    } else if (this.#isStopped(call)) this.#giveUp(intended);
     else {
-      this.#postpone(call);
+      if (this.#isLate(call)) this.#postpone(call);
       this.#go(intended);
     }
   }

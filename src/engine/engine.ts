@@ -69,6 +69,8 @@ export interface OpenedEngine {
   openLog(): Promise<WorkLog>;
   /** Opens posted tasks of a kind; once for each. */
   openPosted(options: PostedOptions): PostedWork;
+  /** From now on no request is sent; those in flight go on, and what is accepted waits for the next process. Before `engine.close`. */
+  stopSending(): void;
 }
 
 /** How an engine fits into what opens it. */
@@ -113,6 +115,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     return {
       ...{ engine, core: engine.core, openLog: () => engine.openLog() },
       openPosted: (posted) => engine.openPosted(posted),
+      stopSending: () => engine.stopSending(),
     };
   } catch (error) {
     await engine.close();
@@ -131,7 +134,8 @@ class LocalEngine implements Engine {
   readonly #log: EngineLog;
   readonly #calls: OpenCalls;
   #closing: Promise<void> | undefined;
-  #isClosed = false;
+  /** Which requests may leave: all, those whose intents are recorded, or none. */
+  #sends: "all" | "recorded" | "nothing" = "all";
 
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
     this.#seams = seams;
@@ -157,7 +161,7 @@ class LocalEngine implements Engine {
     });
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
     const sending = createSending(seams, config, { prices, answers, ...learnt }, room, {
-      mayAdmit: () => this.#mayAdmit(),
+      mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
     });
     const { holds } = sending;
@@ -196,6 +200,10 @@ class LocalEngine implements Engine {
 
   openPosted(options: PostedOptions): PostedWork {
     return this.#log.openPosted(options);
+  }
+
+  stopSending(): void {
+    this.#sends = "recorded";
   }
 
   openLog(): Promise<WorkLog> {
@@ -303,7 +311,7 @@ class LocalEngine implements Engine {
     this.#stopRuns();
     await Promise.allSettled([...[...this.#runs].map((run) => run.finished), this.#log.stop()]);
     await this.#calls.settled();
-    this.#isClosed = true;
+    this.#sends = "nothing";
     await this.#log.close();
     this.core.sending.lanes.close();
     this.core.recording.committer.close();
@@ -317,8 +325,9 @@ class LocalEngine implements Engine {
     for (const run of [...this.#runs]) run.stop("closed");
   }
 
-  #mayAdmit(): boolean {
-    return this.#hasRoom && !this.#isClosed && this.core.recording.committer.failure === undefined;
+  #mayAdmit(isRecorded: boolean): boolean {
+    const isSending = this.#sends === "all" || (isRecorded && this.#sends === "recorded");
+    return this.#hasRoom && isSending && this.core.recording.committer.failure === undefined;
   }
 
   #roomChanged(hasRoom: boolean): void {

@@ -170,6 +170,8 @@ async function open(
       return address;
     },
     close: async () => {
+      opened.stopSending();
+      tasks.release();
       await service.close();
       await observation.close();
       await stack.close();

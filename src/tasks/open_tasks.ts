@@ -69,6 +69,8 @@ export interface OpenedTasks extends Tasks {
     removed: (project: string, id: string) => void,
     signal: AbortSignal,
   ): Promise<void>;
+  /** The engine sends nothing any more: callers wait only for what is in flight. Before `close`. */
+  release(): void;
   /** Accepts nothing more; the owner of the engine closes it. */
   close(): Promise<void>;
 }
@@ -291,6 +293,11 @@ class TasksOfFolder implements OpenedTasks {
     signal: AbortSignal,
   ): Promise<void> {
     return this.#rooms.posted.sweep(oldestWallMs, removed, signal);
+  }
+
+  release(): void {
+    this.#rooms.work.callers.release();
+    this.#rooms.lots.release();
   }
 
   async close(): Promise<void> {

@@ -48,8 +48,8 @@ export interface LaneServices {
   tried(lane: LaneKey, nowMs: number): void;
   /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
-  /** False while the disk is full or the engine stops. */
-  mayAdmit(): boolean;
+  /** False while the disk is full or the engine stops; of a request whose intent `isRecorded`, not before it is closed. */
+  mayAdmit(isRecorded: boolean): boolean;
   /** Bounds the memory of what was taken. */
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
@@ -169,7 +169,7 @@ export class Lane {
     if (this.#isPumping) return;
     this.#isPumping = true;
     this.#hasSent = false;
-    if (this.#services.mayAdmit()) this.#intents.recordAgain();
+    if (this.#services.mayAdmit(true)) this.#intents.recordAgain();
     this.#projects.sharePlaces(this.#isOutOfPlaces);
     try {
       for (let hasMoved = true; hasMoved; ) {
@@ -277,7 +277,7 @@ export class Lane {
 
   /** Moves one item on; false when the lane must wait. */
   #step(): boolean {
-    if (!this.#services.mayAdmit()) return false;
+    if (!this.#services.mayAdmit(false)) return false;
     const items = this.#next();
     if (items === undefined) return false;
     const { retry } = items;

@@ -31,7 +31,7 @@ export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
 /** What intents need of the engine; see `LaneServices`. */
 export interface IntentServices {
   readonly clock: Clock;
-  mayAdmit(): boolean;
+  mayAdmit(isRecorded: boolean): boolean;
   returnMoney(call: ItemCall): void;
   send(call: ItemCall): void;
   giveUp(call: ItemCall): void;
@@ -88,7 +88,7 @@ export class LaneIntents {
   #durable(intended: Intended): void {
     const { call } = intended;
     if (call.owner.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
-    else if (!this.#services.mayAdmit()) {
+    else if (!this.#services.mayAdmit(true)) {
       if (call.owner.isOpen) this.#waitingForRoom.push(intended);
       else this.#giveUp(intended);
     } else if (this.#isStopped(call)) this.#giveUp(intended);

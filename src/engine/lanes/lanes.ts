@@ -53,7 +53,7 @@ export interface LanesOptions {
   readonly learnt: LearntStore;
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
-  readonly mayAdmit: () => boolean;
+  readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;

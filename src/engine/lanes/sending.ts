@@ -36,7 +36,7 @@ export interface Sending {
 
 /** What an engine says of all that it sends. */
 export interface SendingGate {
-  readonly mayAdmit: () => boolean;
+  readonly mayAdmit: (isRecorded: boolean) => boolean;
   /** Whether items of runs, in their journals, and posted ones, in the work log, are sent side by side. */
   readonly hasTwoLogs: () => boolean;
 }

@@ -3,6 +3,7 @@
  *
  *   nothing left of its group can be sent   as long after the last answer as the owner of the tasks says
  *   an answer takes long                    after a time that the owner sets
+ *   nothing is sent any more                when nothing of its group is in flight
  *
  * The items continue in both cases, and the caller polls the task.
  */
@@ -11,6 +12,9 @@ import type { Hold } from "../items/holds.ts";
 import type { EngineHolds } from "../lanes/engine_holds.ts";
 import { engineClosed } from "../open_calls.ts";
 import type { PostedItems } from "./posted_items.ts";
+
+/** What was answered is recorded within this time. */
+const RELEASE_MS = 100;
 
 /** Where a task is in memory. */
 interface TaskHome {
@@ -46,6 +50,8 @@ export class HeldCallers {
   /** How many items of a group had ended when that last changed, and when (monotonic). */
   readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
+  /** Armed once nothing is sent any more. */
+  #release: Timer | undefined;
 
   constructor(
     clock: Clock,
@@ -105,9 +111,21 @@ export class HeldCallers {
     this.#held.set(owner, { timer, done: owner.items.done.size });
   }
 
+  /** Nothing is sent any more: callers wait for what is in flight, and for its record. */
+  release(idleBefore: ReadonlySet<number> = new Set()): void {
+    const idle = new Set<number>();
+    for (const [task, callers] of [...this.#callers]) {
+      if ((this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
+      idle.add(task);
+      if (idleBefore.has(task)) for (const { resolve } of callers) resolve();
+    }
+    this.#release = this.#clock.timer(RELEASE_MS, () => this.release(idle), { keepsAlive: false });
+  }
+
   /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
+    this.#release?.cancel();
     for (const { timer } of this.#held.values()) timer?.cancel();
     const closed = engineClosed();
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);

@@ -63,7 +63,7 @@ export class PostedWork {
   readonly #homes = new Map<number, PostedHome>();
   /** The latest group of each project. */
   readonly #lastOf = new Map<string, PostedItems>();
-  readonly #callers: HeldCallers;
+  readonly callers: HeldCallers;
   #itemsInMemory = 0;
   readonly #gathered: MicroBatches;
   readonly #reading: ParkedReading;
@@ -90,7 +90,7 @@ export class PostedWork {
         enter: (group) => this.#enter(group, true),
       },
     });
-    this.#callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
+    this.callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
   }
 
   /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
@@ -203,7 +203,7 @@ export class PostedWork {
   /** Resolves when a task is final, or its caller should not wait any longer; rejects with the reason of `signal`. */
   untilFinal(number: number, signal: AbortSignal | undefined): Promise<void> {
     if (!this.#log.log.has(number)) return Promise.resolve();
-    return this.#callers.wait(number, signal);
+    return this.callers.wait(number, signal);
   }
 
   get isBusy(): boolean {
@@ -222,7 +222,7 @@ export class PostedWork {
   #final(number: number): void {
     this.#homes.delete(number);
     this.#parked.forget(number);
-    this.#callers.end(number);
+    this.callers.end(number);
     this.#listeners.onFinal(number);
   }
 
@@ -232,7 +232,7 @@ export class PostedWork {
     this.#isClosed = true;
     this.#gathered.close();
     this.#parked.close();
-    this.#callers.close();
+    this.callers.close();
     const { sending, storage } = this.#core;
     for (const owner of this.#owners.keys()) {
       if (owner.isOpen) owner.phase = "stopping";
@@ -312,7 +312,7 @@ export class PostedWork {
     else if (owner.items.done.size === owner.lineCount) {
       this.#leave(owner);
       this.#reading.feed();
-    } else this.#callers.look(owner);
+    } else this.callers.look(owner);
   }
 
   #leave(owner: PostedItems): void {

@@ -245,6 +245,11 @@ export class LotTasks {
     return openCountsOf(this.#lots.openLots);
   }
 
+  /** Nothing is sent any more. */
+  release(): void {
+    this.#lots.release();
+  }
+
   async close(): Promise<void> {
     this.#lots.close();
   }

@@ -38,6 +38,8 @@ import { HELD_WAIT_MS } from "./until_final.ts";
 /** Lots read at a time: a shared lot names up to 4,096 tasks. */
 const PAGE = 16;
 const RETRY_MS = 60_000;
+/** How often lots without a request in flight are looked for, once nothing is sent. */
+const RELEASE_MS = 100;
 
 export interface LotsOptions {
   readonly engine: Engine;
@@ -168,6 +170,14 @@ export class Lots {
   /** Accepted items that no run has read yet, in lots with a deadline (monotonic) up to this one. */
   unreadItems(project: string, deadlineMs: number): number {
     return this.#unread.items(project, deadlineMs, this.#open.values());
+  }
+
+  /** Nothing is sent any more: nobody waits for lots of which nothing is in flight. */
+  release(): void {
+    if (this.#isClosed) return;
+    for (const lot of this.#open.values()) if ((lot.run?.progress().inFlight ?? 0) === 0) lot.endWait();
+    const { clock } = this.#options.core.storage;
+    clock.timer(RELEASE_MS, () => this.release(), { keepsAlive: false });
   }
 
   close(): void {

@@ -1,10 +1,11 @@
 /**
  * Keys in what a provider says: taken out before anybody sees or stores it.
  *
- *   a key of the settings      by its own text, in any case, at any place of a failure's message
+ *   a key of the settings      by its own text or its beginning, in any case, at any place of what is said beside an answer
  *   what looks like a key      in the provider's own words, and as a code: a code is of words and short numbers
  */
-import type { Decoded, Provider, ProviderSettings } from "./provider.ts";
+import { PerigeeError } from "../errors.ts";
+import type { Provider, ProviderSettings } from "./provider.ts";
 
 /** Replaces a key. */
 const HIDDEN = "[key]";
@@ -15,6 +16,8 @@ const KEY_START = /^(?:(?:sk|pk|gsk|xai)[-_.]|key-|aiza)/;
 const CODE_PART = /^(?:[a-z]{0,40}|[a-z]{0,2}\d{1,6})$/;
 /** Shorter ones are words of messages, too ("test", "none"). */
 const KEY_CHARS_MIN = 8;
+/** What a failure says in a provider's own words. */
+const TEXTS = ["message", "requestId", "servedTier", "reasoning"] as const;
 const SECRET_HEADER = /auth|key|token|secret|cookie/i;
 
 /** The text without what looks like a key. */
@@ -27,17 +30,63 @@ export function isShownCode(code: string): boolean {
   return !KEY_START.test(code) && code.split(/[_.-]/).every((part) => CODE_PART.test(part));
 }
 
-/** The provider, with its keys taken out of the messages of failures. */
-export function keepingKeys(provider: Provider, { key, headers = {} }: ProviderSettings): Provider {
+/** The provider, with its keys taken out of what it says beside an answer: failures, refusals, names of what it left out. */
+export function keepingKeys(provider: Provider, settings: ProviderSettings): Provider {
+  const hidden = hidingOf(settings);
+  if (hidden === undefined) return provider;
+  return {
+    ...provider,
+    head: (model) => {
+      try {
+        return provider.head(model);
+      } catch (error) {
+        const code = error instanceof PerigeeError ? error.code : "invalid_config";
+        throw new PerigeeError(code, hidden(error instanceof Error ? error.message : "unknown reason"));
+      }
+    },
+    encode: (...request) => {
+      const encoded = provider.encode(...request);
+      if (!encoded.ok) return { ...encoded, message: hidden(encoded.message) };
+      return encoded.dropped.length === 0 ? encoded : { ...encoded, dropped: encoded.dropped.map(hidden) };
+    },
+    decode: (answer) => {
+      const decoded = provider.decode(answer);
+      if (decoded.class === "success") return decoded;
+      const texts = TEXTS.map((name) => [name, decoded[name]] as const);
+      const said = texts.flatMap(([name, text]) => (text === undefined ? [] : [[name, hidden(text)]]));
+      return { ...decoded, ...(Object.fromEntries(said) as Partial<typeof decoded>) };
+    },
+  };
+}
+
+/** Takes the keys of settings out of a text; undefined without any. A text may end within a key, because it was cut. */
+function hidingOf({ key, headers = {} }: ProviderSettings): ((text: string) => string) | undefined {
   const secrets = Object.entries(headers)
     .filter(([name]) => SECRET_HEADER.test(name))
     .flatMap(([, value]) => value.split(/\s+/));
   const keys = [...(key === undefined ? [] : [key.trim()]), ...secrets]
     .filter((text) => text.length >= KEY_CHARS_MIN)
-    .map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  if (keys.length === 0) return provider;
-  const given = new RegExp(keys.join("|"), "gi");
-  const decode = (decoded: Decoded): Decoded =>
-    decoded.class === "success" ? decoded : { ...decoded, message: decoded.message.replace(given, HIDDEN) };
-  return { ...provider, decode: (answer) => decode(provider.decode(answer)) };
+    .map(inLowerCase)
+    .sort((one, other) => other.length - one.length);
+  if (keys.length === 0) return undefined;
+  return (text) => keys.reduce(without, text);
+}
+
+/** The text without a key (lower case), and without any beginning of it that is long enough. */
+function without(text: string, key: string): string {
+  const lower = inLowerCase(text);
+  const start = key.slice(0, KEY_CHARS_MIN);
+  let rest = 0;
+  let shown = "";
+  for (let at = lower.indexOf(start); at >= 0; at = lower.indexOf(start, rest)) {
+    shown += text.slice(rest, at) + HIDDEN;
+    rest = at + start.length;
+    while (rest - at < key.length && lower[rest] === key[rest - at]) rest += 1;
+  }
+  return shown + text.slice(rest);
+}
+
+/** Of the same length, which `toLowerCase` alone does not keep. */
+function inLowerCase(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }

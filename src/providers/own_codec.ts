@@ -16,7 +16,7 @@ import type { LearntLimits } from "../work/limits.ts";
 import type { AnswerMembers, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { objectOf, type Unchecked } from "./json.ts";
-import { keepingKeys } from "./key_text.ts";
+import { keepingKeys, withoutKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireHead } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
 import { keptWaitMs, refusalWaitMs } from "./retry_after.ts";
@@ -204,7 +204,7 @@ function checkedLimits(limits: unknown): LearntLimits | undefined {
 function faultOf(error: unknown, name: string, method: string): string {
   let said = "a value that is not an error";
   try {
-    if (error instanceof Error) said = `${error.name}: ${error.message}`;
+    if (error instanceof Error) said = withoutKeys(`${error.name}: ${error.message}`);
   } catch {
     said = "an error that cannot be read";
   }

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { ProviderOptions } from "../../src/engine/config/config.ts";
-import { createProvider, type Decoded, type Provider, type WireAnswer } from "../../src/providers/index.ts";
+import {
+  createProvider,
+  type Decoded,
+  type Encoded,
+  type Provider,
+  type WireAnswer,
+} from "../../src/providers/index.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";
 
@@ -264,17 +270,48 @@ describe("a provider that is a codec of the caller", () => {
     expect(world.output()).toMatchObject([{ error: { code: "invalid_config", attempts: 0 } }]);
   });
 
-  it("keeps its keys out of what is written", async () => {
-    const key = "key-of-mine-0123456789";
-    const settings = { ...BASE.settings, key };
-    const decode: Provider["decode"] = () => {
-      throw new Error(`refused ${key}`);
+  const KEY = "key.of+mine 0123456789";
+  const said = `Authorization: Bearer ${KEY}`;
+  const fail = (): never => {
+    throw new Error(said);
+  };
+  const cut = (): never => {
+    throw new Error(`${"x ".repeat(80)}${said}`); // 200 characters of it are shown
+  };
+  const refusal = { class: "permanent", code: "invalid_request", message: said, scope: "item" } as const;
+  const kept: Provider["encode"] = (...given) => ({ ...BASE.encode(...given), dropped: [said] }) as Encoded;
+  it.each<[string, Partial<Provider>]>([
+    ["head throws", { head: fail }],
+    ["encode throws", { encode: fail }],
+    ["encode throws more than is shown", { encode: cut }],
+    ["encode refuses the item", { encode: () => ({ ok: false, code: "invalid_config", message: said }) }],
+    ["encode leaves a setting out", { encode: kept }],
+    ["decode throws", { decode: fail }],
+    ["decode throws more than is shown", { decode: cut }],
+    ["decode refuses the item", { decode: () => refusal }],
+    ["decode names a request", { decode: () => ({ ...refusal, requestId: said, servedTier: said }) }],
+  ])("keeps its keys out of all that is written when %s with a key in it", async (_, broken) => {
+    const world = worldOf({ ...BASE, settings: { ...BASE.settings, key: KEY }, ...broken });
+    world.input(3, "mine:m1");
+    const held = await run(world, { waitMs: 0 });
+    const summary = await run(world, { waitMs: 0, finish: true });
+    expect(world.output()).toHaveLength(3);
+    const written = world.disk.paths.map((path) => world.disk.text(path));
+    expect(JSON.stringify([held, summary, world.notices, written])).not.toContain(KEY.slice(0, 10));
+  });
+
+  it("says what looks like a key only as [key] where its codec throws", async () => {
+    const encode = (): never => {
+      throw new Error("no answer for sk-proj-abcdefgh");
     };
-    const world = worldOf({ ...BASE, settings, decode });
+    const world = worldOf({ ...BASE, encode });
     world.input(1, "mine:m1");
-    await run(world, { waitMs: 0, finish: true });
-    expect(world.output()).toHaveLength(1);
-    expect(world.disk.text(OUTPUT)).not.toContain(key);
+    await run(world);
+    expect(world.output()).toMatchObject([
+      {
+        error: { message: 'encode of the codec of provider "mine" failed: Error: no answer for [key]' },
+      },
+    ]);
   });
 
   it("restores the bodies that memory had no place for as they were", async () => {

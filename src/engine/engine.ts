@@ -203,7 +203,7 @@ class LocalEngine implements Engine {
   }
 
   stopSending(): void {
-    this.#sends = "recorded";
+    if (this.#sends === "all") this.#sends = "recorded";
   }
 
   openLog(): Promise<WorkLog> {

@@ -221,15 +221,11 @@ class TasksOfFolder implements OpenedTasks {
 
   async objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>> {
     const known = typeof task === "string" || task.project !== project ? undefined : this.#shown.get(task);
-    const id = typeof task === "string" ? task : task.id;
+    const [id, view] = typeof task === "string" ? [task] : [task.id, task];
     const found = known ?? (await this.#find(project, id));
-    if (found === undefined) return this.#rooms.lots.objects(project, id, query);
+    if (found === undefined) return this.#rooms.lots.objects(project, id, query, view);
     const from = query.after === undefined ? 0 : itemOf(found, query.after) + 1;
-    return this.#rooms.posted.objects(
-      found,
-      { from, limit: query.limit },
-      typeof task === "string" ? undefined : task,
-    );
+    return this.#rooms.posted.objects(found, { from, limit: query.limit }, view);
   }
 
   async object(project: string, id: string): Promise<TaskObject> {

@@ -50,8 +50,7 @@ export class HeldCallers {
   /** How many items of a group had ended when that last changed, and when (monotonic). */
   readonly #ended = new WeakMap<PostedItems, { readonly items: number; readonly atMs: number }>();
   readonly #unsubscribe: () => void;
-  /** Armed once nothing is sent any more. */
-  #release: Timer | undefined;
+  #isClosed = false;
 
   constructor(
     clock: Clock,
@@ -113,19 +112,20 @@ export class HeldCallers {
 
   /** Nothing is sent any more: callers wait for what is in flight, and for its record. */
   release(idleBefore: ReadonlySet<number> = new Set()): void {
+    if (this.#isClosed) return;
     const idle = new Set<number>();
     for (const [task, callers] of [...this.#callers]) {
       if ((this.#homeOf(task)?.owner.items.inFlight ?? 0) > 0) continue;
       idle.add(task);
       if (idleBefore.has(task)) for (const { resolve } of callers) resolve();
     }
-    this.#release = this.#clock.timer(RELEASE_MS, () => this.release(idle), { keepsAlive: false });
+    this.#clock.timer(RELEASE_MS, () => this.release(idle), { keepsAlive: false });
   }
 
   /** Rejects all callers because the engine closes. */
   close(): void {
     this.#unsubscribe();
-    this.#release?.cancel();
+    this.#isClosed = true;
     for (const { timer } of this.#held.values()) timer?.cancel();
     const closed = engineClosed();
     for (const callers of [...this.#callers.values()]) for (const { reject } of callers) reject(closed);

@@ -179,9 +179,11 @@ export class LotTasks {
     }
   }
 
-  async objects(project: string, id: string, query: PageQuery): Promise<Page<TaskObject>> {
+  /** As they were when `view` was made; without it as they are. */
+  async objects(project: string, id: string, query: PageQuery, view?: TaskView): Promise<Page<TaskObject>> {
     const found = await this.#find(project, id);
-    return this.#unlessRemoved(found, this.#objects.page(found, query));
+    const outEnds = view === undefined ? undefined : this.#views.outEndsOf(view);
+    return this.#unlessRemoved(found, this.#objects.page(found, query, outEnds));
   }
 
   async object(project: string, id: string): Promise<TaskObject> {

@@ -46,6 +46,9 @@ interface RowsOfLot {
   readonly isCancelled: boolean;
 }
 
+/** How far the answers of lots count; all of a lot that is not in it. */
+export type OutEnds = ReadonlyMap<Lot, number>;
+
 interface Place {
   readonly lot: Lot;
   readonly line: number;
@@ -66,11 +69,12 @@ export class TaskObjects {
     this.held = new HeldItems(core);
   }
 
-  async page(task: TaskRecord, query: PageQuery): Promise<Page<TaskObject>> {
+  /** `outEnds`: objects whose answers follow these are shown as submitted. */
+  async page(task: TaskRecord, query: PageQuery, outEnds?: OutEnds): Promise<Page<TaskObject>> {
     const from = query.after === undefined ? 0 : (await this.#positionOf(task, query.after)) + 1;
     const to = Math.min(task.totalItems, from + query.limit);
     return {
-      items: await this.#objects(task, await this.#rows(task, from, to)),
+      items: await this.#objects(task, await this.#rows(task, from, to), outEnds),
       hasMore: to < task.totalItems,
     };
   }
@@ -196,13 +200,19 @@ export class TaskObjects {
     };
   }
 
-  async #objects(task: TaskRecord, rows: readonly ObjectRow[]): Promise<TaskObject[]> {
+  async #objects(
+    task: TaskRecord,
+    rows: readonly ObjectRow[],
+    outEnds: OutEnds = new Map(),
+  ): Promise<TaskObject[]> {
     const objects = new Map<ObjectRow, TaskObject>();
     for (const { lot, rowOf, isCancelled } of await this.#byLot(task, rows)) {
       const places: LinePlace[] = [];
+      const outEnd = outEnds.get(lot) ?? Number.POSITIVE_INFINITY;
       for (const [line, row] of rowOf) {
         const answer = lot.index.get(line);
-        if (answer.status !== undefined && answer.lengthBytes > 0) places.push({ line, ...placeIn(answer) });
+        if (answer.status !== undefined && answer.lengthBytes > 0 && answer.start < outEnd)
+          places.push({ line, ...placeIn(answer) });
         else objects.set(row, unsettled(task, { lot, line, isCancelled }, row));
       }
       if (rowOf.size > places.length && isHeld(lot))
@@ -267,10 +277,11 @@ function unsettled(
 ): TaskObject {
   const object_id = objectId(task.id, baseOf(row.part) + row.number);
   const usage = { input_tokens: row.inputTokens, price_factor: row.factor };
-  if (lot.statusOf(line, isCancelled) === "cancelled")
+  const isShared = lot.record.taskId === undefined; // its own lot has not ended it at the moment that is shown
+  if (isShared && lot.statusOf(line, isCancelled) === "cancelled")
     return { object_id, status: "cancelled", usage, error: cancelledUnsent() };
-  const isRunning = lot.run?.isClaimed(line) === true;
-  const { isRetrying, lastCode } = lot.index.get(line);
+  const { status, isRetrying, lastCode } = lot.index.get(line);
+  const isRunning = status !== undefined || lot.run?.isClaimed(line) === true;
   const phase = isRetrying ? "retrying" : isRunning ? "running" : "queued";
   const last = lastCode === undefined ? {} : { last_error: { code: lastCode } };
   return { object_id, status: "submitted", phase, ...last, usage, error: null };

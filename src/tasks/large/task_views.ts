@@ -18,6 +18,7 @@ import type { TaskView } from "../shapes/task_view.ts";
 import { type EndForecast, finalVersion, heldMark, markOf, steady } from "../shapes/view_version.ts";
 import { ESTIMATE_KEPT_MS, ExpectedEnds } from "./expected_ends.ts";
 import { type HeldItems, isHeld } from "./held_items.ts";
+import type { OutEnds } from "./task_objects.ts";
 
 /** The most views kept. */
 const KEPT_MAX = 1_024;
@@ -62,6 +63,8 @@ export class TaskViews {
   readonly #process: string = randomUUID().slice(0, 8);
   /** The most recently read one is last. */
   readonly #kept = new Map<string, Kept>();
+  /** By view, the ends of its lots' answers at that moment. */
+  readonly #outEnds = new WeakMap<TaskView, OutEnds>();
 
   constructor(core: Pick<EngineCore, "storage" | "sending">, lots: Lots, held: HeldItems, capsOf: CapsOf) {
     this.#capsOf = capsOf;
@@ -83,6 +86,10 @@ export class TaskViews {
     const held = await this.#heldOf(task, lots);
     const caps = await this.#capsOf(task.project);
     const made = this.#viewOf(task, lots, { state, held, caps, before: known?.view });
+    this.#outEnds.set(
+      made,
+      new Map(lots.flatMap(({ lot }) => (lot === undefined ? [] : [[lot, lot.outEnd]]))),
+    );
     const view = made.version === known?.view.version ? known.view : made;
     this.#kept.delete(task.id);
     this.#kept.set(task.id, { state, view, staleMs: nowMs + ESTIMATE_KEPT_MS });
@@ -91,6 +98,11 @@ export class TaskViews {
       this.#kept.delete(oldest);
     }
     return view;
+  }
+
+  /** For objects of the same moment. */
+  outEndsOf(view: TaskView): OutEnds | undefined {
+    return this.#outEnds.get(view);
   }
 
   /** The record of an own lot that is over contains everything. */

@@ -35,7 +35,7 @@ export interface Tasks {
   task(project: string, id: string): Promise<TaskView>;
   /** Newest first. */
   list(project: string, query: PageQuery): Promise<Page<TaskView>>;
-  /** In the order of submission. Passing a view that `submit` or `task` returned saves a lookup of the task. */
+  /** In the order of submission. With a view that `submit` or `task` returned, objects are as they were at its moment, and no look-up is needed. */
   objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>>;
   object(project: string, objectId: string): Promise<TaskObject>;
   /** Sends nothing more; requests in flight and answers stay. Idempotent, also once it is final. */

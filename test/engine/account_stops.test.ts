@@ -379,6 +379,26 @@ describe("a provider of which the configuration says that it needs no key", () =
     await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
     expect(world.sent.filter(({ atMs }) => atMs < 500).length).toBeGreaterThan(2);
   });
+
+  it.each([
+    ["openai", { needsKey: false }],
+    ["vllm", {}],
+  ])(
+    "is known to later engines as one that has answered, when it refuses requests (%s)",
+    async (name, terms) => {
+      const world = new World({
+        config: { providers: { [name]: terms } },
+        answer: (line) => (line <= 100 ? ok(line) : status(401, "denied")),
+      });
+      world.input(103, `${name}:m1`);
+      for (let calls = 0; calls < 3; calls += 1) {
+        const engine = await world.engine();
+        const { held } = await world.settle(engine.run(INPUT, { ...OPTIONS, waitMs: 3_000 }).finished);
+        expect(held).toMatchObject([{ reason: "authentication", items: 3, was_accepted: true }]);
+        await world.settle(engine.close());
+      }
+    },
+  );
 });
 
 describe("what an earlier process was refused last", () => {

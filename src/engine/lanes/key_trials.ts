@@ -36,11 +36,11 @@ export class KeyTrials {
   readonly #trials = new Map<string, Trial>();
   /** Names of accounts, by provider. */
   readonly #accounts = new Map<string, string>();
-  /** Providers whose key, or the lack of one, no process has seen accepted. */
+  /** Providers that no process has seen accept a request with this key, or without one. */
   readonly #unknown = new Set<string>();
   /** Accounts and models that were refused last. */
   readonly #refused = new Set<string>();
-  /** Providers whose key was accepted by an earlier process. */
+  /** Providers that accepted an earlier process, with this key or without one. */
   readonly known: readonly string[];
 
   constructor(
@@ -55,13 +55,13 @@ export class KeyTrials {
       const { name } = settings;
       const account = accountName(settings);
       this.#accounts.set(name, account);
-      if (mayHaveKey(settings) || keysUnset.has(name))
-        if (learnt.get(ACCEPTED, account) === true) known.push(name);
-        else this.#unknown.add(name);
+      const isKnown = learnt.get(ACCEPTED, account) === true;
+      if (isKnown) known.push(name);
+      else this.#unknown.add(name);
+      const isNew = !isKnown && (mayHaveKey(settings) || keysUnset.has(name));
       const isRefused = learnt.get(REFUSED_ACCOUNT, account) === true;
       if (isRefused) this.#refused.add(account);
-      if (isRefused || this.#unknown.has(name))
-        this.#trials.set(name, { sent: 0, firstSentMs: 0, note: keysUnset.get(name) });
+      if (isRefused || isNew) this.#trials.set(name, { sent: 0, firstSentMs: 0, note: keysUnset.get(name) });
     }
     this.known = known;
     this.#tryModels(learnt, families);

@@ -97,8 +97,8 @@ export interface AttemptTimes {
   readonly elapsedMs: number;
   readonly leftMs: number;
   readonly freshMs: number;
-  /** Attempts before this one that may have been billed without an answer. */
-  readonly ambiguousAttempts: number;
+  /** Attempts before this one that timed out, and those of earlier calls that may have. */
+  readonly timeouts: number;
 }
 
 export interface DispatcherOptions<C extends Call = Call> {
@@ -151,9 +151,9 @@ export class Dispatcher<C extends Call = Call> {
     if (this.#hedging?.isFor(call) === true) return this.#runHedged(call, this.#hedging);
     // One suspended function per call in flight: each more is memory that the garbage collector copies.
     const sentMs = this.#clock.nowMs();
-    const { ambiguousAttempts } = call;
+    const { ambiguousAttempts: timeouts } = call;
     const result =
-      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
+      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, timeouts), sentMs);
     const tally = tallyOf(call);
     this.#count(call, tally, result);
     return this.#goOn(call, tally, result);
@@ -189,9 +189,9 @@ export class Dispatcher<C extends Call = Call> {
   async #attempt(call: C, tally: Tally): Promise<AttemptResult> {
     if (this.#hedging?.isFor(call) === true) return this.#hedged(call, tally, this.#hedging);
     const sentMs = this.#clock.nowMs();
-    const { ambiguousAttempts } = tally;
+    const { timeouts } = tally;
     const result =
-      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, ambiguousAttempts), sentMs);
+      this.#answer(call) ?? this.#understand(call, await this.#send(call, sentMs, timeouts), sentMs);
     this.#count(call, tally, result);
     return result;
   }
@@ -231,7 +231,7 @@ export class Dispatcher<C extends Call = Call> {
     const nextMs = (): number => {
       const nowMs = this.#clock.nowMs();
       if (endMs - nowMs <= ROUNDING_MS) return 0;
-      const attempt = { sentMs, endMs, ambiguousAttempts: tally.ambiguousAttempts };
+      const attempt = { sentMs, endMs, timeouts: tally.timeouts };
       return moreMs(endMs - nowMs, () => this.#moreMs(call, attempt, nowMs));
     };
     const request = { origin: head.origin, path: head.path, headers: head.headers, body };
@@ -271,6 +271,7 @@ export class Dispatcher<C extends Call = Call> {
     tally.attempts += 1;
     const isOpen = isInDoubt(result);
     if (isOpen) tally.ambiguousAttempts += 1;
+    if (result.code === "timeout") tally.timeouts += 1;
     if (result.usage !== undefined)
       tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
     tally.isOwn = this.#admission.attempted(call, result);
@@ -280,10 +281,10 @@ export class Dispatcher<C extends Call = Call> {
     if (isOpen) tally.uncountedAmbiguous += 1;
   }
 
-  #send(call: C, sentMs: number, ambiguousAttempts: number): Promise<WireResult> {
+  #send(call: C, sentMs: number, timeouts: number): Promise<WireResult> {
     const { head, body, cutSignal: signal } = call;
     const endMs = Math.min(call.deadlineMs, sentMs + call.attemptMsMax);
-    const attempt = { sentMs, endMs, ambiguousAttempts };
+    const attempt = { sentMs, endMs, timeouts };
     const moreMs = (): number => this.#moreMs(call, attempt, this.#clock.nowMs());
     return this.#transport.send(
       { origin: head.origin, path: head.path, headers: head.headers, body },
@@ -296,13 +297,13 @@ export class Dispatcher<C extends Call = Call> {
   /** Until an attempt is to be checked again; 0 when its time is over. */
   #moreMs(
     call: C,
-    { sentMs, endMs, ambiguousAttempts }: { sentMs: number; endMs: number; ambiguousAttempts: number },
+    { sentMs, endMs, timeouts }: { sentMs: number; endMs: number; timeouts: number },
     nowMs: number,
   ): number {
     const leftMs = endMs - nowMs;
     if (leftMs <= ROUNDING_MS || this.#patience === undefined) return 0;
     const freshMs = Math.min(call.deadlineMs - nowMs, call.attemptMsMax);
-    const times = { sentMs, elapsedMs: nowMs - sentMs, leftMs, freshMs, ambiguousAttempts };
+    const times = { sentMs, elapsedMs: nowMs - sentMs, leftMs, freshMs, timeouts };
     const moreMs = Math.min(leftMs, this.#patience.patienceMs(call, times));
     return moreMs > ROUNDING_MS ? moreMs : 0;
   }

@@ -43,6 +43,8 @@ export interface Tally {
   ambiguousAttempts: number;
   uncountedAmbiguous: number;
   unusableAnswers: number;
+  /** Attempts that timed out; what ambiguous ones of earlier calls ended with is not known, so they are included. */
+  timeouts: number;
   usage: Usage;
   /** Whether the last failure counts against the item. */
   isOwn: boolean;
@@ -57,6 +59,7 @@ export function tallyOf(made: Made): Tally {
     ambiguousAttempts,
     uncountedAmbiguous,
     unusableAnswers,
+    timeouts: ambiguousAttempts,
     usage: NO_USAGE,
     isOwn: true,
   };

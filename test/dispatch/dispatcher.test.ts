@@ -158,25 +158,23 @@ describe("the dispatcher", () => {
     const asked: AttemptTimes[] = [];
     const patienceMs = (_call: Call, times: AttemptTimes): number => {
       asked.push(times);
-      return times.elapsedMs < 3_000 && times.ambiguousAttempts === 0
-        ? 1_500
-        : times.ambiguousAttempts * 9_999;
+      return times.elapsedMs < 3_000 && times.timeouts === 0 ? 1_500 : times.timeouts * 9_999;
     };
     const stage = new Stage([HANG, SUCCESS], {}, { patienceMs });
     const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
     expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2, ambiguousAttempts: 1 } });
-    const first = { sentMs: 0, ambiguousAttempts: 0 };
+    const first = { sentMs: 0, timeouts: 0 };
     expect(asked.slice(0, 3)).toEqual([
       { ...first, elapsedMs: 0, leftMs: 20_000, freshMs: 20_000 },
       { ...first, elapsedMs: 1_500, leftMs: 18_500, freshMs: 18_500 },
       { ...first, elapsedMs: 3_000, leftMs: 17_000, freshMs: 17_000 },
     ]);
-    expect(asked[3]).toMatchObject({ elapsedMs: 0, ambiguousAttempts: 1 });
+    expect(asked[3]).toMatchObject({ elapsedMs: 0, timeouts: 1 });
   });
 
   it("gives an attempt up when what is left of its time is too short to move a clock", async () => {
-    const patienceMs = (_call: Call, { ambiguousAttempts, elapsedMs }: AttemptTimes): number =>
-      ambiguousAttempts > 0 || elapsedMs < 1_000 ? 1_000 : 1e-12;
+    const patienceMs = (_call: Call, { timeouts, elapsedMs }: AttemptTimes): number =>
+      timeouts > 0 || elapsedMs < 1_000 ? 1_000 : 1e-12;
     const stage = new Stage([HANG, SUCCESS], {}, { patienceMs });
     const result = await stage.run(stage.call({ deadlineMs: 20_000 }));
     expect(result).toMatchObject({ outcome: { status: "completed", attempts: 2 } });

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { createRandom } from "../../src/testing/index.ts";
-import { INPUT, itemLine, OUTPUT, ok, type Reply, World } from "./world.ts";
+import { INPUT, itemLine, OUTPUT, ok, type Reply, status, World } from "./world.ts";
 
 const MINUTE_MS = 60_000;
 const RUNS = 10;
@@ -107,6 +107,27 @@ describe("a request that hangs", () => {
     expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 300 } });
     expect(world.clock.nowMs()).toBeLessThan(MINUTE_MS);
   });
+
+  it.each(["500", "reset"])(
+    "is given up, too, if an earlier request of its item ended in a %s",
+    async (how) => {
+      const broken = how === "500" ? status(500) : ({ ok: false, failure: "lost", message: how } as const);
+      const world = new World({
+        config: { limits: { alpha: { requestsPerMinute: 600 } } },
+        answer: (line, attempt) => {
+          if (line === 200 && attempt < 3) return attempt === 1 ? broken : "hang";
+          return { afterMs: 900, result: ok(line) };
+        },
+      });
+      world.input(500);
+      const run = (await world.engine()).run(INPUT, { out: OUTPUT });
+      expect(await world.settle(run.finished)).toMatchObject({
+        counts: { completed: 500 },
+        usage: { attempts: 502, ambiguous_attempts: 2 },
+      });
+      expect(world.clock.nowMs()).toBeLessThan(1.5 * MINUTE_MS);
+    },
+  );
 
   it("is waited for when everything else hangs with it", async () => {
     const slow = { fromMs: 30_000, untilMs: 70_000 };

@@ -28,8 +28,8 @@ export class ItemPatience implements Patience<ItemCall> {
   }
 
   patienceMs(call: ItemCall, attempt: AttemptTimes): number {
-    const { sentMs, elapsedMs, leftMs, freshMs, ambiguousAttempts } = attempt;
-    if (ambiguousAttempts > 0 || this.#options.isAtMostOnce) return leftMs;
+    const { sentMs, elapsedMs, leftMs, freshMs, timeouts } = attempt;
+    if (timeouts > 0 || this.#options.isAtMostOnce) return leftMs;
     return this.#latencies.patienceMs(call, { sentMs, nowMs: sentMs + elapsedMs, leftMs, freshMs });
   }
 

@@ -61,7 +61,7 @@ interface RunItem {
 }
 
 /** An item of a list, whose run keeps no note of what holds it. */
-export interface ListItem extends RunItem {
+interface ListItem extends RunItem {
   readonly line: number;
   /** What holds it now. */
   readonly hold: Hold | undefined;

@@ -38,7 +38,7 @@ describe("the docs have a row for", () => {
     const ofService = [
       "accepted",
       "caps",
-      "isStandIn",
+      "standIn",
       "onStep",
       "rateCard",
       "skip",

@@ -37,7 +37,7 @@ const REPEATED = {
 const OF_ONE_CALL = [
   "accepted",
   "caps",
-  "isStandIn",
+  "standIn",
   "onHeld",
   "onMissing",
   "onPilot",

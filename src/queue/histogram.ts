@@ -11,6 +11,8 @@ const BUCKETS_PER_DOUBLING = 8;
 const BUCKETS = 24 * BUCKETS_PER_DOUBLING + 1;
 const HALVE_AT = 2_000;
 const VALUE_MAX = 2 ** 24;
+/** The largest value of each bucket: it is read with every request, and a power takes longer than a quantile. */
+const EDGES = Float64Array.from({ length: BUCKETS }, (_, index) => 2 ** (index / BUCKETS_PER_DOUBLING));
 
 /** Buckets with how many values they hold, and the mean of those. */
 export type KeptHistogram = readonly (readonly [bucket: number, count: number, mean: number])[];
@@ -24,7 +26,8 @@ export class Histogram {
   #sum = 0;
   #total = 0;
   #observations = 0;
-  /** No bucket above it holds anything: most are above all values, and quantiles are read once a request. */
+  /** No bucket below the first or above the second holds anything: most are outside, and quantiles are read once a request. */
+  #lowest = BUCKETS;
   #highest = 0;
 
   /** Values that count now; halved from time to time. */
@@ -46,7 +49,7 @@ export class Histogram {
   observe(value: number): void {
     if (!(value >= 0)) return;
     const index = bucketOf(value);
-    if (index > this.#highest) this.#highest = index;
+    this.#span(index);
     this.#counts[index] = (this.#counts[index] ?? 0) + 1;
     this.#total += 1;
     this.#sums[index] = (this.#sums[index] ?? 0) + Math.min(value, VALUE_MAX);
@@ -88,13 +91,18 @@ export class Histogram {
     const total = possible.reduce((sum, [, count]) => sum + count, 0);
     const scale = Math.min(1, totalMax / total);
     for (const [index, count, mean] of possible) {
-      this.#highest = Math.max(this.#highest, index);
+      this.#span(index);
       this.#counts[index] = count * scale;
       this.#sums[index] = count * scale * mean;
       this.#sum += count * scale * mean;
       this.#total += count * scale;
     }
     this.#observations = Math.floor(this.#total);
+  }
+
+  /** The first bucket that may hold something; beyond all buckets before any value. */
+  get lowest(): number {
+    return this.#lowest;
   }
 
   /** Values in a bucket. */
@@ -115,6 +123,11 @@ export class Histogram {
     for (let index = own + 1; index <= this.#highest; index += 1) count += this.#counts[index] ?? 0;
     return count;
   }
+
+  #span(index: number): void {
+    if (index < this.#lowest) this.#lowest = index;
+    if (index > this.#highest) this.#highest = index;
+  }
 }
 
 /**
@@ -125,9 +138,10 @@ export class Histogram {
  */
 export function quantileOfOpen(closed: Histogram, open: Histogram, share: number, knownMin: number): number {
   let known = closed.total + open.total;
+  if (known < knownMin) return 0;
   let above = 1;
-  for (let index = 0; index < BUCKETS; index += 1) {
-    if (known < knownMin) return index === 0 ? 0 : edgeOf(index - 1);
+  for (let index = Math.min(closed.lowest, open.lowest); index < BUCKETS; index += 1) {
+    if (known < knownMin) return edgeOf(index - 1);
     const count = closed.countIn(index);
     above *= 1 - count / known;
     if (above < 1 - share) return closed.meanIn(index);
@@ -143,5 +157,5 @@ function bucketOf(value: number): number {
 }
 
 function edgeOf(index: number): number {
-  return 2 ** (index / BUCKETS_PER_DOUBLING);
+  return EDGES[index] as number;
 }

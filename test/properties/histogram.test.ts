@@ -1,7 +1,7 @@
 /** Laws of counts by size: also after halving and keeping, means and quantiles stay those of the values. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Histogram } from "../../src/queue/histogram.ts";
+import { Histogram, quantileOfOpen } from "../../src/queue/histogram.ts";
 
 const HALVE_AT = 2_000;
 const values = fc.array(fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: 100_000 })), {
@@ -67,6 +67,19 @@ describe("a histogram", () => {
         const part = (most: number): number => cycle.filter((value) => value <= most).length / cycle.length;
         expect(part(edge * 1.000001)).toBeGreaterThanOrEqual(share);
         if (edge > 1) expect(part(edge / 2 ** (1 / 8) / 1.000001)).toBeLessThanOrEqual(share);
+      }),
+    );
+  });
+
+  it("has the quantiles of its values, wherever they lie, while none is known only by what it takes at least", () => {
+    const large = fc.array(fc.integer({ min: 1, max: 2 ** 23 }), { minLength: 1, maxLength: 60 });
+    fc.assert(
+      fc.property(large, fc.constantFrom(0.1234, 0.5123, 0.8765), (all, share) => {
+        const sorted = all.toSorted((left, right) => left - right);
+        const exact = sorted[Math.floor(all.length * share)] ?? 0;
+        const found = quantileOfOpen(histogramOf(all, all.length), new Histogram(), share, 1);
+        expect(found / exact).toBeGreaterThan(2 ** (-1 / 8));
+        expect(found / exact).toBeLessThan(2 ** (1 / 8));
       }),
     );
   });

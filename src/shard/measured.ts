@@ -95,6 +95,11 @@ export function keyIn(bytes: Uint8Array): Uint8Array {
   return end < 0 ? bytes : bytes.subarray(0, end);
 }
 
+/** Whether any item has metadata in the bytes of several keys. */
+export function hasMetadata(keys: Uint8Array): boolean {
+  return keys.includes(LINE_END);
+}
+
 /** The metadata there, in JSON; empty text without any. */
 export function metadataIn(bytes: Uint8Array): string {
   const end = bytes.indexOf(LINE_END);

@@ -9,7 +9,7 @@
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
-import { keyIn, metadataIn } from "./measured.ts";
+import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
 export interface PreparedBytes {
@@ -75,7 +75,7 @@ export class Shard {
   /** Undefined when no item has a warning. */
   readonly #warnings: { readonly numbers: Uint16Array; readonly lists: readonly string[] } | undefined;
   readonly #prefixes: Float64Array | undefined;
-  #prepared: PreparedBytes | undefined;
+  #prepared: HeldBytes | undefined;
   /** CRC-32 of the prepared bytes, once they were dropped. */
   #checksum = 0;
 
@@ -161,12 +161,13 @@ export class Shard {
 
   /** The key of an item as a JSON string literal. Only while prepared. */
   keyJson(item: number): string {
-    return asBuffer(keyIn(this.#keyBytes(item))).toString();
+    const bytes = this.#keyBytes(item);
+    return asBuffer(this.#bytes().hasMetadata ? keyIn(bytes) : bytes).toString();
   }
 
   /** Its metadata in JSON; empty text without any. Only while prepared. */
   metadata(item: number): string {
-    return metadataIn(this.#keyBytes(item));
+    return this.#bytes().hasMetadata ? metadataIn(this.#keyBytes(item)) : "";
   }
 
   #keyBytes(item: number): Uint8Array {
@@ -193,7 +194,7 @@ export class Shard {
     this.#prepared = held(prepared);
   }
 
-  #bytes(): PreparedBytes {
+  #bytes(): HeldBytes {
     if (this.#prepared === undefined) throw new TypeError("a dropped shard has no bytes: reload it first");
     return this.#prepared;
   }
@@ -210,10 +211,15 @@ export function inputChanged(shard: Shard): PerigeeError {
   );
 }
 
-/** With the keys as a Buffer, so that reading one makes one view of them. */
-function held(prepared: PreparedBytes): PreparedBytes {
+/** With the keys as a Buffer, so that reading one makes one view of them, and is searched for metadata only where any item has some. */
+interface HeldBytes extends PreparedBytes {
+  readonly hasMetadata: boolean;
+}
+
+function held(prepared: PreparedBytes): HeldBytes {
   const { bodies, bodyEnds, keyEnds } = prepared;
-  return { keys: asBuffer(prepared.keys), keyEnds, bodies, bodyEnds };
+  const keys = asBuffer(prepared.keys);
+  return { keys, keyEnds, bodies, bodyEnds, hasMetadata: hasMetadata(keys) };
 }
 
 function checksumOf(prepared: PreparedBytes): number {

@@ -4,8 +4,9 @@
  *   open -> failed    (a sync or SQLite itself failed: every later call is answered `store_failed`)
  *
  * Writes share one transaction with the reads between them, which see in it what was called before and are answered
- * when it is committed. On a full disk the transaction is undone, the reserve is released and the same transaction is
- * tried once more; if that does not help, its writes are answered `disk_full` and its reads read again without them.
+ * when it is committed. On a full disk the transaction is undone, the reserve is released (at last in slices) and the same
+ * transaction is tried again; when nothing is left to release, its writes are answered `disk_full` and its reads read again
+ * without them.
  *
  * Outputs are written before the transaction, and synced while it is committed: two syncs that the disk can do at once.
  * A call whose output cannot be written has no part in the transaction; one whose output cannot be synced is refused.
@@ -145,11 +146,12 @@ export class GroupCommit {
   }
 
   #transaction(group: readonly GroupedRequest[]): StoreReply[] {
-    try {
-      return this.#attempt(group);
-    } catch (error) {
-      if (storeFailure(error, "").code !== "disk_full" || !this.#reserve.release()) throw error;
-      return this.#attempt(group);
+    for (;;) {
+      try {
+        return this.#attempt(group);
+      } catch (error) {
+        if (storeFailure(error, "").code !== "disk_full" || !this.#reserve.release()) throw error;
+      }
     }
   }
 

@@ -117,7 +117,7 @@ function keepMark({ tables, dataDir }: OpenStore): void {
 
 function closeStore(store: OpenStore, id: number): StoreReply {
   try {
-    store.reserve.release();
+    store.reserve.close();
     keepMark(store);
     store.tables.close();
     return { id, ok: true, value: undefined };

@@ -231,15 +231,7 @@ describe("a disk that misbehaves under a whole process", () => {
   });
 
   it("fault 35: a disk that is really full refuses, keeps what it has, and goes on when there is room", async (context) => {
-    const mount = freshFolder();
-    try {
-      execFileSync("mkdir", ["-p", mount]);
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=6m", "tmpfs", mount], { stdio: "ignore" });
-    } catch {
-      context.skip(
-        "no right to mount a small disk here: fault 35 was NOT tried on a real one (see group_commit.test.ts)",
-      );
-    }
+    const mount = smallDisk() ?? context.skip(NOT_TRIED);
     try {
       const dataDir = join(mount, "data");
       const store = await openSqliteStore({ dataDir, reserveBytes: 1 << 20 });
@@ -277,7 +269,51 @@ describe("a disk that misbehaves under a whole process", () => {
       execFileSync("umount", [mount]);
     }
   });
+
+  it("fault 35: the reserve serves many commits, while another program takes all space that becomes free", async (context) => {
+    const mount = smallDisk() ?? context.skip(NOT_TRIED);
+    const store = await openSqliteStore({ dataDir: join(mount, "data"), reserveBytes: 1 << 20 });
+    try {
+      await store.append([{ taskId: "a", wallMs: 1, records: new Uint8Array(4_096) }]);
+      let commits = 0;
+      for (; commits < 16; commits += 1) {
+        fill(join(mount, "other"));
+        await store.append([{ taskId: "a", wallMs: 1, records: new Uint8Array(4_096) }]);
+      }
+      expect(store.isSpaceLow()).toBe(true);
+      rmSync(join(mount, "other"));
+      expect(await store.restoreReserve()).toBe(true);
+    } finally {
+      await store.close();
+      execFileSync("umount", [mount]);
+    }
+  });
 });
+
+const NOT_TRIED =
+  "no right to mount a small disk here: fault 35 was NOT tried on a real one (see group_commit.test.ts)";
+
+/** Mounted; undefined without the right to. */
+function smallDisk(): string | undefined {
+  const mount = freshFolder();
+  try {
+    execFileSync("mkdir", ["-p", mount]);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=6m", "tmpfs", mount], { stdio: "ignore" });
+    return mount;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Writes until nothing is free. */
+function fill(path: string): void {
+  const file = openSync(path, "a");
+  try {
+    for (;;) writeSync(file, new Uint8Array(4_096));
+  } catch {
+    closeSync(file);
+  }
+}
 
 /** Writes twenty entries and dies without closing, so that they are in the write-ahead log. */
 async function leaveLog(dataDir: string): Promise<string> {

@@ -2,7 +2,10 @@
  * Space kept aside: a file that is deleted when the disk is full, so that answers already paid for can still be
  * recorded.
  *
- *   held -> released (the disk is full) -> held (space is back)
+ *   held -> released (the disk is full) -> held (space is back: as much of it as fits)
+ *   held -> the last 1 MiB, released in slices of 32 KiB, one for each commit that finds no space -> held (space is back)
+ *
+ * In slices, because other programs may take what is free at once: a slice is used within the same turn.
  *
  * The file has no name once it is filled, so that its blocks are free again when the process ends, in any way. It is
  * filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
@@ -11,7 +14,7 @@
  * On a small disk it is a quarter of the free space; below 1 MiB of free space there is no reserve.
  */
 import { randomFillSync } from "node:crypto";
-import { closeSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
+import { closeSync, ftruncateSync, openSync, rmSync, statfsSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 
 const CHUNK_BYTES = 1 << 20;
@@ -20,12 +23,17 @@ const FREE_FACTOR = 2;
 /** Of less than that, this part. */
 const SMALL_DISK_SHARE = 4;
 const RESERVE_BYTES_MIN = 256 << 10;
+/** What is released in slices: less is not taken again before space is freed. */
+const LAST_BYTES = RESERVE_BYTES_MIN * SMALL_DISK_SHARE;
+const SLICE_BYTES = 32 << 10;
 
 /** One reserve file. A size of 0: no file. */
 export class Reserve {
   readonly #path: string;
   readonly #sizeBytes: number;
   #isHeld = false;
+  /** Of the file; also while slices are released. */
+  #bytes = 0;
   /** The file that has no name any more. */
   #descriptor: number | undefined;
 
@@ -44,22 +52,32 @@ export class Reserve {
   take(): boolean {
     if (this.#isHeld) return true;
     try {
-      const bytes = this.#bytesNow();
-      if (bytes > 0) this.#descriptor = fill(this.#path, bytes);
-      this.#isHeld = bytes > 0 || this.#sizeBytes === 0;
+      if (this.#sizeBytes > 0 && this.#bytesNow() === 0) return false; // what is left of the last one stays set aside
+      this.close();
+      this.#bytes = this.#bytesNow();
+      if (this.#bytes > 0) this.#descriptor = fill(this.#path, this.#bytes);
+      this.#isHeld = this.#bytes > 0 || this.#sizeBytes === 0;
     } catch {
       // After any failure it is tried again.
     }
     return this.#isHeld;
   }
 
-  /** Frees the space; returns whether it held any. */
+  /** Frees the space, or a slice of the last of it; returns whether that was any. Call it again while a commit finds no space. */
   release(): boolean {
-    const wasHeld = this.#isHeld;
+    this.#isHeld = false;
+    if (this.#descriptor === undefined) return false;
+    this.#bytes -= SLICE_BYTES;
+    if (this.#bytes <= 0 || this.#bytes + SLICE_BYTES > LAST_BYTES) this.close();
+    else ftruncateSync(this.#descriptor, this.#bytes);
+    return true;
+  }
+
+  /** Frees all of it. */
+  close(): void {
     this.#isHeld = false;
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
     this.#descriptor = undefined;
-    return wasHeld && this.#sizeBytes > 0;
   }
 
   /** 0 when there is not enough to take any. */

@@ -67,6 +67,13 @@ describe("an item that always hangs", () => {
     expect(tookMs).toBeLessThan(240_000);
   });
 
+  it("ends although another one does so, too, and all others are done", async () => {
+    const { summary, attemptsMax, tookMs } = await runBeside([20, 24], 8, () => "hang");
+    expect(summary.counts).toMatchObject({ completed: 98, failed: 2 });
+    expect(attemptsMax).toBe(3);
+    expect(tookMs).toBeLessThan(240_000);
+  });
+
   it("is held like the others when all that was sent since hangs, too", async () => {
     const world: World = new World({
       latencyMs: 200,
@@ -112,6 +119,30 @@ describe("an item that hung once while others were answered", () => {
       const engine = await world.engine();
       const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
       expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000, failed: 0 } });
+      await world.settle(engine.close());
+    },
+  );
+
+  it.each(["503", "504", "reset"])(
+    "survives an outage that begins when it is all that is left (%s)",
+    async (kind) => {
+      const fail = KINDS[kind] ?? (() => status(504));
+      const world: World = new World({
+        latencyMs: 200,
+        config: {
+          maxInFlight: 8,
+          providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 20_000 } },
+        },
+        answer: (line, attempt) => {
+          if (line === 40 && attempt === 1) return "hang";
+          const nowMs = world.clock.nowMs();
+          return nowMs >= 10_100 && nowMs < 120_000 ? fail() : ok(line);
+        },
+      });
+      world.input(300);
+      const engine = await world.engine();
+      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: 300, failed: 0 } });
       await world.settle(engine.close());
     },
   );

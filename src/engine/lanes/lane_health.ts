@@ -167,10 +167,13 @@ export class LaneHealth {
   }
 
   /**
-   * Whether answers that arrived while its first attempt hung speak against an item. They prove nothing of its later attempts
-   * when others have failed, too, since the last answer: the provider may have stopped meanwhile.
+   * Whether answers that arrived while its first attempt hung speak against an item whose later attempt hung, too. They prove
+   * nothing when others have failed, too, since the last answer: the provider may have stopped meanwhile. So it may have where the later
+   * attempt failed at once.
    */
-  #isHangProven(call: ItemCall, { sentMs, hungMs }: ItemFailures, blame: Blame): boolean {
+  #isHangProven(call: ItemCall, failure: ItemFailures, blame: Blame): boolean {
+    const { sentMs, hungMs } = call.series ?? failure;
+    if (failure.hungMs >= failure.endedMs) return false;
     for (const [other, answersBefore] of this.#failing)
       if (other !== call && answersBefore === this.#answersBeside) return false;
     return this.#isProven(call, { sentMs, endedMs: hungMs, hungMs, isHang: true }, blame);
@@ -198,7 +201,7 @@ export class LaneHealth {
     const isOwn = this.#innocent.arePlenty(endedMs)
       ? this.#others.beside(call) < othersMax
       : this.#others.beside(call, isUnproven) < OTHERS_MAX &&
-        (call.isProven || this.#isHangProven(call, call.series, blame));
+        (call.isProven || this.#isHangProven(call, failure, blame));
     if (call.proofs < PROOFS_MAX) this.#others.failed(call, sentMs);
     return isOwn;
   }

@@ -215,7 +215,7 @@ class LocalEngine implements Engine {
     return this.#run(source, options);
   }
 
-  /** A list that was accepted as the engine closes gets its runs, which are stopped at once. */
+  /** A list that is accepted, or run again, as the engine closes gets its runs, which are stopped at once. */
   #run(given: Source, options: RunOptions): Run {
     const source = takenSource(given, "run");
     checkCallOptions(options, RUN_OPTIONS, "run");
@@ -229,6 +229,7 @@ class LocalEngine implements Engine {
     this.#runs.add(run);
     const forget = (): boolean => this.#runs.delete(run);
     run.finished.then(forget, forget);
+    if (this.#closing !== undefined) run.stop("closed");
     return run;
   }
 
@@ -306,11 +307,11 @@ class LocalEngine implements Engine {
 
   async #close(): Promise<void> {
     this.#calls.close();
-    this.#stopRuns();
+    for (const run of this.#runs) run.stop("closed");
     await this.#calls.within(this.#submissions.accepted());
-    this.#stopRuns();
-    await Promise.allSettled([...[...this.#runs].map((run) => run.finished), this.#log.stop()]);
+    await Promise.allSettled([this.#runsOver(), this.#log.stop()]);
     await this.#calls.settled();
+    await this.#runsOver(); // those that such a call began
     this.#sends = "nothing";
     await this.#log.close();
     this.core.sending.lanes.close();
@@ -321,8 +322,8 @@ class LocalEngine implements Engine {
     await this.#seams.store.close();
   }
 
-  #stopRuns(): void {
-    for (const run of [...this.#runs]) run.stop("closed");
+  async #runsOver(): Promise<void> {
+    while (this.#runs.size > 0) await Promise.allSettled(Array.from(this.#runs, (run) => run.finished));
   }
 
   #mayAdmit(isRecorded: boolean): boolean {

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
-import { INPUT, OUTPUT, World } from "./world.ts";
+import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const CLOSED = "closed: the engine is closed; open another one on the same data folder to go on";
 const NO_ID = "00000000-0000-4000-8000-000000000000";
@@ -92,4 +92,23 @@ describe("an engine that closes", () => {
       await world.settle(next.close());
     },
   );
+
+  it("sends nothing for a list whose failed items were to run again just before", async () => {
+    const world = new World({ commitMs: 50, answer: () => status(400, "bad") });
+    const engine = await world.engine();
+    const list = engine.submit([item(1), { ...item(2), sla: 60 }]); // two slas: each is a run
+    const { task_id } = await world.settle(list.finished);
+    await world.clock.advance(1_000);
+    const before = world.sent.length;
+    world.answer = (line) => ({ afterMs: 20_000, result: ok(line) });
+    const retried = endOf(() => engine.retryTask(task_id, { codes: ["invalid_request"] }));
+    await world.settle(engine.close());
+    await world.settle(retried);
+    expect(world.sent.length).toBe(before);
+    const next = await world.settle(world.engine());
+    await world.clock.advance(60_000);
+    expect(await world.settle(next.task(task_id))).toMatchObject({ counts: { completed: 2 } });
+    expect(world.sent.length).toBe(before + 2);
+    await world.settle(next.close());
+  });
 });

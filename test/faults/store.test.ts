@@ -275,8 +275,7 @@ describe("a disk that misbehaves under a whole process", () => {
     const store = await openSqliteStore({ dataDir: join(mount, "data"), reserveBytes: 1 << 20 });
     try {
       await store.append([{ taskId: "a", wallMs: 1, records: new Uint8Array(4_096) }]);
-      let commits = 0;
-      for (; commits < 16; commits += 1) {
+      for (let commits = 0; commits < 16; commits += 1) {
         fill(join(mount, "other"));
         await store.append([{ taskId: "a", wallMs: 1, records: new Uint8Array(4_096) }]);
       }

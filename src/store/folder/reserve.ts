@@ -1,11 +1,11 @@
 /**
- * Space kept aside: a file that is deleted when the disk is full, so that answers already paid for can still be
+ * Space kept aside: a file that is cut or closed when the disk is full, so that answers already paid for can still be
  * recorded.
  *
- *   held -> released (the disk is full) -> held (space is back: as much of it as fits)
- *   held -> the last 1 MiB, released in slices of 32 KiB, one for each commit that finds no space -> held (space is back)
+ *   held -> its last 1 MiB (the disk is full) -> 32 KiB less each time that a commit finds no space -> empty
+ *   any of them -> held (space is back: as much of it as fits)
  *
- * In slices, because other programs may take what is free at once: a slice is used within the same turn.
+ * The last of it in slices, because other programs may take what is free at once: a slice is used within the same turn.
  *
  * The file has no name once it is filled, so that its blocks are free again when the process ends, in any way. It is
  * filled with random bytes, because file systems that compress or leave out zeros would keep no space for zeros.
@@ -23,7 +23,7 @@ const FREE_FACTOR = 2;
 /** Of less than that, this part. */
 const SMALL_DISK_SHARE = 4;
 const RESERVE_BYTES_MIN = 256 << 10;
-/** What is released in slices: less is not taken again before space is freed. */
+/** What is released in slices: a disk with less free space has no reserve. */
 const LAST_BYTES = RESERVE_BYTES_MIN * SMALL_DISK_SHARE;
 const SLICE_BYTES = 32 << 10;
 
@@ -63,12 +63,12 @@ export class Reserve {
     return this.#isHeld;
   }
 
-  /** Frees the space, or a slice of the last of it; returns whether that was any. Call it again while a commit finds no space. */
+  /** Frees all but the last 1 MiB, then a slice of that with each call; false when it is empty. Call it again while a commit finds no space. */
   release(): boolean {
     this.#isHeld = false;
     if (this.#descriptor === undefined) return false;
-    this.#bytes -= SLICE_BYTES;
-    if (this.#bytes <= 0 || this.#bytes + SLICE_BYTES > LAST_BYTES) this.close();
+    this.#bytes = this.#bytes > LAST_BYTES ? LAST_BYTES : this.#bytes - SLICE_BYTES;
+    if (this.#bytes <= 0) this.close();
     else ftruncateSync(this.#descriptor, this.#bytes);
     return true;
   }

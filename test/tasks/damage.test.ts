@@ -59,12 +59,12 @@ describe.each([["of its own lot", 1_200]])("the answers of a task %s", (_kind, c
 });
 
 /** Three lines of a file, of which none is answered yet, and two inline items. */
-async function waiting() {
+async function waiting(between = "") {
   const world = new TaskWorld({ answer: () => "hang" });
   world.hasFileStore = true;
   let tasks = await world.tasks();
   const chunks = async function* () {
-    yield Buffer.from([1, 2, 3].map((line) => itemLine(line)).join(""));
+    yield Buffer.from([1, 2, 3].map((line) => itemLine(line)).join(between));
   };
   const file = await world.settle(
     (world.fileStore as Files).put(PROJECT, { name: "three.jsonl", purpose: "batch", chunks: chunks() }),
@@ -124,6 +124,17 @@ describe("lines that are waited for", () => {
       expect(await world.settle(tasks.task(PROJECT, other.id))).toMatchObject({ counts: { completed: 2 } });
     },
   );
+
+  it("are counted as held without the blank lines among them", async () => {
+    const { world, restart, path, mixed } = await waiting("\n");
+    world.disk.put(path, (world.disk.text(path) ?? "").replace("[[2]]", "[[9]]"));
+    const tasks = await restart();
+    await world.clock.advance(5 * 60_000);
+    expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
+      counts: { submitted: 3, completed: 2 },
+      held: [{ reason: "file_damaged", items: 3 }],
+    });
+  });
 
   it.each([2, -2])("end at their deadline although the wall clock was set by %i hours", async (hours) => {
     const { world, restart, path, mixed } = await waiting();

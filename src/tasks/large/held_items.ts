@@ -28,7 +28,10 @@ export class HeldItems {
 
   /** The holds on the lines of one part; each with the number of lines that it holds. Usually resolves without a read. */
   async ofPart(lot: Lot, part: TaskPart): Promise<readonly Hold[]> {
-    if (lot.lost !== undefined) return this.#lostIn(lot, lot.lost, part);
+    if (lot.lost !== undefined) {
+      const items = part.items - lot.settledOf(part);
+      return items > 0 ? [{ ...lot.lost, items }] : []; // all that is open, whatever its model
+    }
     const holds = lot.run?.holds ?? [];
     if (holds.length === 0 || lot.record.taskId !== undefined) return holds;
     const items = new Map<Hold, number>();
@@ -46,14 +49,6 @@ export class HeldItems {
     const holds = lot.run?.holds ?? [];
     const hold = holds.length === 0 ? undefined : await this.#holdOf(lot, line, holds);
     return hold === undefined ? undefined : objectHold(hold);
-  }
-
-  /** All that is open, whatever its model. */
-  #lostIn(lot: Lot, lost: Hold, { firstLine, lines }: TaskPart): readonly Hold[] {
-    let items = 0;
-    for (let line = firstLine; line < firstLine + lines; line += 1)
-      if (lot.index.statusOf(line) === undefined) items += 1;
-    return items === 0 ? [] : [{ ...lost, items }];
   }
 
   async #holdOf(lot: Lot, line: number, holds: readonly Hold[]): Promise<Hold | undefined> {

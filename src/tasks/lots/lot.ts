@@ -105,7 +105,7 @@ export class Lot {
   unreadable = 0;
   /** Offset of the first byte after its durable answers. */
   outEnd = 0;
-  /** Rises with every durable step. */
+  /** Rises with every durable step, and when its lines are found to be lost. */
   version = 0;
   /** Its answers that cannot be served. */
   readonly broken: BrokenLines = new BrokenLines();

@@ -5,7 +5,7 @@
  *   an answer takes long                    after a time that the owner sets
  *   nothing is sent any more                when nothing of its group is in flight
  *
- * The items continue in both cases, and the caller polls the task.
+ * The items continue in each case, and the caller polls the task.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Hold } from "../items/holds.ts";

@@ -175,7 +175,7 @@ export class Lots {
   /** Nothing is sent any more: nobody waits for lots of which nothing is in flight. */
   release(): void {
     if (this.#isClosed) return;
-    for (const lot of this.#open.values()) if ((lot.run?.progress().inFlight ?? 0) === 0) lot.endWait();
+    for (const lot of this.#open.values()) if ((lot.run?.look().inFlight ?? 0) === 0) lot.endWait();
     const { clock } = this.#options.core.storage;
     clock.timer(RELEASE_MS, () => this.release(), { keepsAlive: false });
   }

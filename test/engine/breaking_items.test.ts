@@ -21,23 +21,38 @@ const ATTEMPTS_MAX: Readonly<Record<string, number>> = { "503": 12, "502": 8, re
 const lines = (count: number, lineOf: (index: number) => number): readonly number[] =>
   Array.from({ length: count }, (_, index) => lineOf(index));
 
-/** 100 items, of which `breaking` are never answered; all others are, in 200 ms. */
-async function runBeside(breaking: readonly number[], maxInFlight: number, fail: () => Reply) {
+interface Case {
+  readonly items: number;
+  readonly maxInFlight: number;
+  readonly timeoutMs: number;
+  readonly latencyMs: number;
+  readonly answer: (line: number, attempt: number, nowMs: number) => Reply;
+}
+
+/** One run to its end. */
+async function runOf({ items, maxInFlight, timeoutMs, latencyMs, answer }: Case) {
   const world: World = new World({
-    latencyMs: 200,
+    latencyMs,
     config: {
       maxInFlight,
-      providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 60_000 } },
+      providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs } },
     },
-    answer: (line) => (breaking.includes(line) ? fail() : ok(line)),
+    answer: (line, attempt) => answer(line, attempt, world.clock.nowMs()),
   });
-  world.input(100);
+  world.input(items);
   const engine = await world.engine();
   const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
-  const attempts = breaking.map((line) => world.sent.filter((sent) => sent.line === line).length);
   const tookMs = world.clock.nowMs();
   await world.settle(engine.close());
-  return { summary, attemptsMax: Math.max(...attempts), tookMs };
+  const attemptsOf = (line: number): number => world.sent.filter((sent) => sent.line === line).length;
+  return { summary, attemptsOf, tookMs };
+}
+
+/** 100 items, of which `breaking` are never answered; all others are, in 200 ms. */
+async function runBeside(breaking: readonly number[], maxInFlight: number, fail: () => Reply) {
+  const answer = (line: number): Reply => (breaking.includes(line) ? fail() : ok(line));
+  const ended = await runOf({ items: 100, maxInFlight, timeoutMs: 60_000, latencyMs: 200, answer });
+  return { ...ended, attemptsMax: Math.max(...breaking.map(ended.attemptsOf)) };
 }
 
 describe.each(Object.keys(KINDS))("items that always fail (%s)", (kind) => {
@@ -75,22 +90,11 @@ describe("an item that always hangs", () => {
   });
 
   it("is held like the others when all that was sent since hangs, too", async () => {
-    const world: World = new World({
-      latencyMs: 200,
-      config: {
-        maxInFlight: 8,
-        providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 5_000 } },
-      },
-      answer: (line) => {
-        const nowMs = world.clock.nowMs();
-        return nowMs > 2_000 && nowMs < 1_800_000 ? "hang" : ok(line);
-      },
+    const { summary } = await runOf({
+      ...{ items: 100, maxInFlight: 8, timeoutMs: 5_000, latencyMs: 200 },
+      answer: (line, _attempt, nowMs) => (nowMs > 2_000 && nowMs < 1_800_000 ? "hang" : ok(line)),
     });
-    world.input(100);
-    const engine = await world.engine();
-    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 100, failed: 0 } });
-    await world.settle(engine.close());
   });
 });
 
@@ -102,24 +106,15 @@ describe("an item that hung once while others were answered", () => {
     [4, 9_000],
   ])(
     "survives an outage that begins then, in which all hang (%i in flight, from %i ms)",
-    async (places, fromMs) => {
-      const world: World = new World({
-        latencyMs: 200,
-        config: {
-          maxInFlight: places,
-          providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 30_000 } },
-        },
-        answer: (line, attempt) => {
-          const nowMs = world.clock.nowMs();
+    async (maxInFlight, fromMs) => {
+      const { summary } = await runOf({
+        ...{ items: 1_000, maxInFlight, timeoutMs: 30_000, latencyMs: 200 },
+        answer: (line, attempt, nowMs) => {
           const isOut = nowMs >= fromMs && nowMs < 400_000;
           return isOut || (line === 40 && attempt === 1) ? "hang" : ok(line);
         },
       });
-      world.input(1_000);
-      const engine = await world.engine();
-      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
       expect(summary).toMatchObject({ status: "completed", counts: { completed: 1_000, failed: 0 } });
-      await world.settle(engine.close());
     },
   );
 
@@ -149,50 +144,32 @@ describe("an item that hung once while others were answered", () => {
 
   it.each([4, 8, 64])(
     "survives an outage that begins at its next attempt, in which all are reset (%i in flight)",
-    async (places) => {
+    async (maxInFlight) => {
+      const items = 100 * maxInFlight;
       let fromMs = Number.POSITIVE_INFINITY;
-      const world: World = new World({
-        latencyMs: 1_000,
-        config: {
-          maxInFlight: places,
-          providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, timeoutMs: 20_000 } },
-        },
-        answer: (line, attempt) => {
-          const nowMs = world.clock.nowMs();
-          if (line === places && attempt === 1) return "hang";
-          if (line === places && attempt === 2) fromMs = nowMs;
+      const { summary, tookMs } = await runOf({
+        ...{ items, maxInFlight, timeoutMs: 20_000, latencyMs: 1_000 },
+        answer: (line, attempt, nowMs) => {
+          if (line === maxInFlight && attempt === 1) return "hang";
+          if (line === maxInFlight && attempt === 2) fromMs = nowMs;
           return nowMs >= fromMs && nowMs < fromMs + 120_000 ? { afterMs: 3, result: RESET } : ok(line);
         },
       });
-      world.input(100 * places);
-      const engine = await world.engine();
-      const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
-      expect(fromMs).toBeLessThan(world.clock.nowMs());
-      expect(summary).toMatchObject({ status: "completed", counts: { completed: 100 * places, failed: 0 } });
-      await world.settle(engine.close());
+      expect(fromMs).toBeLessThan(tookMs);
+      expect(summary).toMatchObject({ status: "completed", counts: { completed: items, failed: 0 } });
     },
   );
 });
 
 describe("an item that always fails where others need several attempts", () => {
   it.each(["503", "reset"])("ends although it is the only one that is left (%s)", async (kind) => {
-    const attempts = new Map<number, number>();
     const fail = KINDS[kind] as () => Reply;
-    const world: World = new World({
-      latencyMs: 30,
-      config: { maxInFlight: 8 },
-      answer: (line) => {
-        const attempt = (attempts.get(line) ?? 0) + 1;
-        attempts.set(line, attempt);
-        return line === 90 || (line % 2 === 0 && attempt === 1) ? fail() : ok(line);
-      },
+    const { summary, attemptsOf, tookMs } = await runOf({
+      ...{ items: 100, maxInFlight: 8, timeoutMs: 600_000, latencyMs: 30 },
+      answer: (line, attempt) => (line === 90 || (line % 2 === 0 && attempt === 1) ? fail() : ok(line)),
     });
-    world.input(100);
-    const engine = await world.engine();
-    const summary = await world.settle(engine.run(INPUT, OPTIONS).finished);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: 99, failed: 1 } });
-    expect(attempts.get(90)).toBeLessThanOrEqual(40);
-    expect(world.clock.nowMs()).toBeLessThan(900_000);
-    await world.settle(engine.close());
+    expect(attemptsOf(90)).toBeLessThanOrEqual(40);
+    expect(tookMs).toBeLessThan(900_000);
   });
 });

@@ -19,7 +19,7 @@ import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
 import { HiddenLimit } from "./hidden/hidden_limit.ts";
 import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
-import { Pause } from "./pause.ts";
+import { type EarlyProbes, Pause } from "./pause.ts";
 import { fuller, type QuotaUse } from "./quota.ts";
 import { Quotas, type SentLoad } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
@@ -83,9 +83,9 @@ export class LaneLimits {
     return this.#gate.isDown;
   }
 
-  /** Why it is paused, as the caller of `pause` stated it. */
-  get pauseReason(): string | undefined {
-    return this.#pause.reason;
+  /** Why it is paused, as the caller of `pause` stated it, and whether early probes may still show that others are answered. */
+  get paused(): Pick<Pause, "reason" | "isAsking"> {
+    return this.#pause;
   }
 
   /** Milliseconds until the next try, as far as a pause, an outage or refusals determine it. */
@@ -257,9 +257,9 @@ export class LaneLimits {
     this.#quotas.learn(nowMs, learnt, { isRefused, used: this.#flow.used(nowMs).tokens });
   }
 
-  /** Stops the lane except for probes: one a minute, and one after `firstMs` if it is set. */
-  pause(nowMs: number, reason: string, firstMs?: number): void {
-    this.#pause.pause(nowMs, reason, firstMs);
+  /** Stops the lane except for probes: one a minute, and `early` ones before. */
+  pause(nowMs: number, reason: string, early?: EarlyProbes): void {
+    this.#pause.pause(nowMs, reason, early);
   }
 
   resume(): void {
@@ -294,7 +294,7 @@ export class LaneLimits {
     const cooldownMs = this.#gate.cooldownMs(nowMs);
     const rampTokensPerMinute = this.#quotas.rampLevel(nowMs);
     if (cooldownMs === 0 && rampTokensPerMinute === undefined && !this.isPaused) return;
-    return { cooldownMs, rampTokensPerMinute, pauseReason: this.pauseReason };
+    return { cooldownMs, rampTokensPerMinute, pauseReason: this.paused.reason };
   }
 
   /** Continues what held an earlier process back `ageMs` ago. Call it once, before any reserve. */
@@ -318,7 +318,7 @@ export class LaneLimits {
       inFlightMax: this.places,
       cooldownMs,
       state: this.#state(cooldownMs),
-      pauseReason: this.pauseReason,
+      pauseReason: this.paused.reason,
       oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
     };
   }

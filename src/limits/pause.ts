@@ -3,18 +3,24 @@
  *
  *   running --pause--> paused --resume, or a probe succeeds--> running
  *
- * A paused lane sends one probe a minute, and one after `firstMs` where it may show at once that others are answered. Pausing again
+ * A paused lane sends one probe a minute, and some early ones where they may show at once that others are answered. Pausing again
  * (the rest of the burst, or a refused probe) changes the reason but not the time of the next probe. A new process continues the pause
  * of the earlier one; its first request is a probe, and may be sent at once.
  */
 
 const MINUTE_MS = 60_000;
 
+/** Probes before the one of a minute after the pause began: the first one after `afterMs`, each further one after twice that time. */
+export interface EarlyProbes {
+  readonly afterMs: number;
+  readonly count: number;
+}
+
 export class Pause {
   #reason: string | undefined;
   #sinceMs = 0;
-  /** Whether the next probe is the one after `firstMs`. */
-  #isEarly = false;
+  /** Early probes that are left, and after what time; undefined when the last one was refused. */
+  #early: EarlyProbes | undefined;
   #probeAtMs = Number.POSITIVE_INFINITY;
   #isProbed = false;
 
@@ -32,13 +38,18 @@ export class Pause {
     return this.#reason !== undefined && nowMs < this.#probeAtMs ? this.#probeAtMs - nowMs : 0;
   }
 
-  pause(nowMs: number, reason: string, firstMs: number = MINUTE_MS): void {
+  /** Whether early probes are left, or the last one is under way. */
+  get isAsking(): boolean {
+    return this.#reason !== undefined && this.#early !== undefined;
+  }
+
+  pause(nowMs: number, reason: string, early?: EarlyProbes): void {
     if (this.#reason === undefined) {
       this.#sinceMs = nowMs;
-      this.#isEarly = firstMs < MINUTE_MS;
-      this.#probeAtMs = nowMs + firstMs;
+      this.#early = early;
+      this.#probeAtMs = nowMs + (early?.afterMs ?? MINUTE_MS);
       this.#isProbed = false;
-    }
+    } else if (this.#early?.count === 0) this.#early = undefined;
     this.#reason = reason;
   }
 
@@ -50,9 +61,11 @@ export class Pause {
 
   /** A probe is sent. */
   probed(nowMs: number): void {
-    const isEarly = nowMs < this.#sinceMs + MINUTE_MS && this.#isEarly;
-    this.#probeAtMs = (isEarly ? this.#sinceMs : nowMs) + MINUTE_MS;
-    this.#isEarly = false;
+    const { afterMs = 0, count = 0 } = this.#early ?? {};
+    const isEarly = nowMs < this.#sinceMs + MINUTE_MS && count > 0;
+    if (isEarly) this.#early = { afterMs: 2 * afterMs, count: count - 1 };
+    if (isEarly && count > 1) this.#probeAtMs = nowMs + 2 * afterMs;
+    else this.#probeAtMs = (isEarly ? this.#sinceMs : nowMs) + MINUTE_MS;
     this.#isProbed = true;
   }
 

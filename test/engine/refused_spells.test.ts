@@ -116,13 +116,38 @@ describe("items that are refused for their own sake", () => {
     expect(tries.length).toBeLessThanOrEqual(3 * failed);
   });
 
-  it.each([0.05, 0.2, 0.5])("are few where a share of %d of all requests is refused", async (share) => {
+  it.each<[Kind, number]>([
+    ["401", 80],
+    ["403", 2],
+    ["404", 2],
+  ])("let all others be answered in one call (%s), in %i minutes", async (kind, minutes) => {
+    const world = new World({
+      config: { maxInFlight: 16 },
+      latencyMs: 300,
+      answer: (line): Reply =>
+        line > 240 && line <= 300 ? { afterMs: 20, result: REFUSALS[kind] } : ok(line),
+    });
+    world.input(400);
+    const engine = await world.engine();
+    const { counts } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+    expect(counts.completed).toBe(340);
+    expect(world.clock.nowMs()).toBeLessThan(minutes * 60_000);
+  });
+
+  it.each([
+    [0.05, 100],
+    [0.2, 100],
+    [0.5, 100],
+    [0.05, 20],
+    [0.2, 20],
+    [0.5, 20],
+  ])("are few where a share of %d of all requests is refused, after %i ms", async (share, afterMs) => {
     for (let seed = 1; seed <= 4; seed++) {
       const random = createRandom(seed);
       const world = new World({
         config: { maxInFlight: 16 },
         latencyMs: 100,
-        answer: (line): Reply => (random() < share ? REFUSALS["403"] : ok(line)),
+        answer: (line): Reply => (random() < share ? { afterMs, result: REFUSALS["403"] } : ok(line)),
       });
       world.input(300);
       const { counts } = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);

@@ -172,19 +172,19 @@ describe("LaneLimits", () => {
 
   it("probes once after a second where it is asked to, and then once a minute", () => {
     const limits = lane();
-    limits.pause(0, "no money", 1_000);
+    limits.pause(0, "no money", { afterMs: 1_000, count: 1 });
     const probes: number[] = [];
     for (let nowMs = 0; nowMs <= 200_000; nowMs += 500)
       if (limits.reserve(nowMs, LOAD).ok) {
         probes.push(nowMs / 1_000);
-        limits.pause(nowMs + 200, "no money", 1_000);
+        limits.pause(nowMs + 200, "no money", { afterMs: 1_000, count: 1 });
       }
     expect(probes).toEqual([1, 60, 120, 180]);
   });
 
   it("stays paused without probes until it is resumed", () => {
     const limits = lane();
-    limits.pause(0, "key revoked", Number.POSITIVE_INFINITY);
+    limits.pause(0, "key revoked", { afterMs: Number.POSITIVE_INFINITY, count: 1 });
     expect(limits.reserve(1e9, LOAD)).toEqual({
       ok: false,
       waitMs: Number.POSITIVE_INFINITY,

@@ -103,7 +103,7 @@ export class ItemCall implements Call {
     this.ambiguousAttempts = made?.ambiguousAttempts ?? 0;
     this.uncountedAmbiguous = made?.uncountedAmbiguous ?? 0;
     this.unusableAnswers = made?.unusableAnswers ?? 0;
-    this.isTried = made !== undefined && made.attempts > 0 && !made.isInDoubt;
+    this.isTried = made !== undefined && (made.attempts > 0 || made.failure !== undefined) && !made.isInDoubt;
     this.spent = made?.spent ?? NOTHING_SPENT;
     this.lastFailure = made?.failure;
   }

@@ -122,6 +122,7 @@ export class Lane {
       readyMax: () => READY_ITEMS / this.#projects.size,
       urgency: services.urgency,
       isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
+      isAsking: () => limits.paused.isAsking,
       loaded: () => this.pump(),
     });
   }

@@ -281,7 +281,7 @@ export class LaneHealth {
 
   /** The first probe of a lane that was stopped in an earlier process: until it is answered, the reason is what it was then. */
   #stoppedBefore({ model, head, provider: { settings } }: ItemCall): Trouble | undefined {
-    const reason = this.#limits.pauseReason ?? "";
+    const reason = this.#limits.paused.reason ?? "";
     if (!isHoldReason(reason)) return undefined;
     return {
       reason,

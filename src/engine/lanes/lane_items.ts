@@ -89,6 +89,8 @@ export interface LaneOfItems {
   readyMax(): number;
   /** Whether the last request proved that the provider answers. */
   isAnswering(): boolean;
+  /** Whether a key or a model that was accepted is refused, and items show one by one whether it is to all. */
+  isAsking(): boolean;
   /** A shard was loaded, or could not be. */
   loaded(): void;
 }
@@ -113,6 +115,10 @@ export class LaneItems {
   /** Failed in an earlier call, and read while the lane had no answer; at most `TRIED_MAX`. */
   #tried: ItemCall[] = [];
   #loading: ShardTicket | undefined;
+  /** Probes so far of those that ask whether all are refused. */
+  #asked = 0;
+  /** The shard that the last item was taken from. */
+  #lastShard: ShardTicket | undefined;
 
   constructor(project: string, shards: LaneShards, calls: LaneCalls, lane: LaneOfItems) {
     this.project = project;
@@ -149,7 +155,7 @@ export class LaneItems {
     const late = this.#late[0];
     if (late !== undefined && !this.#calls.isTooLate(late)) this.#unpaid.push(...this.#late.splice(0));
     if (this.#candidate === undefined)
-      this.#found(this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#next(this.#returned));
+      this.#found(this.#next(this.#unpaid) ?? this.#nextUntried() ?? this.#nextReturned());
     else if (this.#candidate.refusals !== undefined) this.#preferTo(this.#candidate, this.#nextUntried());
     return this.#candidate;
   }
@@ -281,6 +287,7 @@ export class LaneItems {
       const cursor = this.#mostUrgent();
       if (cursor === undefined) return undefined;
       const { ticket } = cursor;
+      this.#lastShard = ticket;
       const index = cursor.next;
       cursor.next += 1;
       if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
@@ -290,6 +297,17 @@ export class LaneItems {
       this.#tried.push(call);
     }
     return undefined;
+  }
+
+  /** Probes that ask whether all are refused are far from each other in the input: the last, one in the middle, and so on. */
+  #nextReturned(): ItemCall | undefined {
+    if (!this.#lane.isAsking()) this.#asked = 0;
+    else {
+      const [far] = this.#returned.splice(Math.ceil(this.#returned.length / 2 ** this.#asked) - 1, 1);
+      if (far !== undefined) this.#returned.unshift(far);
+      this.#asked += 1;
+    }
+    return this.#next(this.#returned);
   }
 
   /** Takes the first call of a run that has money. */
@@ -326,7 +344,13 @@ export class LaneItems {
     });
   }
 
+  /** Of probes that ask whether all are refused, each is of another shard than the last item, and of the latest one. */
   #mostUrgent(): Cursor | undefined {
+    if (this.#lane.isAsking()) {
+      const isOther = ({ ticket }: Cursor): boolean => ticket !== this.#lastShard && this.#hasMoney(ticket);
+      const other = this.#cursors.findLast(isOther);
+      if (other !== undefined) return other;
+    }
     let best: Cursor | undefined;
     for (const cursor of this.#cursors) {
       if (!this.#hasMoney(cursor.ticket)) continue;

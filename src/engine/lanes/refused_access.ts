@@ -13,6 +13,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { EarlyProbes } from "../../limits/pause.ts";
 import { Blame } from "../../queue/blame.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
@@ -23,8 +24,10 @@ import { RefusedRows } from "./refused_rows.ts";
 
 /** Refusals in a row that stop the lane of a key that had worked. */
 const REFUSALS_MAX = 3;
-/** The first probe of an account without money: it may be one item that costs more than is left. */
-const QUOTA_PROBE_MS = 1_000;
+/** Of an account without money: it may be one item that costs more than is left. */
+const QUOTA_PROBES: EarlyProbes = { afterMs: 1_000, count: 1 };
+/** Of a key or a model that was accepted: those that were refused may be items that are refused for their own sake. */
+const ACCESS_PROBES: EarlyProbes = { afterMs: 500, count: 3 };
 /** Models whose refusals are compared at a time. */
 const MODELS_COMPARED_MAX = 1_000;
 
@@ -71,21 +74,27 @@ export class RefusedAccess {
     return blame;
   }
 
+  /** The item is sent. */
+  sending(call: ItemCall): void {
+    if (call.refusals !== undefined) this.#rows.sending(itemOf(call));
+  }
+
   /**
    * Whether a failure is its item's own that was `isBlamed` on it by comparison: of a key or a model, if nobody else is
    * refused, and that twice where several were refused together before.
    */
   isOwn(call: ItemCall, result: AttemptResult, isBlamed: boolean): boolean {
+    if (call.refusals !== undefined) this.#rows.returned(itemOf(call));
     if (result.class !== "permanent" || result.scope === "item") return isBlamed;
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - result.latencyMs;
     const together = this.#togetherOf(result.scope === "model" ? call.model : call.lane.key);
     const item = itemOf(call);
     const isAlone = together.isAlone(item, sentMs);
-    const isBeside = this.#rows.refused(nowMs, item, call.model, sentMs);
+    const row = this.#rows.refused(nowMs, item, call.model, sentMs);
     if (!isBlamed || call.refusals === undefined) return false;
     const { blame, proofs } = call.refusals;
-    if (isBeside || (isAlone && (proofs > 0 || !together.wereSeveral))) {
+    if (row === "own" || (row !== "chance" && isAlone && (proofs > 0 || !together.wereSeveral))) {
       together.ended(item);
       this.#rows.ended(item);
       return true;
@@ -132,20 +141,22 @@ export class RefusedAccess {
     trials.refused(call.model, result.scope === "model" ? "model" : "account");
     if (result.scope === "model") {
       const held = laneOf(models.hold(call.model));
-      held.limits.pause(nowMs, "model_unavailable");
+      const early = this.#rows.hasAnswered(call.model) ? ACCESS_PROBES : undefined;
+      held.limits.pause(nowMs, "model_unavailable", early);
       held.health.troubled(call, result);
       onChange(held);
       return;
     }
     if (result.code !== "authentication_failed") {
-      laneOf(call.lane.key).limits.pause(nowMs, "quota", QUOTA_PROBE_MS);
+      laneOf(call.lane.key).limits.pause(nowMs, "quota", QUOTA_PROBES);
       return;
     }
     const refusals = (this.#refusals.get(call.lane.key) ?? 0) + 1;
     this.#refusals.set(call.lane.key, refusals);
     const { provider } = call.lane;
     if (this.#answered.has(provider)) {
-      if (refusals >= REFUSALS_MAX) laneOf(call.lane.key).limits.pause(nowMs, "authentication");
+      if (refusals >= REFUSALS_MAX)
+        laneOf(call.lane.key).limits.pause(nowMs, "authentication", ACCESS_PROBES);
       return;
     }
     for (const lane of this.#options.lanesOf(provider)) {

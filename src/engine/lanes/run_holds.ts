@@ -56,6 +56,7 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     }
     if (trouble.isAsked) isAll = false; // what it says now is not known yet
     if (share.waiting > 0 && !lane.limits.isStopped(nowMs)) isAll = false; // they go as soon as its rate lets them
+    if (share.waiting > 0 && lane.limits.paused.isAsking && trouble.reason !== "quota") isAll = false; // one of them may be answered
     claimed += share.claimed;
     sinceMs = Math.max(sinceMs, trouble.sinceMs);
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));

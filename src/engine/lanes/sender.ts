@@ -195,6 +195,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   send(call: ItemCall): void {
     call.owner.items.requestsSent += 1;
+    this.#access.sending(call);
     if (this.dispatcher === undefined) throw new Error("the sender has no dispatcher");
     this.dispatcher.run(call).then(
       (result) => this.#ended(call, result),
@@ -302,11 +303,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #ended(call: ItemCall, result: DispatchResult): void {
     const { owner } = call;
-    const lane = this.#options.lanes.of(call.lane.key);
     call.isOver = true;
     owner.items.retrying.delete(call.line);
     this.#options.claimed.release(call);
-    lane.health.ended(call);
+    this.#options.lanes.of(call.lane.key).health.ended(call);
     if (owner.phase === "done") {
       this.#freeAll(call); // it arrived after its run had stopped waiting: in doubt, as after a crash
       return;

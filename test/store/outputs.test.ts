@@ -40,12 +40,12 @@ describe("the outputs of one commit", () => {
   it("are written one after another in one file, and none after one that failed", async () => {
     const { clock, disk, files } = await filesOf(1);
     const [file] = files as [DiskFile];
-    disk.setFull(10);
-    const parts = [entry(file, "first\n"), entry(file, "too long\n", 6), entry(file, "third\n", 15)];
+    disk.failNext("write", "EIO");
+    const parts = [entry(file, "first\n"), entry(file, "second\n", 6), entry(file, "third\n", 13)];
     const failed = expect(writeOutputs(parts)).rejects.toMatchObject({ code: "output_unwritable" });
     await clock.advance(20 * LATENCY_MS);
     await failed;
-    expect(await file.sizeBytes()).toBe(10);
+    expect(await file.sizeBytes()).toBe(0);
   });
 
   it("reject when all have settled, so that nothing is written later", async () => {

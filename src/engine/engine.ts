@@ -69,7 +69,7 @@ export interface OpenedEngine {
   openLog(): Promise<WorkLog>;
   /** Opens posted tasks of a kind; once for each. */
   openPosted(options: PostedOptions): PostedWork;
-  /** From now on no request is sent; those in flight go on, and what is accepted waits for the next process. Before `engine.close`. */
+  /** Sends only requests whose intents are staged by now; they and those in flight go on, and what is accepted waits for the next process. Before `engine.close`. */
   stopSending(): void;
 }
 
@@ -307,6 +307,7 @@ class LocalEngine implements Engine {
 
   async #close(): Promise<void> {
     this.#calls.close();
+    this.stopSending();
     for (const run of this.#runs) run.stop("closed");
     await this.#calls.within(this.#submissions.accepted());
     await Promise.allSettled([this.#runsOver(), this.#log.stop()]);

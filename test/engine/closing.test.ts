@@ -111,4 +111,18 @@ describe("an engine that closes", () => {
     expect(world.sent.length).toBe(before + 2);
     await world.settle(next.close());
   });
+
+  it("sends nothing while a list that was submitted just before is stored on a slow disk", async () => {
+    const world = new World({ diskLatencyMs: 500, config: { maxInFlight: 2 }, latencyMs: 100 });
+    const engine = await world.settle(world.engine());
+    const posted = Array.from({ length: 50 }, (_, index) => ({ ...item(index + 1), sla: 60 }));
+    await world.settle(engine.submit(posted));
+    await world.clock.advance(1_000);
+    const many = endOf(() => engine.submit([item(61), { ...item(62), sla: 60 }]));
+    const before = world.sent.length;
+    expect(before).toBeGreaterThan(0);
+    await world.settle(engine.close());
+    expect(world.sent.length).toBe(before);
+    expect(await world.settle(many)).toBe("answered");
+  });
 });

@@ -1,7 +1,8 @@
 /**
  * Keys in what a provider says: taken out before anybody sees or stores it.
  *
- *   a key of the settings      by its own text or its beginning, in any case, at any place of what is said beside an answer
+ *   a key of the settings      by its own text or its beginning, in any case, at any place of what is said beside an answer; also
+ *                              as a part of a URL or of JSON
  *   what looks like a key      in the provider's own words, and as a code: a code is of words and short numbers
  */
 import { PerigeeError } from "../errors.ts";
@@ -64,26 +65,39 @@ function hidingOf({ key, headers = {} }: ProviderSettings): ((text: string) => s
   const secrets = Object.entries(headers)
     .filter(([name]) => SECRET_HEADER.test(name))
     .flatMap(([, value]) => value.split(/\s+/));
-  const keys = [...(key === undefined ? [] : [key.trim()]), ...secrets]
-    .filter((text) => text.length >= KEY_CHARS_MIN)
-    .map(inLowerCase)
-    .sort((one, other) => other.length - one.length);
-  if (keys.length === 0) return undefined;
-  return (text) => keys.reduce(without, text);
+  const keys = [...(key === undefined ? [] : [key.trim()]), ...secrets].filter(
+    (text) => text.length >= KEY_CHARS_MIN,
+  );
+  const forms = [...new Set(keys.flatMap(formsOf).map(inLowerCase))];
+  return forms.length === 0 ? undefined : (text) => without(text, forms);
 }
 
-/** The text without a key (lower case), and without any beginning of it that is long enough. */
-function without(text: string, key: string): string {
+/** A key as it is, in a path, in a query and in JSON. */
+function formsOf(key: string): readonly string[] {
+  const query = String(new URLSearchParams({ key })).slice("key=".length);
+  return [key, encodeURIComponent(Buffer.from(key).toString()), query, JSON.stringify(key).slice(1, -1)];
+}
+
+/** The text without the forms of keys (lower case), and without any beginning of them that is long enough. */
+function without(text: string, forms: readonly string[]): string {
   const lower = inLowerCase(text);
-  const start = key.slice(0, KEY_CHARS_MIN);
-  let rest = 0;
+  const starts = forms.map((form) => form.slice(0, KEY_CHARS_MIN));
   let shown = "";
-  for (let at = lower.indexOf(start); at >= 0; at = lower.indexOf(start, rest)) {
+  let rest = 0;
+  for (;;) {
+    const places = starts.map((start) => lower.indexOf(start, rest)).filter((at) => at >= 0);
+    if (places.length === 0) return shown + text.slice(rest);
+    const at = Math.min(...places);
     shown += text.slice(rest, at) + HIDDEN;
-    rest = at + start.length;
-    while (rest - at < key.length && lower[rest] === key[rest - at]) rest += 1;
+    rest = at + Math.max(...forms.map((form) => sameChars(lower, at, form)));
   }
-  return shown + text.slice(rest);
+}
+
+/** How many characters of the text from `at` on are those of the form. */
+function sameChars(text: string, at: number, form: string): number {
+  let count = 0;
+  while (count < form.length && text[at + count] === form[count]) count += 1;
+  return count;
 }
 
 /** Of the same length, which `toLowerCase` alone does not keep. */

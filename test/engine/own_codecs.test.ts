@@ -300,6 +300,20 @@ describe("a provider that is a codec of the caller", () => {
     expect(JSON.stringify([held, summary, world.notices, written])).not.toContain(KEY.slice(0, 10));
   });
 
+  const ODD_KEY = 'pass"w0rd:2026/x y+z=';
+  it.each([
+    ["in a path", encodeURIComponent(ODD_KEY)],
+    ["in a query", String(new URLSearchParams({ key: ODD_KEY }))],
+    ["in JSON", JSON.stringify({ key: ODD_KEY })],
+    ["as it is", ODD_KEY],
+  ])("keeps a key out of messages in which it is written %s", async (_, text) => {
+    const refuse = (): Encoded => ({ ok: false, code: "invalid_config", message: `no answer of ${text}!` });
+    const world = worldOf({ ...BASE, settings: { ...BASE.settings, key: ODD_KEY }, encode: refuse });
+    world.input(1, "mine:m1");
+    await run(world);
+    expect(JSON.stringify(world.output())).not.toMatch(/pass|2026|%2F|x.y/);
+  });
+
   it("says what looks like a key only as [key] where its codec throws", async () => {
     const encode = (): never => {
       throw new Error("no answer for sk-proj-abcdefgh");

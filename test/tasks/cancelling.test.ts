@@ -216,3 +216,35 @@ describe("a task that is cancelled while a request of it is under way", () => {
     expect(view.usage.billedUsd + view.usage.ambiguousUsd).toBeCloseTo(takenUsd, 9);
   });
 });
+
+describe("a task at work that is cancelled", () => {
+  it.each(Array.from({ length: 12 }, (_, index) => 480 + 5 * index))(
+    "keeps every answer that was asked for, and its money (after %i ms)",
+    async (afterMs) => {
+      const world = new TaskWorld({
+        latencyMs: 37,
+        commitMs: 12,
+        config: { prices, limits: { alpha: { concurrency: 8 } } },
+      });
+      const tasks = await world.tasks();
+      const all = Array.from({ length: 200 }, (_, index) => item(1 + index, 30));
+      const { id } = await world.settle(submit(tasks, all));
+      await world.clock.advance(afterMs);
+      await world.settle(tasks.cancel(PROJECT, id));
+      await world.clock.advance(1_000);
+      const { view } = await ends(world, tasks, id, 1);
+      const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 200 }));
+      const count = (status: string): number => objects.filter((object) => object.status === status).length;
+      expect(view.counts).toMatchObject({
+        completed: world.sent.length,
+        cancelled: all.length - world.sent.length,
+      });
+      expect([count("completed"), count("cancelled")]).toEqual([
+        view.counts.completed,
+        view.counts.cancelled,
+      ]);
+      expect(view.counts.completed).toBeGreaterThan(0);
+      expect(view.counts.cancelled).toBeGreaterThan(0);
+    },
+  );
+});

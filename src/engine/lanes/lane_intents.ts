@@ -84,10 +84,10 @@ export class LaneIntents {
     for (const intended of left) this.#giveUp(intended);
   }
 
-  /** The disk may have filled up with the very commit that brought the intent there, and its run may be over. */
+  /** The disk may have filled up with the very commit that brought the intent there, and its run or its item may be over. */
   #durable(intended: Intended): void {
     const { call } = intended;
-    if (call.owner.phase === "done" || call.isWithdrawn) this.#giveUp(intended);
+    if (call.owner.phase === "done" || call.isWithdrawn || call.isSkipped) this.#giveUp(intended);
     else if (!this.#services.mayAdmit(true)) {
       if (call.owner.isOpen) this.#waitingForRoom.push(intended);
       else this.#giveUp(intended);

@@ -183,6 +183,7 @@ export class PostedGroups {
     const texts = { requestOf, measurer: core.measurer, measureOptions: options };
     const owner = new PostedItems(`posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
+      isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,
     });
     for (let item = 0; item < measured.count; item += 1)

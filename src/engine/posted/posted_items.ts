@@ -60,6 +60,7 @@ export class PostedItems implements ItemOwner {
   readonly models: string[];
   readonly #texts: PostedTexts;
   readonly #onChange: (owner: PostedItems) => void;
+  readonly #isOpen: (task: number, item: number) => boolean;
   #phase: OwnerPhase = "open";
   #left: AbortController | undefined;
   #over: AbortController | undefined;
@@ -74,9 +75,12 @@ export class PostedItems implements ItemOwner {
     texts: PostedTexts,
     {
       recordsOf,
+      isOpen,
       onChange,
     }: {
       readonly recordsOf: (owner: PostedItems) => ItemRecords;
+      /** Whether an item of a task has not ended in the log: the rest of its task may end before its memory knows. */
+      readonly isOpen: (task: number, item: number) => boolean;
       /** Called after every change that may end it. */
       readonly onChange: (owner: PostedItems) => void;
     },
@@ -86,6 +90,7 @@ export class PostedItems implements ItemOwner {
     this.tasks = tasks;
     this.#texts = texts;
     this.#onChange = onChange;
+    this.#isOpen = isOpen;
     this.records = recordsOf(this);
     this.models = new Array<string>(this.lineCount).fill("");
   }
@@ -136,7 +141,9 @@ export class PostedItems implements ItemOwner {
   }
 
   skips(line: number): boolean {
-    return this.tasks.length > 0 && this.taskAt(line).isCancelled;
+    if (this.tasks.length === 0) return false;
+    const { number, firstLine, isCancelled } = this.taskAt(line);
+    return isCancelled || !this.#isOpen(number, line - firstLine);
   }
 
   reload(shard: Shard): Promise<void> {

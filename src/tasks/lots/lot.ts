@@ -101,6 +101,8 @@ export class Lot {
   lost: Hold | undefined;
   /** The file of its answers; undefined until its run was first opened. */
   out: string | undefined;
+  /** How often its steps were forgotten: a reading that began before applies no more of them. */
+  reads = 0;
   /** Items that could not be read as requests. */
   unreadable = 0;
   /** Offset of the first byte after its durable answers. */
@@ -181,6 +183,18 @@ export class Lot {
   /** Its run repeats all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
+    this.#forget();
+  }
+
+  /** Its run has ended without being over; it may not have repeated all steps. */
+  leave(): void {
+    this.run = undefined;
+    this.#forget();
+  }
+
+  /** What steps say: they come again, from its run or from a reading. */
+  #forget(): void {
+    this.reads += 1;
     this.reading = undefined;
     this.#index = undefined;
     this.#costs = undefined;
@@ -188,11 +202,6 @@ export class Lot {
     this.times = new StepTimes();
     this.#sums = noSums();
     this.#isLive = false;
-  }
-
-  /** Its run has ended without being over. */
-  leave(): void {
-    this.run = undefined;
   }
 
   endWait(): void {

@@ -355,11 +355,11 @@ export class Lots {
 
   async #replay(lot: Lot): Promise<void> {
     const { store } = this.#options.core.storage;
-    const { run } = lot;
+    const { reads } = lot;
     const task = await store.taskByName(lotRunName(lot.record.id));
     if (task === undefined) return;
     for await (const entry of countingEntries(store, task.id, decodeBody(task.body))) {
-      if (lot.run !== run) return; // begun meanwhile: the run repeats the same steps
+      if (lot.reads !== reads) return; // begun meanwhile: the run repeats the same steps
       lot.apply(entry.sequence, readStep(entry.records), stampOf(entry));
     }
     lot.out = bodyOf(this.#options.core.storage, task).out;

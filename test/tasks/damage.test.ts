@@ -162,3 +162,19 @@ describe("lines that are waited for", () => {
     });
   });
 });
+
+it("counts answers once when their file was removed while another line was open", async () => {
+  const world = new TaskWorld({ answer: (line) => (line === 3 ? "hang" : ok(line)) });
+  const task = await world.settle(submit(await world.tasks(), large(1_200)));
+  await world.clock.advance(60_000);
+  world.kill();
+  await world.settle(world.disk.remove(await outputPath(world)));
+  const tasks = await world.tasks();
+  await world.clock.advance(1_000);
+  const seen = async () => (await world.settle(tasks.task(PROJECT, task.id))).counts;
+  await seen();
+  expect(await seen()).toMatchObject({ submitted: 1, completed: 1_199 });
+  await world.clock.advance(3_600_000);
+  const { submitted, completed, failed, expired, cancelled } = await seen();
+  expect([submitted, completed + failed + expired + cancelled]).toEqual([0, 1_200]);
+});

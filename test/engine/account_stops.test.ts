@@ -82,6 +82,23 @@ describe("a run that a probe brought back", () => {
   });
 });
 
+describe("an item that breaks its provider, in a lane that its account has stopped", () => {
+  it("leaves the probes to others: all are answered once there is money again", async () => {
+    const world = new World({
+      answer: (line) => {
+        if (line === 1) return status(503, "unavailable");
+        return world.clock.nowMs() < 90_000
+          ? { afterMs: 3_000, result: status(402, "insufficient_balance") }
+          : ok(line);
+      },
+    });
+    world.input(6);
+    const run = (await world.engine()).run(INPUT, { ...OPTIONS, waitMs: 600_000 });
+    await world.clock.advance(200_000);
+    expect(run.progress().completed).toBe(5);
+  });
+});
+
 describe("a run of which one account is stopped", () => {
   it("waits for it from when all else has ended, not from when it was stopped", async () => {
     const world = new World({

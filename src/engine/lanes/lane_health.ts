@@ -207,13 +207,13 @@ export class LaneHealth {
   }
 
   /**
-   * Whether another item is a better probe of a lane that is down: items that break their provider would fail for ever, and
-   * nobody would see that it answers. So it is after a 429, and after a refusal of its key or model: its own refusals would look like the lane's.
+   * Whether another item is a better probe of a lane that is down or stopped by its account: items that break their provider would
+   * fail for ever, and nobody would see that it answers. So it is after a 429, and after a refusal of its key or model: its own refusals would look like the lane's.
    */
   isPoorProbe(call: ItemCall): boolean {
     if (this.#limits.hidden.isHeld && call.refusedRow !== undefined) return true;
     if (this.#limits.isPaused && call.refusals !== undefined) return true;
-    return this.#limits.isDown && call.failuresInRow >= PROBES_MAX;
+    return (this.#limits.isDown || this.#limits.isPaused) && call.failuresInRow >= PROBES_MAX;
   }
 
   /** Milliseconds until the first of the items that failed is due again; 0 while one of them is out, and without any. */

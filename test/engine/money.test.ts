@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { readStatus } from "../../src/engine/runs/run_status.ts";
 import { jsonAnswer } from "../../src/testing/index.ts";
-import { INPUT, mortal, OUTPUT, ok, World } from "./world.ts";
+import { INPUT, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 /** An answer of the world takes 10 tokens in and 5 out: 0.035 USD. */
 const PRICES = { "alpha:*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 5_000, asOf: "2026-11-01" } };
@@ -186,4 +186,62 @@ describe("money in doubt of lines that have not ended", () => {
       expect(status.ambiguous_usd > 0).toBe(isPriced);
     },
   );
+});
+
+describe("a request without a known end, of a model without a known price", () => {
+  const item = (line: number) => ({ model: "alpha:m1", input: `[[${line}]] a`, sla: 60 });
+
+  it.each([
+    ["a lost one", LOST],
+    ["a 500 that must not be repeated", jsonAnswer(500, {}, { "x-should-retry": "false" })],
+  ])("makes the cost of its item estimated: %s", async (_what, result) => {
+    const world = new World({ answer: (line) => (line === 1 ? result : ok(line)) });
+    world.input(9);
+    const engine = await world.engine();
+    await world.settle(engine.run(INPUT, { ...OPTIONS, sla: 60 }).finished);
+    const list = engine.submit([item(1)]);
+    void engine.submit(Array.from({ length: 9 }, (_, index) => item(index + 2)));
+    const { objects } = await world.settle(list.finished);
+    await world.settle(engine.close());
+    const costs = { list_usd: 0, billed_usd: 0, ambiguous_usd: 0, is_estimated: true };
+    expect(objects[0]).toMatchObject({ status: "failed", cost: costs });
+    expect(world.output().find(({ key }) => key === "k1")).toMatchObject({ error: {}, cost: costs });
+  });
+
+  it("keeps the cost of its item estimated after a kill, and that of its run while it is open", async () => {
+    for (const isList of [true, false]) {
+      const world = new World({ answer: () => "hang" });
+      world.input(1);
+      const process = mortal(world.clock);
+      const engine = await world.engine(process.clock);
+      const list = isList ? await world.settle(engine.submit([item(1)])) : undefined;
+      if (!isList) engine.run(INPUT, { ...OPTIONS, sla: 60 }).finished.catch(() => undefined);
+      await world.clock.advance(2_000);
+      expect(world.sent).toHaveLength(1);
+      process.kill();
+      world.kill();
+      world.answer = () => status(400, "bad"); // is not billed: only the one before is in doubt
+      const again = await world.engine();
+      if (list === undefined) {
+        const { cost, usage } = await world.settle(again.run(INPUT, OPTIONS).finished);
+        expect(usage).toMatchObject({ attempts: 2, ambiguous_attempts: 1 });
+        expect(cost).toMatchObject({ ambiguous_usd: 0, is_estimated: true });
+      } else {
+        await world.clock.advance(5_000);
+        const [object] = (await world.settle(again.task(list.task_id))).objects;
+        expect(object).toMatchObject({ error: { ambiguous_attempts: 1 }, cost: { is_estimated: true } });
+      }
+      await world.settle(again.close());
+    }
+  });
+
+  it("makes the cost of a paused run estimated", async () => {
+    const world = new World({ answer: () => LOST });
+    world.input(3);
+    const engine = await world.engine();
+    const { status: state, cost } = await world.settle(engine.run(INPUT, { ...OPTIONS, waitMs: 0 }).finished);
+    expect(state).toBe("paused");
+    expect(cost).toMatchObject({ ambiguous_usd: 0, is_estimated: true });
+    await world.settle(engine.close());
+  });
 });

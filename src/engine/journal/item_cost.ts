@@ -78,9 +78,12 @@ export function spentBy(
   const known = book.priceOf(model, wallMs);
   const cost = costIn(terms, model, known, usage, servedTier);
   const isOpen = mayBeBilled(result) && isUsageUnknown(usage);
+  const isUnpriced = mostUsd === 0;
   return {
     isEstimated:
-      (isOpen && isAnswer(result.status)) || usage.isEstimated || (cost.isEstimated && usage !== NO_USAGE),
+      (isOpen && (isUnpriced || isAnswer(result.status))) ||
+      usage.isEstimated ||
+      (cost.isEstimated && usage !== NO_USAGE),
     inputTokens: usage.inputTokens,
     cachedTokens: usage.cachedTokens,
     cacheWriteTokens: usage.cacheWriteTokens,
@@ -132,6 +135,15 @@ export function addGone(records: ClosedRecord[], last: ClosedRecord): void {
     uncounted: before.uncounted + last.uncounted,
     uncountedAmbiguous: before.uncountedAmbiguous + last.uncountedAmbiguous,
     unusableAnswers: 0,
+  };
+}
+
+/** With a request whose end is not known, and which may have cost `mostUsd`: estimated if its price is not known either. */
+export function addDoubt(before: Spent, mostUsd: number): Spent {
+  return {
+    ...before,
+    isEstimated: before.isEstimated || mostUsd === 0,
+    ambiguousUsd: before.ambiguousUsd + mostUsd,
   };
 }
 

@@ -7,7 +7,7 @@ import type { Made } from "../../dispatch/dispatcher.ts";
 import type { Taken } from "../../price/budget.ts";
 import { LineSet } from "../../work/line_set.ts";
 import { combineCrc32 } from "./checksum.ts";
-import { addGone } from "./item_cost.ts";
+import { addDoubt, addGone } from "./item_cost.ts";
 import {
   type AttemptFailure,
   type ClosedRecord,
@@ -129,14 +129,13 @@ export class Replay {
     const { line, attempt, ambiguousAttempts, mostUsd } = intent;
     const before = this.spent.get(line);
     this.spent.set(line, {
-      ...(before ?? NOTHING_SPENT),
+      ...addDoubt(before ?? NOTHING_SPENT, mostUsd),
       line,
       attempts: attempt,
       uncounted: (before?.uncounted ?? 0) + 1,
       ambiguousAttempts: ambiguousAttempts + 1,
       uncountedAmbiguous: (before?.uncountedAmbiguous ?? 0) + 1,
       unusableAnswers: before?.unusableAnswers ?? 0,
-      ambiguousUsd: (before?.ambiguousUsd ?? 0) + mostUsd,
     });
   }
 
@@ -197,7 +196,7 @@ export class Replay {
         unusableAnswers: this.spent.get(line)?.unusableAnswers ?? 0,
         isInDoubt: true,
         intent,
-        spent: { ...before, ambiguousUsd: before.ambiguousUsd + intent.mostUsd },
+        spent: addDoubt(before, intent.mostUsd),
       });
     }
     return made;

@@ -4,6 +4,7 @@
 import type { TriedItem } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { codeOfNumber } from "../../work/failure_numbers.ts";
+import { addDoubt } from "../journal/item_cost.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 
@@ -13,7 +14,6 @@ import type { AttemptsMade } from "../journal/replay.ts";
  */
 export function madeOf({ ended, before, intents }: TriedItem): AttemptsMade {
   const spent = ended === undefined ? NOTHING_SPENT : spentOf(ended);
-  const doubtUsd = intents.reduce((sum, { mostUsd }) => sum + mostUsd, 0);
   const isInDoubt = intents.length > 0;
   return {
     attempts: (ended?.attempts ?? 0) + intents.length,
@@ -23,7 +23,7 @@ export function madeOf({ ended, before, intents }: TriedItem): AttemptsMade {
     unusableAnswers: ended?.unusableAnswers ?? 0,
     failure: failureOf(ended),
     isInDoubt: isInDoubt || (ended?.uncountedAmbiguous ?? 0) > (before?.uncountedAmbiguous ?? 0),
-    spent: isInDoubt ? { ...spent, ambiguousUsd: spent.ambiguousUsd + doubtUsd } : spent,
+    spent: intents.reduce((sum, { mostUsd }) => addDoubt(sum, mostUsd), spent),
   };
 }
 

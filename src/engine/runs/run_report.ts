@@ -171,7 +171,7 @@ export class RunReport {
         ambiguous_usd: roundedUsd(ambiguousUsd),
         list_usd: roundedUsd(totals.listUsd),
         usd: roundedUsd(totals.usd),
-        is_estimated: totals.isEstimated || ambiguousUsd > 0,
+        is_estimated: totals.isEstimated || ambiguousUsd > 0 || open.ambiguousAttempts > 0,
         prices,
         price_source: sourceText(prices) || "nothing to price",
       },

@@ -10,6 +10,7 @@ import type { FailureCode } from "../errors.ts";
 import { usdText } from "../price/money.ts";
 import type { LaneKey } from "../queue/lanes.ts";
 import { failureText } from "./items/run_stopped.ts";
+import { addDoubt } from "./journal/item_cost.ts";
 import {
   type ClosedRecord,
   type IntentRecord,
@@ -147,7 +148,7 @@ export class ItemLife {
         at,
         event: "in doubt",
         attempt: open.attempt,
-        detail: `its end was not recorded; it may have cost ${usdText(open.mostUsd)}`,
+        detail: `its end was not recorded; ${doubtText(open.mostUsd)}`,
       });
       this.#before = withDoubt(this.#before, open);
     }
@@ -189,15 +190,15 @@ export class ItemLife {
 
 /** What was taken with a request without a recorded end: of the next one only what is beyond that is its own. */
 function withDoubt(before: ClosedRecord | undefined, { line, attempt, mostUsd }: IntentRecord): ClosedRecord {
-  const { ambiguousAttempts = 0, uncounted = 0, uncountedAmbiguous = 0, ambiguousUsd = 0 } = before ?? {};
+  const { ambiguousAttempts = 0, uncounted = 0, uncountedAmbiguous = 0, unusableAnswers = 0 } = before ?? {};
   return {
-    ...(before ?? { ...NOTHING_SPENT, unusableAnswers: 0 }),
+    ...addDoubt(before ?? NOTHING_SPENT, mostUsd),
+    unusableAnswers,
     line,
     attempts: attempt,
     ambiguousAttempts: ambiguousAttempts + 1,
     uncounted: uncounted + 1,
     uncountedAmbiguous: uncountedAmbiguous + 1,
-    ambiguousUsd: ambiguousUsd + mostUsd,
   };
 }
 
@@ -239,7 +240,7 @@ export function outcomeText(
   if (attempts === 0) return `${how}, no request was sent`;
   const doubt = ambiguousUsd > 0 ? `, at most ${usdText(ambiguousUsd)} more in doubt` : "";
   const requests = attempts === 1 ? "1 request" : `${attempts} requests`;
-  const isUnknown = !isPriced && tokensOf(outcome) > 0;
+  const isUnknown = !isPriced && (tokensOf(outcome) > 0 || isEstimated);
   const estimate = isEstimated && !isUnknown ? " (estimated)" : "";
   return `${how} after ${requests}: ${inputTokens} input and ${outputTokens} output tokens, ${moneyText(billedUsd, isUnknown)}${estimate}${doubt}`;
 }
@@ -250,7 +251,12 @@ function tokensOf({ inputTokens, outputTokens }: Pick<Taken, "inputTokens" | "ou
   return inputTokens + outputTokens;
 }
 
-/** `isUnknown`: tokens were taken at a price that is not known. */
+/** `mostUsd`: 0 where the price is not known. */
+function doubtText(mostUsd: number): string {
+  return mostUsd > 0 ? `it may have cost ${usdText(mostUsd)}` : "it may have been billed";
+}
+
+/** `isUnknown`: at a price that is not known. */
 function moneyText(billedUsd: number, isUnknown: boolean): string {
   if (!isUnknown) return `${usdText(billedUsd)} billed`;
   return billedUsd > 0 ? `at least ${usdText(billedUsd)} billed` : "the price is not known";

@@ -4,7 +4,7 @@
  *   accepted -> [held -> released] -> (admitted -> [ended | in doubt])* -> committed -> written
  *                                                             committed -> reopened -> admitted, and so on
  *
- *   accepted    its task was stored; from then on it waits for its turn
+ *   accepted    its task was stored, by the first call; from then on it waits for its turn
  *   admitted    limits and money were reserved, and the intent of a request was durable: it was sent right after that
  *   ended       the request brought no answer that ends the item
  *   in doubt    the process ended, or lost the request, before its end was recorded
@@ -34,7 +34,7 @@ import type { TaskBody } from "./files/task_body.ts";
 import { answersPath } from "./files/task_files.ts";
 import { STATES_ANEW } from "./files/task_journal.ts";
 import { ItemLife, type TraceEvent } from "./item_life.ts";
-import { type PastHold, readHoldNote } from "./items/hold_note.ts";
+import { joined, type PastHold, readHoldNote, SAME_MS } from "./items/hold_note.ts";
 import type { Hold } from "./items/holds.ts";
 import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
@@ -82,14 +82,14 @@ export async function traceItem(
   const life = await lifeOf(files, task.id, body, line);
   const { outcome } = life;
   const model = found !== undefined && "model" in found ? found.model : undefined;
-  const noted = await readHoldNote(files, task.id);
+  const noted = joined(await readHoldNote(files, task.id));
   const isOwn = (hold: Hold | PastHold): boolean => mayHold(hold, life.lane, model);
   const endedAt = outcome === undefined ? null : life.settledAt;
   const past = noted.past.filter((hold) => isOwn(hold) && (endedAt === null || hold.since < endedAt));
   const released = past.map(
     (hold): TraceEvent => ({ at: hold.until, event: "released", detail: holdText(hold) }),
   );
-  const events = [...released, acceptedEvent(body), ...life.events];
+  const events = [...released, acceptedEvent(task, body), ...life.events];
   events.push(...past.map((hold): TraceEvent => ({ at: hold.since, event: "held", detail: holdText(hold) })));
   if (outcome === undefined) {
     const isOfList = "line" in item;
@@ -127,7 +127,7 @@ async function lifeOf(
   const { from, to } = restated ?? { from: 1, to: 0 };
   const life = new ItemLife({ line, kept: "output" });
   const prices = new Map<string, UsedPrice>(); // each once: a restatement repeats them in their order
-  const isPriced = (number: number): boolean => [...prices.values()][number - 1]?.source !== null;
+  const isPriced = (number: number): boolean => ([...prices.values()][number - 1]?.source ?? null) !== null;
   let isRestated = restated === undefined;
   for await (const { sequence, records, wallMs } of store.journal(taskId)) {
     const step = readStep(records);
@@ -159,9 +159,15 @@ export function inOrder(events: readonly TraceEvent[]): TraceEvent[] {
     .map(({ event }) => event);
 }
 
-function acceptedEvent({ acceptedWallMs, slaMinutes }: TaskBody): TraceEvent {
-  const detail = `its run began: ${slaText(slaMinutes)}`;
-  return { at: new Date(acceptedWallMs).toISOString(), event: "accepted", detail };
+/** Of the first call: a retry, another sla or a clock that jumped has its sla counted from another time. */
+function acceptedEvent(
+  { createdWallMs }: Pick<StoredTask, "createdWallMs">,
+  { acceptedWallMs, slaMinutes }: TaskBody,
+): TraceEvent {
+  const isMoved = slaMinutes !== undefined && Math.abs(acceptedWallMs - createdWallMs) >= SAME_MS;
+  const since = isMoved ? `, counted from ${new Date(acceptedWallMs).toISOString()}` : "";
+  const detail = `its run began: ${slaText(slaMinutes)}${since}`;
+  return { at: new Date(createdWallMs).toISOString(), event: "accepted", detail };
 }
 
 export function slaText(slaMinutes: number | undefined): string {

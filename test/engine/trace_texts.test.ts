@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { ItemTrace } from "../../src/engine/trace.ts";
-import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
 
 const PRICES = { "*": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 2_000, asOf: "2026-11-01" } };
 const MISSING =
@@ -163,6 +163,85 @@ describe("engine.trace of an item whose model has no known price", () => {
     world.disk.put(INPUT, itemLine(3) + itemLine(1));
     await world.settle(engine.run(INPUT, { out: OUTPUT, update: true }).finished);
     expect(await said()).toBe(unpriced);
+    await world.settle(engine.close());
+  });
+});
+
+describe("engine.trace of an item that further calls run", () => {
+  const isAsked = ({ event }: { readonly event: string }): boolean => event === "admitted";
+
+  it("says first when it was accepted, and from when its sla counts after a retry", async () => {
+    const world = new World({ answer: (line, attempt) => (attempt === 1 ? status(400, "bad") : ok(line)) });
+    const engine = await world.engine();
+    const items = [item("[[2]] a", "alpha:m1", 60), item("[[3]] b", "alpha:m1", 30)]; // two slas: two runs
+    const { task_id: id, objects } = await world.settle(engine.submit(items).finished);
+    world.input(1);
+    await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 60 }).finished);
+    await world.clock.advance(60_000);
+    const retriedAt = new Date(world.clock.wallMs()).toISOString();
+    await world.settle(engine.retryTask(id, { codes: ["invalid_request"] }));
+    await world.clock.advance(10_000);
+    await world.settle(
+      engine.run(INPUT, { out: OUTPUT, sla: 60, retryFailed: ["invalid_request"] }).finished,
+    );
+    const ofList = await world.settle(engine.trace(objects[0]?.object_id ?? ""));
+    const ofRun = await world.settle(engine.trace(OUTPUT, "k1"));
+    await world.settle(engine.close());
+    for (const { events } of [ofList, ofRun]) {
+      expect(events.map(({ event }) => event)).toEqual([
+        ...["accepted", "admitted", "committed", "reopened", "admitted", "committed", "written"],
+      ]);
+      const [accepted, sent] = events;
+      expect(Date.parse(sent?.at ?? "") - Date.parse(accepted?.at ?? "")).toBeLessThan(1_000);
+      expect(accepted?.detail).toMatch(/^its run began: sla 60 minutes, counted from \d{4}-/);
+    }
+    expect(ofList.events[0]?.detail).toContain(retriedAt.slice(0, 19));
+  });
+
+  it.each(["run", "list"])(
+    "names no price of a request that a kill cut off if none is known (%s)",
+    async (kind) => {
+      const world = new World({ answer: () => "hang" });
+      world.input(1);
+      const process = mortal(world.clock);
+      const engine = await world.engine(process.clock);
+      const list = kind === "list" ? await world.settle(engine.submit([item("[[1]] a")])) : undefined;
+      if (list === undefined) engine.run(INPUT, { out: OUTPUT, sla: 1 }).finished.catch(() => undefined);
+      await world.clock.advance(2_000);
+      process.kill();
+      world.kill();
+      world.answer = () => status(400, "bad");
+      const again = await world.engine();
+      if (list === undefined) await world.settle(again.run(INPUT, { out: OUTPUT }).finished);
+      else await world.clock.advance(5_000);
+      const id = list?.objects[0]?.object_id;
+      const trace = await world.settle(id === undefined ? again.trace(OUTPUT, "k1") : again.trace(id));
+      await world.settle(again.close());
+      const words = told(trace).join("\n");
+      expect(trace.events.filter(isAsked)).toHaveLength(2);
+      expect(words).toContain("may have been billed");
+      expect(words).toContain("after 2 requests: 0 input and 0 output tokens, the price is not known");
+      expect(words).not.toContain("$");
+    },
+  );
+
+  it("says once that it was held, while what holds it goes on", async () => {
+    const world = new World();
+    world.disk.put(INPUT, itemLine(1) + itemLine(2, "gone:m1"));
+    const engine = await world.engine();
+    for (let call = 0; call < 3; call += 1) {
+      await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 60, waitMs: 0 }).finished);
+      await world.clock.advance(10_000);
+    }
+    expect(told(await world.settle(engine.trace(OUTPUT, "k2")))).toEqual([
+      "open",
+      "0 accepted: its run began: sla 60 minutes",
+      `0 held: ${MISSING}; nothing is tried before the run is called again`,
+      "now waiting: its first request waits until this is over: provider_missing: gone; nothing is tried before the run is called again",
+    ]);
+    await world.settle(engine.run(INPUT, { out: OUTPUT, sla: 60, waitMs: 0, finish: true }).finished);
+    const { events } = await world.settle(engine.trace(OUTPUT, "k2"));
+    expect(events.filter(({ event }) => event === "held" || event === "released")).toHaveLength(2);
     await world.settle(engine.close());
   });
 });

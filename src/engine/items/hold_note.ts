@@ -20,7 +20,8 @@ const LOOK_MS = 1_000;
 const LOOK_MS_MAX = 15_000;
 const BYTES_MAX = 1024 * 1024;
 const PAST_MAX = 256;
-const SAME_MS = 1_000;
+/** Times that differ by less are the same. */
+export const SAME_MS = 1_000;
 const VERSION = 1;
 
 /** A hold that is over. */
@@ -208,6 +209,20 @@ function isSame(one: Hold | PastHold, other: Hold | PastHold): boolean {
 /** Processes measure the time since an earlier one did by different clocks. */
 function isSameTime(one: string, other: string): boolean {
   return Math.abs(Date.parse(one) - Date.parse(other)) < SAME_MS;
+}
+
+/** What went on over further calls, as one hold from its beginning and with its last message. */
+export function joined({ past, holds }: Noted): Noted {
+  const all: (Hold | PastHold)[] = [];
+  for (const hold of [...past, ...holds]) {
+    const at = all.findLastIndex((one) => keyOf(one) === keyOf(hold));
+    const before = all[at];
+    const isNext = before !== undefined && "until" in before && isSameTime(before.until, hold.since);
+    if (isNext) all[at] = { ...hold, since: before.since };
+    else all.push(hold);
+  }
+  const isPast = (hold: Hold | PastHold): hold is PastHold => "until" in hold;
+  return { past: all.filter(isPast), holds: all.filter((hold): hold is Hold => !isPast(hold)) };
 }
 
 /** What an earlier process was held by until this one was held, or not any more. */

@@ -37,10 +37,7 @@ const KNOWN: ReadonlySet<string> = new Set([...ITEM_FIELDS, ...SETTING_NAMES]);
  */
 export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
   if (typeof item !== "object" || item === null || Array.isArray(item))
-    throw new PerigeeError(
-      "usage",
-      `${where} must be an object, got ${item === null ? "null" : kindOf(item)}`,
-    );
+    throw new PerigeeError("usage", `${where} must be an object, got ${kindOf(item)}`);
   const isLine = "request" in item || "body" in item;
   if (!isLine && isPlain(item, where)) return plainLine(item);
   const line = isLine ? item : withRequest(item);
@@ -94,5 +91,6 @@ function withRequest({ key, sla: _, metadata, ...item }: KeyedItem): object {
 }
 
 function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
   return Array.isArray(value) ? "an array" : `a ${typeof value}`;
 }

@@ -97,6 +97,26 @@ describe("a submitted list", () => {
     });
   });
 
+  it.each([0, 1])(
+    "refuses an array with a hole at index %i, and submit sends nothing of it",
+    async (place) => {
+      const world = new World();
+      const engine = await world.engine();
+      const items = Array.from({ length: place }, (_, index) => item(index + 1));
+      items[place + 1] = item(3);
+      await expect(world.settle(Promise.resolve(engine.submit(items)))).rejects.toMatchObject({
+        code: "usage",
+        message: expect.stringContaining(`item ${place} must have a model`),
+      });
+      expect(world.sent).toEqual([]);
+      const run = engine.run(items.map((each, index) => ({ ...each, key: String(index) })));
+      await expect(world.settle(run.finished)).rejects.toMatchObject({
+        code: "usage",
+        message: `item ${place + 1} must be an object, got undefined`,
+      });
+    },
+  );
+
   it("with sla is submitted at once, with a price factor within [0.3, 1], and completed later", async () => {
     const world = new World({ latencyMs: 5_000 });
     const engine = await world.engine();

@@ -24,7 +24,8 @@ export function groupBySla(items: readonly Item[]): ListGroups {
   const numbers = new Map<number | null, number>();
   const parts: { sla: number | null; items: number }[] = [];
   const lines: PartLines[] = [];
-  const partOf = items.map((item, index) => {
+  // Unlike `map`, this visits the holes of an array, and refuses them.
+  const partOf = Array.from(items, (item, index) => {
     const sla = parseSlaMinutes(checked(item, index).sla, `item ${index}`) ?? null;
     const part = numbers.get(sla) ?? numbers.size;
     if (part === SLAS_MAX)

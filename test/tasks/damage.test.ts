@@ -163,6 +163,54 @@ describe("lines that are waited for", () => {
   });
 });
 
+describe("a retry of items that expired because their own stored lines were", () => {
+  const mixed = [...Array.from({ length: 2 }, (_, index) => item(index + 1, 30)), item(3, 60)];
+  const bent = (text: string) => text.replace("[[2]]", "[[9]]");
+
+  async function expired(harm: (text: string) => string | undefined, ranMs = 60_000) {
+    const world = new TaskWorld({ answer: (line) => (line === 3 ? ok(line) : "hang") });
+    const submitted = submit(await world.tasks(), mixed);
+    if (ranMs === 0) submitted.then(() => world.kill());
+    const task = await world.settle(submitted);
+    await world.clock.advance(ranMs);
+    world.kill();
+    world.answer = ok;
+    const path = `/data/lots/${task.id}-0.jsonl`;
+    const whole = world.disk.text(path) ?? "";
+    const text = harm(whole);
+    if (text === undefined) await world.settle(world.disk.remove(path));
+    else world.disk.put(path, text);
+    const tasks = await world.tasks();
+    await world.clock.advance(31 * 60_000);
+    const counts = async () => (await world.settle(tasks.task(PROJECT, task.id))).counts;
+    expect(await counts()).toMatchObject({ submitted: 0, completed: 1, expired: 2 });
+    const retry = () => world.settle(tasks.retry(PROJECT, task.id));
+    return { world, task, path, whole, retry, counts };
+  }
+
+  it.each([
+    ["missing", () => undefined, 60_000],
+    ["missing before they were first read", () => undefined, 0],
+    ["changed", bent, 60_000],
+    ["cut", (text: string) => text.slice(0, 40), 60_000],
+  ])("%s is refused, and accepted once they are put back", async (_how, harm, ranMs) => {
+    const { world, task, path, whole, retry, counts } = await expired(harm, ranMs);
+    const before = world.sent.length;
+    for (let call = 0; call < 2; call += 1)
+      await expect(retry()).rejects.toMatchObject({
+        code: "file_damaged",
+        message: expect.stringContaining(`lots/${task.id}-0.jsonl is not what was accepted`),
+      });
+    await world.clock.advance(120_000);
+    expect(await counts()).toMatchObject({ submitted: 0, completed: 1, expired: 2 });
+    expect(world.sent).toHaveLength(before);
+    world.disk.put(path, whole);
+    expect(await retry()).toMatchObject({ items: 2 });
+    await world.clock.advance(60_000);
+    expect(await counts()).toMatchObject({ completed: 3, expired: 0 });
+  });
+});
+
 it("counts answers once when their file was removed while another line was open", async () => {
   const world = new TaskWorld({ answer: (line) => (line === 3 ? "hang" : ok(line)) });
   const task = await world.settle(submit(await world.tasks(), large(1_200)));

@@ -48,8 +48,7 @@ export async function checkedBody(
       throw otherInput(`${input.identity?.name} is not the file that this run began with`);
     }
     if (before.status === "completed") return { body: { ...before, ...identity } };
-    const { inputChecksum: _lost, ...terms } = withTerms(before, options, now);
-    return { body: { ...terms, ...identity, ...keys } };
+    return { body: { ...withTerms(before, options, now), ...identity, ...keys } };
   }
   const body: TaskBody = {
     version: 1,

@@ -20,7 +20,7 @@ export interface TaskBody {
   readonly version: 1;
   /** Absent for streams. */
   readonly input?: InputIdentity;
-  /** Of the bytes read when keys were checked; absent for streams. */
+  /** Of the bytes read when keys were checked, also when a replacement of lost lines is the input; absent for streams. */
   readonly inputChecksum?: string;
   /** Of a stream's lines, once the run has finished: its copy is deleted then. */
   readonly streamChecksum?: string;

@@ -50,6 +50,8 @@ export type OpenedRun =
       readonly input: OpenInput;
       readonly output: OutputFile;
       readonly state: RunState;
+      /** The input replaces a lost one, whose checksum the body has. */
+      readonly isStandIn: boolean;
       /** An earlier call began it. */
       readonly isResumed: boolean;
       /** Lets another run have its name and output. Once, when all is closed. */
@@ -226,7 +228,8 @@ async function openWith(
     const state = await openState(core, task.id, body, { input, output, options, stopped, before });
     const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await storeBody(searched);
-    return { kind: "open", task, body: searched, input, output, state, isResumed: before !== undefined };
+    const facts = { isStandIn: options.standIn !== undefined, isResumed: before !== undefined };
+    return { kind: "open", task, body: searched, input, output, state, ...facts };
   } catch (error) {
     await output.close();
     throw await noteChanged(core.storage, task, body, error);

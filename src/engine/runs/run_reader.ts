@@ -87,7 +87,7 @@ class RunReader {
     const packer = new Packer();
     this.#unproven = [];
     const seen = opened.input.identity === undefined ? new StreamedKeys(state) : undefined;
-    const { inputChecksum } = opened.body;
+    const inputChecksum = opened.isStandIn ? undefined : opened.body.inputChecksum;
     const length = inputChecksum === undefined ? undefined : lengthOf(inputChecksum);
     const file = new ChecksummedFile(this.#input, length);
     const { shardFeed, backlog } = this.#core.sending;

@@ -196,15 +196,23 @@ export class Retrying {
       }
       return;
     }
-    const run = await core.storage.store.taskByName(lotRunName(id));
+    const { disk, store } = core.storage;
+    const run = await store.taskByName(lotRunName(id));
     const checksum = run === undefined ? undefined : decodeBody(run.body).inputChecksum;
-    if (checksum === undefined) return;
-    await checkOutput(core.storage.disk, lot.path, checksum).catch((cause: unknown) => {
-      if (!hasCode(cause, "output_changed")) throw cause;
-      const message = `${join("lots", `${id}.jsonl`)} is not what was accepted: restore the data folder from a backup, or submit the items anew`;
-      throw new PerigeeError("file_damaged", message, { cause });
+    if (checksum === undefined) {
+      const sizeBytes = (await disk.stat(lot.path))?.sizeBytes; // its lines were lost before they were first read
+      if (sizeBytes === undefined || sizeBytes !== (lot.record.bytes ?? sizeBytes)) throw damagedLot(id);
+      return;
+    }
+    await checkOutput(disk, lot.path, checksum).catch((cause: unknown) => {
+      throw hasCode(cause, "output_changed") ? damagedLot(id, cause) : cause;
     });
   }
+}
+
+function damagedLot(id: string, cause?: unknown): PerigeeError {
+  const message = `${join("lots", `${id}.jsonl`)} is not what was accepted: restore the data folder from a backup, or submit the items again`;
+  return new PerigeeError("file_damaged", message, { cause });
 }
 
 /** Writes some lines of a file under their numbers; those between them are blank. */

@@ -235,6 +235,15 @@ describe("a provider that is a function", () => {
     expect(summary.counts).toMatchObject({ completed: 39, failed: 1 });
   });
 
+  it("shows no password or key of an error that its function throws", async () => {
+    const { line } = await endOfFirst(() => {
+      throw marked("AKIAIOSFODNN7EXAMPLE password=pw1 http://bob:pw2@host", { retryable: false });
+    });
+    expect(line?.error?.message).toBe(
+      'the function of provider "mine" threw Error: [key] password=[key] http://bob:[key]@host',
+    );
+  });
+
   it("holds all items while its function fails for each of them, and ends none", async () => {
     let isDown = true;
     const world: World = worldOf(async () => {

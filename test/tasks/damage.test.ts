@@ -71,6 +71,7 @@ async function waiting(between = "") {
   );
   const mixed = await world.settle(submit(tasks, [{ file_id: file.id, sla: 30 }, ...large(2)]));
   const other = await world.settle(submit(tasks, large(2)));
+  await world.clock.advance(1_000);
   world.kill();
   world.answer = ok;
   const restart = async () => {
@@ -122,6 +123,31 @@ describe("lines that are waited for", () => {
       const said = lines.map(({ error }) => error?.message).filter((text) => text !== undefined);
       expect([lines.length, ...said]).toEqual([5, late, late, late]);
       expect(await world.settle(tasks.task(PROJECT, other.id))).toMatchObject({ counts: { completed: 2 } });
+    },
+  );
+
+  it.each([
+    ["a member", '"contents"', '"conuents"'],
+    ["a bracket", '{"key":"k2"', '["key":"k2"'],
+    ["a line end", '}\n{"key":"k3"', '} {"key":"k3"'],
+  ])(
+    "of a file with %s changed end with the name of the file, not by what they say now",
+    async (_what, from, to) => {
+      const { world, restart, file, path, mixed } = await waiting();
+      world.disk.put(path, (world.disk.text(path) ?? "").replace(from, to));
+      const tasks = await restart();
+      await world.clock.advance(31 * 60_000);
+      expect(await world.settle(tasks.task(PROJECT, mixed.id))).toMatchObject({
+        status: "completed",
+        counts: { submitted: 0, completed: 2, failed: 0, expired: 3 },
+      });
+      const lines = (await world.settle(linesOf(tasks, mixed.id))).filter(({ error }) => error !== undefined);
+      const late = `the sla passed while the item was held (file_damaged: the lines of files/${file.id} are missing or changed)`;
+      expect(lines.map(({ error }) => [error?.code, error?.message])).toEqual(
+        Array(3).fill(["expired", late]),
+      );
+      expect(new Set(lines.map(({ key }) => key)).size).toBe(3);
+      expect(lines.every(({ key }) => key !== null)).toBe(true);
     },
   );
 

@@ -116,7 +116,7 @@ export class LotTasks {
         hasPosted: posted.hasPosted,
         pathOf: (lot) => this.#pathOf(lot),
         inputOf: async (lot) => ({
-          path: await linesOf({ storage: core.storage, files: options.files, folder: this.#folder }, lot),
+          path: await linesOf({ core, files: options.files, folder: this.#folder }, lot),
           ...(await takenEarlier(core, lot.record)),
         }),
       },

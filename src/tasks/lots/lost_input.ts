@@ -2,25 +2,29 @@
  * A replacement for lines of a lot that were lost or changed on the disk, so that its items can end.
  *
  *   inline items      the keys that were assigned when they were accepted
- *   an uploaded file  what is left of it, then lines with the key `line-<n>`
+ *   an uploaded file  the lines that can still be read; each other line has its key, or `line-<n>` if that is lost too
  *
  * The replacement is never sent: its run skips every line (`skip`), so that each ends as expired or cancelled.
  */
 
 import { join } from "node:path";
-import { type Disk, type DiskFile, errorCodeOf } from "../../disk.ts";
+import { type DiskFile, errorCodeOf } from "../../disk.ts";
+import type { EngineCore } from "../../engine/core.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
+import { type Block, lastLineOf } from "../../jsonl/block.ts";
 import { itemLine } from "../../jsonl/items.ts";
+import { eachLine } from "../../jsonl/lines.ts";
+import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
+import type { Measurer } from "../../shard/pool.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { Files } from "../files/files.ts";
 import { baseOf } from "../shapes/ids.ts";
 import { unpackLines } from "./line_bits.ts";
 import type { Lot } from "./lot.ts";
 
-const READ_BYTES = 1024 * 1024;
-const LINE_END = 0x0a;
+const WRITE_BYTES = 1024 * 1024;
 
 /** Whether a run failed because its lines are missing or differ from what was accepted. */
 export function isLostInput(error: unknown): boolean {
@@ -57,16 +61,8 @@ function fileOf({ record: { id, fileId } }: Lot): string {
   return fileId === undefined ? `lots/${id}.jsonl` : `files/${fileId}`;
 }
 
-interface LostLines {
-  /** The path of the lines that are left; undefined if their keys are known without it. */
-  readonly left: string | undefined;
-  readonly count: number;
-  /** From 1; undefined for a blank line. */
-  readonly keyOf: (line: number) => string | undefined;
-}
-
 export interface LinesOptions {
-  readonly storage: Pick<EngineStorage, "disk" | "clock" | "notice">;
+  readonly core: Pick<EngineCore, "storage" | "measurer">;
   readonly files: Pick<Files, "assertWhole">;
   /** Folder of the lots' own lines. */
   readonly folder: string;
@@ -76,28 +72,19 @@ export interface LinesOptions {
  * The path of the lines that a lot runs on. Lines that its last run found to be lost end at their deadline like any others; without a
  * deadline they end at once. Throws `file_damaged`.
  */
-export async function linesOf({ storage, files, folder }: LinesOptions, lot: Lot): Promise<string> {
+export async function linesOf(options: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
-  const isOverdue = slaMinutes === null || lot.deadlineMs <= storage.clock.nowMs();
-  if (lot.lost !== undefined && isOverdue) return writeStandIn(storage, folder, lot);
-  if (fileId !== undefined) await files.assertWhole(project, fileId);
+  const isOverdue = slaMinutes === null || lot.deadlineMs <= options.core.storage.clock.nowMs();
+  if (lot.lost !== undefined && isOverdue) return writeStandIn(options, lot);
+  if (fileId !== undefined) await options.files.assertWhole(project, fileId);
   return lot.path;
 }
 
 /** Writes the replacement of a lot's lines; returns its path. */
-async function writeStandIn(
-  { disk, notice }: Pick<EngineStorage, "disk" | "notice">,
-  folder: string,
-  lot: Lot,
-): Promise<string> {
-  const { fileId, lines, again } = lot.record;
-  const asked = again === undefined ? undefined : unpackLines(again.lines);
-  const left = fileId === undefined ? undefined : lot.path;
-  const path = standInPath(folder, lot);
-  const keyOf = (line: number): string | undefined =>
-    asked === undefined || asked.has(line) ? keyIn(lot, line) : undefined;
-  await writeLines(disk, path, { left, count: lines, keyOf });
-  notice(`the lines of ${fileOf(lot)} are lost: their items end`);
+async function writeStandIn(options: Pick<LinesOptions, "core" | "folder">, lot: Lot): Promise<string> {
+  const path = standInPath(options.folder, lot);
+  await writeLines(options.core, path, lot);
+  options.core.storage.notice(`the lines of ${fileOf(lot)} are lost: their items end`);
   return path;
 }
 
@@ -124,18 +111,27 @@ function keyIn(lot: Lot, line: number): string {
   return member === undefined ? `line-${line}` : objectId(member.taskId, line - member.firstLine + 1);
 }
 
-async function writeLines(disk: Disk, path: string, lines: LostLines): Promise<void> {
+/** What was written of the lines that are left. */
+interface Left {
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+const NOTHING: Left = { bytes: 0, lines: 0 };
+
+async function writeLines(core: LinesOptions["core"], path: string, lot: Lot): Promise<void> {
+  const { disk } = core.storage;
+  const { fileId, lines, again } = lot.record;
+  const asked = again === undefined ? undefined : unpackLines(again.lines);
   await disk.remove(path);
   const file = await disk.open(path, "write");
   try {
-    const kept = lines.left === undefined ? NOTHING : await copyLines(disk, lines.left, file, lines.count);
-    let position = kept.bytes;
+    const left = fileId === undefined ? NOTHING : await writeLeft(core, lot, file);
+    let position = left.bytes;
     let text = "";
-    for (let line = kept.lines + 1; line <= lines.count; line += 1) {
-      const key = lines.keyOf(line);
-      if (key !== undefined) text += itemLine({ key, model: "echo:lost", input: "lost" }, `line ${line}`);
-      text += "\n";
-      if (text.length < READ_BYTES && line < lines.count) continue;
+    for (let line = left.lines + 1; line <= lines; line += 1) {
+      text += asked === undefined || asked.has(line) ? standInLine(keyIn(lot, line), line) : "\n";
+      if (text.length < WRITE_BYTES && line < lines) continue;
       await file.write(Buffer.from(text), position);
       position += Buffer.byteLength(text);
       text = "";
@@ -146,37 +142,54 @@ async function writeLines(disk: Disk, path: string, lines: LostLines): Promise<v
   }
 }
 
-interface Copied {
-  readonly bytes: number;
-  readonly lines: number;
+function standInLine(key: string, line: number): string {
+  return `${itemLine({ key, model: "echo:lost", input: "lost" }, `line ${line}`)}\n`;
 }
 
-const NOTHING: Copied = { bytes: 0, lines: 0 };
-
-/** Copies complete lines, at most `linesMax`. */
-async function copyLines(disk: Disk, from: string, to: DiskFile, linesMax: number): Promise<Copied> {
-  if ((await disk.stat(from)) === undefined) return NOTHING;
-  const file = await disk.open(from, "read");
+/** Copies the lines that can be read, and writes a replacement for each other one: its damage must not say how it ends. */
+async function writeLeft(
+  { storage: { disk }, measurer }: LinesOptions["core"],
+  lot: Lot,
+  to: DiskFile,
+): Promise<Left> {
+  if ((await disk.stat(lot.path)) === undefined) return NOTHING;
+  const file = await disk.open(lot.path, "read");
+  const linesMax = lot.record.lines;
+  let bytes = 0;
+  let lines = 0;
   try {
-    const chunk = new Uint8Array(READ_BYTES);
-    let lines = 0;
-    let end = 0; // after the last complete line
-    for (let position = 0; lines < linesMax; ) {
-      const length = await file.read(chunk, position);
-      if (length === 0) break;
-      let taken = 0;
-      for (let at = chunk.indexOf(LINE_END); at >= 0 && at < length && lines < linesMax; ) {
-        lines += 1;
-        taken = at + 1;
-        end = position + taken;
-        at = chunk.indexOf(LINE_END, taken);
-      }
-      await to.write(chunk.subarray(0, lines < linesMax ? length : taken), position);
-      position += length;
+    for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
+      const text =
+        event.kind === "refused"
+          ? standInLine(keyIn(lot, event.refused.line), event.refused.line)
+          : await readable(measurer, lot, event.block);
+      const written = Buffer.from(text);
+      await to.write(written, bytes);
+      bytes += written.byteLength;
+      lines = Math.min(linesMax, lastLineOf(event));
+      if (lines === linesMax) break;
     }
-    await to.truncate(end);
-    return { bytes: end, lines };
+    return { bytes, lines };
   } finally {
     await file.close();
   }
+}
+
+/** The lines of a block that belong to the lot; those that cannot be read are replaced. */
+async function readable(measurer: Measurer, lot: Lot, block: Block): Promise<string> {
+  const bytes = Buffer.from(block.bytes); // a copy: the block moves to a thread
+  const { rejected } = await measurer.measure(block, { wantBodies: false, wantCounts: false });
+  const unreadable = new Map(
+    rejected.flatMap(({ line, key, code }) => (code === "provider_missing" ? [] : [[line, key]])),
+  );
+  let text = "";
+  let line = block.firstLine;
+  eachLine(bytes, (start, end) => {
+    if (line <= lot.record.lines)
+      text += unreadable.has(line)
+        ? standInLine(unreadable.get(line) ?? keyIn(lot, line), line)
+        : `${bytes.toString("utf8", start, end)}\n`;
+    line += 1;
+  });
+  return text;
 }

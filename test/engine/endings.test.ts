@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Source } from "../../src/engine/files/input.ts";
 import { finish } from "./runs.ts";
-import { INPUT, itemLine, mortal, OUTPUT, ok, World } from "./world.ts";
+import { INPUT, itemLine, mortal, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
 describe("a run cancelled while bad lines wait for the disk", () => {
   it.each([1, 5, 20, 40, 80])("answers or cancels every key once, %i ms in", async (afterMs) => {
@@ -33,8 +33,13 @@ describe("a run that is cancelled", () => {
   const OPERATIONS = [1, 3, 6, 12, 30];
 
   /** Cancels while two requests are in flight, and kills the process so many operations of the disk later. */
-  async function cancelledAndKilled(source: () => Source, count: number, operations: number): Promise<World> {
-    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });
+  async function cancelledAndKilled(
+    source: () => Source,
+    count: number,
+    operations: number,
+    options: WorldOptions = {},
+  ): Promise<World> {
+    const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50, ...options });
     world.input(count);
     const process = mortal(world.clock);
     const run = (await world.engine(process.clock)).run(source(), OPTIONS);
@@ -75,6 +80,23 @@ describe("a run that is cancelled", () => {
     expect(summary).toMatchObject({ status: "completed", items: 30 });
     expect(world.output()).toHaveLength(30);
   });
+
+  it.each(OPERATIONS)(
+    "has a line for each item of an array, whether it had arrived or not, also after a kill, %i",
+    async (after) => {
+      const items = Array.from({ length: 600 }, (_, index) => ({
+        key: `k${index + 1}`,
+        model: "alpha:m1",
+        input: `[[${index + 1}]]`,
+      }));
+      const world = await cancelledAndKilled(() => items, 1, after, { diskLatencyMs: 1 });
+      const sentBefore = world.sent.length;
+      const summary = await world.settle((await world.engine()).run(items, OPTIONS).finished);
+      expect(world.sent).toHaveLength(sentBefore);
+      expect(summary).toMatchObject({ status: "completed", items: 600 });
+      expect(world.output().map(({ key }) => key)).toHaveLength(600);
+    },
+  );
 
   it("stays so when it was stopped before, and is cancelled at its next call", async () => {
     const world = new World({ config: { maxInFlight: 2 }, latencyMs: 50 });

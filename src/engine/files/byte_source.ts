@@ -17,6 +17,8 @@ export type OnceSource = AsyncIterable<LineItem | Item | Uint8Array> | Iterable<
 /** Bytes that can be read once, and how to release them without waiting for the next ones. */
 export interface ByteSource {
   readonly bytes: AsyncIterable<Uint8Array>;
+  /** Whether all of it is there already, as in an array: its end is near, and reading on waits for nobody. */
+  readonly isThere?: boolean;
   leave?(): void;
 }
 
@@ -38,7 +40,7 @@ export function iterableBytes(source: OnceSource): ByteSource {
   };
   return source instanceof Readable
     ? { bytes: asLines(sniffed(bytes())), leave: () => void source.destroy() }
-    : { bytes: asLines(sniffed(bytes())) };
+    : { bytes: asLines(sniffed(bytes())), isThere: Array.isArray(source) };
 }
 
 /**

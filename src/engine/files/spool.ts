@@ -4,7 +4,7 @@
  *
  *   fresh:   source bytes -> spool -> reader
  *   restart: what the source repeats is compared with the spool, then it continues
- *   sealed:  the run ends without the rest of its source: the input is the whole lines that have arrived
+ *   sealed:  the run ends without the rest of its source: the input is the whole lines that have arrived, or all of an array
  *
  * A run syncs the spool before a line of it can be sent or settled. So a power cut loses or tears only lines that the
  * journal does not know: where the source repeats something else there, the spool is cut and written on; in a line
@@ -98,8 +98,12 @@ export class Spool implements Pick<DiskFile, "read" | "close"> {
     await this.#file.sync();
   }
 
-  /** The input ends here, with the last whole line that arrived or that was recorded before. Durable when it resolves. */
+  /**
+   * The input ends here, with the last whole line that arrived or that was recorded before; with its own end where all of it is
+   * there. Durable when it resolves.
+   */
   async seal(): Promise<void> {
+    if (this.#source.isThere === true) await this.readToEnd(() => true);
     await this.#leave();
     if (!this.isWhole) {
       this.#givenBytes = Math.max(this.#linesEnd, await this.#file.endOf(this.recordedLines));

@@ -237,6 +237,29 @@ describe("a retry of items that expired because their own stored lines were", ()
   });
 });
 
+it("keeps showing the answers of a task whose lines were cut while they were read", async () => {
+  const world = new TaskWorld({ config: { maxInFlight: 2 } });
+  const open = world.disk.open.bind(world.disk);
+  world.disk.open = async (path, mode) => {
+    const file = await open(path, mode);
+    const read = async (into: Uint8Array, position: number): Promise<number> => {
+      await world.clock.sleep(50);
+      return file.read(into.subarray(0, 4_096), position);
+    };
+    return path.startsWith("/data/lots/") && mode === "read" ? { ...file, read } : file;
+  };
+  const tasks = await world.tasks();
+  const task = await world.settle(submit(tasks, large(1_200)));
+  const counts = async () => (await world.settle(tasks.task(PROJECT, task.id))).counts;
+  while ((await counts()).completed < 20) await world.clock.advance(50);
+  await (await open(`/data/lots/${task.id}-0.jsonl`, "write")).truncate(60_000);
+  await world.clock.advance(30_000);
+  const { completed, submitted } = await counts();
+  expect([completed >= 20, completed + submitted]).toEqual([true, 1_200]);
+  await world.clock.advance(3_600_000);
+  expect(await counts()).toMatchObject({ submitted: 0, failed: 0 });
+});
+
 it("counts answers once when their file was removed while another line was open", async () => {
   const world = new TaskWorld({ answer: (line) => (line === 3 ? "hang" : ok(line)) });
   const task = await world.settle(submit(await world.tasks(), large(1_200)));

@@ -96,6 +96,7 @@ export class Lot {
   readonly #members: TaskLines[] = [];
   #index: AnswerIndex | undefined;
   run: Run | undefined;
+  /** An earlier run, of this process or another, may have answered lines. */
   isRestored = false;
   /** What holds it: its last run found its lines missing or different from those that were accepted. */
   lost: Hold | undefined;
@@ -189,6 +190,7 @@ export class Lot {
   /** Its run has ended without being over; it may not have repeated all steps. */
   leave(): void {
     this.run = undefined;
+    this.isRestored = true;
     this.#forget();
   }
 

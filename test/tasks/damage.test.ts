@@ -58,9 +58,9 @@ describe.each([["of its own lot", 1_200]])("the answers of a task %s", (_kind, c
   });
 });
 
-/** Three lines of a file, of which none is answered yet, and two inline items. */
-async function waiting(between = "") {
-  const world = new TaskWorld({ answer: () => "hang" });
+/** Three lines of a file, of which only some are answered, and two inline items. */
+async function waiting(between = "", answered: readonly number[] = []) {
+  const world = new TaskWorld({ answer: (line) => (answered.includes(line) ? ok(line) : "hang") });
   world.hasFileStore = true;
   let tasks = await world.tasks();
   const chunks = async function* () {
@@ -150,6 +150,30 @@ describe("lines that are waited for", () => {
       expect(lines.every(({ key }) => key !== null)).toBe(true);
     },
   );
+
+  it.each([
+    ["is missing", () => undefined],
+    ["was cut", (text: string) => text.slice(0, text.indexOf("}\n") + 2)],
+  ])("of a file that %s end without the blank lines among them", async (_how, harm) => {
+    const { world, restart, path, mixed } = await waiting("\n", [3]);
+    const text = harm(world.disk.text(path) ?? "");
+    if (text === undefined) await world.settle(world.disk.remove(path));
+    else world.disk.put(path, text);
+    const tasks = await restart();
+    const seen = async () => {
+      await world.settle(tasks.task(PROJECT, mixed.id));
+      const { counts } = await world.settle(tasks.task(PROJECT, mixed.id));
+      const { items } = await world.settle(tasks.objects(PROJECT, mixed.id, { limit: 10 }));
+      return [counts, items.map(({ status }) => status)];
+    };
+    await world.clock.advance(5 * 60_000);
+    const open = ["submitted", "submitted", "completed", "completed", "completed"];
+    expect(await seen()).toMatchObject([{ submitted: 2, completed: 3 }, open]);
+    await world.clock.advance(26 * 60_000);
+    const ended = ["expired", "expired", "completed", "completed", "completed"];
+    expect(await seen()).toMatchObject([{ submitted: 0, completed: 3, expired: 2 }, ended]);
+    expect(await world.settle(linesOf(tasks, mixed.id))).toHaveLength(5);
+  });
 
   it("are counted as held without the blank lines among them", async () => {
     const { world, restart, path, mixed } = await waiting("\n");

@@ -9,6 +9,7 @@ import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import type { Measurer } from "../../shard/pool.ts";
+import { itemLinesIn, itemsUpTo } from "../lots/item_lines.ts";
 import type { Lot } from "../lots/lot.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
 
@@ -126,16 +127,13 @@ export class LineTable {
 
 /** Number of items in a thousand. */
 function expected({ record }: Lot, step: number): number {
-  return Math.min(INDEX_STEP, record.items - step * INDEX_STEP);
+  return itemsUpTo(record, step) - step * INDEX_STEP;
 }
 
-function recalled({ record, index, isOver }: Lot, step: number): LotItemRows {
-  const { itemLines, lines: lineCount, works = [] } = record;
-  const [{ model } = { model: "" }, ...others] = works;
-  const lines: number[] = [];
-  const last = (itemLines[step + 1] ?? lineCount + 1) - 1;
-  for (let line = itemLines[step] ?? 1; line <= last; line += 1)
-    if (lines.length < INDEX_STEP && (!isOver || index.statusOf(line) !== undefined)) lines.push(line);
+function recalled(lot: Lot, step: number): LotItemRows {
+  const { record, index } = lot;
+  const [{ model } = { model: "" }, ...others] = record.works ?? [];
+  const lines = itemLinesIn(lot, step, expected(lot, step));
   return {
     lines,
     inputTokens: lines.map((line) => index.get(line).inputTokens),

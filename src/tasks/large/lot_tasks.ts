@@ -110,13 +110,14 @@ export class LotTasks {
     const { engine, core, dataDir, usage, posted, listeners } = options;
     const { backlog, admission, spending } = usage;
     this.#folder = join(dataDir, "lots");
+    const replay = (lot: Lot): Promise<Lot> => this.#lots.find(lot.record.id);
     this.#lots = new Lots({
       ...{ engine, core, backlog, spending },
       lines: {
         hasPosted: posted.hasPosted,
         pathOf: (lot) => this.#pathOf(lot),
         inputOf: async (lot) => ({
-          path: await linesOf({ core, files: options.files, folder: this.#folder }, lot),
+          path: await linesOf({ core, files: options.files, folder: this.#folder, replay }, lot),
           ...(await takenEarlier(core, lot.record)),
         }),
       },

@@ -15,12 +15,14 @@ import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { hasCode } from "../../errors.ts";
 import { type Block, lastLineOf } from "../../jsonl/block.ts";
 import { itemLine } from "../../jsonl/items.ts";
-import { eachLine } from "../../jsonl/lines.ts";
+import { eachLine, isBlank } from "../../jsonl/lines.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import type { Measurer } from "../../shard/pool.ts";
+import { LineSet } from "../../work/line_set.ts";
 import { objectId } from "../../work/object_id.ts";
 import type { Files } from "../files/files.ts";
 import { baseOf } from "../shapes/ids.ts";
+import { itemLinesIn, itemsUpTo } from "./item_lines.ts";
 import { unpackLines } from "./line_bits.ts";
 import type { Lot } from "./lot.ts";
 
@@ -66,6 +68,8 @@ export interface LinesOptions {
   readonly files: Pick<Files, "assertWhole">;
   /** Folder of the lots' own lines. */
   readonly folder: string;
+  /** Reads how lines of a lot have ended in earlier runs. */
+  readonly replay: (lot: Lot) => Promise<unknown>;
 }
 
 /**
@@ -75,7 +79,10 @@ export interface LinesOptions {
 export async function linesOf(options: LinesOptions, lot: Lot): Promise<string> {
   const { project, fileId, slaMinutes } = lot.record;
   const isOverdue = slaMinutes === null || lot.deadlineMs <= options.core.storage.clock.nowMs();
-  if (lot.lost !== undefined && isOverdue) return writeStandIn(options, lot);
+  if (lot.lost !== undefined && isOverdue) {
+    await options.replay(lot);
+    return writeStandIn(options, lot);
+  }
   if (fileId !== undefined) await options.files.assertWhole(project, fileId);
   return lot.path;
 }
@@ -115,22 +122,24 @@ function keyIn(lot: Lot, line: number): string {
 interface Left {
   readonly bytes: number;
   readonly lines: number;
+  /** Those that are not blank. */
+  readonly items: number;
 }
 
-const NOTHING: Left = { bytes: 0, lines: 0 };
+const NOTHING: Left = { bytes: 0, lines: 0, items: 0 };
 
 async function writeLines(core: LinesOptions["core"], path: string, lot: Lot): Promise<void> {
   const { disk } = core.storage;
-  const { fileId, lines, again } = lot.record;
-  const asked = again === undefined ? undefined : unpackLines(again.lines);
+  const { fileId, lines } = lot.record;
   await disk.remove(path);
   const file = await disk.open(path, "write");
   try {
     const left = fileId === undefined ? NOTHING : await writeLeft(core, lot, file);
+    const items = itemsAfter(lot, left);
     let position = left.bytes;
     let text = "";
     for (let line = left.lines + 1; line <= lines; line += 1) {
-      text += asked === undefined || asked.has(line) ? standInLine(keyIn(lot, line), line) : "\n";
+      text += items.has(line) ? standInLine(keyIn(lot, line), line) : "\n";
       if (text.length < WRITE_BYTES && line < lines) continue;
       await file.write(Buffer.from(text), position);
       position += Buffer.byteLength(text);
@@ -140,6 +149,22 @@ async function writeLines(core: LinesOptions["core"], path: string, lot: Lot): P
   } finally {
     await file.close();
   }
+}
+
+/** The lines after those that are left which are items. */
+function itemsAfter(lot: Lot, left: Left): LineSet {
+  const { record } = lot;
+  if (record.again !== undefined) return unpackLines(record.again.lines);
+  const items = new LineSet();
+  const steps = Math.max(1, record.itemLines.length);
+  let before = left.items;
+  for (let step = 0; step < steps; step += 1) {
+    const upTo = step === steps - 1 ? record.items : itemsUpTo(record, step);
+    const lines = itemLinesIn(lot, step, upTo - before, left.lines + 1);
+    for (const line of lines) items.add(line);
+    before = Math.max(before, upTo);
+  }
+  return items;
 }
 
 function standInLine(key: string, line: number): string {
@@ -157,39 +182,48 @@ async function writeLeft(
   const linesMax = lot.record.lines;
   let bytes = 0;
   let lines = 0;
+  let items = 0;
   try {
     for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
-      const text =
+      const found =
         event.kind === "refused"
-          ? standInLine(keyIn(lot, event.refused.line), event.refused.line)
+          ? { text: standInLine(keyIn(lot, event.refused.line), event.refused.line), items: 1 }
           : await readable(measurer, lot, event.block);
-      const written = Buffer.from(text);
+      const written = Buffer.from(found.text);
       await to.write(written, bytes);
       bytes += written.byteLength;
+      items += found.items;
       lines = Math.min(linesMax, lastLineOf(event));
       if (lines === linesMax) break;
     }
-    return { bytes, lines };
+    return { bytes, lines, items };
   } finally {
     await file.close();
   }
 }
 
-/** The lines of a block that belong to the lot; those that cannot be read are replaced. */
-async function readable(measurer: Measurer, lot: Lot, block: Block): Promise<string> {
+/** The lines of a block that belong to the lot, with the number of items; those that cannot be read are replaced. */
+async function readable(
+  measurer: Measurer,
+  lot: Lot,
+  block: Block,
+): Promise<{ readonly text: string; readonly items: number }> {
   const bytes = Buffer.from(block.bytes); // a copy: the block moves to a thread
   const { rejected } = await measurer.measure(block, { wantBodies: false, wantCounts: false });
   const unreadable = new Map(
     rejected.flatMap(({ line, key, code }) => (code === "provider_missing" ? [] : [[line, key]])),
   );
   let text = "";
+  let items = 0;
   let line = block.firstLine;
   eachLine(bytes, (start, end) => {
-    if (line <= lot.record.lines)
+    if (line <= lot.record.lines) {
       text += unreadable.has(line)
         ? standInLine(unreadable.get(line) ?? keyIn(lot, line), line)
         : `${bytes.toString("utf8", start, end)}\n`;
+      if (!isBlank(bytes, start, end)) items += 1;
+    }
     line += 1;
   });
-  return text;
+  return { text, items };
 }

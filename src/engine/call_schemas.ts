@@ -85,6 +85,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   standIn: AN_OBJECT,
+  keepsDamage: A_TRUTH,
   skip: A_FUNCTION,
   takenEarlier: A_FUNCTION,
   onStep: A_FUNCTION,

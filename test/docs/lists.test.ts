@@ -39,6 +39,7 @@ describe("the docs have a row for", () => {
       "accepted",
       "caps",
       "standIn",
+      "keepsDamage",
       "onStep",
       "rateCard",
       "skip",

@@ -38,6 +38,7 @@ const OF_ONE_CALL = [
   "accepted",
   "caps",
   "standIn",
+  "keepsDamage",
   "onHeld",
   "onMissing",
   "onPilot",

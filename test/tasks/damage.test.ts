@@ -284,6 +284,69 @@ it("keeps showing the answers of a task whose lines were cut while they were rea
   expect(await counts()).toMatchObject({ submitted: 0, failed: 0 });
 });
 
+describe("the answers of a task at work", () => {
+  /** The third of 1,200 items is open. */
+  async function atWork() {
+    const world = new TaskWorld({ answer: (line) => (line === 3 ? "hang" : ok(line)) });
+    const tasks = await world.tasks();
+    const task = await world.settle(submit(tasks, large(1_200)));
+    await world.clock.advance(60_000);
+    return { world, tasks, task, path: await outputPath(world) };
+  }
+
+  it.each([
+    ["changed", (text: string) => text.replace('answer 7"', 'answer 8"'), 1],
+    ["cut", (text: string) => text.slice(0, text.indexOf("\n") + 1), 1_198],
+    ["emptied", () => "", 1_199],
+    ["missing", () => undefined, 1_199],
+  ])(
+    "that are %s after a stop are errors and are not requested again; the rest is answered",
+    async (_how, harm, count) => {
+      const { world, task, path } = await atWork();
+      world.kill();
+      const text = harm(world.disk.text(path) ?? "");
+      if (text === undefined) await world.settle(world.disk.remove(path));
+      else world.disk.put(path, text);
+      world.answer = ok;
+      const before = world.sent.length;
+      for (let start = 0; start < 2; start += 1) {
+        const tasks = await world.tasks();
+        await world.clock.advance(5_000);
+        const broken = (await world.settle(linesOf(tasks, task.id))).filter(
+          ({ error }) => error !== undefined,
+        );
+        expect(broken).toHaveLength(count);
+        expect(broken.every(({ error }) => error?.code === "output_damaged")).toBe(true);
+        expect(broken[0]?.error?.message).toContain(path.split("/").at(-1));
+        const page = await world.settle(tasks.objects(PROJECT, task.id, { limit: 10 }));
+        expect(page.items[2]).toMatchObject({ status: "completed", output: { text: "answer 3" } });
+        expect(page.items[6]).toMatchObject({ status: "failed", error: { code: "output_damaged" } });
+        expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({
+          status: "completed",
+          counts: { submitted: 0, completed: 1_200 },
+        });
+        world.kill();
+      }
+      expect(world.sent.slice(before).map(({ line }) => line)).toEqual([3]);
+      expect(world.notices.filter((notice) => notice.includes(path.split("/").at(-1) ?? ""))).toHaveLength(1);
+    },
+  );
+
+  it("are not requested again when their file is removed under the service", async () => {
+    const { world, tasks, task, path } = await atWork();
+    await world.settle(world.disk.remove(path));
+    const before = world.sent.length;
+    await world.clock.advance(2 * 3_600_000);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({
+      status: "completed",
+      counts: { submitted: 0, completed: 1_199, expired: 1 },
+    });
+    expect(world.sent.slice(before).filter(({ line }) => line !== 3)).toEqual([]);
+    const lines = await world.settle(linesOf(tasks, task.id));
+    expect(lines.map(({ error }) => error?.code)).toEqual(Array(1_200).fill("output_damaged"));
+  });
+});
+
 it("counts answers once when their file was removed while another line was open", async () => {
   const world = new TaskWorld({ answer: (line) => (line === 3 ? "hang" : ok(line)) });
   const task = await world.settle(submit(await world.tasks(), large(1_200)));

@@ -30,6 +30,11 @@ export function checksumText(crc: number, lengthBytes: number): string {
   return `${(crc >>> 0).toString(16)}:${lengthBytes}`;
 }
 
+/** The CRC-32 of a sum written as text. */
+export function crc32Of(checksum: string): number {
+  return Number.parseInt(checksum, 16);
+}
+
 /** Bytes that a sum written as text is of. */
 export function lengthOf(checksum: string): number {
   return Number(checksum.split(":")[1] ?? 0);

@@ -120,6 +120,12 @@ export class OutputFile {
     this.#before = { end, crc32: crc };
   }
 
+  /** Makes the file longer; the new bytes are 0. */
+  async extend(sizeBytes: number): Promise<void> {
+    await this.#file.truncate(sizeBytes);
+    this.#end = sizeBytes;
+  }
+
   /** Makes `end` the end of the file. */
   async cut(): Promise<void> {
     if ((await this.#file.sizeBytes()) !== this.#end) await this.#file.truncate(this.#end);
@@ -132,6 +138,11 @@ export class OutputFile {
 
 /** How a caller rewrites an output; the command line replaces these words (cli/run/library_words.ts). */
 export const CALL_AGAIN = "call run again with the same options";
+
+/** Names an output that is continued although it is damaged, for the operator. */
+export function damageNotice(path: string): string {
+  return `${path} does not hold what was written to it: its damaged answers are shown as output_damaged; restore it from a backup while the service is stopped`;
+}
 
 /** The error `output_changed`. `found`: checksum of the file up to `end`, undefined without a file; `change`: result of `changeOf`. */
 export function outputChanged(

@@ -255,6 +255,12 @@ export class Replay {
     this.last = undefined;
   }
 
+  /** What is recorded is settled, whatever the output says now; `crc32` is that of its bytes. */
+  keepDamage(crc32: number): void {
+    this.out = { end: this.outEnd, crc32 };
+    this.last = undefined;
+  }
+
   voidLast(sequence: number): void {
     this.#void(sequence);
   }

@@ -15,10 +15,10 @@ import type { EngineCore } from "../core.ts";
 import type { OpenInput } from "../files/input.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
-import { checksumText } from "../journal/checksum.ts";
+import { checksumText, crc32Of } from "../journal/checksum.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
 import { readStep, StepWriter, stamped, stampOf } from "../journal/journal.ts";
-import { type OutputFile, outputChanged } from "../journal/output.ts";
+import { damageNotice, type OutputFile, outputChanged } from "../journal/output.ts";
 import { type AttemptsMade, Replay } from "../journal/replay.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
@@ -50,6 +50,8 @@ export interface RecoveredRun {
   readonly isUnchanged?: ((line: number) => boolean) | undefined;
   /** What lines took in earlier runs: they have it, and this run's sums do not. */
   readonly takenEarlier?: AdoptedCosts["takenEarlier"];
+  /** See `RunOptions`. */
+  readonly keepsDamage?: boolean | undefined;
   /** Notified of every step, also of those that recovery adds. */
   readonly onStep?: StepListener | undefined;
 }
@@ -62,6 +64,7 @@ export function recoverRun(
 ): Promise<Recovered> {
   const { disk, store, room, clock, notice } = core.storage;
   const { taskId, body, input, terms, model, output, isUnchanged, takenEarlier, onStep } = run;
+  const { keepsDamage = false } = run;
   const whenRoom = <T>(write: () => Promise<T>): Promise<T> => room.waitFor(write, { signal });
   const lines = input.spool?.stored ?? input.file;
   return recover({
@@ -84,6 +87,7 @@ export function recoverRun(
     input: lines,
     lineBytesMax: LINE_BYTES_MAX,
     isUnchanged,
+    keepsDamage,
     whenRoom,
     notice,
   });
@@ -94,6 +98,7 @@ interface RecoveryOptions extends TailOptions {
   readonly entries: AsyncIterable<StoredEntry>;
   /** A file beside the output that may have answers. */
   readonly alsoIn: string | undefined;
+  readonly keepsDamage: boolean;
 }
 
 async function recover(options: RecoveryOptions): Promise<Recovered> {
@@ -113,13 +118,17 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
 
 /** Bytes before the last step were synced before it was written: other content there was written by another program. */
 async function checkWhole(
-  { steps: { output } }: RecoveryOptions,
-  { last, outEnd, outCrc32 }: Replay,
+  { steps: { output }, keepsDamage, whenRoom, notice }: RecoveryOptions,
+  replay: Replay,
 ): Promise<void> {
+  const { last, outEnd, outCrc32 } = replay;
   const end = last?.range.outStart ?? outEnd;
   const found = await output.checksum(end);
-  if (found !== checksumText(last?.before.crc32 ?? outCrc32, end))
-    throw outputChanged(output.path, found, end, await output.change());
+  if (found === checksumText(last?.before.crc32 ?? outCrc32, end)) return;
+  if (!keepsDamage) throw outputChanged(output.path, found, end, await output.change());
+  if (output.end < outEnd) await whenRoom(() => output.extend(outEnd));
+  replay.keepDamage(crc32Of(await output.checksum(outEnd)));
+  notice(damageNotice(output.path));
 }
 
 /** A power cut can damage only the range of the last step, because the next step waits for its sync. Conversions, such as gzip, are never its work. */

@@ -3,11 +3,13 @@
  *
  * Both wait for space on the disk, unless a caller stops the run meanwhile; the next call then says that all is done.
  */
+import { hasCode } from "../../errors.ts";
 import { putInOrder } from "../files/order.ts";
 import { checkOutput, noteChanged } from "../files/output_check.ts";
 import { encodeBody, type TaskBody } from "../files/task_body.ts";
 import type { Summary } from "../items/progress.ts";
 import { checksumText, lengthOf } from "../journal/checksum.ts";
+import { damageNotice } from "../journal/output.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { OpenedRun } from "./run_open.ts";
 
@@ -30,7 +32,10 @@ export async function finishRun(
   const { disk, store, room } = storage;
   try {
     const written = checksumText(output.crc32, output.end);
-    await checkOutput(disk, output.path, written);
+    await checkOutput(disk, output.path, written).catch((error: unknown) => {
+      if (!opened.keepsDamage || !hasCode(error, "output_changed")) throw error;
+      storage.notice(damageNotice(output.path));
+    });
     const outChecksum = body.isOrdered ? await putInOrder(storage, task.id, body, output, signal) : written;
     if (body.isOrdered) await checkOutput(disk, body.out, outChecksum);
     const summary = completed();

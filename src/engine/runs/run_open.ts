@@ -52,6 +52,8 @@ export type OpenedRun =
       readonly state: RunState;
       /** The input replaces a lost one, whose checksum the body has. */
       readonly isStandIn: boolean;
+      /** See `RunOptions`. */
+      readonly keepsDamage: boolean;
       /** An earlier call began it. */
       readonly isResumed: boolean;
       /** Lets another run have its name and output. Once, when all is closed. */
@@ -148,7 +150,7 @@ async function open(
   }
   const task = found ?? { id: randomUUID(), name, createdWallMs: core.storage.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
-    await checkFinished(core.storage, task, before);
+    if (options.keepsDamage !== true) await checkFinished(core.storage, task, before);
     const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
     const finished = isAgain ? await askAgain(core.storage, task, before, source, opening.left) : undefined;
     if (finished !== undefined) {
@@ -228,7 +230,9 @@ async function openWith(
     const state = await openState(core, task.id, body, { input, output, options, stopped, before });
     const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await storeBody(searched);
-    const facts = { isStandIn: options.standIn !== undefined, isResumed: before !== undefined };
+    const isStandIn = options.standIn !== undefined;
+    const keepsDamage = options.keepsDamage === true;
+    const facts = { isStandIn, keepsDamage, isResumed: before !== undefined };
     return { kind: "open", task, body: searched, input, output, state, ...facts };
   } catch (error) {
     await output.close();
@@ -347,8 +351,8 @@ async function openState(
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
-  const { onStep, takenEarlier } = options;
-  const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, onStep };
+  const { onStep, takenEarlier, keepsDamage } = options;
+  const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, keepsDamage, onStep };
   const recovered = await recoverRun(core, run, stopped);
   if (input.spool !== undefined)
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());

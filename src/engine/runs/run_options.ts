@@ -86,6 +86,11 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    * and without one as `skip` says; nothing is sent before.
    */
   readonly standIn?: Hold;
+  /**
+   * An output that was cut or changed is continued where it ends by the journal, instead of `output_changed`: its reader finds the
+   * damaged lines by their checksums, and none of them is sent again.
+   */
+  readonly keepsDamage?: boolean;
   /** What a line took in earlier runs of its item: its output line counts that too, this run does not. The same at every call. */
   readonly takenEarlier?: (line: number) => TakenEarlier | undefined;
   /** Called with every step that is durable, those of earlier calls first, with its number in the journal or 0. */

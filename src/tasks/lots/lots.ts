@@ -252,6 +252,7 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
+      keepsDamage: true,
       ...(path === lot.path || lot.lost === undefined ? {} : { skip: () => true, standIn: lot.lost }),
       onHeld: () => lot.endWait(),
       onStep: (sequence, step, at) => {

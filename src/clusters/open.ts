@@ -52,6 +52,8 @@ export interface OpenedSatellites {
   readonly catalogue: Catalogue & Registry;
   readonly executions: Executions;
   readonly clusters: Clusters;
+  /** Begins no further attempt of an execution; those under way continue. */
+  stop(): void;
   close(): Promise<void>;
 }
 
@@ -73,6 +75,7 @@ export async function openSatellites(options: OpenSatellitesOptions): Promise<Op
   const clusters = await openClusters({ clock, store, executions, resolver, files, onFault });
   return {
     ...{ secrets, catalogue, executions, clusters },
+    stop: () => executions.stop(),
     close: async () => {
       await clusters.close();
       await executions.close();

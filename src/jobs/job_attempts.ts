@@ -48,13 +48,20 @@ export interface AttemptsOptions<F extends JobFacts> {
 
 const NONE: Next = { kind: "none" };
 
+/** What a queue stops, one after the other. */
+export interface QueueSignals {
+  /** Nothing more begins. */
+  readonly stopping: AbortSignal;
+  /** Attempts are stopped, and nothing more is written for them. */
+  readonly closing: AbortSignal;
+}
+
 /** One for a queue. */
 export class JobAttempts<F extends JobFacts> {
   readonly #options: AttemptsOptions<F>;
   readonly #down: DownDestinations<JobEntry<F>>;
   readonly #room: DiskSpace;
-  /** The queue is closing. */
-  readonly #signal: AbortSignal;
+  readonly #signals: QueueSignals;
   /** Frees the place of a job. */
   readonly #release: (standing: JobEntry<F>) => void;
   #running = 0;
@@ -64,13 +71,13 @@ export class JobAttempts<F extends JobFacts> {
     down: DownDestinations<JobEntry<F>>,
     room: DiskSpace,
     release: (standing: JobEntry<F>) => void,
-    signal: AbortSignal,
+    signals: QueueSignals,
   ) {
     this.#options = options;
     this.#down = down;
     this.#room = room;
     this.#release = release;
-    this.#signal = signal;
+    this.#signals = signals;
   }
 
   /** Functions under way, those included that hold no place. */
@@ -90,7 +97,7 @@ export class JobAttempts<F extends JobFacts> {
     const notes = async (): Promise<Uint8Array | undefined> =>
       standing.hasNotes ? await log.notes(standing) : undefined;
     const made = await sender.prepare(facts, { given: () => log.given(standing), notes });
-    if (this.#isPassed(standing)) return NONE;
+    if (!this.#mayBegin(standing)) return NONE;
     if (made.ok && made.destination !== undefined && !isSame(made.destination, standing.destination)) {
       standing.destination = made.destination;
       return { kind: "wait", delayMs: 1 };
@@ -102,8 +109,9 @@ export class JobAttempts<F extends JobFacts> {
   }
 
   /** Takes back an intent: the attempt was never begun. */
-  takeBack(standing: JobEntry<F>): Promise<void> {
-    return this.#note(standing, { attempts: standing.progress.attempts - 1, isUnderWay: false });
+  async takeBack(standing: JobEntry<F>): Promise<void> {
+    await this.#note(standing, { attempts: standing.progress.attempts - 1, isUnderWay: false });
+    standing.phase = phaseOf(standing.progress);
   }
 
   /** False when the attempt is not to begin after all. */
@@ -111,7 +119,7 @@ export class JobAttempts<F extends JobFacts> {
     if (!this.#options.limits.storesIntents) return true;
     const attempts = standing.progress.attempts + 1;
     await this.#note(standing, { attempts, isUnderWay: true, isRepeatable, nextWallMs: undefined });
-    if (!this.#isPassed(standing)) return true;
+    if (this.#mayBegin(standing)) return true;
     if (standing.ending === undefined) await this.takeBack(standing);
     return false;
   }
@@ -144,7 +152,7 @@ export class JobAttempts<F extends JobFacts> {
     if (!isUnsent) this.#down.reached(standing);
     const { clock, limits } = this.#options;
     const isAmbiguous = end.kind !== "completed" && end.failed.failure === "ambiguous";
-    const isCutOff = this.#signal.aborted && isAmbiguous;
+    const isCutOff = this.#signals.closing.aborted && isAmbiguous;
     if (!limits.storesIntents && !isCutOff)
       standing.progress = { ...standing.progress, attempts: standing.progress.attempts + 1 };
     if (end.kind === "completed")
@@ -175,13 +183,20 @@ export class JobAttempts<F extends JobFacts> {
     return { kind: "wait", delayMs };
   }
 
+  /** False as well once the queue begins nothing more: then it waits again. */
+  #mayBegin(standing: JobEntry<F>): boolean {
+    if (!this.#isPassed(standing) && !this.#signals.stopping.aborted) return true;
+    standing.phase = phaseOf(standing.progress);
+    return false;
+  }
+
   /** Its end is decided already, or up to the next process. */
   #isPassed(standing: JobEntry<F>): boolean {
-    return standing.ending !== undefined || this.#signal.aborted;
+    return standing.ending !== undefined || this.#signals.closing.aborted;
   }
 
   #whenRoom(write: () => Promise<void>): Promise<void> {
-    return this.#room.waitFor(write, { signal: this.#signal });
+    return this.#room.waitFor(write, { signal: this.#signals.closing });
   }
 
   /** Durable when it resolves. */

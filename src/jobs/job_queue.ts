@@ -66,7 +66,8 @@ export class JobQueue<F extends JobFacts> {
   readonly #room: DiskSpace;
   readonly #attempts: JobAttempts<F>;
   readonly #counts: PendingCounts;
-  readonly #closing = new AbortController();
+  /** Nothing begins any more; attempts are stopped. */
+  readonly #over = { stopping: new AbortController(), closing: new AbortController() };
   /** By id. */
   readonly #standings = new Map<string, JobEntry<F>>();
   /** Attempts, and ends that are being written. */
@@ -75,8 +76,8 @@ export class JobQueue<F extends JobFacts> {
   constructor(options: JobQueueOptions<F>) {
     this.#options = options;
     const { clock, destinations, limits } = options;
-    const { signal } = this.#closing;
-    setMaxListeners(0, signal); // one for each write that waits for space
+    const signals = { stopping: this.#over.stopping.signal, closing: this.#over.closing.signal };
+    setMaxListeners(0, signals.closing); // one for each write that waits for space
     this.#alarms = new Alarms(clock);
     this.#counts = new PendingCounts(limits);
     this.#down = new DownDestinations({
@@ -96,7 +97,7 @@ export class JobQueue<F extends JobFacts> {
       onRoom,
     });
     const release = (standing: JobEntry<F>): void => this.#order.ended(standing);
-    this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signal);
+    this.#attempts = new JobAttempts(options, this.#down, this.#room, release, signals);
   }
 
   /** Continues the jobs that an earlier process has left pending. Reads all first: a page cannot begin at a job that has ended meanwhile. */
@@ -113,7 +114,7 @@ export class JobQueue<F extends JobFacts> {
   }
 
   get isClosed(): boolean {
-    return this.#closing.signal.aborted;
+    return this.#over.closing.signal.aborted;
   }
 
   /**
@@ -137,8 +138,9 @@ export class JobQueue<F extends JobFacts> {
       throw error;
     }
     const accepted: PendingJob<F> = { facts, progress: standing.progress, phase: "queued", shown: undefined };
-    if (atOnce !== undefined && this.isClosed) await this.#attempts.takeBack(standing);
-    else if (!this.isClosed) this.#begin(standing, atOnce);
+    const isBegun = atOnce !== undefined && !this.#over.stopping.signal.aborted;
+    if (atOnce !== undefined && !isBegun) await this.#attempts.takeBack(standing);
+    if (!this.isClosed) this.#begin(standing, isBegun ? atOnce : undefined);
     return accepted;
   }
 
@@ -179,12 +181,18 @@ export class JobQueue<F extends JobFacts> {
     for (const { facts } of removed) this.#counts.count(this.#options.sender.groupOf(facts), -1);
   }
 
+  /** Begins nothing more, also of what it accepts from now on; attempts under way continue. */
+  stop(): void {
+    this.#over.stopping.abort();
+    this.#order.close();
+  }
+
   /** Begins nothing more; attempts are stopped, and go on after a restart. Takes at most `closeMs`. */
   async close(): Promise<void> {
     const { clock, limits } = this.#options;
     const closed = new PerigeeError("closed", "the process is closing");
-    this.#closing.abort(closed);
-    this.#order.close();
+    this.stop();
+    this.#over.closing.abort(closed);
     this.#alarms.close();
     for (const { attempt } of this.#standings.values()) attempt?.stop(closed);
     const given = new Promise<"over">((resolve) => {
@@ -310,7 +318,7 @@ export class JobQueue<F extends JobFacts> {
     const { log, sender } = this.#options;
     const { facts } = standing;
     try {
-      await this.#room.waitFor(() => log.end(standing, end), { signal: this.#closing.signal });
+      await this.#room.waitFor(() => log.end(standing, end), { signal: this.#over.closing.signal });
     } catch (error) {
       this.#tell(error);
       throw error;

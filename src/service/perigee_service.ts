@@ -171,6 +171,7 @@ async function open(
     },
     close: async () => {
       opened.stopSending();
+      stack.stop();
       tasks.release();
       await service.close();
       await observation.close();

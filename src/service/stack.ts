@@ -48,6 +48,8 @@ export interface Stack {
   readonly webhooks: Webhooks;
   readonly satellites: OpenedSatellites;
   readonly spending: Spending;
+  /** Begins no further attempt of an execution or a delivery; those under way continue. */
+  stop(): void;
   close(): Promise<void>;
 }
 
@@ -86,6 +88,10 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   });
   return {
     ...{ files, tasks, webhooks, satellites, spending },
+    stop: () => {
+      satellites.stop();
+      webhooks.stop();
+    },
     close: async () => {
       await satellites.close();
       await completion.close();

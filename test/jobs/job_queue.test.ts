@@ -153,6 +153,41 @@ describe("a job that can begin at once", () => {
     expect(world.attempts.map(({ number }) => number)).toEqual([1]);
   });
 
+  it("begins in the next process when the queue stops before; what is under way ends", async () => {
+    const world = new JobWorld();
+    let end: (end: AttemptEnd) => void = () => undefined;
+    world.run = () =>
+      new Promise((resolve) => {
+        end = resolve;
+      });
+    const queue = await world.open();
+    const under = queue.accept(world.facts("under way"), GIVEN, world.ready());
+    await world.clock.advance(100);
+    const before = queue.accept(world.facts("before"), GIVEN, world.ready());
+    const waiting = queue.accept(world.facts("waiting"), GIVEN);
+    queue.stop();
+    const after = queue.accept(world.facts("after"), GIVEN, world.ready());
+    await world.clock.advance(100);
+    await Promise.all([under, before, waiting, after]);
+    end(failing("refused", "busy"));
+    await world.clock.advance(600_000);
+    expect(world.attempts).toHaveLength(1);
+    expect(["under way", "before", "waiting", "after"].map((id) => queue.find(id)?.phase)).toEqual([
+      "retrying",
+      "queued",
+      "queued",
+      "queued",
+    ]);
+    expect(queue.counts).toEqual({ queued: 4, running: 0 });
+    await world.clock.runUntilSettled(queue.close());
+    world.store.crash();
+    world.run = () => DONE;
+    await world.open();
+    await world.clock.advance(100);
+    expect(world.attempts.map(({ number }) => number).sort()).toEqual([1, 1, 1, 1, 2]);
+    expect(world.ends).toHaveLength(4);
+  });
+
   it("leaves its place when it cannot be stored", async () => {
     const world = new JobWorld();
     const queue = await world.open();

@@ -7,9 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { defineSatellite } from "../../src/satellites/sdk/define.ts";
+import { SatelliteError } from "../../src/satellites/sdk/satellite_error.ts";
+import { z } from "../../src/schema.ts";
 import { createPerigeeService, type PerigeeService } from "../../src/service/index.ts";
 
-const SCOPES = new Set(["infer:read", "infer:write", "files:read", "files:write"] as const);
+const SCOPES = new Set(["infer:read", "infer:write", "files:read", "files:write", "satellites:run"] as const);
 const ANSWER = '{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}';
 const HEADERS = { authorization: "Bearer k", "content-type": "application/json" };
 
@@ -38,6 +41,18 @@ afterEach(() => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
+let begun = 0;
+/** Its attempts are refused, and repeated soon. */
+const refused = defineSatellite({
+  name: "refused",
+  input: z.strictObject({}),
+  isRepeatable: true,
+  run: async () => {
+    begun += 1;
+    throw new SatelliteError("refused", "busy", "not now", { retryAfterMs: 20 });
+  },
+});
+
 async function opened(): Promise<{ readonly service: PerigeeService; readonly base: string }> {
   const { port } = provider.address() as AddressInfo;
   const service = await createPerigeeService({
@@ -46,6 +61,7 @@ async function opened(): Promise<{ readonly service: PerigeeService; readonly ba
     threads: 1,
     maxInFlight: 2,
     providers: { local: { baseUrl: `http://127.0.0.1:${port}/v1`, needsKey: false } },
+    satellites: { trusted: [{ project: "red", satellites: [refused] }] },
     verifier: { verify: () => ({ keyId: "k1", project: "red", scopes: SCOPES, isBeta: false }) },
   });
   return { service, base: await service.listen({ port: 0 }) };
@@ -100,6 +116,29 @@ describe("a service that closes while a client still sends its body", () => {
       (await (await fetch(new URL(`/v0/infer/task/${id}`, next.base), { headers: HEADERS })).json()) as never;
     while ((await view()).counts["completed"] !== 12) await sleep(50);
     expect(received).toBe(12);
+    await next.service.close();
+  });
+
+  it("begins no further attempt of an execution, and the next process continues it", async () => {
+    const { service, base } = await opened();
+    const url = new URL("/v1/satellites/red/refused/", base);
+    const posted = await fetch(url, {
+      method: "POST",
+      headers: { ...HEADERS, authorization: "k" },
+      body: JSON.stringify({ input: {} }),
+    });
+    expect(posted.ok).toBe(true);
+    const upload = await slowUpload(base);
+    while (begun < 2) await sleep(5);
+    const closing = service.close();
+    await sleep(50); // one that has its intent is under way
+    const before = begun;
+    await sleep(3_000);
+    expect(begun).toBe(before);
+    upload.destroy();
+    await closing;
+    const next = await opened();
+    while (begun === before) await sleep(20);
     await next.service.close();
   });
 

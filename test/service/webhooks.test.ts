@@ -427,6 +427,19 @@ describe("an endpoint", () => {
 });
 
 describe("deliveries", () => {
+  it("begin in the next process once the service stops, and no caller waits for a test message", async () => {
+    const { id } = await endpoint();
+    world.webhooks.stop();
+    await world.finish("1-1");
+    const tried = await world.clock.runUntilSettled(world.webhooks.test("one", id));
+    expect(tried).toMatchObject({ type: "webhook.test", status: "waiting", attempts: 0 });
+    await world.clock.advance(30_000);
+    expect(world.seen).toEqual([]);
+    await world.restart();
+    await world.clock.advance(0);
+    expect(world.seen).toHaveLength(2);
+  });
+
   it("are listed newest first, in pages, only of their own endpoint", async () => {
     const { id } = await endpoint();
     const other = await endpoint("https://b.net/");

@@ -78,8 +78,14 @@ const BOUNDS: ExecutionBounds = {
   closeMs: 10_000,
 };
 
+/** The executions of a process. */
+export interface OpenedExecutions extends Executions {
+  /** Begins no further attempt, also of what is submitted from now on; those under way continue. */
+  stop(): void;
+}
+
 /** Continues what an earlier process has left pending. */
-export async function openExecutions(options: ExecutionsOptions): Promise<Executions> {
+export async function openExecutions(options: ExecutionsOptions): Promise<OpenedExecutions> {
   const { clock, workLog, store, resolver, secrets, http, files, tasks } = options;
   const { log = () => undefined, onFault, destinations = new BottleneckDestinations() } = options;
   const bounds = { ...BOUNDS, ...options.bounds };
@@ -94,7 +100,7 @@ export async function openExecutions(options: ExecutionsOptions): Promise<Execut
 
 type FaultListener = ((error: unknown) => void) | undefined;
 
-class StoredExecutions implements Executions {
+class StoredExecutions implements OpenedExecutions {
   readonly #clock: Clock;
   readonly #resolver: SatelliteResolver;
   readonly #onFault: FaultListener;
@@ -196,6 +202,10 @@ class StoredExecutions implements Executions {
 
   counts(): { readonly queued: number; readonly running: number } {
     return this.#queue.counts;
+  }
+
+  stop(): void {
+    this.#queue.stop();
   }
 
   close(): Promise<void> {

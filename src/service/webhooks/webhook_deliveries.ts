@@ -93,6 +93,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
   readonly #queue: JobQueue<DeliveryFacts>;
   /** Who waits for the end of a delivery. */
   readonly #watchers = new Map<string, () => void>();
+  #isStopped = false;
 
   constructor(options: DeliveriesOptions) {
     this.#options = options;
@@ -134,7 +135,7 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
     });
     try {
       await this.add(endpoint, message);
-      await ended;
+      if (!this.#isStopped) await ended;
     } finally {
       this.#watchers.delete(id);
     }
@@ -157,6 +158,13 @@ export class WebhookDeliveries implements JobSender<DeliveryFacts> {
       await this.#jobs.removeOf(endpointId);
     });
     for (const [id, told] of this.#watchers) if (id.startsWith(`${endpointId}.`)) told();
+  }
+
+  /** Begins no further attempt; those under way continue, and nobody waits for the others. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#queue.stop();
+    for (const told of this.#watchers.values()) told();
   }
 
   /** Cuts off attempts under way; they are made again by the next process. */

@@ -44,6 +44,8 @@ export interface Webhooks {
   told(event: TaskEvent): Promise<void>;
   /** Sends a message to try an endpoint, once, also when it is disabled. Throws `not_found`. */
   test(project: string, endpointId: string): Promise<Delivery>;
+  /** Begins no further attempt; those under way continue. */
+  stop(): void;
   /** Cuts off what is under way; the next process continues it. */
   close(): Promise<void>;
 }
@@ -71,6 +73,7 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
         body,
       });
     },
+    stop: () => deliveries.stop(),
     async close() {
       closing.abort(new PerigeeError("closed", "the service is closing"));
       await deliveries.close();

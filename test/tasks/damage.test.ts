@@ -198,6 +198,29 @@ describe("lines that are waited for", () => {
     expect(await counts()).toMatchObject({ submitted: 0, completed: 2, expired: 3 });
   });
 
+  it("never hide the answers of the others while they are read again and end", async () => {
+    const { world, restart, path, mixed } = await waiting("", [1, 3]);
+    world.disk.put(path, (world.disk.text(path) ?? "").replace("[[2]]", "[[9]]"));
+    await world.clock.advance(31 * 60_000);
+    const open = world.disk.open.bind(world.disk);
+    world.disk.open = async (path, mode) => {
+      if (mode === "write" && path.endsWith(".output.jsonl")) await world.clock.sleep(50);
+      return open(path, mode);
+    };
+    const tasks = await restart();
+    const looks: Promise<string>[] = [];
+    const look = async () => {
+      const { items } = await tasks.objects(PROJECT, mixed.id, { limit: 3 });
+      return items.map(({ status }) => status).join(" ");
+    };
+    for (let turn = 0; turn < 300; turn += 1) {
+      looks.push(look());
+      await world.clock.advance(1);
+    }
+    const seen = new Set(await world.settle(Promise.all(looks)));
+    expect([...seen]).toEqual(["completed submitted completed", "completed expired completed"]);
+  });
+
   it("of a file that is put back before their deadline are answered", async () => {
     const { world, restart, path, mixed } = await waiting();
     const text = world.disk.text(path) ?? "";

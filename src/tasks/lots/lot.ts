@@ -118,8 +118,8 @@ export class Lot {
   readonly waited: Promise<void>;
   /** Reads what an earlier process has answered; undefined if there is nothing to read, and once it runs. */
   reading: Promise<void> | undefined;
-  /** Resolves when its run has replayed the answers of earlier processes, or cannot. */
-  readonly live: Promise<void>;
+  /** Resolves when its present run has replayed the answers of earlier ones, or cannot. */
+  live: Promise<void> = Promise.resolve();
   /** Resolves when its run has ended and, if it is over, the work that waited for that is done. */
   readonly ended: Promise<void>;
   /** Money that is kept for its open items. */
@@ -142,9 +142,6 @@ export class Lot {
     this.path = path;
     this.waited = new Promise((resolve) => {
       this.#tellWaited = resolve;
-    });
-    this.live = new Promise((resolve) => {
-      this.#tellLive = resolve;
     });
     this.ended = new Promise((resolve) => {
       this.#tellEnded = resolve;
@@ -184,6 +181,9 @@ export class Lot {
   /** Its run repeats all its steps, from the first on. */
   begin(run: Run): void {
     this.run = run;
+    this.live = new Promise((resolve) => {
+      this.#tellLive = resolve;
+    });
     this.#forget();
   }
 

@@ -343,14 +343,14 @@ export class Lots {
     return lot;
   }
 
-  /** Applies earlier steps first, so that no result that an earlier process reported is withdrawn. */
+  /** Applies earlier steps first, so that no result that an earlier run reported is withdrawn. */
   async #restored(lot: Lot): Promise<Lot> {
-    if (!lot.isRestored) return lot;
-    if (lot.run === undefined) {
-      lot.reading ??= this.#replay(lot);
-      await lot.reading;
+    while (lot.isRestored) {
+      const { run } = lot;
+      if (run === undefined) lot.reading ??= this.#replay(lot);
+      await (run === undefined ? lot.reading : lot.live);
+      if (lot.run === run) break; // else it began or failed meanwhile
     }
-    if (lot.run !== undefined) await lot.live;
     return lot;
   }
 

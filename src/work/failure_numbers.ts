@@ -61,3 +61,6 @@ export function codeOfNumber(number: number): FailureCode | undefined {
 
 /** All codes that a line can end with and a journal can say. */
 export const RECORDED_CODES: readonly FailureCode[] = CODES.filter((code) => code !== undefined);
+
+/** What a retry may name: a service shows the last one in place of an answer that is damaged. */
+export const RETRY_CODES: readonly FailureCode[] = [...RECORDED_CODES, "output_damaged"];

@@ -355,6 +355,30 @@ describe("the answers of a task at work", () => {
     },
   );
 
+  it("are requested again by a retry, and only those", async () => {
+    const { world, task, path } = await atWork();
+    world.kill();
+    world.disk.put(path, (world.disk.text(path) ?? "").replace('answer 7"', 'answer 8"'));
+    world.answer = ok;
+    const tasks = await world.tasks();
+    await world.clock.advance(5_000);
+    const before = world.sent.length;
+    expect(await world.settle(tasks.retry(PROJECT, task.id))).toMatchObject({
+      items: 1,
+      task: { status: "submitted", counts: { submitted: 1, completed: 1_199 } },
+    });
+    await world.clock.advance(60_000);
+    expect(world.sent.slice(before).map(({ line }) => line)).toEqual([7]);
+    expect(await world.settle(tasks.task(PROJECT, task.id))).toMatchObject({
+      status: "completed",
+      counts: { submitted: 0, completed: 1_200, failed: 0 },
+    });
+    const lines = await world.settle(linesOf(tasks, task.id));
+    expect(lines.filter(({ error }) => error !== undefined)).toEqual([]);
+    expect(lines).toHaveLength(1_200);
+    expect(await world.settle(tasks.retry(PROJECT, task.id, ["output_damaged"]))).toMatchObject({ items: 0 });
+  });
+
   it("are not requested again when their file is removed under the service", async () => {
     const { world, tasks, task, path } = await atWork();
     await world.settle(world.disk.remove(path));

@@ -14,7 +14,7 @@ import { readBlocks } from "../../jsonl/read.ts";
 import { nearest } from "../../nearest.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { StoredTask } from "../../store/store.ts";
-import { RECORDED_CODES } from "../../work/failure_numbers.ts";
+import { RETRY_CODES } from "../../work/failure_numbers.ts";
 import { isObject } from "../../work/json.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { EngineCore } from "../core.ts";
@@ -52,8 +52,8 @@ export function checkRetryFailed(
       { details },
     );
   for (const code of retry as readonly unknown[]) {
-    if (RECORDED_CODES.some((known) => known === code)) continue;
-    const near = nearest(String(code), RECORDED_CODES);
+    if (RETRY_CODES.some((known) => known === code)) continue;
+    const near = nearest(String(code), RETRY_CODES);
     const hint = near === undefined ? "" : `; did you mean "${near}"?`;
     throw new PerigeeError("usage", `${where}: ${JSON.stringify(code)} is not the code of an error${hint}`, {
       details,

@@ -9,7 +9,7 @@ import { SETTING_NAMES } from "../../jsonl/config.ts";
 import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
-import { RECORDED_CODES } from "../../work/failure_numbers.ts";
+import { RETRY_CODES } from "../../work/failure_numbers.ts";
 import { parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { bodyFault } from "./body_fault.ts";
@@ -296,7 +296,7 @@ export interface RetryRequest {
 export const retryRequest: z.ZodType<RetryRequest | undefined> = z
   .strictObject({
     codes: z
-      .array(z.enum(RECORDED_CODES, { error: ({ input }) => unknownCode(String(input)) }))
+      .array(z.enum(RETRY_CODES, { error: ({ input }) => unknownCode(String(input)) }))
       .min(1)
       .optional()
       .describe("Items that ended with one of these, permanent errors too."),
@@ -312,7 +312,7 @@ export function checkedRetry(body: unknown): RetryRequest {
 }
 
 function unknownCode(given: string): string {
-  const hint = suggestion(given, RECORDED_CODES);
+  const hint = suggestion(given, RETRY_CODES);
   return `${JSON.stringify(given.slice(0, 64))} is not the code of an error${hint === "" ? "" : `; ${hint}`}`;
 }
 

@@ -29,19 +29,21 @@ export async function failedLines(
   isCancelled: (layer: Layer) => boolean,
 ): Promise<FailedLines> {
   const lines = new LineSet();
-  const replaced = { failed: 0, expired: 0, cancelled: 0 };
+  const replaced = { completed: 0, failed: 0, expired: 0, cancelled: 0 };
+  // Answers that are damaged were given: at most once, they run again only if their code is named.
+  const isDamageWanted = retry === true ? !config.isAtMostOnce : retry.includes("output_damaged");
   const add = (number: number, status: keyof typeof replaced): void => {
     lines.add(number);
     replaced[status] += 1;
   };
   for (const layer of layers) {
     const { lot, part } = layer;
-    for (const places of placesOf(layer, "errors"))
+    for (const places of placesOf(layer, isDamageWanted ? "all" : "errors"))
       for await (const { place, bytes } of readPlaces(disk, lot.out ?? "", places)) {
-        const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
         const status = lot.index.statusOf(place.line);
-        if (status === undefined || status === "completed" || !isWanted(error, retry, config.isAtMostOnce))
-          continue;
+        if (status === undefined || (status === "completed" && bytes !== undefined)) continue;
+        const error = bytes === undefined ? brokenAnswer(lot.out ?? "", place) : errorIn(bytes);
+        if (!isWanted(error, retry, config.isAtMostOnce)) continue;
         add(place.line - part.firstLine + 1, status);
       }
     if (!isCancelled(layer) || !isWanted(cancelledUnsent(), retry, config.isAtMostOnce)) continue;

@@ -80,7 +80,9 @@ async function ownPieces({ storage }: OutputTerms, layer: Layer): Promise<Iterab
   const path = lot.out ?? "";
   const end = lot.outEnd; // read first: excludes later answers
   const file = { path, end, isOver: lot.isOver, places: placesOf(layer, "all") };
-  const broken = new Map((await lot.broken.find(storage.disk, file)).map((place) => [place.line, place]));
+  const found = await lot.broken.find(storage.disk, file);
+  const current = found.filter(({ line }) => layer.stands(line - part.firstLine + 1));
+  const broken = new Map(current.map((place) => [place.line, place]));
   const gone = [...broken.keys()];
   for (let line = 1; layer.isOverlaid && line <= part.lines; line += 1)
     if (!layer.stands(line) && lot.index.get(line).lengthBytes > 0) gone.push(line);

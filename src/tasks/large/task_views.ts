@@ -245,12 +245,13 @@ function sumsOf(task: TaskRecord, index: number, { record, lot }: Look): PartSum
 /** Lines that a retry runs again count only in their present lot. */
 function withoutReplaced({ again }: TaskPart, sums: PartSums): PartSums {
   if (again === undefined) return sums;
-  const { failed, expired, cancelled } = again.replaced;
+  const { completed = 0, failed, expired, cancelled } = again.replaced;
   const { counts } = sums;
   return {
     ...sums,
     counts: {
       ...counts,
+      completed: counts.completed - completed,
       failed: counts.failed - failed,
       expired: counts.expired - expired,
       cancelled: counts.cancelled - cancelled,

@@ -29,7 +29,13 @@ export interface PartAgain {
   readonly part: number;
   readonly sinceWallMs: number;
   /** Their earlier ends, which do not count any more. */
-  readonly replaced: { readonly failed: number; readonly expired: number; readonly cancelled: number };
+  readonly replaced: {
+    /** Their answers are damaged; absent in records of older versions. */
+    readonly completed?: number;
+    readonly failed: number;
+    readonly expired: number;
+    readonly cancelled: number;
+  };
 }
 
 /** What a task consists of; the state of its objects is in its lots. */

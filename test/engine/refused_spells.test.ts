@@ -113,26 +113,29 @@ describe("items that are refused for their own sake", () => {
       counts: { completed: 100 - failed, failed },
     });
     const tries = world.sent.filter(({ line }) => refused[line] !== undefined);
-    expect(tries.length).toBeLessThanOrEqual(3 * failed);
+    // What is refused before the key's first answer counts for nothing; then the items are tried at once, not a minute later.
+    const isEarly = tries.some(({ line, atMs }) => refused[line] === "401" && atMs + 50 < latencyMs);
+    expect(tries.length).toBeLessThanOrEqual((isEarly ? 4 : 3) * failed);
+    if (isEarly) expect(world.clock.nowMs()).toBeLessThan(3_000);
   });
 
-  it.each<[Kind, number]>([
-    ["401", 80],
-    ["403", 2],
-    ["404", 2],
-  ])("let all others be answered in one call (%s), in %i minutes", async (kind, minutes) => {
-    const world = new World({
-      config: { maxInFlight: 16 },
-      latencyMs: 300,
-      answer: (line): Reply =>
-        line > 240 && line <= 300 ? { afterMs: 20, result: REFUSALS[kind] } : ok(line),
-    });
-    world.input(400);
-    const engine = await world.engine();
-    const { counts } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
-    expect(counts.completed).toBe(340);
-    expect(world.clock.nowMs()).toBeLessThan(minutes * 60_000);
-  });
+  it.each<Kind>(["401", "403", "404"])(
+    "let all others be answered in one call, in 15 s (%s)",
+    async (kind) => {
+      const world = new World({
+        config: { maxInFlight: 16 },
+        latencyMs: 300,
+        answer: (line): Reply =>
+          line > 240 && line <= 300 ? { afterMs: 20, result: REFUSALS[kind] } : ok(line),
+      });
+      world.input(400);
+      const engine = await world.engine();
+      const { counts } = await world.settle(engine.run(INPUT, { out: OUTPUT }).finished);
+      expect(counts.completed).toBe(340);
+      const others = world.sent.filter(({ line }) => line <= 240 || line > 300);
+      expect(Math.max(...others.map(({ atMs }) => atMs))).toBeLessThan(15_000);
+    },
+  );
 
   it.each([
     [0.05, 100],

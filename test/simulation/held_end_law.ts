@@ -4,7 +4,8 @@
  *
  *   reason   the lane's last failure since it answered; a key that was never accepted stops all lanes of its provider
  *   answer   ends what failed before it; of a lane that was stopped (no money, a key that is refused), only one to a request
- *            that was sent after the stop does: what was sent before says nothing of the account since
+ *            that was sent after the stop does: what was sent before says nothing of the account since, but that a key is
+ *            accepted that never was before, which ends the stop of all lanes of its provider
  *   wait     counts from what ended the lane's failures last, and from the last answer of the run
  *
  * Of how long a 429 makes a lane wait, the book has an upper bound: a request sent before the bound shows that the wait was
@@ -101,7 +102,7 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
   for (const one of ended) {
     if (isFinal(one)) {
       accepted.add(one.process);
-      if (one.model === model) heal(trouble, one);
+      if (one.model === model || (trouble.isNewKey && !hasDied)) heal(trouble, one);
       continue;
     }
     const isKnown = hasDied ? accepted.has(one.process) : accepted.size > 0;
@@ -112,7 +113,7 @@ function troubleOf(ended: readonly SentRequest[], model: string, hasDied: boolea
 }
 
 function heal(trouble: Trouble, answer: SentRequest): void {
-  if (trouble.stoppedMs !== undefined && answer.atMs < trouble.stoppedMs) return;
+  if (trouble.stoppedMs !== undefined && answer.atMs < trouble.stoppedMs && !trouble.isNewKey) return;
   const { wait } = trouble;
   const isWaiting = wait !== undefined && answer.atMs <= wait.fromMs && endOf(answer) < wait.untilMs;
   trouble.last = isWaiting ? wait.refusal : undefined;

@@ -1,7 +1,8 @@
 /**
  * What a refusal stops that does not concern an item: a key, an account without money, a model.
  *
- *   key      never accepted: the first refusal stops the provider's lane; accepted before: three in a row
+ *   key      never accepted: the first refusal stops the provider's lanes, until a request is answered, also one that was sent
+ *            before; accepted before: three in a row
  *   account  the first refusal stops its lane
  *   model    the first refusal holds the model, in a lane of its own (model_lanes.ts)
  *
@@ -113,10 +114,14 @@ export class RefusedAccess {
 
   /** A request was answered with success. */
   answered(call: ItemCall, { latencyMs }: AttemptResult): void {
-    this.#answered.add(call.provider.settings.name);
+    const { clock, models, laneOf, lanesOf } = this.#options;
+    const { name } = call.provider.settings;
+    if (!this.#answered.has(name)) {
+      this.#answered.add(name);
+      for (const lane of lanesOf(name)) if (lane.limits.paused.reason === "authentication") this.#goOn(lane);
+    }
     this.#refusals.delete(call.lane.key);
     this.#options.trials.answered(call.model);
-    const { clock, models, laneOf, onChange } = this.#options;
     const nowMs = clock.nowMs();
     const sentMs = nowMs - latencyMs;
     this.#rows.answered(nowMs, () => itemOf(call), call.model, sentMs);
@@ -126,11 +131,13 @@ export class RefusedAccess {
     }
     if (this.#blames.size > 0) this.#blames.get(call.model)?.answered(sentMs, nowMs);
     const held = models.answered(call.model); // also one that an earlier process has held
-    if (held === undefined) return;
-    const lane = laneOf(held);
+    if (held !== undefined) this.#goOn(laneOf(held)); // its items move to their family's lane
+  }
+
+  #goOn(lane: Lane): void {
     lane.limits.resume();
     lane.health.healed();
-    onChange(lane); // its items move to their family's lane
+    this.#options.onChange(lane);
   }
 
   /** A failure that does not concern an item. */

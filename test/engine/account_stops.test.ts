@@ -29,27 +29,6 @@ describe("a run whose key is refused after it had worked", () => {
   });
 });
 
-describe("a key that was never accepted, of which the first line is refused", () => {
-  it.each([
-    [1, 100, 300],
-    [2, 100, 150],
-  ])(
-    "goes on at the first answer, line %i being refused after %i ms",
-    async (refused, refusedMs, answeredMs) => {
-      const world = new World({
-        answer: (line) =>
-          line === refused
-            ? { afterMs: refusedMs, result: status(401, "invalid_api_key") }
-            : { afterMs: answeredMs, result: ok(line) },
-      });
-      world.input(100);
-      const summary = await world.settle((await world.engine()).run(INPUT, OPTIONS).finished);
-      expect(summary).toMatchObject({ status: "completed", counts: { completed: 99, failed: 1 } });
-      expect(world.clock.nowMs()).toBeLessThan(3_000);
-    },
-  );
-});
-
 describe("an answer to a request that was sent before its account was stopped", () => {
   it.each([
     ["quota_exceeded", status(402, "insufficient_balance")],

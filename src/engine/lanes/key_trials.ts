@@ -6,6 +6,8 @@
  *   new, or refused last --two requests were sent--> waits --the first success, or 2 s without a refusal--> open
  *                                                     \--a refusal--> its lanes are stopped (refused_access.ts)
  *
+ * The two are far from each other in the input (lane_items.ts): lines beside each other may be refused for their own sake.
+ *
  * What was accepted and what is refused is kept by account: provider, address and a fingerprint of the key (store/learnt.ts).
  * A success takes a refusal back. A model is tried in the lane of its family.
  */
@@ -71,6 +73,11 @@ export class KeyTrials {
   waitMs(lane: LaneKey, nowMs: number): number {
     if (this.#trials.size === 0) return 0;
     return Math.max(this.#waitMs(providerOfLane(lane), nowMs), this.#waitMs(lane, nowMs));
+  }
+
+  /** Whether the requests of a lane are few, and are to show what is refused. Hot path: once an item. */
+  isTrial(lane: LaneKey): boolean {
+    return this.#trials.size > 0 && (this.#trials.has(providerOfLane(lane)) || this.#trials.has(lane));
   }
 
   sent(lane: LaneKey, nowMs: number): void {

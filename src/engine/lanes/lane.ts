@@ -21,6 +21,7 @@ import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { MoneyAnswer } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
+import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
 import { type Intended, LaneIntents } from "./lane_intents.ts";
 import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
@@ -42,10 +43,8 @@ export interface LaneServices {
   readonly backlog: Backlog;
   /** Those of the provider's lanes. */
   readonly turns: LaneTurns;
-  /** Milliseconds until its key may be tried again; 0 when it may now. */
-  trialMs(lane: LaneKey, nowMs: number): number;
-  /** A request is sent with the key. */
-  tried(lane: LaneKey, nowMs: number): void;
+  /** Of its key and its model. */
+  readonly trials: Pick<KeyTrials, "isTrial" | "waitMs" | "sent">;
   /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
   /** False while the disk is full or the engine stops; of a request whose intent `isRecorded`, not before it is closed. */
@@ -122,7 +121,7 @@ export class Lane {
       readyMax: () => READY_ITEMS / this.#projects.size,
       urgency: services.urgency,
       isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
-      isAsking: () => limits.paused.isAsking,
+      isAsking: () => limits.paused.isAsking || services.trials.isTrial(key),
       loaded: () => this.pump(),
     });
   }
@@ -362,13 +361,13 @@ export class Lane {
   #reserveLimits(call: ItemCall): boolean {
     const { clock, turns } = this.#services;
     const nowMs = clock.nowMs();
-    const trialMs = this.#services.trialMs(this.terms.key, nowMs);
+    const trialMs = this.#services.trials.waitMs(this.terms.key, nowMs);
     const taken: Reservation =
       trialMs > 0
         ? { ok: false, waitMs: trialMs, reason: "requests" }
         : this.limits.reserve(nowMs, call.load);
     if (taken.ok) {
-      this.#services.tried(this.terms.key, nowMs);
+      this.#services.trials.sent(this.terms.key, nowMs);
       call.permit = taken.permit;
       call.lane = this.terms;
       return true;

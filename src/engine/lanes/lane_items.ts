@@ -39,9 +39,11 @@ export interface RunWaiting extends TokenLoad {
   readonly items: number;
 }
 
+/** A part of a shard that waits: its items from `next` to the one before `end`. */
 interface Cursor {
   readonly ticket: ShardTicket;
   next: number;
+  end: number;
 }
 
 /** The shards that wait for a lane. */
@@ -89,7 +91,7 @@ export interface LaneOfItems {
   readyMax(): number;
   /** Whether the last request proved that the provider answers. */
   isAnswering(): boolean;
-  /** Whether a key or a model that was accepted is refused, and items show one by one whether it is to all. */
+  /** Whether a key or a model is new or refused, and items show one by one whether it is refused to all. */
   isAsking(): boolean;
   /** A shard was loaded, or could not be. */
   loaded(): void;
@@ -129,8 +131,8 @@ export class LaneItems {
 
   /** What waits here, shards in the backlog aside. */
   *loads(): Generator<RunWaiting> {
-    for (const { ticket, next } of this.#cursors) {
-      const items = ticket.shard.count - next;
+    for (const { ticket, next, end } of this.#cursors) {
+      const items = end - next;
       const share = items / ticket.shard.count;
       const tokens = { inputTokens: ticket.inputTokens, outputTokens: ticket.expectedOutputTokens };
       yield {
@@ -187,8 +189,7 @@ export class LaneItems {
   /** Items of open shards whose runs have money. */
   get readyItems(): number {
     let items = 0;
-    for (const { ticket, next } of this.#cursors)
-      if (this.#hasMoney(ticket)) items += ticket.shard.count - next;
+    for (const { ticket, next, end } of this.#cursors) if (this.#hasMoney(ticket)) items += end - next;
     return items;
   }
 
@@ -290,7 +291,7 @@ export class LaneItems {
       this.#lastShard = ticket;
       const index = cursor.next;
       cursor.next += 1;
-      if (cursor.next >= ticket.shard.count) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
+      if (cursor.next >= cursor.end) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
       const call = this.#calls.prepare(ticket, index);
       if (call === undefined) continue;
       if (!call.isTried || this.#lane.isAnswering()) return call;
@@ -330,7 +331,7 @@ export class LaneItems {
       const ticket = this.#shards.take(this.project);
       if (ticket === undefined) return;
       if (this.#shards.movesOn(ticket)) continue;
-      if (ticket.shard.isPrepared) this.#cursors.push({ ticket, next: 0 });
+      if (ticket.shard.isPrepared) this.#cursors.push(wholeOf(ticket));
       else this.#load(ticket);
     }
   }
@@ -339,17 +340,19 @@ export class LaneItems {
     this.#loading = ticket;
     void this.#shards.reload(ticket).then((isLoaded) => {
       this.#loading = undefined;
-      if (isLoaded && ticket.owner.isOpen) this.#cursors.push({ ticket, next: 0 });
+      if (isLoaded && ticket.owner.isOpen) this.#cursors.push(wholeOf(ticket));
       this.#lane.loaded();
     });
   }
 
-  /** Of probes that ask whether all are refused, each is of another shard than the last item, and of the latest one. */
+  /**
+   * Of probes that ask whether all are refused, each is of another shard than the last item, and of the latest one; where only
+   * one shard is open, it is from the middle of the longest part that waits.
+   */
   #mostUrgent(): Cursor | undefined {
     if (this.#lane.isAsking()) {
       const isOther = ({ ticket }: Cursor): boolean => ticket !== this.#lastShard && this.#hasMoney(ticket);
-      const other = this.#cursors.findLast(isOther);
-      if (other !== undefined) return other;
+      return this.#cursors.findLast(isOther) ?? this.#laterHalf();
     }
     let best: Cursor | undefined;
     for (const cursor of this.#cursors) {
@@ -358,6 +361,27 @@ export class LaneItems {
     }
     return best;
   }
+
+  /** Parts the longest part that waits; undefined if nothing does. */
+  #laterHalf(): Cursor | undefined {
+    let longest: Cursor | undefined;
+    for (const cursor of this.#cursors)
+      if (this.#hasMoney(cursor.ticket) && itemsOf(cursor) > (longest === undefined ? 0 : itemsOf(longest)))
+        longest = cursor;
+    if (longest === undefined || itemsOf(longest) === 1) return longest;
+    const half = { ...longest, next: longest.next + Math.floor(itemsOf(longest) / 2) };
+    longest.end = half.next;
+    this.#cursors.push(half);
+    return half;
+  }
+}
+
+function wholeOf(ticket: ShardTicket): Cursor {
+  return { ticket, next: 0, end: ticket.shard.count };
+}
+
+function itemsOf({ next, end }: Cursor): number {
+  return end - next;
 }
 
 function waitingOf({ owner, load }: ItemCall): RunWaiting {

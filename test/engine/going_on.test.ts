@@ -118,7 +118,8 @@ describe("a stopped run that is called again", () => {
     world.reconfigure({ providers: { alpha: { baseUrl: "http://elsewhere.test/v1", key: "other" } } });
     expect(await finish(world)).toMatchObject({ status: "completed", counts: { completed: 5 } });
     expect(world.wire.ledger.at(-1)?.origin).toBe("http://elsewhere.test");
-    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 3, 4, 5]);
+    // A new key is tried with lines far from each other, so the fifth line may go before the fourth.
+    expect(world.sent.map(({ line }) => line).sort()).toEqual([1, 2, 3, 4, 5]);
   });
 
   it("keeps its order, and says what to do", async () => {

@@ -5,13 +5,16 @@
  * 8 bytes a line, in records of the store (128 KiB each). Limits: about 1 GB/s of input in the main thread.
  */
 
+import type { DiskFile } from "../../disk.ts";
 import { hashOf, viewOf } from "../../jsonl/keys.ts";
 import { asBuffer, eachLine, isBlank } from "../../jsonl/lines.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
+import { checksumOf, lengthOf } from "../journal/checksum.ts";
 
 const COLLECTION = "line_digests";
 const RECORD_LINES = 16_384;
+const LF = 0x0a;
 
 /** Lines count from 1. */
 export class LineDigests {
@@ -37,6 +40,14 @@ export class LineDigests {
   /** Of a line that is too long to be read. */
   addUnread(): void {
     this.#push(0, 0);
+  }
+
+  /** Those of the first lines. */
+  first(lines: number): LineDigests {
+    const digests = new LineDigests();
+    digests.#lines = Math.min(lines, this.#lines);
+    digests.#words = this.#words.slice(0, Math.max(2, digests.#lines * 2));
+    return digests;
   }
 
   /** Whether both lines were read and are alike. */
@@ -72,7 +83,7 @@ export class LineDigests {
     }
   }
 
-  /** The stored digests; empty for runs of earlier versions. */
+  /** The stored digests; none for a run that an earlier version began. */
   static async load(
     store: Pick<Store, "records">,
     taskId: string,
@@ -113,6 +124,24 @@ export class LineDigests {
     this.#words[this.#lines * 2 + 1] = low;
     this.#lines += 1;
   }
+}
+
+/**
+ * How many lines of a file are those of an input that is its start, by the checksum of that input; undefined where it is not.
+ * `lines`: of that input. Its last line is not among them where the file continues it.
+ */
+export async function linesOfStart(
+  file: Pick<DiskFile, "read">,
+  inputChecksum: string,
+  lines: number,
+): Promise<number | undefined> {
+  const sizeBytes = lengthOf(inputChecksum);
+  if (String(await checksumOf(file, sizeBytes)) !== inputChecksum) return undefined;
+  const around = Buffer.alloc(2);
+  const from = Math.max(0, sizeBytes - 1);
+  const found = around.subarray(0, await file.read(around, from));
+  const isContinued = found.length === 2 && !found.includes(LF);
+  return isContinued ? lines - 1 : lines;
 }
 
 function parentOf(taskId: string, inputChecksum: string): string {

@@ -13,11 +13,12 @@ import { hashKey } from "../../jsonl/keys.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { readOutputLine } from "../../jsonl/write.ts";
 import type { Measurer } from "../../shard/pool.ts";
+import type { Store } from "../../store/store.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { EngineCore } from "../core.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
 import { KeyLines } from "../files/key_lines.ts";
-import { LineDigests } from "../files/line_digests.ts";
+import { LineDigests, linesOfStart } from "../files/line_digests.ts";
 import { acceptedAt } from "../files/run_terms.ts";
 import type { SettledLine } from "../files/settled_lines.ts";
 import type { TaskBody } from "../files/task_body.ts";
@@ -47,7 +48,7 @@ export interface UpdateCounts {
   readonly pruned: number;
 }
 
-/** The task on its new input, durably. Throws `output_changed`. */
+/** The task on its new input, durably. Throws `output_changed`, and `input_changed` where its lines cannot be compared. */
 export async function updateRun(
   core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending" | "figures">,
   left: LeftRun,
@@ -56,7 +57,7 @@ export async function updateRun(
 ): Promise<{ readonly body: TaskBody; readonly counts: UpdateCounts }> {
   const { task, body, input } = left;
   const { digests, ...checked } = update.checked;
-  const before = await LineDigests.load(core.storage.store, task.id, body.inputChecksum ?? "");
+  const before = await digestsBefore(core.storage.store, left, digests);
   const places = new NewPlaces(before, digests);
   const isUnchanged = (line: number): boolean => before.isSame(line, digests, line);
   const next = await withLeftRun(
@@ -101,6 +102,26 @@ export async function updateRun(
   if (body.inputChecksum !== undefined && body.inputChecksum !== checked.inputChecksum)
     await LineDigests.remove(core.storage.store, task.id, body.inputChecksum);
   return { body: next, counts: places.counts(checked.lines - checked.blankLines) };
+}
+
+/**
+ * The digests of the input as it was. Runs of earlier versions have none: their lines are known where the new input begins with
+ * all that the old one was, and nothing is sent where it does not, because every answer would be paid for again.
+ */
+async function digestsBefore(
+  store: Store,
+  { task, body, input }: LeftRun,
+  now: LineDigests,
+): Promise<LineDigests> {
+  const { inputChecksum = "", lines = 0 } = body;
+  const stored = await LineDigests.load(store, task.id, inputChecksum);
+  if (stored.lines > 0 || lines === 0) return stored;
+  const known = await linesOfStart(input.file, inputChecksum, lines);
+  if (known !== undefined) return now.first(known);
+  throw new PerigeeError(
+    "input_changed",
+    `an earlier version of perigee began the run of ${body.out} and kept no record of each line, so that it is not known which lines of ${input.identity?.name} changed: put the old lines back as they were and add new ones only after them, or start over with another output, which requests every line`,
+  );
 }
 
 /** An update opens lines again, without the requests that were under way for them. */

@@ -312,9 +312,9 @@ function ofCall({ call: _, ...body }: TaskBody, options: RunOptions): TaskBody {
   return Object.keys(call).length === 0 ? body : { ...body, call };
 }
 
-/** Work that names itself and no output is the engine's own: its input does not change. */
-function isUpdatable({ id, out }: RunOptions): boolean {
-  return id === undefined || out !== undefined;
+/** Work that names itself and no output, and is followed step by step, is the engine's own: its input does not change. */
+function isUpdatable({ id, out, onStep }: RunOptions): boolean {
+  return id === undefined || out !== undefined || onStep === undefined;
 }
 
 function nameOf(source: Source, options: RunOptions): string {

@@ -3,11 +3,12 @@
  */
 import { describe, expect, it } from "vitest";
 import { LineDigests } from "../../src/engine/files/line_digests.ts";
-import { decodeBody } from "../../src/engine/files/task_body.ts";
+import { decodeBody, encodeBody } from "../../src/engine/files/task_body.ts";
 import { endOf, finish } from "./runs.ts";
 import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
 
 const UPDATE = { out: OUTPUT, update: true };
+const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
 
 const lines = (...numbers: readonly number[]): string =>
   numbers.map((each) => itemLine(each, "alpha:m1", `k${each % 100}`)).join("");
@@ -74,4 +75,32 @@ it("An update of a run that is named by its id requests only what changed.", asy
   await finish(world, { id: "nightly" });
   world.disk.put(INPUT, lines(1, 102, 3));
   expect(await finish(world, { id: "nightly", update: true })).toMatchObject({ requests_sent: 1, items: 3 });
+});
+
+it("The summary of a run that finished before amounts were apart says what was billed, and what is not known.", async () => {
+  const world = new World({ config: { prices: PRICES } });
+  world.disk.put(INPUT, lines(1, 2));
+  const whole = await finish(world);
+  const store = await world.store.open();
+  const task = await store.task(whole.task_id);
+  if (task === undefined) throw new Error("the run is not stored");
+  const { summary, ...body } = decodeBody(task.body);
+  const { warnings, held, cost, usage, ...rest } = whole;
+  const { billed_usd, ambiguous_usd, ...amounts } = cost;
+  const { cache_write_tokens, ...tokens } = usage;
+  const old = { ...rest, cost: { ...amounts, saved_usd: 0.1 }, usage: { ...tokens, ambiguous_attempts: 1 } };
+  await store.putTask({ ...task, body: encodeBody({ ...body, summary: old as never }) });
+  await store.close();
+  const engine = await world.engine();
+  const run = engine.run(INPUT, { out: OUTPUT });
+  const again = await world.settle(run.finished);
+  expect(run.progress()).toMatchObject({ state: "done", billedUsd: cost.list_usd, ambiguousUsd: 0 });
+  await world.settle(engine.close());
+  expect(again).toEqual({
+    ...whole,
+    usage: { ...usage, ambiguous_attempts: 1 },
+    cost: { ...cost, billed_usd: cost.list_usd, is_estimated: true },
+    requests_sent: 0,
+    elapsed_ms: expect.any(Number),
+  });
 });

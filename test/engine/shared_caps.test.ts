@@ -179,7 +179,7 @@ describe("a cap of a name", () => {
 describe("what a forgotten task has cost", () => {
   it("stays counted by each of many caps", async () => {
     const store = createMemoryStore();
-    const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 } };
+    const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 }, usage: {} };
     const body = JSON.stringify({ version: 1, status: "completed", summary });
     await store.putTask({ id: "t", name: "t", createdWallMs: 0, body });
     const caps = new SharedCaps(store, undefined, () => undefined);
@@ -195,7 +195,7 @@ describe("what a forgotten task has cost", () => {
 
 it("What a run has spent is counted by its shared cap until its own budget counts it", async () => {
   const store = createMemoryStore();
-  const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 } };
+  const summary = { cost: { billed_usd: 2, ambiguous_usd: 0 }, usage: {} };
   await store.putTask({
     id: "t",
     name: "t",

@@ -3,6 +3,7 @@
  */
 import type { Moment } from "../../clock.ts";
 import { checkVersion } from "../../store/folder/known_version.ts";
+import { completeSummary, type StoredSummary } from "../items/earlier_summary.ts";
 import type { Summary } from "../items/progress.ts";
 import type { InputIdentity } from "./input.ts";
 import type { KeptCall } from "./kept_call.ts";
@@ -87,8 +88,10 @@ export function encodeBody(body: TaskBody): string {
 
 /** The store returns what `encodeBody` made; its own checks guard the bytes. Throws `data_dir_newer`, `data_dir_older`. */
 export function decodeBody(text: string): TaskBody {
-  const body = JSON.parse(text) as TaskBody;
+  const { summary, ...body } = JSON.parse(text) as Omit<TaskBody, "summary"> & {
+    readonly summary?: StoredSummary;
+  };
   if (body.version !== VERSION)
     checkVersion("a task of the data folder has version", body.version, { oldest: VERSION, newest: VERSION });
-  return body;
+  return summary === undefined ? body : { ...body, summary: completeSummary(summary) };
 }

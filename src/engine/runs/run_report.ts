@@ -203,10 +203,8 @@ export class RunReport {
 
   /** The summary of a run that was over before: this call sent nothing. */
   again(summary: Summary): Summary {
-    const { warnings = {} } = summary as Partial<Summary>; // an earlier version did not store them
     return {
       ...summary,
-      warnings,
       elapsed_ms: Math.round(this.#core.storage.clock.nowMs() - this.#startedMs),
       requests_sent: 0,
     };

@@ -34,6 +34,16 @@ export function copyOfSchema(database: SqliteDatabase, version: number): string 
   }
 }
 
+/** What a copy is, for the operator; `tasks/leftovers.ts` removes it. */
+export function copiedTo(copy: string): string {
+  return `its database as it was is ${copy}, which is deleted after 7 days`;
+}
+
+export function hasTable(database: SqliteDatabase, name: string): boolean {
+  const sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?";
+  return database.prepare(sql).get(name) !== undefined;
+}
+
 function sync(path: string): void {
   const file = openSync(path, "r");
   try {

@@ -20,7 +20,7 @@ import type {
   StoredLogEntry,
 } from "./log_rows.ts";
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
-import { copyOfSchema } from "./schema_copy.ts";
+import { copiedTo, copyOfSchema, hasTable } from "./schema_copy.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import { payloadChecksum } from "./sqlite_records.ts";
@@ -106,8 +106,8 @@ export class SqliteLog {
     const version = this.#version();
     if (version < LOG_SCHEMA_VERSION) {
       const hasLog = version >= LOG_SCHEMA_OLDEST;
-      if (hasLog || (!this.#isNew && this.#hasTable("records")))
-        notes.push(copiedTo(copyOfSchema(this.#database, version)));
+      if (hasLog || (!this.#isNew && hasTable(this.#database, "records")))
+        notes.push(migratedNote(copyOfSchema(this.#database, version)));
       try {
         this.#database.exec(`BEGIN IMMEDIATE; ${SCHEMA} COMMIT;`);
       } catch (error) {
@@ -196,12 +196,6 @@ export class SqliteLog {
       `SELECT item, crc, record, text_crc, text FROM log_answers WHERE task = ? AND item >= ? ORDER BY item LIMIT ?`,
     ).all(task, from, countWithin(sizes));
     return (rows as AnswerRow[]).map((row) => readAnswer(task, row)); // columns as selected
-  }
-
-  #hasTable(name: string): boolean {
-    return (
-      this.#statement("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").get(name) !== undefined
-    );
   }
 
   #apply(commit: Omit<LogCommit, "outputs">): void {
@@ -323,8 +317,8 @@ export class SqliteLog {
   }
 }
 
-function copiedTo(path: string): string {
-  return `the data folder was migrated to schema ${LOG_SCHEMA_VERSION}, which earlier versions of perigee cannot open; its database as it was is ${path}, which is deleted after 7 days`;
+function migratedNote(copy: string): string {
+  return `the data folder was migrated to schema ${LOG_SCHEMA_VERSION}, which earlier versions of perigee cannot open; ${copiedTo(copy)}`;
 }
 
 function readTask(row: LoggedTaskRow): LoggedTask {

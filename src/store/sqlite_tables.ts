@@ -17,6 +17,7 @@ import type { FolderMark } from "./folder/folder_identity.ts";
 import { checkVersion } from "./folder/known_version.ts";
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
 import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
+import { copiedTo, copyOfSchema, hasTable } from "./schema_copy.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
 import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
 import { LOG_SCHEMA_VERSION, SqliteLog } from "./sqlite_log.ts";
@@ -283,7 +284,10 @@ function readFolder(database: SqliteDatabase): FolderMark | undefined {
   return { ...folder, tasks: sequence?.seq ?? 0 };
 }
 
-/** Makes or migrates the tables; returns what the operator should know of it. */
+/**
+ * Makes or migrates the tables; returns what the operator should know of it. A service's folder is copied first: its log, which
+ * is opened next, changes it further.
+ */
 function ensureSchema(database: SqliteDatabase): string[] {
   const tables = database.prepare("SELECT count(*) AS count FROM sqlite_master").get() as {
     readonly count: number; // an aggregate has one row
@@ -299,9 +303,10 @@ function ensureSchema(database: SqliteDatabase): string[] {
   if (version === null) throw damaged("the store has no schema version", {});
   checkVersion("the data folder has schema", version, { oldest: SCHEMA_OLDEST, newest: LOG_SCHEMA_VERSION });
   if (version >= SCHEMA_VERSION) return [];
+  const copy = hasTable(database, "records") ? copyOfSchema(database, version) : undefined;
   database.exec(`BEGIN; ${FOLDER_SCHEMA} UPDATE schema SET version = ${SCHEMA_VERSION}; COMMIT;`);
   return [
-    `the data folder was migrated from schema ${version} to ${SCHEMA_VERSION}; earlier versions of perigee can no longer open it`,
+    `the data folder was migrated from schema ${version}, and earlier versions of perigee can no longer open it${copy === undefined ? "" : `; ${copiedTo(copy)}`}`,
   ];
 }
 

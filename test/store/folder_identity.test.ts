@@ -112,10 +112,32 @@ describe("a data folder", () => {
     database.close();
     const store = await openSqliteStore({ dataDir, reserveBytes: 0 });
     expect(store.notes).toEqual([
-      "the data folder was migrated from schema 1 to 2; earlier versions of perigee can no longer open it",
+      "the data folder was migrated from schema 1, and earlier versions of perigee can no longer open it",
     ]);
     expect(await store.taskByName("one")).toMatchObject({ id: "one" });
     await store.close();
+  });
+
+  it("of a service of the version before is copied first", async () => {
+    const first = await openSqliteStore({ dataDir, reserveBytes: 0 });
+    const record = { collection: "c", id: "i", project: "p", parent: "", createdWallMs: 1, body: "{}" };
+    await first.change([{ kind: "put", record }]);
+    await first.close();
+    rmSync(at("folder.json"));
+    const database = (await loadSqlite())(journal());
+    database.exec("DROP TABLE folder; UPDATE schema SET version = 1");
+    database.close();
+    const store = await openSqliteStore({ dataDir, reserveBytes: 0 });
+    const copy = at("journal.sqlite.schema-1");
+    expect(store.notes).toEqual([
+      `the data folder was migrated from schema 1, and earlier versions of perigee can no longer open it; its database as it was is ${copy}, which is deleted after 7 days`,
+    ]);
+    expect((await store.openLog()).notes).toEqual([]); // one copy is enough
+    await store.close();
+    const before = (await loadSqlite())(copy);
+    expect(before.prepare("SELECT version FROM schema").get()).toEqual({ version: 1 });
+    expect(before.prepare("SELECT id FROM records").all()).toEqual([{ id: "i" }]);
+    before.close();
   });
 
   it.each([

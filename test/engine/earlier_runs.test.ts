@@ -4,14 +4,48 @@
 import { describe, expect, it } from "vitest";
 import { LineDigests } from "../../src/engine/files/line_digests.ts";
 import { decodeBody, encodeBody } from "../../src/engine/files/task_body.ts";
-import { endOf, finish } from "./runs.ts";
-import { INPUT, itemLine, OUTPUT, World } from "./world.ts";
+import { endOf, finish, killedAfter } from "./runs.ts";
+import { INPUT, itemLine, OUTPUT, ok, World } from "./world.ts";
 
 const UPDATE = { out: OUTPUT, update: true };
 const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "2026-11-01" } };
 
 const lines = (...numbers: readonly number[]): string =>
   numbers.map((each) => itemLine(each, "alpha:m1", `k${each % 100}`)).join("");
+
+/** Bytes of a journal's step before its rows; of a row of a request, and the same up to version 2. */
+const [HEADER_BYTES, INTENT_BYTES, OLD_INTENT_BYTES] = [96, 36, 28];
+
+/** A step of nothing but requests as version 2 wrote it: without what they may cost. */
+function oldStep(records: Uint8Array): Uint8Array {
+  const rowsBytes = Buffer.from(records).readUInt32LE(32);
+  const rows = [];
+  for (let at = 0; at < rowsBytes; at += INTENT_BYTES)
+    rows.push(records.subarray(HEADER_BYTES + at, HEADER_BYTES + at + OLD_INTENT_BYTES));
+  const old = Buffer.concat([
+    records.subarray(0, HEADER_BYTES),
+    ...rows,
+    records.subarray(HEADER_BYTES + rowsBytes),
+  ]);
+  old[0] = 2;
+  old.writeUInt32LE((rowsBytes / INTENT_BYTES) * OLD_INTENT_BYTES, 32);
+  return old;
+}
+
+/** A run that the first version was killed in while its requests were under way. */
+async function killedBefore(world: World): Promise<void> {
+  await killedAfter(world, 1_000);
+  const store = await world.store.open();
+  const task = (await store.tasks({ limit: 1 }))[0];
+  if (task === undefined) throw new Error("the run is not stored");
+  const entries = [];
+  for await (const { taskId, wallMs, records } of store.journal(task.id))
+    entries.push({ taskId, wallMs, records: oldStep(records) });
+  await store.deleteTask(task.id);
+  await store.putTask(task);
+  await store.append(entries);
+  await store.close();
+}
 
 /** A finished run as the first version left it: no digests of its lines. */
 async function leftBefore(input: string): Promise<World> {
@@ -102,5 +136,28 @@ it("The summary of a run that finished before amounts were apart says what was b
     cost: { ...cost, billed_usd: cost.list_usd, is_estimated: true },
     requests_sent: 0,
     elapsed_ms: expect.any(Number),
+  });
+});
+
+describe("requests under way when the first version was killed", () => {
+  it("are in doubt with what was reserved for them, also after further kills", async () => {
+    const world = new World({ config: { prices: PRICES, maxInFlight: 3 }, answer: () => "hang" });
+    world.disk.put(INPUT, lines(1, 2, 3));
+    await killedBefore(world);
+    expect(world.sent).toHaveLength(3);
+    await killedAfter(world, 1_000);
+    expect(world.sent).toHaveLength(6);
+    world.answer = (line) => ok(line);
+    const { cost, usage } = await finish(world);
+    expect(usage).toMatchObject({ attempts: 9, ambiguous_attempts: 6 });
+    const whole = new World({ config: { prices: PRICES, maxInFlight: 3 }, answer: () => "hang" });
+    whole.disk.put(INPUT, lines(1, 2, 3));
+    await killedAfter(whole, 1_000);
+    whole.answer = (line) => ok(line);
+    const once = (await finish(whole)).cost; // one kill, by this version
+    expect(once.ambiguous_usd).toBeGreaterThan(0);
+    expect(cost.billed_usd).toBe(once.billed_usd);
+    expect(cost.is_estimated).toBe(true);
+    expect(cost.ambiguous_usd).toBeCloseTo(2 * once.ambiguous_usd, 12);
   });
 });

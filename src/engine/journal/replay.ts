@@ -171,6 +171,11 @@ export class Replay {
     return this.#counted.unrecordedUsd(() => this.#recorded());
   }
 
+  /** Whether the last step says what its requests may cost; those of earlier versions do not. */
+  get hasMoney(): boolean {
+    return this.#counted.hasMoney;
+  }
+
   /** By settled lines, by attempts of open ones, and by requests in doubt. */
   #recorded(): Taken {
     let { billedUsd, ambiguousUsd } = this.totals;
@@ -275,18 +280,18 @@ function madeOf(record: ClosedRecord): AttemptsMade {
 /** What a cap had counted by a step. Steps of earlier versions do not say what is in doubt: then it counted more than is recorded. */
 class CountedMoney {
   committedUsd = 0;
+  hasMoney = true;
   #unrecordedUsd = 0;
-  #hasMoney = true;
 
   /** `recorded`: the money of all steps before this one. */
   apply(step: Step, recorded: () => Taken): void {
-    if (step.hasMoney && !this.#hasMoney) this.#note(recorded());
-    this.#hasMoney = step.hasMoney;
+    if (step.hasMoney && !this.hasMoney) this.#note(recorded());
+    this.hasMoney = step.hasMoney;
     this.committedUsd = step.committedUsd;
   }
 
   unrecordedUsd(recorded: () => Taken): number {
-    if (!this.#hasMoney) this.#note(recorded());
+    if (!this.hasMoney) this.#note(recorded());
     return this.#unrecordedUsd;
   }
 

@@ -28,12 +28,15 @@ export interface AdoptedAttempt {
 /** What all attempts of the item took. */
 export type ReckonAdopted = (attempt: AdoptedAttempt) => Promise<Spent>;
 
+/** What the tokens would cost that were reserved for a request, in USD; 0 where its price is not known. */
+export type CostOfReserved = (input: Uint8Array, intent: IntentRecord) => Promise<number>;
+
 /** `modelOverride` as the run measured its lines with. */
 export function adoptedCosts(
   { storage, measurer, figures, sending }: Pick<EngineCore, "storage" | "measurer" | "figures" | "sending">,
   terms: CostTerms,
   { modelOverride }: Pick<MeasureOptions, "modelOverride">,
-): ReckonAdopted {
+): { readonly reckon: ReckonAdopted; readonly reserved: CostOfReserved } {
   const { clock } = storage;
   const { prices } = figures;
   const { sender } = sending;
@@ -42,7 +45,12 @@ export function adoptedCosts(
     const options = { wantBodies: false, wantCounts: false, modelOverride: model };
     return (await measurer.measure(block, options)).groups[0]?.model ?? "";
   };
-  return async ({ input, found, intent, before }) => {
+  const reserved: CostOfReserved = async (input, { inputTokens, outputTokens }) => {
+    const usage = { ...NO_USAGE, inputTokens, outputTokens };
+    return priced(prices, terms, await modelOf(input, modelOverride), usage, { wallMs: clock.wallMs() })
+      .billedUsd;
+  };
+  const reckon: ReckonAdopted = async ({ input, found, intent, before }) => {
     const wallMs = clock.wallMs();
     const asked = await modelOf(input, modelOverride);
     const { used } = found;
@@ -63,6 +71,7 @@ export function adoptedCosts(
     const isGuess = told === undefined && result.class === "success" && intent.mostUsd > 0;
     return addSpent(before, isGuess ? { ...last, billedUsd: 0, ambiguousUsd: intent.mostUsd } : last);
   };
+  return { reckon, reserved };
 }
 
 /** What a provider's body says; undefined without a body, or with one that is not an answer. */

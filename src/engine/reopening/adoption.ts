@@ -24,7 +24,7 @@ import type { OutputFile } from "../journal/output.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { Replay } from "../journal/replay.ts";
 import type { StepListener } from "../journal/task_log.ts";
-import type { ReckonAdopted } from "./adopted_costs.ts";
+import type { CostOfReserved, ReckonAdopted } from "./adopted_costs.ts";
 import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
 
 /** Where an adoption writes its steps. */
@@ -42,6 +42,7 @@ export interface AdoptedSteps {
 export interface AdoptedCosts {
   readonly input: Pick<DiskFile, "read">;
   readonly reckon: ReckonAdopted;
+  readonly reserved: CostOfReserved;
   /** What a line took in earlier runs, which is in it. */
   readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
 }

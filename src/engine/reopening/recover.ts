@@ -1,8 +1,8 @@
 /**
  * Recovery: what a task's journal and output say after any kind of stop.
  *
- *   replay the steps -> check the last output range -> void it if a power cut damaged it -> the tail after the last step
- *     (`tail.ts`): adopt own lines, keep others in a file beside the output, cut a torn line -> lines in doubt
+ *   replay the steps -> doubts of an earlier version are stated (`earlier_doubt.ts`) -> check the last output range -> void it
+ *     if a power cut damaged it -> the tail after the last step (`tail.ts`): adopt own lines, keep others in a file beside the output, cut a torn line -> lines in doubt
  *
  * Nothing is sent before this has ended, and every arrow may be interrupted and repeated: replaying changes nothing,
  * a void step is appended before the output is cut, and adopted lines stay where they are until a step covers them.
@@ -24,6 +24,7 @@ import type { StepListener } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
 import { adoptedCosts } from "./adopted_costs.ts";
 import type { AdoptedCosts } from "./adoption.ts";
+import { stateEarlierDoubt } from "./earlier_doubt.ts";
 import { recoverTail, type TailOptions } from "./tail.ts";
 
 export interface Recovered {
@@ -81,7 +82,7 @@ export function recoverRun(
     },
     costs: {
       input: lines,
-      reckon: adoptedCosts(core, terms, { modelOverride: model }),
+      ...adoptedCosts(core, terms, { modelOverride: model }),
       takenEarlier,
     },
     input: lines,
@@ -110,6 +111,7 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
     options.steps.onStep?.(entry.sequence, step, stampOf(entry));
   }
   await checkWhole(options, replay);
+  await stateEarlierDoubt(options.steps, options.costs, replay);
   await checkLastRange(options, replay);
   await recoverTail(options, replay, options.alsoIn);
   const { done, totals, held } = replay;

@@ -42,6 +42,8 @@ export interface CrashableStore {
   crash(): void;
   /** The next writes reject with this code, once each, and do not happen; after `store_failed` all calls reject. */
   failNext(code: "disk_full" | "store_failed", times?: number): void;
+  /** No write is made to fail any more. */
+  failNoMore(): void;
   /** Commits that took effect so far. */
   readonly commits: number;
 }
@@ -103,6 +105,10 @@ class CrashableState implements CrashableStore {
 
   failNext(code: "disk_full" | "store_failed", times = 1): void {
     for (let index = 0; index < times; index += 1) this.#failures.push(code);
+  }
+
+  failNoMore(): void {
+    this.#failures.length = 0;
   }
 
   async #write(apply: () => Promise<void>): Promise<void> {

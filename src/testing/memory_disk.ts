@@ -157,6 +157,11 @@ export class MemoryDisk implements Disk {
     this.#failures.set(operation, [...codes, ...Array.from({ length: times }, () => code)]);
   }
 
+  /** No operation is made to fail any more. */
+  failNoMore(): void {
+    this.#failures.clear();
+  }
+
   /** The next sync fails with `EIO`, and what it would have synced is never durable. */
   failSync(): void {
     this.failNext("sync", "EIO");

@@ -111,4 +111,6 @@ export const FAILED_SEEDS: readonly number[] = [
   1_100_000_602,
   // An item that had hung while others were answered ended by two 504s when nobody was answered any longer.
   1_200_018_625,
+  // A store that was to fail at the end of all runs failed when they were called again, which is after all trouble.
+  1_600_003_988,
 ];

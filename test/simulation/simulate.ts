@@ -140,6 +140,8 @@ class Simulation {
     try {
       await this.#clock.runUntilSettled(Promise.race([this.#live(), stuck]));
       this.#isOver = true;
+      this.#store.failNoMore(); // a failure that came last may not have met a write
+      this.#disk.failNoMore();
       this.#laws.all(this.#clock.nowMs());
       for (const book of this.#observer.books)
         this.#checkFinished(book, this.#summaries.get(book) as Summary);

@@ -20,7 +20,7 @@ import {
 } from "./call_options.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
-import type { RunOptions } from "./runs/run_open.ts";
+import type { EngineRunOptions, RunOptions } from "./runs/run_options.ts";
 import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 
@@ -51,6 +51,7 @@ const FACTOR_RATE: OptionSchema<FactorRate> = {
   volumeHalfTokens: AN_AMOUNT,
 };
 
+/** Those of programs. */
 export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   ...PROGRESS,
   sla: CHECKED_LATER,
@@ -63,18 +64,11 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,
   cap: CHECKED_LATER,
-  accepted: AN_OBJECT,
-  volumeTokens: AN_AMOUNT,
-  rateCard: anObjectOf<RateCard>({
-    standard: anObjectOf<FactorRate>(FACTOR_RATE),
-    models: byName(anObjectOf<FactorRate>(FACTOR_RATE)),
-  }),
   retryFailed: CHECKED_LATER,
   update: A_TRUTH,
   prune: A_TRUTH,
   model: A_MODEL,
   signal: A_SIGNAL,
-  caps: CHECKED_LATER,
   waitMs: A_WAIT,
   finish: A_TRUTH,
   pilot: CHECKED_LATER,
@@ -84,9 +78,21 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   onMissing: A_FUNCTION,
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
+  skip: A_FUNCTION,
+};
+
+/** With those of the engine's own work. */
+export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
+  ...RUN_OPTIONS,
+  caps: CHECKED_LATER,
+  accepted: AN_OBJECT,
+  volumeTokens: AN_AMOUNT,
+  rateCard: anObjectOf<RateCard>({
+    standard: anObjectOf<FactorRate>(FACTOR_RATE),
+    models: byName(anObjectOf<FactorRate>(FACTOR_RATE)),
+  }),
   standIn: AN_OBJECT,
   keepsDamage: A_TRUTH,
-  skip: A_FUNCTION,
   takenEarlier: A_FUNCTION,
   onStep: A_FUNCTION,
 };

@@ -20,10 +20,10 @@ import type { Task, TaskObject } from "../work/task.ts";
 import { checkId, checkItems, takenSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
 import {
+  ENGINE_RUN_OPTIONS,
   QUOTE_OPTIONS,
   RETRY_OPTIONS,
   RETRY_TASK_OPTIONS,
-  RUN_OPTIONS,
   SUBMIT_OPTIONS,
 } from "./call_schemas.ts";
 import { checkHedge, type EngineConfig, resolveConfig } from "./config/config.ts";
@@ -50,7 +50,7 @@ import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
 import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
 import { Run } from "./runs/run.ts";
-import { checkRunOptions, type RunOptions } from "./runs/run_open.ts";
+import { checkRunOptions, type EngineRunOptions } from "./runs/run_open.ts";
 import { openStore, type Seams, threads, withOwn } from "./seams.ts";
 import { Forgotten } from "./submissions/forgotten.ts";
 import { type RetryOptions, type RetryTaskOptions, retryOptions } from "./submissions/retry.ts";
@@ -182,7 +182,7 @@ class LocalEngine implements Engine {
     this.#forgotten = new Forgotten(this.core.storage, this.core.caps, this.core.atWork);
     this.#log = new EngineLog(this.core);
     this.#calls = new OpenCalls(clock);
-    const run = (source: Source, options: RunOptions): Run => this.#run(source, options);
+    const run = (source: Source, options: EngineRunOptions): Run => this.#run(source, options);
     this.#submissions = new Submissions(this.core, run, this.#log);
     void store.failed?.then((error) => failures.tell(error));
   }
@@ -210,15 +210,15 @@ class LocalEngine implements Engine {
     return this.#log.open();
   }
 
-  run(source: Source, options: RunOptions = {}): Run {
+  run(source: Source, options: EngineRunOptions = {}): Run {
     this.#calls.assertOpen();
     return this.#run(source, options);
   }
 
   /** A list that is accepted, or run again, as the engine closes gets its runs, which are stopped at once. */
-  #run(given: Source, options: RunOptions): Run {
+  #run(given: Source, options: EngineRunOptions): Run {
     const source = takenSource(given, "run");
-    checkCallOptions(options, RUN_OPTIONS, "run");
+    checkCallOptions(options, ENGINE_RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
     const run = new Run(

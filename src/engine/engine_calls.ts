@@ -9,7 +9,7 @@ import type { Hold } from "./items/holds.ts";
 import type { LaneStatus } from "./lanes/lane_status.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
-import type { RunOptions } from "./runs/run_open.ts";
+import type { EngineRunOptions } from "./runs/run_open.ts";
 import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 import type { SubmittedTask } from "./submissions/submitted_task.ts";
@@ -21,7 +21,7 @@ export interface Engine {
    * Answers every item of a source. A list is copied, its items are read while the run goes on. Iterate it for the output lines, or wait for `finished`. The same source, output
    * or id again continues where it was.
    */
-  run(source: Source, options?: RunOptions): Run;
+  run(source: Source, options?: EngineRunOptions): Run;
   /**
    * Takes a list (interface 2.1), and reads it before it returns. Resolves when all items are stored durably and those without sla are final: the
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as

@@ -8,6 +8,8 @@ import { type CamelCase, camelCased } from "../work/camel_case.ts";
 import type { Item, OutputLine, ResultLine } from "../work/item.ts";
 import type { Failure } from "../work/outcome.ts";
 import type { Task, TaskObject } from "../work/task.ts";
+import { checkCallOptions } from "./call_options.ts";
+import { RUN_OPTIONS } from "./call_schemas.ts";
 import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 import type { Source } from "./files/input.ts";
 import type { Hold } from "./items/holds.ts";
@@ -16,7 +18,7 @@ import type { ProgressEvent } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
 import type { ErrorGroup } from "./runs/run_errors.ts";
-import type { RunOptions } from "./runs/run_open.ts";
+import type { RunOptions } from "./runs/run_options.ts";
 import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 import type { SubmittedTask } from "./submissions/submitted_task.ts";
@@ -83,7 +85,10 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
 export async function createEngine(options: EngineOptions): Promise<LibraryEngine> {
   const { engine } = await openEngine(options);
   return {
-    run: (source, given) => shownRun(engine.run(source, told<RunOptions>(given)), given?.format),
+    run: (source, given) => {
+      if (given !== undefined) checkCallOptions(given, RUN_OPTIONS, "run");
+      return shownRun(engine.run(source, told<RunOptions>(given)), given?.format);
+    },
     submit: (items, given) => shownTask(engine.submit(items, told<SubmitOptions>(given))),
     task: async (id) => camelCased(await engine.task(id)),
     object: async (id) => camelCased(await engine.object(id)),

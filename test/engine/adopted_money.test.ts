@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import type { Summary } from "../../src/engine/items/progress.ts";
 import type { OutcomeRecord, Step } from "../../src/engine/journal/journal.ts";
-import type { RunOptions } from "../../src/engine/runs/run_open.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_open.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, mortal, OUTPUT, status, World } from "./world.ts";
@@ -45,7 +45,7 @@ interface Ended {
 }
 
 /** Runs to its end; `outcomes` are in the order of the lines. */
-async function ended(world: World, options: RunOptions): Promise<Ended> {
+async function ended(world: World, options: EngineRunOptions): Promise<Ended> {
   const steps: Step[] = [];
   const onStep = (_: number, step: Step): void => void steps.push(step);
   const summary = await finish(world, { ...options, onStep });
@@ -65,7 +65,7 @@ function answering(world: World): void {
 }
 
 /** The same work in a process that is killed before it records an answer, whose output has these lines. */
-async function adopted(text: string, options: RunOptions): Promise<Ended> {
+async function adopted(text: string, options: EngineRunOptions): Promise<Ended> {
   const world = priced();
   const empty = openaiAnswer("", { ...TOKENS, outputTokens: 22 });
   world.answer = (line, attempt) => (line === 2 && attempt === 1 ? empty : "hang");
@@ -90,7 +90,7 @@ describe("answers that are adopted after a kill", () => {
     ["the bodies of OpenAI's layout", { format: "openai" }],
     ["lines that have what earlier runs took, too", { takenEarlier: () => EARLIER }],
   ] as const)("cost what the provider billed: %s", async (_what, more) => {
-    const options: RunOptions = { out: OUTPUT, sla: 60, ...more };
+    const options: EngineRunOptions = { out: OUTPUT, sla: 60, ...more };
     const world = priced();
     answering(world);
     const whole = await ended(world, options);

@@ -126,3 +126,21 @@ describe("camelCased", () => {
     },
   );
 });
+
+describe("options that only the engine's own work has", () => {
+  const OWN = [
+    "accepted",
+    "caps",
+    "keepsDamage",
+    "onStep",
+    "rateCard",
+    "standIn",
+    "takenEarlier",
+    "volumeTokens",
+  ];
+  it.each(OWN)("are unknown to programs: %s", (name) => {
+    expect(() => engine.run([{ key: "a", ...ITEM }], { [name]: {} } as object)).toThrow(
+      `run: "${name}" is not a known option`,
+    );
+  });
+});

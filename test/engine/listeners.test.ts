@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
-import type { RunOptions } from "../../src/engine/runs/run_options.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_options.ts";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
 const LISTENERS = ["onHeld", "onMissing", "onProgress", "onStep", "onWarning"] as const;
@@ -66,7 +66,7 @@ describe.each(LISTENERS)("%s", (name) => {
       const warnings = warned();
       const { world, engine } = await started();
       const other = engine.run(OTHER, { out: "/b.jsonl" });
-      const options: RunOptions = { out: OUTPUT, sla: 5, waitMs: 0, [name]: failing[how] };
+      const options: EngineRunOptions = { out: OUTPUT, sla: 5, waitMs: 0, [name]: failing[how] };
       const summary = await world.settle(engine.run(INPUT, options).finished);
       expect(summary.counts).toMatchObject({ completed: 11 });
       expect((await world.settle(other.finished)).counts).toMatchObject({ completed: 30 });

@@ -1,6 +1,6 @@
 /** Pilots: the first items of a run, the quote of the rest, and what becomes of both through stops and kills. */
 import { describe, expect, it } from "vitest";
-import type { RunOptions } from "../../src/engine/runs/run_open.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_open.ts";
 import type { Quote } from "../../src/price/quote.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
@@ -10,7 +10,7 @@ const PRICES = { "alpha:*": { inputUsdPerMillion: 0, outputUsdPerMillion: 1_000_
 
 /** Options of a run with a pilot of 50, and the quotes that it reported; it continues if `isOn`. */
 function piloted(isOn: boolean | (() => Promise<boolean>) = true): {
-  readonly options: RunOptions;
+  readonly options: EngineRunOptions;
   readonly quotes: Quote[];
 } {
   const quotes: Quote[] = [];

@@ -2,7 +2,7 @@
  * Projects that share lanes: what one has waiting does not hold up another by more than its share.
  */
 import { describe, expect, it } from "vitest";
-import type { RunOptions } from "../../src/engine/runs/run_open.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_open.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World, type WorldOptions } from "./world.ts";
 
 /** Lines of the large project are below, those of the small one from here on. */
@@ -15,7 +15,7 @@ interface Given {
   readonly models?: (line: number) => string;
   /** Of the ten. */
   readonly model?: string;
-  readonly small?: RunOptions;
+  readonly small?: EngineRunOptions;
   readonly arriveMs?: number;
 }
 

@@ -2,7 +2,7 @@
  * `engine.retry`: lines that ended in an error run again on the terms of the last call of their run, known by its id.
  */
 import { describe, expect, it } from "vitest";
-import { RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
+import { ENGINE_RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
 import { retryOptions } from "../../src/engine/submissions/retry.ts";
 import { RATE_CARD } from "../../src/price/factor.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
@@ -86,7 +86,7 @@ describe("engine.retry", () => {
   });
 
   it("repeats every option of the last call but those that are of one call", async () => {
-    expect([...Object.keys(REPEATED), ...OF_ONE_CALL].sort()).toEqual(Object.keys(RUN_OPTIONS).sort());
+    expect([...Object.keys(REPEATED), ...OF_ONE_CALL].sort()).toEqual(Object.keys(ENGINE_RUN_OPTIONS).sort());
     const { world, taskId } = await refused({ ...OPTIONS, id: "mine", ordered: true, maxCostUsd: 99 });
     await finish(world, { ...REPEATED, retryFailed: ["invalid_request"] });
     const { engine, core } = await world.opened();

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { Summary } from "../../src/engine/items/progress.ts";
-import type { RunOptions } from "../../src/engine/runs/run_options.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_options.ts";
 import { readStatus } from "../../src/engine/runs/run_status.ts";
 import type { ItemTrace } from "../../src/engine/trace.ts";
 import { finish } from "./runs.ts";
@@ -212,7 +212,7 @@ describe("engine.trace", () => {
     world.input(3);
     world.answer = () => status(503);
     const engine = await world.engine();
-    const call = (options: RunOptions): Promise<Summary> =>
+    const call = (options: EngineRunOptions): Promise<Summary> =>
       world.settle(engine.run(INPUT, { out: OUTPUT, waitMs: 0, ...options }).finished);
     const traced = (): Promise<ItemTrace> => world.settle(engine.trace(OUTPUT, "k3"));
     await call({});

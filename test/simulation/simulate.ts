@@ -13,7 +13,7 @@ import type { Source } from "../../src/engine/files/input.ts";
 import { isCallers } from "../../src/engine/items/holds.ts";
 import type { Summary } from "../../src/engine/items/progress.ts";
 import type { Run } from "../../src/engine/runs/run.ts";
-import type { RunOptions } from "../../src/engine/runs/run_open.ts";
+import type { EngineRunOptions } from "../../src/engine/runs/run_open.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import {
@@ -72,6 +72,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   await checkOptions({ providers: {} }, "options"); // loads the schemas, in real time, before the clock runs
   return new Simulation(seed).run();
 }
+
+type DiskTrouble = "store_full" | "store_fails" | "output_sync_fails" | "disk_dies_in_write";
 
 class Simulation {
   readonly #random: () => number;
@@ -374,7 +376,7 @@ class Simulation {
     return engine;
   }
 
-  #options(book: RunBook): RunOptions {
+  #options(book: RunBook): EngineRunOptions {
     const { isOrdered, slaMinutes, project, waitMs } = book.run;
     const { capUsd, sharedCap, opening } = book;
     return {
@@ -452,10 +454,7 @@ class Simulation {
     }
   }
 
-  #breakDisk(
-    kind: "store_full" | "store_fails" | "output_sync_fails" | "disk_dies_in_write",
-    amount: number,
-  ): void {
+  #breakDisk(kind: DiskTrouble, amount: number): void {
     if (kind === "disk_dies_in_write")
       this.#disk.crashAtOperation(amount, { powerCut: false, random: this.#random });
     else if (kind === "output_sync_fails") this.#disk.failSync();

@@ -31,7 +31,7 @@ import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
 import { type ErrorGroup, readErrors } from "./run_errors.ts";
 import { finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
-import { type OpenedRun, openRun, type RunOptions } from "./run_open.ts";
+import { type EngineRunOptions, type OpenedRun, openRun } from "./run_open.ts";
 import { Pilot } from "./run_pilot.ts";
 import { readRun } from "./run_reader.ts";
 import { RunReport } from "./run_report.ts";
@@ -53,7 +53,7 @@ export class Run implements AsyncIterable<ResultLine> {
   update: UpdateCounts | undefined;
   readonly #core: EngineCore;
   readonly #report: RunReport;
-  readonly #options: Pick<RunOptions, "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
+  readonly #options: Pick<EngineRunOptions, "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
@@ -72,7 +72,7 @@ export class Run implements AsyncIterable<ResultLine> {
   /** Aborted when a caller stops it: then it does not wait for space on the disk. */
   readonly #stopping = new AbortController();
 
-  constructor(core: EngineCore, source: Source, options: RunOptions) {
+  constructor(core: EngineCore, source: Source, options: EngineRunOptions) {
     this.#core = core;
     this.#report = new RunReport(core);
     this.#options = options;
@@ -196,7 +196,7 @@ export class Run implements AsyncIterable<ResultLine> {
   }
 
   /** Settles as the work does, after the listener has received its end. */
-  async #tell(options: RunOptions, work: Promise<Summary>): Promise<Summary> {
+  async #tell(options: EngineRunOptions, work: Promise<Summary>): Promise<Summary> {
     const feed = ProgressFeed.open(this.#core.storage.clock, options, () => this.progress());
     try {
       const summary = await work;

@@ -18,17 +18,21 @@ export interface CostOptions {
   readonly maxCostUsd?: number;
   /** A cap that it shares with other runs of the data folder, by its name; the last amount counts. */
   readonly cap?: CapTerms;
-  /** Caps that others keep, which it takes from besides. */
-  readonly caps?: readonly Cap[];
   /** Sends what a cap cannot bound (audio, files, tools that the provider runs, models without a known price) all the same. */
   readonly maxCostUnbounded?: boolean;
+}
+
+/** With those that only the engine's own work sets. */
+export interface EngineCostOptions extends CostOptions {
+  /** Caps that others keep, which it takes from besides. */
+  readonly caps?: readonly Cap[];
 }
 
 /** Under its own cap and those that it shares; it has joined them durably when this resolves. */
 export async function openBudget(
   core: BudgetCore,
   taskId: string,
-  { maxCostUsd, cap, caps = [] }: CostOptions,
+  { maxCostUsd, cap, caps = [] }: EngineCostOptions,
   taken: Taken,
 ): Promise<Budget> {
   const own = maxCostUsd === undefined ? [] : [new Cap(maxCostUsd)];
@@ -42,7 +46,7 @@ export async function openBudget(
 export async function leaveBudget(
   core: BudgetCore,
   taskId: string,
-  { cap, caps = [] }: CostOptions,
+  { cap, caps = [] }: EngineCostOptions,
   budget: Budget,
 ): Promise<void> {
   budget.close();

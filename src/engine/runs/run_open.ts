@@ -36,9 +36,9 @@ import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
-import type { RunOptions } from "./run_options.ts";
+import type { EngineRunOptions } from "./run_options.ts";
 
-export type { RunOptions } from "./run_options.ts";
+export type { EngineRunOptions } from "./run_options.ts";
 
 /** Ready to go, or over before. */
 export type OpenedRun =
@@ -52,7 +52,7 @@ export type OpenedRun =
       readonly state: RunState;
       /** The input replaces a lost one, whose checksum the body has. */
       readonly isStandIn: boolean;
-      /** See `RunOptions`. */
+      /** See `EngineRunOptions`. */
       readonly keepsDamage: boolean;
       /** An earlier call began it. */
       readonly isResumed: boolean;
@@ -71,7 +71,7 @@ export interface RunLeaving {
 }
 
 /** Throws `usage` for an option that cannot be; `where` names the call. */
-export function checkRunOptions(options: RunOptions, where: string): void {
+export function checkRunOptions(options: EngineRunOptions, where: string): void {
   parseSlaMinutes(options.sla, where);
   checkProgressOptions(options, where);
   checkWeight(options, where);
@@ -84,7 +84,7 @@ export function checkRunOptions(options: RunOptions, where: string): void {
 }
 
 /** Throws `usage` for an invalid weight; `where` names the call. */
-function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): void {
+function checkWeight({ weight }: Pick<EngineRunOptions, "weight">, where: string): void {
   if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
   throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
@@ -93,7 +93,7 @@ function checkWeight({ weight }: Pick<RunOptions, "weight">, where: string): voi
 export async function openRun(
   core: EngineCore,
   source: Source,
-  options: RunOptions,
+  options: EngineRunOptions,
   leaving: RunLeaving,
 ): Promise<OpenedRun> {
   const name = nameOf(source, options);
@@ -134,7 +134,7 @@ async function open(
   core: EngineCore,
   name: string,
   source: Source,
-  options: RunOptions,
+  options: EngineRunOptions,
   opening: Opening,
 ): Promise<Opened> {
   if (options.update === true && (await isStream(core.storage.disk, source)))
@@ -187,7 +187,7 @@ interface Found {
 async function openWith(
   core: EngineCore,
   { task, before, input }: Found,
-  options: RunOptions,
+  options: EngineRunOptions,
   opening: Opening,
 ): Promise<Opened> {
   const { claim, stopped } = opening;
@@ -250,7 +250,7 @@ async function changed(
     checked,
   }: Found & { readonly before: TaskBody; readonly checked: CheckedKeys | undefined },
   termed: TaskBody,
-  options: RunOptions,
+  options: EngineRunOptions,
   { stopped: signal, onUpdate }: Opening,
 ): Promise<TaskBody> {
   const now = core.storage.clock.moment();
@@ -307,17 +307,17 @@ function store({ room, store }: EngineStorage, task: StoredTask, signal: AbortSi
 }
 
 /** As it is stored for this call. */
-function ofCall({ call: _, ...body }: TaskBody, options: RunOptions): TaskBody {
+function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions): TaskBody {
   const call = keptCall(options);
   return Object.keys(call).length === 0 ? body : { ...body, call };
 }
 
 /** Work that names itself and no output, and is followed step by step, is the engine's own: its input does not change. */
-function isUpdatable({ id, out, onStep }: RunOptions): boolean {
+function isUpdatable({ id, out, onStep }: EngineRunOptions): boolean {
   return id === undefined || out !== undefined || onStep === undefined;
 }
 
-function nameOf(source: Source, options: RunOptions): string {
+function nameOf(source: Source, options: EngineRunOptions): string {
   if (options.id !== undefined) return `id:${options.id}`;
   if (options.out !== undefined) return `out:${resolve(options.out)}`;
   if (typeof source !== "string") return `once:${randomUUID()}`;
@@ -334,7 +334,7 @@ function absolute(source: Source): Source {
 interface OpenedFiles {
   readonly input: OpenInput;
   readonly output: OutputFile;
-  readonly options: RunOptions;
+  readonly options: EngineRunOptions;
   readonly stopped: AbortSignal;
   /** As an earlier call left it. */
   readonly before: TaskBody | undefined;

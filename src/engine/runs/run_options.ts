@@ -10,7 +10,7 @@ import type { StepListener } from "../journal/task_log.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { PilotOptions } from "./pilot_options.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
-import type { CostOptions } from "./run_budget.ts";
+import type { CostOptions, EngineCostOptions } from "./run_budget.ts";
 import type { MissingListener, WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. What its listeners (`on...`, but `onPilot`) throw changes nothing; the process is warned once. */
@@ -32,12 +32,6 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
   readonly format?: LineFormat;
   /** Members beside `key` and `output`, for lines written from this call on; default: all. Only with `perigee`. */
   readonly fields?: readonly LineField[];
-  /** From when the sla counts, as it was read then, perhaps in another process; default: when the run is first opened. */
-  readonly accepted?: Moment;
-  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
-  readonly volumeTokens?: number;
-  /** What the price factors follow from; default: the engine's. */
-  readonly rateCard?: RateCard;
   /**
    * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
    * `retryable`, and those that expired; not those that were cancelled. Codes: those that ended with one of them.
@@ -81,6 +75,16 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions {
    * returns a promise, the run fails with `usage` and sends nothing more.
    */
   readonly skip?: (line: number) => boolean;
+}
+
+/** With those that only the engine's own work sets; programs cannot (library.ts). */
+export interface EngineRunOptions extends RunOptions, EngineCostOptions {
+  /** From when the sla counts, as it was read then, perhaps in another process; default: when the run is first opened. */
+  readonly accepted?: Moment;
+  /** Tokens that the price factor counts as the volume; default: a quarter of the input's bytes. */
+  readonly volumeTokens?: number;
+  /** What the price factors follow from; default: the engine's. */
+  readonly rateCard?: RateCard;
   /**
    * The source replaces one that is lost, and need not be the same. What is left of the run ends with the sla, held by this,
    * and without one as `skip` says; nothing is sent before.

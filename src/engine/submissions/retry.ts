@@ -4,12 +4,12 @@
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
 import { decodeBody } from "../files/task_body.ts";
-import type { RunOptions } from "../runs/run_open.ts";
+import type { EngineRunOptions } from "../runs/run_open.ts";
 import type { Submissions, SubmitOptions } from "./submissions.ts";
 
 /** Options of `engine.retry`. */
 export interface RetryOptions
-  extends Pick<RunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
+  extends Pick<EngineRunOptions, "maxCostUsd" | "signal" | "onProgress" | "progressEveryMs"> {
   /** Lines that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }
@@ -26,7 +26,7 @@ export async function retryOptions(
   submissions: Pick<Submissions, "has">,
   taskId: string,
   { codes, ...options }: RetryOptions,
-): Promise<RunOptions & { readonly source: string }> {
+): Promise<EngineRunOptions & { readonly source: string }> {
   const task = await store.task(taskId);
   if (await submissions.has(taskId))
     throw new PerigeeError("usage", `task ${taskId} is a submitted list: run its items again with retryTask`);

@@ -36,7 +36,7 @@ import {
   progressOfAll,
 } from "../runs/progress_feed.ts";
 import type { Run } from "../runs/run.ts";
-import type { RunOptions } from "../runs/run_open.ts";
+import type { EngineRunOptions } from "../runs/run_open.ts";
 import { type ItemTrace, traceItem } from "../trace.ts";
 import { groupBySla, isFew, type ListGroups } from "./list_items.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
@@ -56,7 +56,7 @@ export interface SubmitOptions extends ProgressOptions {
   readonly signal?: AbortSignal;
 }
 
-type RunItems = (source: Source, options: RunOptions) => Run;
+type RunItems = (source: Source, options: EngineRunOptions) => Run;
 
 /** The lists that are posted tasks. */
 interface ListsInLog {

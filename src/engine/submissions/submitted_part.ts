@@ -21,7 +21,7 @@ import { AnswerIndex, type IndexedAnswer } from "../journal/answer_index.ts";
 import { readStep } from "../journal/journal.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
-import type { RunOptions } from "../runs/run_open.ts";
+import type { EngineRunOptions } from "../runs/run_open.ts";
 
 export interface PartTerms {
   /** The file of its lines. */
@@ -91,7 +91,7 @@ export class SubmittedPart {
   /** Starts or continues the run, and counts the items. Nothing is sent twice. */
   static async begin(
     core: SubmittedIn,
-    runItems: (source: string, options: RunOptions) => Run,
+    runItems: (source: string, options: EngineRunOptions) => Run,
     terms: PartTerms,
   ): Promise<SubmittedPart> {
     const index = new AnswerIndex(terms.items);

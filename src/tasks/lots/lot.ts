@@ -12,7 +12,7 @@ import { AnswerIndex } from "../../engine/journal/answer_index.ts";
 import type { OutcomeRecord, SettledStatus, Step } from "../../engine/journal/journal.ts";
 import { UNREADABLE } from "../../engine/reopening/wanted_errors.ts";
 import type { Run } from "../../engine/runs/run.ts";
-import type { RunOptions } from "../../engine/runs/run_options.ts";
+import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Share } from "../usage/backlog.ts";
@@ -26,7 +26,7 @@ import { StepTimes } from "./step_times.ts";
 import type { TaskRecord } from "./task_record.ts";
 
 /** The path of the lines that it runs on, and what the lines of a retry took before. */
-export interface LotInput extends Pick<RunOptions, "takenEarlier"> {
+export interface LotInput extends Pick<EngineRunOptions, "takenEarlier"> {
   readonly path: string;
 }
 

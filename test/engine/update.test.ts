@@ -89,6 +89,18 @@ describe("update", () => {
     expect(await finish(world, UPDATE)).toMatchObject({ requests_sent: 0, items: 2 });
   });
 
+  it("keeps the answer of a key that was not in the input for a while, and requests it again with a change", async () => {
+    const world = await answered([1, 2, 3, 4]);
+    world.disk.put(INPUT, lines(4, 1));
+    await finish(world, UPDATE);
+    world.disk.put(INPUT, lines(1, 5, 4));
+    expect(await finish(world, UPDATE)).toMatchObject({ requests_sent: 1, items: 5 });
+    world.disk.put(INPUT, lines(103, 2, 1, 5, 4));
+    expect(await finish(world, UPDATE)).toMatchObject({ requests_sent: 1, items: 5 });
+    expect(world.sent.map(({ line }) => line)).toEqual([1, 2, 3, 4, 5, 103]);
+    expect(texts(world)).toMatchObject({ k2: "answer 2", k3: "answer 103" });
+  });
+
   it("keeps errors of lines that are as they were under their new numbers, and reads broken lines again", async () => {
     const world = new World();
     world.answer = (line) => (line === 2 ? status(400, "bad") : ok(line));

@@ -50,6 +50,15 @@ export class LineDigests {
     return digests;
   }
 
+  /** That of another input's line, as the next one; of one that it does not have, as of a line that was not read. */
+  addOf(other: LineDigests, line: number): void {
+    const isKnown = line <= other.#lines;
+    this.#push(
+      isKnown ? (other.#words[line * 2 - 2] as number) : 0,
+      isKnown ? (other.#words[line * 2 - 1] as number) : 0,
+    );
+  }
+
   /** Whether both lines were read and are alike. */
   isSame(line: number, other: LineDigests, otherLine: number): boolean {
     if (line > this.#lines || otherLine > other.#lines) return false;

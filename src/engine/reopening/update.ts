@@ -177,13 +177,17 @@ class NewPlaces {
     }
   }
 
-  /** Assigns places after `lastLine` to keys that are no longer in the input; returns how many. */
+  /**
+   * Assigns places after `lastLine` to keys that are no longer in the input, and their digests, for the day when they are back;
+   * returns how many.
+   */
   place(lastLine: number, isPruned: boolean): number {
     for (let line = 1; line < this.#places.length; line += 1) {
       if (this.#places[line] !== 0 || !this.#withKey.has(line)) continue;
       this.#counts[isPruned ? "pruned" : "gone"] += 1;
       if (isPruned) continue;
       this.#places[line] = lastLine + this.#counts.gone;
+      this.#now.addOf(this.#before, line);
       this.#kept.add(line);
     }
     return this.#counts.gone;

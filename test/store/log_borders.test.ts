@@ -1,6 +1,7 @@
 /** Every constant of the work log that cuts or pages, crossed and missed by one. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { EndedTasks } from "../../src/log/ended_tasks.ts";
 import { LaneMemory } from "../../src/log/lane_memory.ts";
 import { OpenWork } from "../../src/log/open_work.ts";
 import {
@@ -189,5 +190,20 @@ describe("a work log", () => {
     expect(await entryBytes(5 * one - 1)).toEqual(
       [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2].map((count) => count * one),
     );
+  });
+});
+
+describe("tasks that ended", () => {
+  it.each([
+    [4, [5, 6]],
+    [5, [6]],
+    [6, []],
+  ])("are forgotten up to entry %i, and with it", (upTo, left) => {
+    const ended = new EndedTasks();
+    ended.add(1, 5);
+    ended.add(2, 6);
+    ended.forget(upTo);
+    expect([...ended].map(([, sequence]) => sequence)).toEqual(left);
+    expect(ended.firstSequence).toBe(left[0] ?? Number.POSITIVE_INFINITY);
   });
 });

@@ -9,7 +9,7 @@
  *     would otherwise be tried first by every call; then the one with the fewest attempts is sent
  *   returned (account stop) -> waits here, after all fresh items, so that a probe is a request nobody has refused yet
  *
- * Whose turn it is among projects is the lane's business (lane.ts). Loading: one shard at a time, so that a project
+ * Whose turn it is among projects: lane_projects.ts. Loading: one shard at a time, so that a project
  * whose shards were dropped delays only itself.
  */
 import type { LaneKey } from "../../queue/lanes.ts";

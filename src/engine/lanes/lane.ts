@@ -13,8 +13,8 @@
 import type { Clock, Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import type { LaneLimits, Permit, Reservation } from "../../limits/limits.ts";
+import { AnswerPace } from "../../queue/answer_pace.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
-import type { LatencyGroup } from "../../queue/last_answer.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -30,10 +30,6 @@ import type { LaneTurns } from "./lane_turns.ts";
 
 /** Items that a lane keeps open, of runs with money, so that it never waits for a shard to be loaded; split by projects. */
 const READY_ITEMS = 1_024;
-
-/** Assumed of an answer before the first one arrived. */
-export const ITEM_MS_START = 1_000;
-const ITEM_WEIGHT = 1 / 16;
 
 const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
 
@@ -88,11 +84,7 @@ export class Lane {
   readonly terms: LaneTerms;
   readonly limits: LaneLimits;
   readonly health: LaneHealth;
-  /** Moving mean of what one answer takes, in milliseconds. */
-  itemMs: number = ITEM_MS_START;
-  /** The same of the logarithm, and of its square. */
-  #ln = 0;
-  #lnSquare = 0;
+  readonly pace: AnswerPace = new AnswerPace();
   readonly #services: LaneServices;
   readonly #projects: LaneProjects;
   readonly #intents: LaneIntents;
@@ -106,7 +98,6 @@ export class Lane {
   /** Whether it waits for what it shares with other lanes, or for its turn to ask for it. */
   #isWaiting = false;
   #hasSent = false;
-  #hasAnswered = false;
 
   constructor(terms: LaneTerms, limits: LaneLimits, services: LaneServices) {
     const { key } = terms;
@@ -120,7 +111,7 @@ export class Lane {
       moneyless: this.#moneyless,
       readyMax: () => READY_ITEMS / this.#projects.size,
       urgency: services.urgency,
-      isAnswering: () => this.#hasAnswered && this.health.trouble === undefined,
+      isAnswering: () => this.hasAnswered && this.health.trouble === undefined,
       isAsking: () => limits.paused.isAsking || services.trials.isTrial(key),
       loaded: () => this.pump(),
     });
@@ -203,9 +194,14 @@ export class Lane {
     else this.#intents.withdraw(call);
   }
 
+  /** Moving mean of what one answer takes, in milliseconds. */
+  get itemMs(): number {
+    return this.pace.itemMs;
+  }
+
   /** Whether `itemMs` was measured. */
   get hasAnswered(): boolean {
-    return this.#hasAnswered;
+    return this.pace.hasAnswered;
   }
 
   /** Projects of which something waits. */
@@ -223,22 +219,6 @@ export class Lane {
   hasWaiting(owner: ItemOwner): boolean {
     for (const waiting of this.waiting()) if (waiting.owner === owner) return true;
     return false;
-  }
-
-  /** An answer took `latencyMs`. */
-  answered(latencyMs: number): void {
-    const ln = Math.log(Math.max(1, latencyMs));
-    const weight = this.#hasAnswered ? ITEM_WEIGHT : 1;
-    this.#ln += (ln - this.#ln) * weight;
-    this.#lnSquare += (ln * ln - this.#lnSquare) * weight;
-    this.#hasAnswered = true;
-    this.itemMs += (latencyMs - this.itemMs) * (this.itemMs === ITEM_MS_START ? weight : ITEM_WEIGHT);
-  }
-
-  /** What so many answers take, as the last ones did; what was not measured is assumed. */
-  latenciesOf(items: number): LatencyGroup {
-    if (!this.#hasAnswered) return { items, meanLn: Math.log(this.itemMs), varianceLn: 0 };
-    return { items, meanLn: this.#ln, varianceLn: Math.max(0, this.#lnSquare - this.#ln ** 2) };
   }
 
   /** Keeps an item for later. */

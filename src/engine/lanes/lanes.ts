@@ -115,7 +115,7 @@ export class Lanes {
       hold: (call, reason) => sender.hold(call, reason),
     });
     const itemMs = this.#kept.restore(clock.nowMs(), terms, lane.limits);
-    if (itemMs !== undefined) lane.itemMs = itemMs;
+    if (itemMs !== undefined) lane.pace.itemMs = itemMs;
     this.#lanes.set(key, lane);
     this.#clocks.set(lane, armed);
     this.#turnsOf(terms.provider).add(lane);
@@ -219,7 +219,7 @@ export class Lanes {
   #sized(work: NewWork): ProjectWork {
     const { sender } = this.#options;
     const { model, project, items, inputTokens, deadlineMs, weight = 1 } = work;
-    const outputTokens = work.outputTokens ?? items * sender.meanOutputTokensOf(model);
+    const outputTokens = work.outputTokens ?? items * sender.loads.meanOutputTokensOf(model);
     return { project, items, inputTokens, outputTokens, deadlineMs, weight };
   }
 

@@ -24,7 +24,6 @@ import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
-import { InputRatios } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -33,13 +32,13 @@ import type { ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
 import { ItemCall } from "../items/item_call.ts";
+import type { ItemLoads } from "../items/item_loads.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -67,16 +66,16 @@ export interface SenderOptions {
   readonly hasTwoLogs: () => boolean;
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
-  readonly learnt: Pick<LearntFigures, "answers" | "lengths">;
+  readonly loads: ItemLoads;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
 export class Sender implements AdmitAttempt<ItemCall> {
   dispatcher: Dispatcher<ItemCall> | undefined;
   readonly #options: SenderOptions;
-  readonly #inputRatios = new InputRatios();
   readonly models: ModelLanes;
   readonly money: ItemMoney;
+  readonly loads: ItemLoads;
   readonly #access: RefusedAccess;
   /** For the dispatcher of an engine that hedges. */
   readonly secondAttempts: SecondAttempts;
@@ -85,6 +84,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.#options = options;
     const { clock, lanes } = options;
     this.money = options.money;
+    this.loads = options.loads;
     this.models = options.models;
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
@@ -109,22 +109,6 @@ export class Sender implements AdmitAttempt<ItemCall> {
     return this.#options.wires.of(model).provider.decode(answer);
   }
 
-  /** Output tokens that the items of a shard are expected to take together. */
-  expectedOutputTokens(shard: Shard): number {
-    const limit = Math.ceil(shard.maxOutputTokensTotal / shard.count);
-    return shard.count * this.expectedOutputTokensOf(shard.model, limit);
-  }
-
-  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
-  expectedOutputTokensOf(model: string, maxOutputTokens: number): number {
-    return this.#options.learnt.lengths.expect(model, maxOutputTokens);
-  }
-
-  /** Output tokens of a mean answer; 0 before any is known. */
-  meanOutputTokensOf(model: string): number {
-    return this.#options.learnt.lengths.mean(model) ?? 0;
-  }
-
   /** Whether a provider has ever answered with success in this process. */
   hasAnswered(provider: string): boolean {
     return this.#access.hasAnswered(provider);
@@ -133,11 +117,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
     const { owner, shard } = ticket;
     const wire = this.#options.wires.of(shard.model);
-    const ratio = this.#inputRatios.ratio(shard.model, shard.group.isEstimated);
-    const expected = {
-      inputTokens: Math.ceil((shard.inputTokens[index] ?? 0) * ratio),
-      outputTokens: this.#options.learnt.lengths.reserve(shard.model, shard.maxOutputTokens[index] ?? 0),
-    };
+    const expected = this.loads.reserved(shard, index);
     const call = new ItemCall(owner, shard, index, wire, expected, this.models.place(ticket));
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {
       owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
@@ -267,7 +247,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#access.answered(call, result);
       lane.health.healed();
       this.#options.lanes.answered(lane);
-      this.#learnLengths(call, lane, result);
+      lane.pace.answered(result.latencyMs);
+      this.loads.answered(call, result);
       return true;
     }
     const other = besideOf(ended);
@@ -370,24 +351,6 @@ export class Sender implements AdmitAttempt<ItemCall> {
     call.permit = undefined;
     call.owner.items.inFlight -= 1;
     this.#options.lanes.freed(lane);
-  }
-
-  #learnLengths(call: ItemCall, lane: Lane, { usage, latencyMs }: AttemptResult): void {
-    lane.answered(latencyMs);
-    if (usage === undefined || usage.isEstimated) return;
-    const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
-    const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
-    if (moreInput + moreOutput > 0) call.owner.records.sentMore(lane.terms.key, moreInput, moreOutput);
-    this.#options.learnt.lengths.observe(call.model, usage.outputTokens);
-    this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
-    this.#options.learnt.answers.observe(call.model, call.prefixHash, {
-      countedTokens: call.inputTokens,
-      inputTokens: usage.inputTokens,
-      cachedTokens: usage.cachedTokens,
-      cacheWriteTokens: usage.cacheWriteTokens,
-      outputTokens: usage.outputTokens,
-      latencyMs,
-    });
   }
 }
 

@@ -11,6 +11,7 @@ import { Backlog } from "../items/backlog.ts";
 import { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { CostBounds } from "../items/cost_bounds.ts";
 import type { ItemCall } from "../items/item_call.ts";
+import { ItemLoads } from "../items/item_loads.ts";
 import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { DiskSpace } from "../journal/disk_space.ts";
@@ -54,6 +55,7 @@ export function createSending(
   const patience = new ItemPatience({ clock, isAtMostOnce, latencies });
   const trials = new KeyTrials(config, learnt, notice);
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
+  const loads = new ItemLoads({ answers, lengths });
   const sender: Sender = new Sender({
     claimed,
     trials,
@@ -73,7 +75,7 @@ export function createSending(
     hasTwoLogs,
     observer,
     patience,
-    learnt: { answers, lengths },
+    loads,
   });
   const lanes = new Lanes({
     ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },

@@ -67,7 +67,7 @@ export class ShardFeed {
       model: shard.model,
       items: shard.count,
       inputTokens: shard.inputTokensTotal,
-      expectedOutputTokens: sender.expectedOutputTokens(shard),
+      expectedOutputTokens: sender.loads.outputTokens(shard),
       deadlineMs,
     };
     const { key: lane } = sender.models.place(work);

@@ -7,6 +7,7 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
+import { ITEM_MS_START } from "../../queue/answer_pace.ts";
 import {
   drainMs,
   earliestDoneMs,
@@ -20,7 +21,7 @@ import type { TimeBound } from "../../work/limits.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
 import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./forecasts.ts";
-import { ITEM_MS_START, type Lane } from "./lane.ts";
+import type { Lane } from "./lane.ts";
 
 /** What an answer may take that was never measured: where this doubles the time, nobody knows it. */
 const SLOW_ITEM_MS = 60_000;
@@ -100,7 +101,7 @@ export function leftMs(
     const done = expectedDone(lane, basis, last);
     if (!done.isKnown) return Number.POSITIVE_INFINITY;
     const doneMs = done.atMs - basis.nowMs;
-    const latencies = lane.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
+    const latencies = lane.pace.latenciesOf(owner.items.waitingItems + owner.items.inFlight);
     const answeredMs = lastAnswerMs(Math.max(0, doneMs - lane.itemMs), [latencies]);
     longestMs = Math.max(longestMs ?? 0, doneMs, answeredMs);
   }

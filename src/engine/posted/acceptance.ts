@@ -363,7 +363,7 @@ function countedOf(
       };
       work.items += 1;
       work.inputTokens += inputTokens;
-      work.outputTokens += sender.expectedOutputTokensOf(model, measured.maxOutputTokens[item] as number);
+      work.outputTokens += sender.loads.outputTokensOf(model, measured.maxOutputTokens[item] as number);
       counted.works.set(model, work);
       counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, config.rateCard));
     }

@@ -111,7 +111,7 @@ export class PostedRetries<A extends AdmittedWork> {
       works.set(model, {
         items: items + 1,
         inputTokens: inputTokens + (measured.inputTokens[item] as number),
-        outputTokens: outputTokens + core.sending.sender.expectedOutputTokensOf(model, limit),
+        outputTokens: outputTokens + core.sending.sender.loads.outputTokensOf(model, limit),
       });
     }
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens: 0, ...work }));

@@ -203,7 +203,7 @@ export class ExpectedEnds {
     for (const { model, items, inputTokens } of works) {
       if (items === 0 || parseModelId(model) === undefined) continue; // fails at once
       const { key } = sender.models.of(model);
-      const outputTokens = items * sender.meanOutputTokensOf(model);
+      const outputTokens = items * sender.loads.meanOutputTokensOf(model);
       const sum = lanes.get(key);
       lanes.set(key, {
         model: sum?.model ?? model,

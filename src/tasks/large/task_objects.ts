@@ -98,7 +98,7 @@ export class TaskObjects {
       const work = works.get(model) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
       work.items += scale;
       work.inputTokens += scale * (rows.inputTokens[index] ?? 0);
-      work.outputTokens += scale * sender.expectedOutputTokensOf(model, rows.maxOutputTokens[index] ?? 0);
+      work.outputTokens += scale * sender.loads.outputTokensOf(model, rows.maxOutputTokens[index] ?? 0);
       works.set(model, work);
     }
     return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));

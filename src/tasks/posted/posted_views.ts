@@ -254,7 +254,7 @@ export class PostedViews {
     for (const [model, items, tokens] of task.works) {
       if (parseModelId(model) === undefined) continue;
       const count = isSeen ? 1 : items * scale;
-      const outputTokens = count * this.#core.sending.sender.meanOutputTokensOf(model);
+      const outputTokens = count * this.#core.sending.sender.loads.meanOutputTokensOf(model);
       const work = {
         model,
         project,

@@ -1,0 +1,62 @@
+/**
+ * Tokens that requests are expected to take: the input as counted times what providers count for it, the output as answers
+ * of the model were, learnt from each answer.
+ */
+import type { AttemptResult } from "../../dispatch/attempt.ts";
+import { InputRatios } from "../../queue/output_lengths.ts";
+import type { Shard } from "../../shard/shard.ts";
+import type { TokenLoad } from "../../work/limits.ts";
+import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import type { ItemCall } from "./item_call.ts";
+
+/** One for an engine. */
+export class ItemLoads {
+  readonly #inputRatios = new InputRatios();
+  readonly #learnt: Pick<LearntFigures, "answers" | "lengths">;
+
+  constructor(learnt: Pick<LearntFigures, "answers" | "lengths">) {
+    this.#learnt = learnt;
+  }
+
+  /** To reserve for an item of a shard. */
+  reserved({ model, group, inputTokens, maxOutputTokens }: Shard, index: number): TokenLoad {
+    const ratio = this.#inputRatios.ratio(model, group.isEstimated);
+    return {
+      inputTokens: Math.ceil((inputTokens[index] ?? 0) * ratio),
+      outputTokens: this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
+    };
+  }
+
+  /** Output tokens that the items of a shard are expected to take together. */
+  outputTokens({ model, count, maxOutputTokensTotal }: Shard): number {
+    return count * this.outputTokensOf(model, Math.ceil(maxOutputTokensTotal / count));
+  }
+
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
+  outputTokensOf(model: string, maxOutputTokens: number): number {
+    return this.#learnt.lengths.expect(model, maxOutputTokens);
+  }
+
+  /** Output tokens of a mean answer; 0 before any is known. */
+  meanOutputTokensOf(model: string): number {
+    return this.#learnt.lengths.mean(model) ?? 0;
+  }
+
+  /** A call was answered. Limits count what it took beyond what was reserved, in later processes, too. */
+  answered(call: ItemCall, { usage, latencyMs }: AttemptResult): void {
+    if (usage === undefined || usage.isEstimated) return;
+    const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
+    const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
+    if (moreInput + moreOutput > 0) call.owner.records.sentMore(call.lane.key, moreInput, moreOutput);
+    this.#learnt.lengths.observe(call.model, usage.outputTokens);
+    this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
+    this.#learnt.answers.observe(call.model, call.prefixHash, {
+      countedTokens: call.inputTokens,
+      inputTokens: usage.inputTokens,
+      cachedTokens: usage.cachedTokens,
+      cacheWriteTokens: usage.cacheWriteTokens,
+      outputTokens: usage.outputTokens,
+      latencyMs,
+    });
+  }
+}

@@ -60,6 +60,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["config"],
     ["journal"],
     ["learnt", "items"],
+    ["offers"],
     ["lanes"],
     ["files"],
     ["reopening"],

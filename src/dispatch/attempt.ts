@@ -52,6 +52,10 @@ export interface AttemptResult extends AttemptFacts {
   readonly isRampLimit?: boolean;
   /** The provider says that it has too much to do. */
   readonly isOverload?: boolean;
+  /** The tier that was asked for is to blame, not the item: refused for want of capacity, not answered in its time, or not known. */
+  readonly ofTier?: "shed" | "slow" | "unknown";
+  /** Of a rate limit, whether the provider named the limit. */
+  readonly isLimitNamed?: boolean;
   /** Limits in the answer's headers. */
   readonly learnt?: LearntLimits | undefined;
 }
@@ -129,6 +133,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...(decoded.isRateLimit === undefined ? {} : { isRateLimit: decoded.isRateLimit }),
     ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
     ...(decoded.isOverload === undefined ? {} : { isOverload: decoded.isOverload }),
+    ...(decoded.isLimitNamed === undefined ? {} : { isLimitNamed: decoded.isLimitNamed }),
     ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
     ...(decoded.requestId === undefined ? {} : { requestId: decoded.requestId }),
     ...(decoded.reasoning === undefined ? {} : { reasoning: decoded.reasoning }),

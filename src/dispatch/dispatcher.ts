@@ -64,6 +64,8 @@ export interface Call {
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
   readonly cutSignal?: AbortSignal;
+  /** How an attempt ended, by what the call knows of where it went. Default: as the wire and the codec say. */
+  judged?(result: AttemptResult): AttemptResult;
   /** Monotonic: when the next attempt is due; set before the wait for it. */
   retryAtMs?: number;
 }
@@ -309,8 +311,11 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   #understand(call: C, wire: WireResult, sentMs: number): AttemptResult {
-    const { provider, inputTokens } = call;
-    const latencyMs = this.#clock.nowMs() - sentMs;
+    const result = this.#read(call, wire, this.#clock.nowMs() - sentMs);
+    return call.judged === undefined ? result : call.judged(result);
+  }
+
+  #read({ provider, inputTokens }: C, wire: WireResult, latencyMs: number): AttemptResult {
     if (!wire.ok) return failedOnWire(wire.failure, wire.message, latencyMs);
     const { status, headers } = wire;
     const decoded = provider.decode({ status, headers, body: wire.body, wallMs: this.#clock.wallMs() });

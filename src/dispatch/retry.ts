@@ -70,6 +70,8 @@ export type RetryDecision =
 /** The shortest time of an attempt; with less left, no attempt is made. */
 export const ATTEMPT_MS_MIN = 50;
 
+/** Short beside what an item's deadline leaves for an answer in realtime (queue/offer_choice.ts). */
+const TIER_DELAY_MS_MAX = 2_000;
 /** So that what failed together is not repeated together. */
 const DELAY_JITTER = 0.1;
 
@@ -116,6 +118,11 @@ function countedAmbiguous(
   return state.ambiguousAttempts - (policy.ambiguousMax === 0 ? 0 : state.uncountedAmbiguous);
 }
 
+/** A tier without capacity is asked again soon, at a rate that its lane bounds, and any other tier at once. */
+function tierDelayMs({ attempts }: RetryState, { ofTier }: AttemptResult, random: number): number {
+  return ofTier === "shed" ? random * Math.min(TIER_DELAY_MS_MAX, 500 * 2 ** Math.min(attempts - 1, 10)) : 0;
+}
+
 function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
   const code = result.code ?? "provider_error";
   // An empty answer is an answer: nothing about it is in doubt.
@@ -125,6 +132,7 @@ function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
 }
 
 function delayBefore(state: RetryState, result: AttemptResult, policy: RetryPolicy, random: number): number {
+  if (result.ofTier !== undefined) return tierDelayMs(state, result, random);
   const { retryAfterMs = 0 } = result;
   const askedMs = retryAfterMs > 0 && retryAfterMs < Number.POSITIVE_INFINITY ? retryAfterMs : 0;
   const setMs = policy.delaysMs?.[state.attempts - 1];

@@ -98,6 +98,8 @@ export type Decoded =
       readonly isRateLimit?: boolean;
       /** Of a rate limit, whether it refuses the growth of use rather than the use. */
       readonly isRampLimit?: boolean;
+      /** Of a rate limit, whether the provider named the limit; a tier without capacity answers 429, too. */
+      readonly isLimitNamed?: boolean;
       /** Whether the provider says that it has too much to do, which no item is to blame for. */
       readonly isOverload?: boolean;
       readonly usage?: Usage;

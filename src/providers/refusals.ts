@@ -31,6 +31,7 @@ interface Verdict {
   readonly isRateLimit?: boolean;
   readonly isRampLimit?: boolean;
   readonly isOverload?: boolean;
+  readonly isLimitNamed?: boolean;
 }
 
 /** The meaning of an answer whose status is not a success. `name` is the provider's. */
@@ -82,6 +83,7 @@ function refusal(
     ...(verdict.isRateLimit === true ? { isRateLimit: true } : {}),
     ...(verdict.isRampLimit === true ? { isRampLimit: true } : {}),
     ...(verdict.isOverload === true ? { isOverload: true } : {}),
+    ...(verdict.isLimitNamed === true ? { isLimitNamed: true } : {}),
     ...(usage === undefined ? {} : { usage }),
     ...(requestId === undefined ? {} : { requestId }),
   };
@@ -152,6 +154,14 @@ const OVERLOAD_CODES: ReadonlySet<string> = new Set([
   "resource_unavailable",
 ]);
 
+/** A limit on the rate, as against a tier without capacity: OpenAI and its like, Anthropic. */
+const LIMIT_CODES: ReadonlySet<string> = new Set([
+  "rate_limit_exceeded",
+  "rate_limit_error",
+  "rate_limited",
+  "requests",
+  "tokens",
+]);
 /** Use that grew too fast: OpenAI, Anthropic. */
 const RAMP_CODES: ReadonlySet<string> = new Set(["slow_down", "ramp_limit_exceeded"]);
 
@@ -255,7 +265,8 @@ function byRateLimit(facts: ErrorFacts): Verdict {
     return { class: "permanent", code: "quota_exceeded", scope: "model", words };
   }
   if (facts.quotas.some((quota) => quota.includes("perday"))) return QUOTA;
-  return RATE;
+  const isNamed = facts.quotas.length > 0 || facts.codes.some((code) => LIMIT_CODES.has(code));
+  return isNamed ? NAMED_RATE : RATE;
 }
 
 /** `x-should-retry` of the provider, which the official SDKs obey before anything else. */
@@ -300,7 +311,8 @@ const RATE: Verdict = {
   words: "the rate limit is reached",
   isRateLimit: true,
 };
-const RAMP: Verdict = { ...RATE, words: "the use grew too fast", isRampLimit: true };
+const NAMED_RATE: Verdict = { ...RATE, isLimitNamed: true };
+const RAMP: Verdict = { ...NAMED_RATE, words: "the use grew too fast", isRampLimit: true };
 const FORBIDDEN: Verdict = {
   class: "permanent",
   code: "authentication_failed",

@@ -53,6 +53,7 @@ const HANG_TIMES = 2;
 const CERTAIN_HANG_TIMES = 10;
 const HANG_MARGIN = 0.1;
 const TRY_ENDS_MIN = 20;
+const QUANTILE_ENDS_MIN = 20;
 const TRY_MS_MIN = 60_000;
 const OVERTAKERS_MIN = 8;
 /** An attempt about which nothing is known yet is checked again after this long, later after half of its time. */
@@ -202,6 +203,15 @@ export class Latencies {
   /** Whether an attempt that has taken so long takes far longer than answers do. */
   isHanging(key: LatencyKey, elapsedMs: number): boolean {
     return elapsedMs >= (hangMsOf(this.#find(key)) ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** What this share of answers take at most, open ends included, in milliseconds; undefined while too few are known. */
+  quantileMs(key: LatencyKey, share: number): number | undefined {
+    const learnt = this.#find(key);
+    if (learnt === undefined) return undefined;
+    const { answered, unanswered } = learnt;
+    if (answered.observations + unanswered.observations < QUANTILE_ENDS_MIN) return undefined;
+    return quantileOfOpen(answered, unanswered, share, 0);
   }
 
   /**

@@ -90,7 +90,7 @@ describe("the forecast of new work", () => {
       inputTokens: 100,
       deadlineMs: world.clock.nowMs() + 60_000,
     };
-    const { sla, doneMs } = core.sending.lanes.forecast(work);
+    const { sla, doneMs } = core.sending.lanes.forecasts.forecast(work);
     expect(sla).toBe("feasible");
     const started = world.clock.nowMs();
     await world.settle(engine.run("/small.jsonl", { out: "/small.out", project: "small" }).finished);
@@ -98,8 +98,8 @@ describe("the forecast of new work", () => {
     expect(doneMs - started).toBeGreaterThan(tookMs * 0.7);
     expect(doneMs - started).toBeLessThan(tookMs * 1.3);
     const more = { ...work, project: "large", items: 100, deadlineMs: world.clock.nowMs() + 60_000 };
-    expect(core.sending.lanes.forecast(more)).toMatchObject({ sla: "infeasible" });
-    const behind = core.sending.lanes.forecast({ ...more, deadlineMs: Number.POSITIVE_INFINITY });
+    expect(core.sending.lanes.forecasts.forecast(more)).toMatchObject({ sla: "infeasible" });
+    const behind = core.sending.lanes.forecasts.forecast({ ...more, deadlineMs: Number.POSITIVE_INFINITY });
     expect(behind.doneMs - world.clock.nowMs()).toBeLessThan(110_000); // its own work need not have begun yet
     large.stop();
     await world.settle(large.finished);

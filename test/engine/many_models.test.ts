@@ -36,7 +36,8 @@ describe("a file of hundreds of models", () => {
     const work = { project: "a", items: 1, inputTokens: 10, deadlineMs: Number.POSITIVE_INFINITY };
     const tookMs = Array.from(
       { length: MODELS },
-      (_, index) => core.sending.lanes.forecast({ ...work, model: eachItsOwn(index + 1) }).doneMs - nowMs,
+      (_, index) =>
+        core.sending.lanes.forecasts.forecast({ ...work, model: eachItsOwn(index + 1) }).doneMs - nowMs,
     );
     expect(looked.mock.calls.length).toBe(MODELS);
     expect(Math.min(...tookMs)).toBeGreaterThan((MODELS - 70) * 1_000);

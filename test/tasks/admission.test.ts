@@ -77,9 +77,9 @@ describe("admission", () => {
     const { engine, core } = await world.opened();
     let forecasts = 0;
     const admission = admissionOf(core);
-    const { lanes } = core.sending;
-    const forecast = lanes.forecast.bind(lanes);
-    vi.spyOn(lanes, "forecast").mockImplementation((work) => {
+    const { forecasts: all } = core.sending.lanes;
+    const forecast = all.forecast.bind(all);
+    vi.spyOn(all, "forecast").mockImplementation((work) => {
       forecasts += 1;
       return forecast(work);
     });

@@ -5,6 +5,7 @@ import type { FactorRate, RateCard } from "../../price/factor.ts";
 import type { PriceOverrides } from "../../price/overrides.ts";
 import type { PriceSheet } from "../../price/price_sheet.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
+import type { LaneChoices } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import type { OwnProvider } from "./own_providers.ts";
 
@@ -47,6 +48,11 @@ export interface ConfigOptions {
   readonly waitMs?: number;
   /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
   readonly attemptMsMax?: number;
+  /**
+   * Which lanes may be used, by kind (`realtime`, `flex`) or `<provider>:<kind>`. Default: work with an sla goes to the cheapest
+   * that still meets it.
+   */
+  readonly lanes?: LaneChoices;
   /** Only for the service: what single projects may, by name. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
   /** Only for the service: finished tasks and files are deleted after so many days, 1 to 3,650. Default 30. */

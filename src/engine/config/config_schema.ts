@@ -4,6 +4,7 @@
 import { PerigeeError } from "../../errors.ts";
 import { isModelPattern } from "../../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
+import { isLaneName, LANE_NAMES } from "../../queue/offers.ts";
 import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
 
@@ -48,6 +49,7 @@ const providerOptions = z
         message: "a provider with a module has no such option",
       });
   });
+const laneKind = z.string().refine(isLaneName, { message: LANE_NAMES });
 const usd = z.number().min(0);
 const factorRate = z.strictObject({
   floor: z.number().min(0.3).max(1),
@@ -92,6 +94,9 @@ const fileOptions = z.strictObject({
   diskWaitMs: z.number().min(0).optional(),
   waitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
+  lanes: z
+    .strictObject({ allow: z.array(laneKind).min(1).optional(), deny: z.array(laneKind).optional() })
+    .optional(),
   projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),
   backlog: z

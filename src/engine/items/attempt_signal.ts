@@ -9,6 +9,7 @@ import { NO_USAGE } from "../../work/outcome.ts";
 /** Tokens to count instead of the reserved ones; undefined when nobody knows, and the reserved ones stay. */
 export function tokensTaken(result: AttemptResult): TokenLoad | undefined {
   if (result.usage !== undefined) return result.usage;
+  if (result.ofTier !== undefined && result.class === "refused") return NO_USAGE;
   return result.class === "not_sent" ? NO_USAGE : undefined;
 }
 

@@ -1,7 +1,7 @@
 /**
  * One item on its way through a lane: what the dispatcher sends, and what the engine must release afterwards.
  */
-import type { Call, Made } from "../../dispatch/dispatcher.ts";
+import type { AttemptResult, Call, Made } from "../../dispatch/dispatcher.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
@@ -14,6 +14,7 @@ import type { TokenLoad } from "../../work/limits.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
+import type { TakenOffer } from "./taken_offer.ts";
 
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
 export class ItemCall implements Call {
@@ -73,6 +74,12 @@ export class ItemCall implements Call {
   isRequested = false;
   /** For a second attempt: whether it may not be sent any more. */
   isWithdrawn = false;
+  /** What its attempt takes that is cheaper than realtime. */
+  offer: TakenOffer | undefined;
+  /** Whether no such offer is for it: it failed there, or asks for a tier itself. */
+  isRealtimeOnly = false;
+  /** Whether it was refused as if its model did not have a tier. */
+  wasTierUnknown = false;
   permit: Permit | undefined;
   reservation: MoneyReservation | undefined;
   /** By how much its bound was raised when its money was reserved; from 1. */
@@ -136,6 +143,11 @@ export class ItemCall implements Call {
   }
 
   get body(): Uint8Array {
+    return this.offer === undefined ? this.plainBody : this.offer.body(this.plainBody);
+  }
+
+  /** The same for realtime. */
+  get plainBody(): Uint8Array {
     return this.shard.body(this.index);
   }
 
@@ -192,7 +204,12 @@ export class ItemCall implements Call {
   }
 
   get attemptMsMax(): number {
-    return this.lane.attemptMsMax;
+    return this.offer?.attemptMsMax ?? this.lane.attemptMsMax;
+  }
+
+  /** See `Call`. */
+  judged(result: AttemptResult): AttemptResult {
+    return this.offer === undefined ? result : this.offer.judged(result);
   }
 }
 

@@ -3,18 +3,24 @@
  * of the model were, learnt from each answer.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import { InputRatios } from "../../queue/output_lengths.ts";
+import type { AnswerMeans } from "../../queue/answer_means.ts";
+import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
-import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { ItemCall } from "./item_call.ts";
+
+/** What is learnt of answers. */
+interface LearntAnswers {
+  readonly answers: AnswerMeans;
+  readonly lengths: OutputLengths;
+}
 
 /** One for an engine. */
 export class ItemLoads {
   readonly #inputRatios = new InputRatios();
-  readonly #learnt: Pick<LearntFigures, "answers" | "lengths">;
+  readonly #learnt: LearntAnswers;
 
-  constructor(learnt: Pick<LearntFigures, "answers" | "lengths">) {
+  constructor(learnt: LearntAnswers) {
     this.#learnt = learnt;
   }
 

@@ -8,13 +8,18 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult, AttemptTimes, Patience } from "../../dispatch/dispatcher.ts";
-import type { Latencies } from "../../queue/latency.ts";
+import type { Latencies, LatencyKey } from "../../queue/latency.ts";
 import type { ItemCall } from "./item_call.ts";
 
 export interface ItemPatienceOptions {
   readonly clock: Clock;
   readonly isAtMostOnce: boolean;
   readonly latencies: Latencies;
+}
+
+/** Under which what a cheaper offer's answers take is learnt. */
+export function offerLatencies({ model, maxOutputTokens }: ItemCall, kind: string): LatencyKey {
+  return { model: `${model} (${kind})`, maxOutputTokens };
 }
 
 /** One for an engine. */
@@ -29,7 +34,7 @@ export class ItemPatience implements Patience<ItemCall> {
 
   patienceMs(call: ItemCall, attempt: AttemptTimes): number {
     const { sentMs, elapsedMs, leftMs, freshMs, timeouts } = attempt;
-    if (timeouts > 0 || this.#options.isAtMostOnce) return leftMs;
+    if (timeouts > 0 || this.#options.isAtMostOnce || call.offer !== undefined) return leftMs;
     return this.#latencies.patienceMs(call, { sentMs, nowMs: sentMs + elapsedMs, leftMs, freshMs });
   }
 
@@ -39,6 +44,11 @@ export class ItemPatience implements Patience<ItemCall> {
     if (deadlineMs === Number.POSITIVE_INFINITY || call.provider.answerLocally !== undefined) return false;
     const nowMs = this.#options.clock.nowMs();
     return this.#latencies.isTooLate(call, deadlineMs - nowMs, nowMs);
+  }
+
+  /** What this share of answers take at most, in milliseconds; undefined while too few are known. */
+  quantileMs(key: LatencyKey, share: number): number | undefined {
+    return this.#latencies.quantileMs(key, share);
   }
 
   /** Milliseconds after its sending when an attempt had failed: one that timed out, from when on it certainly hung. */
@@ -55,8 +65,13 @@ export class ItemPatience implements Patience<ItemCall> {
     if (provider.answerLocally !== undefined) return true;
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - latencyMs;
-    if (kind === "success") this.#latencies.answered(call, sentMs, nowMs);
+    const key = call.offer === undefined ? call : offerLatencies(call, call.offer.kind);
+    if (kind === "success") this.#latencies.answered(key, sentMs, nowMs);
     if (code !== "timeout") return code !== "cancelled"; // cut here
+    if (call.offer !== undefined) {
+      this.#latencies.unanswered(key, sentMs, nowMs);
+      return false;
+    }
     const isTimedOut = latencyMs >= call.attemptMsMax;
     const isCut = !isTimedOut && nowMs >= deadlineMs;
     if (isTimedOut || isCut) this.#latencies.unanswered(call, sentMs, nowMs);

@@ -11,6 +11,7 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
+import { type DueLoad, DueWork } from "../../queue/due_work.ts";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
@@ -83,6 +84,7 @@ export interface SharedLimits {
 /** One for an engine. */
 export class Forecasts {
   readonly #remembered = new Map<Lane, LaneForecastBasis>();
+  readonly #due = new WeakMap<LaneForecastBasis, DueWork>();
   /** What waits in all lanes of a provider. */
   readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
 
@@ -104,6 +106,18 @@ export class Forecasts {
     };
     this.#remembered.set(lane, basis);
     return basis;
+  }
+
+  /** Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
+  drainMs({ limits, itemMs }: Lane, basis: LaneForecastBasis, deadlineMs: number, beside: DueLoad): number {
+    const due = this.#due.get(basis) ?? new DueWork(basis);
+    this.#due.set(basis, due);
+    const concurrency = Math.max(1, limits.placesHoped - beside.items);
+    const concurrencyNow = Math.max(1, limits.places - beside.items);
+    return (
+      basis.closedMs +
+      due.drainMs(deadlineMs, beside, { ...basis.capacity, itemMs, concurrency, concurrencyNow })
+    );
   }
 
   /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */

@@ -21,6 +21,9 @@ import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { MoneyAnswer } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
+import type { TakenOffer } from "../items/taken_offer.ts";
+import type { LaneOffers } from "../offers/lane_offers.ts";
+import { PassedOver } from "../offers/passed_over.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
 import { type Intended, LaneIntents } from "./lane_intents.ts";
@@ -47,6 +50,8 @@ export interface LaneServices {
   mayAdmit(isRecorded: boolean): boolean;
   /** Bounds the memory of what was taken. */
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
+  /** Cheaper than realtime; undefined for a lane without any. */
+  readonly offers?: LaneOffers | undefined;
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
@@ -88,8 +93,8 @@ export class Lane {
   readonly #services: LaneServices;
   readonly #projects: LaneProjects;
   readonly #intents: LaneIntents;
-  /** Ids of runs whose money is held, as found since `pump` was called. */
-  readonly #moneyless = new Set<string>();
+  /** As found since `pump` was called. */
+  readonly #passedOver: PassedOver;
   #timer: Timer | undefined;
   #isPumping = false;
   #isBlocked = false;
@@ -106,15 +111,21 @@ export class Lane {
     this.health = new LaneHealth(key, services.clock, limits);
     this.#services = services;
     this.#intents = new LaneIntents(key, limits, services);
-    const shards = shardsOf(services.backlog, key, this.#moneyless, services);
+    this.#passedOver = new PassedOver(services.clock, () => this.pump());
+    const shards = shardsOf(services.backlog, key, this.#passedOver.runs, services);
     this.#projects = new LaneProjects(limits, services.turns, shards, services, {
-      moneyless: this.#moneyless,
+      moneyless: this.#passedOver.runs,
       readyMax: () => READY_ITEMS / this.#projects.size,
       urgency: services.urgency,
       isAnswering: () => this.hasAnswered && this.health.trouble === undefined,
       isAsking: () => limits.paused.isAsking || services.trials.isTrial(key),
       loaded: () => this.pump(),
     });
+  }
+
+  /** Cheaper than realtime; undefined for a lane without any. */
+  get offers(): LaneOffers | undefined {
+    return this.#services.offers;
   }
 
   /** See LaneTurns. */
@@ -151,7 +162,7 @@ export class Lane {
   /** Sends as much as may be sent now. Safe to call at any time, also from what it calls. */
   pump(): void {
     if (this.#isPumping) return;
-    if (this.#moneyless.size > 0) this.#moneyless.clear();
+    this.#passedOver.clear();
     this.takeTurn();
   }
 
@@ -174,7 +185,7 @@ export class Lane {
     if (!this.#isBlocked) this.#isOutOfPlaces = false;
     const { backlog, turns } = this.#services;
     if (!this.#isWaiting) turns.left(this);
-    this.#services.setMoneyless(this.#moneyless.size > 0, this.#hasSent);
+    this.#services.setMoneyless(this.#passedOver.lacksMoney, this.#hasSent);
     const isShort = !backlog.isWaiting(this.terms.key) && !this.#projects.hasReady(READY_ITEMS / 2);
     backlog.setIdle(this.terms.key, isShort && !this.limits.isPaused);
     turns.pass(this);
@@ -229,7 +240,10 @@ export class Lane {
 
   /** The attempt of a call is over: its place is free. */
   release(call: ItemCall, permit: Permit): void {
-    this.limits.release(this.#services.clock.nowMs(), permit);
+    const nowMs = this.#services.clock.nowMs();
+    this.limits.release(nowMs, permit);
+    call.offer?.freed(nowMs - permit.atMs);
+    call.offer = undefined;
     this.#projects.released(call);
   }
 
@@ -253,6 +267,7 @@ export class Lane {
 
   close(): void {
     this.#timer?.cancel();
+    this.#passedOver.close();
   }
 
   /** Moves one item on; false when the lane must wait. */
@@ -273,15 +288,19 @@ export class Lane {
       items.claimed();
       return true;
     }
-    if (this.#services.isTooLate(call)) return items.tooLate(call) || this.#passOver(call, items);
-    const money = this.#moneyless.has(call.owner.id) ? "wait" : this.#services.reserveMoney(call);
-    if (money === "wait") return this.#passOver(call, items);
+    if (this.#services.isTooLate(call))
+      return items.tooLate(call) || this.#passedOver.withoutMoney(call, items);
+    if (this.#passedOver.runs.has(call.owner.id)) return this.#passedOver.add(call, items);
+    const place = this.#services.offers?.place(call);
+    if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call, items);
+    const money = this.#services.reserveMoney(call);
+    if (money === "wait") return this.#passedOver.withoutMoney(call, items);
     if (money !== "ok") {
       items.claimed();
       this.#services.hold(call, MONEY_HOLDS[money]);
       return true;
     }
-    if (!this.#reserveLimits(call)) return false;
+    if (!this.#reserveLimits(call, place?.taken)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
     const { attempts, ambiguousAttempts } = call;
@@ -294,13 +313,15 @@ export class Lane {
     if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
     if (call.owner.failure !== undefined) return rejected(items, retry, "its run cannot go on");
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
+    const place = call.isSecond ? undefined : this.#services.offers?.place(call);
+    if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call);
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
     const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);
     if (call.isSecond && money !== "ok") return rejected(items, retry, "only the first attempt continues");
     if (money === "exhausted" || money === "unpriced")
       return rejected(items, retry, "no money is left for another attempt"); // it is taken again, and is refused as fresh
-    if (money === "wait") return this.#passOver(call);
-    if (!this.#reserveLimits(call)) return false;
+    if (money === "wait") return this.#passedOver.withoutMoney(call);
+    if (!this.#reserveLimits(call, place?.taken)) return false;
     items.removeRetry(retry);
     this.#admitted(items, call);
     this.#intend({ call, attempt, ambiguousAttempts, retry });
@@ -311,13 +332,6 @@ export class Lane {
     items.claimed();
     this.#services.claimed.take(call);
     call.owner.items.claim(call.line);
-  }
-
-  /** Nothing more of the call's run is tried before others release its money; the lane continues with other runs. */
-  #passOver(call: ItemCall, items?: LaneItems): true {
-    items?.unpaid(call);
-    this.#moneyless.add(call.owner.id);
-    return true;
   }
 
   /** Whose item is next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */
@@ -338,7 +352,7 @@ export class Lane {
     else this.#projects.served(items, call);
   }
 
-  #reserveLimits(call: ItemCall): boolean {
+  #reserveLimits(call: ItemCall, offer: TakenOffer | undefined): boolean {
     const { clock, turns } = this.#services;
     const nowMs = clock.nowMs();
     const trialMs = this.#services.trials.waitMs(this.terms.key, nowMs);
@@ -350,6 +364,8 @@ export class Lane {
       this.#services.trials.sent(this.terms.key, nowMs);
       call.permit = taken.permit;
       call.lane = this.terms;
+      call.offer = offer;
+      if (offer !== undefined) this.#services.offers?.sent(call);
       return true;
     }
     debug.limits?.(`${this.terms.key} waits ${Math.ceil(taken.waitMs)} ms: ${taken.reason}`);

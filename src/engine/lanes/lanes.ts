@@ -7,9 +7,7 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
-import type { LaneForecastBasis, ProjectWork } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
-import { type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -21,18 +19,10 @@ import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
-import type { ModelWork } from "../learnt/expected_usage.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
+import { LaneOffers } from "../offers/lane_offers.ts";
 import { ArmedClock } from "./armed_clock.ts";
-import {
-  capacityOf,
-  type Forecast,
-  Forecasts,
-  forecastOf,
-  type NewWork,
-  type SharedLimits,
-  Urgencies,
-} from "./forecasts.ts";
+import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
 import { LaneTurns } from "./lane_turns.ts";
@@ -40,7 +30,7 @@ import { modelOfHeld } from "./model_lanes.ts";
 import { lacksMoney } from "./money_forecast.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
-import { type ExpectedDone, expectedDone, leftMs, type WorkTime, workTimes } from "./work_times.ts";
+import { LaneForecasts } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -65,7 +55,7 @@ export class Lanes {
   readonly #kept: KeptLimits;
   readonly #trials: KeyTrials;
   readonly #shared = new Map<string, LaneLimits>();
-  readonly #forecasts = new Forecasts();
+  readonly forecasts: LaneForecasts;
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
@@ -83,6 +73,16 @@ export class Lanes {
     this.#trials = options.trials;
     this.#kept = new KeptLimits({ ...options, lanes: () => this.#lanes.values() });
     this.retries = new ArmedClock(options.clock);
+    const { clock, config, sender } = options;
+    this.forecasts = new LaneForecasts({
+      nowMs: () => clock.nowMs(),
+      of: (key) => this.of(key),
+      all: () => this.#lanes.values(),
+      lanesOf: (provider) => this.lanesOf(provider),
+      limitsOf: (provider) => this.#sharedOf(provider),
+      hasShared: (provider) => Object.keys(config.limits[provider] ?? {}).length > 0,
+      sender,
+    });
   }
 
   of(key: LaneKey): Lane {
@@ -99,6 +99,7 @@ export class Lanes {
       mayAdmit,
       claimed,
       trials: this.#trials,
+      offers: this.#offersOf(terms, armed, () => lane),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
       takesAway: (call, from) => sender.takesAway(call, from),
@@ -168,59 +169,6 @@ export class Lanes {
     lane.limits.restoreHeldBack(clock.nowMs(), ageMs, held);
     lane.health.started(troubleMs === undefined ? undefined : troubleMs + ageMs);
     this.#lookForHold(lane);
-  }
-
-  /** How long a ticket's work takes under a lane's limits. */
-  needMs(key: LaneKey, ticket: Placeable): number {
-    return needMs(workOf(ticket), this.capacityOf(key));
-  }
-
-  /** What a lane can do at this moment. */
-  capacityOf(key: LaneKey): Capacity {
-    return capacityOf(this.of(key), this.#options.clock.nowMs());
-  }
-
-  /** When new work would be done. */
-  forecast(work: NewWork): Forecast {
-    return forecastOf(this.#basisOn(work.model).basis, this.#sized(work));
-  }
-
-  /** When it is expected to be done. */
-  expectedDone(work: NewWork): ExpectedDone {
-    const { lane, basis } = this.#basisOn(work.model);
-    return expectedDone(lane, basis, this.#sized(work));
-  }
-
-  /** How long work takes on each of its models, when nothing else waits. */
-  workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime> {
-    const places = {
-      termsOf: (model: string) => this.#options.sender.models.of(model),
-      limitsOf: (key: LaneKey) => this.of(key).limits,
-      sharedOf: (provider: string) => this.#sharedOf(provider),
-    };
-    return workTimes(works, places, this.#options.clock.nowMs());
-  }
-
-  /** How long what is left of a run takes; undefined while nothing of it waits here, Infinity while nobody knows. */
-  leftMs(owner: ItemOwner): number | undefined {
-    const nowMs = this.#options.clock.nowMs();
-    return leftMs(owner, this.#lanes.values(), (lane) => this.#basisOf(lane, nowMs));
-  }
-
-  #basisOn(model: string): { readonly lane: Lane; readonly basis: LaneForecastBasis } {
-    const lane = this.of(this.#options.sender.models.of(model).key);
-    return { lane, basis: this.#basisOf(lane, this.#options.clock.nowMs()) };
-  }
-
-  #basisOf(lane: Lane, nowMs: number): LaneForecastBasis {
-    return this.#forecasts.of(lane, this.#sharedBy(lane.terms.provider), nowMs);
-  }
-
-  #sized(work: NewWork): ProjectWork {
-    const { sender } = this.#options;
-    const { model, project, items, inputTokens, deadlineMs, weight = 1 } = work;
-    const outputTokens = work.outputTokens ?? items * sender.loads.meanOutputTokensOf(model);
-    return { project, items, inputTokens, outputTokens, deadlineMs, weight };
   }
 
   /** Lets no lane send for a run any more. */
@@ -317,10 +265,17 @@ export class Lanes {
     });
   }
 
-  /** Undefined when the lanes of a provider share no limits. */
-  #sharedBy(provider: string): SharedLimits | undefined {
-    if (Object.keys(this.#options.config.limits[provider] ?? {}).length === 0) return undefined;
-    return { provider, lanes: () => this.lanesOf(provider) };
+  #offersOf({ provider }: LaneTerms, clock: Clock, laneOf: () => Lane): LaneOffers | undefined {
+    const { config, patience } = this.#options;
+    const [offer] = config.offers.get(provider) ?? [];
+    if (offer === undefined) return undefined;
+    return new LaneOffers(offer, {
+      clock,
+      patience,
+      inFlightMax: config.maxInFlight,
+      places: () => laneOf().places,
+      drainMs: (deadlineMs, beside) => this.forecasts.drainMs(laneOf(), deadlineMs, beside),
+    });
   }
 
   /** The lanes of a provider. */

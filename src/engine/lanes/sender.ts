@@ -39,6 +39,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { endOf, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import type { TierFailure } from "../offers/judgement.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -234,6 +235,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     );
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
     const { patience } = this.#options;
+    if (result.ofTier !== undefined) return this.#failedInTier(call, result, result.ofTier, lane);
     const failedAfterMs = patience.failedAfterMs(call, result);
     const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
     const isOwn = this.#access.isOwn(call, result, blamed === "item");
@@ -247,7 +249,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#access.answered(call, result);
       lane.health.healed();
       this.#options.lanes.answered(lane);
-      lane.pace.answered(result.latencyMs);
+      lane.offers?.answered(call, result);
+      if (call.offer === undefined) lane.pace.answered(result.latencyMs);
       this.loads.answered(call, result);
       return true;
     }
@@ -257,14 +260,29 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
       call.owner.items.retrying.set(call.line, { call, code, message });
-    if (isOwn) lane.health.ended(call);
-    else lane.health.failed(call, result);
+    if (isOwn) {
+      lane.health.ended(call);
+      lane.offers?.refused(call);
+    } else lane.health.failed(call, result);
     if (isOwn && suspectsOf(result) === "item") lane.health.healed();
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
+  }
+
+  /** A cheaper tier is to blame: that says nothing of the lane and its item. */
+  #failedInTier(call: ItemCall, result: AttemptResult, failure: TierFailure, lane: Lane): false {
+    const { code = "overloaded", message, status: httpStatus = 0 } = result;
+    this.#options.patience.learn(call, result);
+    this.money.account(call, result);
+    call.lastFailure = { code, httpStatus };
+    this.#close(call, result, false, undefined);
+    call.owner.items.retrying.set(call.line, { call, code, message });
+    lane.offers?.failed(call, failure);
+    this.#free(call, lane);
+    return false;
   }
 
   /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */
@@ -325,6 +343,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const again = new ItemCall(owner, call.shard, call.index, call, call.load, terms);
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;
+    again.isRealtimeOnly = call.isRealtimeOnly;
+    again.wasTierUnknown = call.wasTierUnknown;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
     this.#options.lanes.of(terms.key).giveBack(again);

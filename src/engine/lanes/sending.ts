@@ -64,7 +64,7 @@ export function createSending(
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
     models: new ModelLanes(config, {
       nowMs: () => clock.nowMs(),
-      capacityOf: ({ key }) => lanes.capacityOf(key),
+      capacityOf: ({ key }) => lanes.forecasts.capacityOf(key),
     }),
     lanes: {
       of: (key) => lanes.of(key),

@@ -21,7 +21,7 @@ const SHARDS_PER_TURN = 64;
 export class ShardFeed {
   readonly #clock: Clock;
   readonly #backlog: Backlog;
-  readonly #lanes: Pick<Lanes, "needMs" | "of">;
+  readonly #lanes: Pick<Lanes, "forecasts" | "of">;
   readonly #sender: Sender;
   /** Providers whose key is not set, with what to do about it. */
   readonly #keysMissing: ReadonlyMap<string, string>;
@@ -30,7 +30,7 @@ export class ShardFeed {
   constructor(
     clock: Clock,
     backlog: Backlog,
-    lanes: Pick<Lanes, "needMs" | "of">,
+    lanes: Pick<Lanes, "forecasts" | "of">,
     sender: Sender,
     keysMissing: ReadonlyMap<string, string>,
   ) {
@@ -71,7 +71,7 @@ export class ShardFeed {
       deadlineMs,
     };
     const { key: lane } = sender.models.place(work);
-    const needMs = this.#lanes.needMs(lane, work);
+    const needMs = this.#lanes.forecasts.needMs(lane, work);
     const ticket = { owner, shard, runId: owner.id, lane, ...work, needMs };
     this.#backlog.add({ ...ticket, arrivedMs: this.#clock.nowMs() });
     this.#lanes.of(lane).arrived(owner);

@@ -8,6 +8,7 @@
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { ITEM_MS_START } from "../../queue/answer_pace.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
 import {
   drainMs,
   earliestDoneMs,
@@ -16,12 +17,23 @@ import {
 } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
-import { boundOf } from "../../queue/planner.ts";
+import { boundOf, type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";
+import type { ItemLoads } from "../items/item_loads.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
-import { capacityOf, expectedDoneMs, GUARD_SHARE } from "./forecasts.ts";
+import {
+  capacityOf,
+  expectedDoneMs,
+  type Forecast,
+  Forecasts,
+  forecastOf,
+  GUARD_SHARE,
+  type NewWork,
+  type SharedLimits,
+} from "./forecasts.ts";
 import type { Lane } from "./lane.ts";
+import type { ModelLanes } from "./model_lanes.ts";
 
 /** What an answer may take that was never measured: where this doubles the time, nobody knows it. */
 const SLOW_ITEM_MS = 60_000;
@@ -152,4 +164,92 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
       works.flatMap(({ latencies }) => latencies),
     );
   return { ms: Math.max(earliestDoneMs(basis, work) - nowMs, answeredMs), boundBy };
+}
+
+/** What forecasts need of the lanes of an engine. */
+export interface ForecastLanes {
+  nowMs(): number;
+  of(key: LaneKey): Lane;
+  all(): Iterable<Lane>;
+  lanesOf(provider: string): readonly Lane[];
+  /** Of all lanes of a provider together. */
+  limitsOf(provider: string): LaneLimits;
+  /** Whether rates of a provider are limited for all its lanes together. */
+  hasShared(provider: string): boolean;
+  readonly sender: {
+    readonly models: Pick<ModelLanes, "of">;
+    readonly loads: Pick<ItemLoads, "meanOutputTokensOf">;
+  };
+}
+
+/** When work is done. One for an engine. */
+export class LaneForecasts {
+  readonly #lanes: ForecastLanes;
+  readonly #forecasts = new Forecasts();
+
+  constructor(lanes: ForecastLanes) {
+    this.#lanes = lanes;
+  }
+
+  /** How long a ticket's work takes under a lane's limits. */
+  needMs(key: LaneKey, ticket: Placeable): number {
+    return needMs(workOf(ticket), this.capacityOf(key));
+  }
+
+  /** What a lane can do at this moment. */
+  capacityOf(key: LaneKey): Capacity {
+    return capacityOf(this.#lanes.of(key), this.#lanes.nowMs());
+  }
+
+  /** When new work would be done. */
+  forecast(work: NewWork): Forecast {
+    return forecastOf(this.#basisOn(work.model).basis, this.#sized(work));
+  }
+
+  /** When it is expected to be done. */
+  expectedDone(work: NewWork): ExpectedDone {
+    const { lane, basis } = this.#basisOn(work.model);
+    return expectedDone(lane, basis, this.#sized(work));
+  }
+
+  /** How long work takes on each of its models, when nothing else waits. */
+  workTimes(works: readonly ModelWork[]): ReadonlyMap<string, WorkTime> {
+    const places = {
+      termsOf: (model: string) => this.#lanes.sender.models.of(model),
+      limitsOf: (key: LaneKey) => this.#lanes.of(key).limits,
+      sharedOf: (provider: string) => this.#lanes.limitsOf(provider),
+    };
+    return workTimes(works, places, this.#lanes.nowMs());
+  }
+
+  /** How long what is left of a run takes; undefined while nothing of it waits here, Infinity while nobody knows. */
+  leftMs(owner: ItemOwner): number | undefined {
+    return leftMs(owner, this.#lanes.all(), (lane) => this.#basisOf(lane));
+  }
+
+  /** Milliseconds that a lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
+  drainMs(lane: Lane, deadlineMs: number, beside: DueLoad): number {
+    return this.#forecasts.drainMs(lane, this.#basisOf(lane), deadlineMs, beside);
+  }
+
+  #basisOn(model: string): { readonly lane: Lane; readonly basis: LaneForecastBasis } {
+    const lane = this.#lanes.of(this.#lanes.sender.models.of(model).key);
+    return { lane, basis: this.#basisOf(lane) };
+  }
+
+  #basisOf(lane: Lane): LaneForecastBasis {
+    return this.#forecasts.of(lane, this.#sharedBy(lane.terms.provider), this.#lanes.nowMs());
+  }
+
+  /** Undefined when the lanes of a provider share no limits. */
+  #sharedBy(provider: string): SharedLimits | undefined {
+    if (!this.#lanes.hasShared(provider)) return undefined;
+    return { provider, lanes: () => this.#lanes.lanesOf(provider) };
+  }
+
+  #sized(work: NewWork): ProjectWork {
+    const { model, project, items, inputTokens, deadlineMs, weight = 1 } = work;
+    const outputTokens = work.outputTokens ?? items * this.#lanes.sender.loads.meanOutputTokensOf(model);
+    return { project, items, inputTokens, outputTokens, deadlineMs, weight };
+  }
 }

@@ -30,5 +30,5 @@ export function forecastBehind(
   const unread = before + sending.backlog.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  return sending.lanes.forecast({ model, project, ...load, deadlineMs });
+  return sending.lanes.forecasts.forecast({ model, project, ...load, deadlineMs });
 }

@@ -120,7 +120,7 @@ function behindSeconds(core: EngineCore, project: string): NonNullable<QuoteInpu
 
 function timesOf(core: EngineCore, usage: ExpectedUsage): Map<string, TimeNeeded> {
   const works = usage.works();
-  const times = core.sending.lanes.workTimes(works);
+  const times = core.sending.lanes.forecasts.workTimes(works);
   return new Map(
     works.map(({ model, isMeasured }) => {
       const { ms, boundBy } = times.get(model) ?? { ms: 0, boundBy: "nothing" as const };

@@ -85,7 +85,7 @@ export class RunReport {
     const left = (state.linesTotal ?? Number.NaN) - state.blankLines - settled;
     const atPaceMs = this.#pace.isWhole(nowMs) ? (left * 1_000) / perSecond : Number.NaN;
     const paceMs = left === 0 ? 0 : atPaceMs;
-    const forecastMs = state.isOpen ? this.#core.sending.lanes.leftMs(state) : undefined;
+    const forecastMs = state.isOpen ? this.#core.sending.lanes.forecasts.leftMs(state) : undefined;
     const etaMs =
       forecastMs === undefined || !Number.isFinite(paceMs)
         ? (forecastMs ?? paceMs)

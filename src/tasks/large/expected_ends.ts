@@ -190,7 +190,7 @@ export class ExpectedEnds {
         outputTokens: outputTokens * scale,
         deadlineMs,
       };
-      const done = this.#core.sending.lanes.expectedDone(scaled);
+      const done = this.#core.sending.lanes.forecasts.expectedDone(scaled);
       const { atMs, isKnown } = latest ?? done;
       latest = { atMs: Math.max(atMs, done.atMs), isKnown: isKnown && done.isKnown };
     }

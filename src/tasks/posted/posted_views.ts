@@ -263,7 +263,7 @@ export class PostedViews {
         outputTokens,
         deadlineMs: deadlineMs + (isSeen ? 1 : 0),
       };
-      const done = this.#core.sending.lanes.expectedDone(work);
+      const done = this.#core.sending.lanes.forecasts.expectedDone(work);
       doneMs = Math.max(doneMs, done.atMs);
       isKnown &&= done.isKnown;
     }

@@ -1,0 +1,64 @@
+/**
+ * Runs of which a lane sends nothing more for now, while it goes on with others: their money is held by requests in flight, or
+ * they wait for a cheaper offer.
+ *
+ *   in turn --no money, or no place at an offer--> passed over --the lane is called again--> in turn
+ */
+import type { Clock, Timer } from "../../clock.ts";
+import type { ItemCall } from "../items/item_call.ts";
+
+/** What a project has in the lane: keeps a call for its run's next turn. */
+interface Keeps {
+  unpaid(call: ItemCall): void;
+}
+
+/** One for a lane. */
+export class PassedOver {
+  /** Their ids. */
+  readonly runs: Set<string> = new Set();
+  readonly #clock: Clock;
+  readonly #again: () => void;
+  #lacksMoney = false;
+  #timer: Timer | undefined;
+
+  /** `again` is called when time has passed that a run waits for. */
+  constructor(clock: Clock, again: () => void) {
+    this.#clock = clock;
+    this.#again = again;
+  }
+
+  /** Whether one of them has no money. */
+  get lacksMoney(): boolean {
+    return this.#lacksMoney;
+  }
+
+  /** All of them may be tried again. */
+  clear(): void {
+    if (this.runs.size > 0) this.runs.clear();
+    this.#lacksMoney = false;
+  }
+
+  /** `items` of the call's project keep it; undefined for one that waits there anyway. */
+  add(call: ItemCall, items?: Keeps): true {
+    items?.unpaid(call);
+    this.runs.add(call.owner.id);
+    return true;
+  }
+
+  /** Nothing more of the call's run is tried before others release its money. */
+  withoutMoney(call: ItemCall, items?: Keeps): true {
+    this.#lacksMoney = true;
+    return this.add(call, items);
+  }
+
+  /** Nor before an offer has a place, or `waitMs` have passed: all of the run has the same deadline, so none of it is more urgent. */
+  forOffer(waitMs: number, call: ItemCall, items?: Keeps): true {
+    this.close();
+    this.#timer = this.#clock.timer(waitMs, this.#again);
+    return this.add(call, items);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * How long a lane needs for all waiting work that is due by a deadline. Pure; what waits is data.
+ *
+ * Hot: asked for each item that has a choice of lanes. Sums by deadline are made once for each basis, a look-up is a binary search.
+ */
+import { drainMs, type LaneForecastBasis } from "./feasibility.ts";
+import type { Capacity } from "./planner.ts";
+
+/** Items and their tokens. */
+export interface DueLoad {
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
+/** One for a basis. */
+export class DueWork {
+  readonly #deadlines: readonly number[];
+  /** All work that is due by the deadline at the same place. */
+  readonly #sums: readonly DueLoad[];
+
+  constructor({ waiting }: Pick<LaneForecastBasis, "waiting">) {
+    const sorted = waiting.toSorted((left, right) => left.deadlineMs - right.deadlineMs);
+    this.#deadlines = sorted.map(({ deadlineMs }) => deadlineMs);
+    let sum: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+    this.#sums = sorted.map((work) => {
+      sum = plus(sum, work);
+      return sum;
+    });
+  }
+
+  /** Milliseconds for what is due by a deadline and `more`, at a capacity. */
+  drainMs(deadlineMs: number, more: DueLoad, capacity: Capacity): number {
+    const due = this.#sums[this.#lastBy(deadlineMs)];
+    return drainMs(due === undefined ? more : plus(due, more), capacity);
+  }
+
+  /** The last place with a deadline up to this one; -1 without one. */
+  #lastBy(deadlineMs: number): number {
+    let low = 0;
+    let high = this.#deadlines.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#deadlines[middle] as number) <= deadlineMs) low = middle + 1;
+      else high = middle;
+    }
+    return low - 1;
+  }
+}
+
+function plus(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+  };
+}

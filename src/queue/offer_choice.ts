@@ -1,0 +1,52 @@
+/**
+ * Where an item that could be sent now goes: to a cheaper offer of its lane, or to realtime. Pure.
+ *
+ *   rescue = 2 x p99 of realtime + 5 s                 one answer in realtime that may fail once
+ *   switch = deadline - drain - rescue                 drain: what realtime needs for all work that is due by then
+ *
+ *   now + p90 of the offer <= switch --the offer has a place--> the offer, until deadline - rescue - what is there
+ *                                    --it has none------------> waits, until then or until there is one
+ *   otherwise -----------------------------------------------> realtime
+ *
+ * While the offer makes progress as fast as realtime would, the drain falls as fast as the time does, and nothing switches.
+ * Where it does not, items are sent in realtime as fast as is needed, and the offer takes what it can beside them.
+ */
+import type { Offer } from "./offers.ts";
+
+const RESCUES = 2;
+const SPARE_MS = 5_000;
+/** Of an answer in realtime, while none was measured. */
+const REALTIME_P99_MS = 30_000;
+
+/** What is known of an item's time. All in milliseconds, times monotonic. */
+export interface OfferTimes {
+  readonly nowMs: number;
+  readonly deadlineMs: number;
+  /** What realtime needs for all that is not answered and due by the deadline. */
+  readonly drainMs: number;
+  /** What it needs for what is under way at the offer. */
+  readonly ownDrainMs: number;
+  /** The 99th percentile of answers in realtime; undefined while too few were measured. */
+  readonly realtimeP99Ms: number | undefined;
+  /** The 90th percentile of the offer's answers; undefined while too few were measured. */
+  readonly offerP90Ms: number | undefined;
+}
+
+/** An offer that may be taken. */
+export interface Chosen {
+  /** Milliseconds that the attempt may take. */
+  readonly attemptMsMax: number;
+  /** From when on the item is sent in realtime if it could not be sent; monotonic. */
+  readonly switchMs: number;
+}
+
+/** Whether an item may be sent to an offer; undefined for realtime. */
+export function chooseOffer(offer: Offer, times: OfferTimes): Chosen | undefined {
+  const { nowMs, deadlineMs, realtimeP99Ms = REALTIME_P99_MS, offerP90Ms = offer.prior.p90 } = times;
+  if (deadlineMs === Number.POSITIVE_INFINITY) return undefined;
+  const rescueMs = RESCUES * realtimeP99Ms + SPARE_MS;
+  const switchMs = deadlineMs - times.drainMs - rescueMs - offerP90Ms;
+  if (!(nowMs <= switchMs)) return undefined;
+  const leftMs = deadlineMs - times.ownDrainMs - rescueMs - nowMs;
+  return { attemptMsMax: Math.min(offer.attemptMsMax, leftMs), switchMs };
+}

@@ -72,6 +72,18 @@ export function isLaneName(name: string): boolean {
   );
 }
 
+/** Whether realtime may be used at all providers, or at those that are named. */
+export function keepsRealtime({
+  allow,
+  deny = [],
+}: {
+  readonly allow?: readonly string[] | undefined;
+  readonly deny?: readonly string[] | undefined;
+}): boolean {
+  const isRealtime = (name: string): boolean => name === "realtime" || name.endsWith(":realtime");
+  return !deny.some(isRealtime) && (allow === undefined || allow.some(isRealtime));
+}
+
 /** Whether a kind of lane may be used. */
 export function isChosen(provider: string, kind: OfferKind, { allow, deny = [] }: LaneChoices): boolean {
   const names = [kind, `${provider}:${kind}`];

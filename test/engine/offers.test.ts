@@ -69,6 +69,20 @@ describe("work with an sla", () => {
     expect(summary.cost.billed_usd).toBeCloseTo(summary.cost.list_usd / 2, 9);
   });
 
+  it("shows what is in the tier", async () => {
+    const { world } = tieredWorld({ flex: (line, attempt) => (attempt === 1 ? SHED : soon(line)) });
+    world.input(3, MODEL);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT, sla: 60 });
+    await world.clock.advance(2_500);
+    const [lane] = engine.lanes();
+    expect(lane?.cheaper).toMatchObject({ tier: "flex", inFlight: 3, inFlightMax: 4 });
+    expect(lane?.cheaper?.refusedShare).toBeGreaterThan(0);
+    await world.settle(run.finished);
+    expect(engine.lanes()[0]?.cheaper).toMatchObject({ inFlight: 0 });
+    await world.settle(engine.close());
+  });
+
   it("is sent in realtime without one, with one that is too short, where flex is denied, and where it asks for a tier itself", async () => {
     const none = tieredWorld({ flex: soon });
     await finished(none.world, 5);

@@ -4,7 +4,7 @@
 import { PerigeeError } from "../../errors.ts";
 import { isModelPattern } from "../../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
-import { isLaneName, LANE_NAMES } from "../../queue/offers.ts";
+import { isLaneName, keepsRealtime, LANE_NAMES } from "../../queue/offers.ts";
 import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
 
@@ -95,7 +95,10 @@ const fileOptions = z.strictObject({
   waitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
   lanes: z
-    .strictObject({ allow: z.array(laneKind).min(1).optional(), deny: z.array(laneKind).optional() })
+    .strictObject({ allow: z.array(laneKind).optional(), deny: z.array(laneKind).optional() })
+    .refine(keepsRealtime, {
+      message: "realtime is what remains when a deadline is near: it must be allowed",
+    })
     .optional(),
   projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),

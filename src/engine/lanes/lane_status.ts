@@ -6,6 +6,7 @@ import type { LimitsSnapshot } from "../../limits/limits.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { QuotaUse } from "../../limits/quota.ts";
 import type { LaneKind } from "../../queue/lanes.ts";
+import type { OfferStatus } from "../offers/lane_offers.ts";
 import type { Lane } from "./lane.ts";
 
 /** One limit in units a minute, configured or learnt, of the lane or of its whole provider: whichever is used more. */
@@ -42,6 +43,8 @@ export interface LaneStatus {
   readonly waiting: number;
   /** Projects of which something waits. */
   readonly projects: number;
+  /** Its cheaper tier; absent where it has none, or may not use it. */
+  readonly cheaper?: OfferStatus;
   /** Moving mean of what an answer takes; absent before the first. */
   readonly answerMs?: number;
 }
@@ -66,6 +69,7 @@ export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
     ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
     waiting: waitingItems(lane),
     projects: lane.waitingProjects,
+    ...(lane.offers === undefined ? {} : { cheaper: lane.offers.status }),
     ...(lane.hasAnswered ? { answerMs: lane.itemMs } : {}),
   };
 }

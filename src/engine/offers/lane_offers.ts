@@ -49,6 +49,16 @@ export type OfferPlace =
   | { readonly is: "taken"; readonly taken: TakenOffer }
   | { readonly is: "wait"; readonly waitMs: number };
 
+/** A cheaper tier at one moment, for people and metrics. */
+export interface OfferStatus {
+  readonly tier: Offer["kind"];
+  readonly inFlight: number;
+  /** Requests that may be in flight in it now. */
+  readonly inFlightMax: number;
+  /** Moving share of requests that it refused for want of capacity, 0 to 1. */
+  readonly refusedShare: number;
+}
+
 /** What is known of a model in a tier. */
 interface TierOfModel {
   isKnown: boolean;
@@ -78,15 +88,9 @@ export class LaneOffers {
     );
   }
 
-  /** For people and metrics. */
-  get status(): {
-    readonly kind: string;
-    readonly inFlight: number;
-    readonly places: number;
-    readonly refusedShare: number;
-  } {
+  get status(): OfferStatus {
     const { inFlight, places, refusedShare } = this.#capacity;
-    return { kind: this.#offer.kind, inFlight, places, refusedShare };
+    return { tier: this.#offer.kind, inFlight, inFlightMax: places, refusedShare };
   }
 
   /** Where an item of the lane goes now. */

@@ -1,0 +1,160 @@
+/** Cheaper tiers: which there are, when they are chosen, and what they bear. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { SpareCapacity } from "../../src/limits/spare_capacity.ts";
+import { namesTier, withTier } from "../../src/providers/tier.ts";
+import { DueWork } from "../../src/queue/due_work.ts";
+import { drainMs } from "../../src/queue/feasibility.ts";
+import { chooseOffer, type OfferTimes } from "../../src/queue/offer_choice.ts";
+import { isLaneName, keepsRealtime, offersOf } from "../../src/queue/offers.ts";
+
+const half = (): number => 0.5;
+const [FLEX] = offersOf("openai", half);
+if (FLEX === undefined) throw new Error("openai has no offer");
+const flex = FLEX;
+
+const TIMES: OfferTimes = {
+  nowMs: 0,
+  deadlineMs: 600_000,
+  drainMs: 60_000,
+  ownDrainMs: 2_000,
+  realtimeP99Ms: 10_000,
+  offerP90Ms: 20_000,
+};
+/** 600 s - 60 s of drain - 25 s of rescue - 20 s. */
+const SWITCH_MS = 495_000;
+
+describe("the offers of a provider", () => {
+  it("are those that cost less than its list price, and are not denied", () => {
+    expect(offersOf("openai", half).map(({ kind, priceFactor }) => [kind, priceFactor])).toEqual([
+      ["flex", 0.5],
+    ]);
+    expect(offersOf("groq", () => 1)).toEqual([]);
+    expect(offersOf("my-server", half)).toEqual([]);
+    for (const choices of [{ deny: ["flex"] }, { deny: ["openai:flex"] }, { allow: ["realtime"] }])
+      expect(offersOf("openai", half, choices)).toEqual([]);
+    for (const choices of [{ deny: ["gemini:flex"] }, { allow: ["realtime", "openai:flex"] }])
+      expect(offersOf("openai", half, choices)).toHaveLength(1);
+  });
+
+  it("have names", () => {
+    expect(["flex", "realtime", "openai:flex"].map(isLaneName)).toEqual([true, true, true]);
+    expect(["flx", ":flex", "flex:openai", ""].map(isLaneName)).toEqual([false, false, false, false]);
+    expect(keepsRealtime({ allow: ["flex"] })).toBe(false);
+    expect(keepsRealtime({ deny: ["openai:realtime"] })).toBe(false);
+    expect(keepsRealtime({ allow: ["realtime"], deny: ["flex"] })).toBe(true);
+  });
+});
+
+describe("an offer", () => {
+  it("is chosen up to the last moment that leaves time for realtime, and not after it", () => {
+    expect(chooseOffer(flex, { ...TIMES, nowMs: SWITCH_MS })).toMatchObject({ switchMs: SWITCH_MS });
+    expect(chooseOffer(flex, { ...TIMES, nowMs: SWITCH_MS + 1 })).toBeUndefined();
+    expect(chooseOffer(flex, { ...TIMES, deadlineMs: Number.POSITIVE_INFINITY })).toBeUndefined();
+    expect(chooseOffer(flex, { ...TIMES, drainMs: Number.POSITIVE_INFINITY })).toBeUndefined();
+  });
+
+  it("never takes so long that realtime would be late, nor longer than its own time-out", () => {
+    const time = fc.integer({ min: 0, max: 10_000_000 });
+    fc.assert(
+      fc.property(time, time, time, fc.option(time, { nil: undefined }), (nowMs, leftMs, drain, p99) => {
+        const deadlineMs = nowMs + leftMs;
+        const times = {
+          ...TIMES,
+          nowMs,
+          deadlineMs,
+          drainMs: drain,
+          ownDrainMs: drain / 2,
+          realtimeP99Ms: p99,
+        };
+        const chosen = chooseOffer(flex, times);
+        if (chosen === undefined) return;
+        const rescueMs = 2 * (p99 ?? 30_000) + 5_000;
+        expect(nowMs + chosen.attemptMsMax + drain / 2 + rescueMs).toBeLessThanOrEqual(deadlineMs + 1e-6);
+        expect(chosen.attemptMsMax).toBeLessThanOrEqual(flex.attemptMsMax);
+        expect(chosen.attemptMsMax).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
+
+describe("the work that is due by a deadline", () => {
+  it("is what a scan of all that waits says", () => {
+    const work = fc.record({
+      project: fc.constant("a"),
+      weight: fc.constant(1),
+      deadlineMs: fc.integer({ min: 0, max: 20 }),
+      items: fc.nat({ max: 50 }),
+      inputTokens: fc.nat({ max: 5_000 }),
+      outputTokens: fc.nat({ max: 5_000 }),
+    });
+    const capacity = { itemMs: 100, concurrency: 3, requestsPerMinute: 60, tokensPerMinute: 9_000 };
+    fc.assert(
+      fc.property(
+        fc.array(work, { maxLength: 12 }),
+        fc.integer({ min: -1, max: 21 }),
+        (waiting, deadlineMs) => {
+          const more = { items: 2, inputTokens: 30, outputTokens: 40 };
+          const sum = { ...more };
+          for (const one of waiting) {
+            if (one.deadlineMs > deadlineMs) continue;
+            sum.items += one.items;
+            sum.inputTokens += one.inputTokens;
+            sum.outputTokens += one.outputTokens;
+          }
+          expect(new DueWork({ waiting }).drainMs(deadlineMs, more, capacity)).toBe(drainMs(sum, capacity));
+        },
+      ),
+    );
+  });
+});
+
+describe("the capacity of a tier", () => {
+  const open = (): SpareCapacity => new SpareCapacity(64, () => 0.5);
+
+  it("begins with four places and doubles while all are answered", () => {
+    const capacity = open();
+    for (let taken = 0; taken < 4; taken += 1) {
+      expect(capacity.waitMs(0)).toBe(0);
+      capacity.take();
+    }
+    expect(capacity.waitMs(0)).toBeGreaterThan(0);
+    for (let round = 0; round < 4; round += 1) {
+      capacity.answered();
+      capacity.free(1_000);
+    }
+    expect(capacity.places).toBeGreaterThanOrEqual(6);
+  });
+
+  it("does not shrink while less than three of four are refused, and waits when all are", () => {
+    const capacity = open();
+    for (let round = 0; round < 200; round += 1) {
+      if (round % 5 < 3) capacity.refused(round * 100);
+      else capacity.answered();
+    }
+    expect(capacity.places).toBeGreaterThanOrEqual(4);
+    expect(capacity.waitMs(20_000)).toBe(0);
+    for (let round = 0; round < 60; round += 1) capacity.refused(20_000 + round * 2_000);
+    expect(capacity.refusedShare).toBeGreaterThan(0.9);
+    expect(capacity.waitMs(20_000 + 59 * 2_000)).toBeGreaterThan(0);
+    expect(capacity.places).toBe(1);
+  });
+});
+
+describe("a request", () => {
+  const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+  it("asks for a tier as its protocol does", () => {
+    const body = bytes('{"model":"m","n":1}');
+    const asked = (protocol: "openai" | "gemini"): unknown =>
+      JSON.parse(new TextDecoder().decode(withTier(protocol, body, "flex")));
+    expect(asked("openai")).toEqual({ service_tier: "flex", model: "m", n: 1 });
+    expect(asked("gemini")).toEqual({ serviceTier: "flex", model: "m", n: 1 });
+  });
+
+  it("that names a tier is found, and a text that speaks of one is not", () => {
+    expect(namesTier("openai", bytes('{"service_tier":"priority"}'))).toBe(true);
+    expect(namesTier("gemini", bytes('{"service_tier":"flex"}'))).toBe(true);
+    expect(namesTier("openai", bytes(JSON.stringify({ text: 'set "service_tier" to flex' })))).toBe(false);
+  });
+});

@@ -97,13 +97,37 @@ describe("work with an sla", () => {
     }
   });
 
-  it("waits while the tier has no capacity, and costs nothing for it", async () => {
-    const { world, tiersOf } = tieredWorld({ flex: (line, attempt) => (attempt <= 3 ? SHED : soon(line)) });
+  it.each([
+    ["429 of its own", SHED],
+    ["429 without a code", openaiError(429, { message: "no capacity" })],
+    ["498", openaiError(498, { message: "flex is full", code: "capacity_exceeded" })],
+    ["503", openaiError(503, { message: "unavailable" })],
+  ])("waits while the tier has no capacity (%s), and costs nothing for it", async (_name, refusal) => {
+    const { world, tiersOf } = tieredWorld({
+      flex: (line, attempt) => (attempt <= 3 ? refusal : soon(line)),
+    });
     const { summary } = await finished(world, 20, { sla: 60 });
     expect(summary.counts).toMatchObject({ completed: 20 });
     expect(tiersOf(7)).toEqual(["flex", "flex", "flex", "flex"]);
     expect(summary.cost).toMatchObject({ ambiguous_usd: 0 });
     expect(summary.cost.billed_usd).toBeCloseTo(summary.cost.list_usd / 2, 9);
+  });
+
+  it("makes the lane wait where the tier names a rate limit, as in realtime", async () => {
+    const limited = openaiError(
+      429,
+      { message: "Rate limit reached", code: "rate_limit_exceeded", type: "requests" },
+      { "retry-after": "30" },
+    );
+    const { world, asked } = tieredWorld({ flex: (line, attempt) => (attempt === 1 ? limited : soon(line)) });
+    world.input(3, MODEL);
+    const engine = await world.engine();
+    const run = engine.run(INPUT, { out: OUTPUT, sla: 60 });
+    await world.clock.advance(2_000);
+    expect(engine.lanes()[0]).toMatchObject({ state: "cooldown" });
+    expect(asked.length).toBeLessThanOrEqual(3);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 3 } });
+    await world.settle(engine.close());
   });
 
   it("is answered in realtime before its deadline where the tier never has capacity", async () => {

@@ -270,7 +270,8 @@ export class Dispatcher<C extends Call = Call> {
 
   /** Counts an attempt and notifies admission. */
   #count(call: C, tally: Tally, result: AttemptResult): void {
-    tally.attempts += 1;
+    if (result.ofTier === "shed") tally.sheds += 1;
+    else tally.attempts += 1;
     const isOpen = isInDoubt(result);
     if (isOpen) tally.ambiguousAttempts += 1;
     if (result.code === "timeout") tally.timeouts += 1;
@@ -278,7 +279,7 @@ export class Dispatcher<C extends Call = Call> {
       tally.usage = tally.usage === NO_USAGE ? result.usage : addUsage(tally.usage, result.usage);
     tally.isOwn = this.#admission.attempted(call, result);
     if (isUnusable(result, tally.isOwn)) tally.unusableAnswers += 1;
-    if (tally.isOwn || result.class === "success") return;
+    if (tally.isOwn || result.class === "success" || result.ofTier === "shed") return;
     tally.uncounted += 1;
     if (isOpen) tally.uncountedAmbiguous += 1;
   }

@@ -59,6 +59,8 @@ export interface RetryState {
   readonly uncountedAmbiguous: number;
   /** Answers without text, and counted ones that were billed and broken. */
   readonly unusableAnswers: number;
+  /** Refusals of a tier for want of capacity, which are no attempts. */
+  readonly sheds?: number;
   /** Until the item's deadline; Infinity without one. */
   readonly remainingMs: number;
 }
@@ -119,8 +121,8 @@ function countedAmbiguous(
 }
 
 /** A tier without capacity is asked again soon, at a rate that its lane bounds, and any other tier at once. */
-function tierDelayMs({ attempts }: RetryState, { ofTier }: AttemptResult, random: number): number {
-  return ofTier === "shed" ? random * Math.min(TIER_DELAY_MS_MAX, 500 * 2 ** Math.min(attempts - 1, 10)) : 0;
+function tierDelayMs({ sheds = 1 }: RetryState, { ofTier }: AttemptResult, random: number): number {
+  return ofTier === "shed" ? random * Math.min(TIER_DELAY_MS_MAX, 500 * 2 ** Math.min(sheds - 1, 10)) : 0;
 }
 
 function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {

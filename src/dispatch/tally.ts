@@ -39,6 +39,8 @@ interface Called {
 /** What happened in this call so far. */
 export interface Tally {
   attempts: number;
+  /** Refused by a tier for want of capacity: no attempts, as if they had not been sent. */
+  sheds: number;
   uncounted: number;
   ambiguousAttempts: number;
   uncountedAmbiguous: number;
@@ -55,6 +57,7 @@ export function tallyOf(made: Made): Tally {
   const { attempts, uncounted, ambiguousAttempts, uncountedAmbiguous, unusableAnswers } = made;
   return {
     attempts,
+    sheds: 0,
     uncounted,
     ambiguousAttempts,
     uncountedAmbiguous,
@@ -67,6 +70,7 @@ export function tallyOf(made: Made): Tally {
 
 /** With a failed attempt, which counts against the item if it is its own. */
 export function madeAfter(made: Made, result: AttemptResult, isOwn: boolean): Made {
+  if (result.ofTier === "shed") return made;
   const isAmbiguous = isInDoubt(result);
   return {
     attempts: made.attempts + 1,

@@ -110,6 +110,8 @@ describe("work with an sla", () => {
     expect(summary.counts).toMatchObject({ completed: 20 });
     expect(tiersOf(7)).toEqual(["flex", "flex", "flex", "flex"]);
     expect(summary.cost).toMatchObject({ ambiguous_usd: 0 });
+    expect(summary.usage.attempts).toBe(20);
+    expect(summary.requests_sent).toBe(80);
     expect(summary.cost.billed_usd).toBeCloseTo(summary.cost.list_usd / 2, 9);
   });
 

@@ -255,7 +255,7 @@ describe("a cost cap and a model without a known price", () => {
 });
 
 describe("a file that names thousands of models", () => {
-  it("is answered, model by model", async () => {
+  it("is answered, model by model", { timeout: 120_000 }, async () => {
     const world = new World();
     world.input(1_500, (line) => `alpha:model-${line}x`);
     const engine = await world.engine();

@@ -18,11 +18,11 @@ const isShuffled = process.argv.some((word) => word.startsWith("--sequence.shuff
 export default defineConfig({
   test: {
     setupFiles: ["test/state_home.ts"],
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    testTimeout: 120_000, // that a test hangs, not that it takes long
+    hookTimeout: 120_000,
     pool: "forks",
     maxWorkers: 3, // for two cores: tests that start processes wait a third of their time
-    expect: { poll: { timeout: 10_000 } }, // a page beside other load
+    expect: { poll: { timeout: 60_000 } }, // a page beside other load
     sequence: isShuffled ? {} : { sequencer: LongestFirst },
     projects: [
       { extends: true, test: { name: "isolated", include: isolated } },

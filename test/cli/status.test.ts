@@ -195,7 +195,7 @@ describe("perigee status", () => {
           expect(seen.counts).toEqual({ answered: 1, failed: 0, open: 0, held: 2 });
           expect(seen.held).toMatchObject([{ ...hold, next_try: expect.any(String) }]);
         },
-        { timeout: 30_000, interval: 200 },
+        { timeout: 60_000, interval: 200 },
       );
     } finally {
       child.kill("SIGKILL");

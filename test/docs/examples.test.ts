@@ -111,7 +111,7 @@ function node(words: readonly string[]): Promise<string[]> {
     const child = spawn(process.execPath, ["--import", "tsx", ...words], {
       cwd: ROOT,
       env: { PATH: process.env["PATH"], TMPDIR: temp, XDG_STATE_HOME: temp },
-      timeout: 25_000,
+      timeout: 110_000,
     });
     let stdout = "";
     let stderr = "";

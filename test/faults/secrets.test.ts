@@ -130,7 +130,7 @@ async function execute(satellite: string, input: object, config: object): Promis
       expect(view.status).not.toBe("pending");
       return view;
     },
-    { timeout: 20_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
 }
 
@@ -191,7 +191,7 @@ cluster:
     const { cluster_id: id } = await call("POST", "/v1/clusters/", { declaration, input: {} });
     const isDone = async (): Promise<void> =>
       expect(await call("GET", `/v1/clusters/${id}`)).toMatchObject({ status: "completed" });
-    await vi.waitFor(isDone, { timeout: 20_000, interval: 50 });
+    await vi.waitFor(isDone, { timeout: 60_000, interval: 50 });
     expect(echo.received.at(-1)?.headers["x-token"]).toBe(SECRETS["api-token"]);
     for (const path of [
       "/v1/executions",

@@ -19,7 +19,7 @@ async function work(service: LoadedService, name: string, onTask: (id: string) =
   const { body } = await submit(service.callerOf("acme"), slowItems(name, ITEMS));
   onTask(body.task_id);
   await vi.waitFor(() => expect(provider.prompts.length - before).toBe(ITEMS), {
-    timeout: 15_000,
+    timeout: 60_000,
     interval: 20,
   });
 }

@@ -119,7 +119,7 @@ async function sendAll(): Promise<void> {
     const { task_id: taskId } = JSON.parse(task.text) as { task_id: string };
     await expect
       .poll(async () => JSON.parse((await send("GET", `/v0/infer/task/${taskId}`)).text).status, {
-        timeout: 10_000,
+        timeout: 60_000,
       })
       .toBe("completed");
     await send("GET", `/v0/files/output/${taskId}`);

@@ -38,7 +38,7 @@ const HELD = { model: "held:model", input: "What is a lepton?", sla: 60 };
 
 /** Waits until the provider holds this many requests. */
 function holding(requests: number): Promise<void> {
-  return vi.waitFor(() => expect(held.waiting()).toBe(requests), { timeout: 20_000, interval: 20 });
+  return vi.waitFor(() => expect(held.waiting()).toBe(requests), { timeout: 60_000, interval: 20 });
 }
 
 function getObject(id: string | undefined): Promise<Answer> {

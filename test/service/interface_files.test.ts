@@ -190,7 +190,7 @@ describe("2.5 input lines", () => {
         expect(answer.body.status).not.toBe("submitted");
         return answer;
       },
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
     expect(task.body).toMatchObject({ status: "failed", counts: { submitted: 0, completed: 0 } });
   });
@@ -332,7 +332,7 @@ describe("4.5 downloads", () => {
   it("say X-Incomplete while the task runs, and have only whole lines", async () => {
     const file = await upload(call, "in.jsonl", lines(line("a", "now"), line("b", "later", "held:model")));
     const { body } = await submit(call, [{ file_id: file.body.file_id, sla: 60 }], JSONL);
-    await vi.waitFor(() => expect(held.waiting()).toBe(1), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(held.waiting()).toBe(1), { timeout: 60_000, interval: 20 });
     const early = await call("GET", body.output_url);
     expect(early.headers.get("x-incomplete")).toBe("true");
     expect(parsed(early).length).toBeLessThan(2);

@@ -38,7 +38,7 @@ describe("a submission with an Idempotency-Key", () => {
     const headers = { "idempotency-key": "order-2" };
     const items = [{ model: "held:model", input: "hello" }];
     const first = submit(call, items, headers);
-    await vi.waitFor(() => expect(held.waiting()).toBe(1), { timeout: 20_000, interval: 20 });
+    await vi.waitFor(() => expect(held.waiting()).toBe(1), { timeout: 60_000, interval: 20 });
     expect(await submit(call, items, headers)).toMatchObject({
       status: 409,
       body: { error: { code: "idempotency_in_progress" }, request_id: expect.any(String) },

@@ -97,7 +97,7 @@ describe("the openai SDK", () => {
       `\r\n{ "created": 1.50,\n"id":"x","body":{"id":"}\\""},${text.slice(1, -1)},"system_fingerprint" : "fp_1" }\n`;
     const { id } = await create((await upload(batchLines(["one", "hang"]))).id);
     const completed = async () => (await service.client.batches.retrieve(id)).request_counts?.completed;
-    await expect.poll(completed, { timeout: 20_000, interval: 20 }).toBe(1);
+    await expect.poll(completed, { timeout: 60_000, interval: 20 }).toBe(1);
     world.release();
     await service.close();
     service = await world.start();
@@ -206,7 +206,7 @@ describe("the openai SDK", () => {
     );
     const { id } = await create((await upload(lines.join("\n"))).id); // in several blocks, blank lines between them
     const completed = async () => (await service.client.batches.retrieve(id)).request_counts?.completed;
-    await expect.poll(completed, { timeout: 20_000, interval: 20 }).toBe(360);
+    await expect.poll(completed, { timeout: 60_000, interval: 20 }).toBe(360);
     world.release(); // the first of the lines are answered after the last
     const batch = await ended(service.client, id);
     const answers = (await jsonLines(service.client, batch.output_file_id)) as {

@@ -179,7 +179,7 @@ export function completedTask(call: Call, id: string): Promise<Answer> {
       expect(answer).toMatchObject({ status: 200, body: { status: "completed" } });
       return answer;
     },
-    { timeout: 20_000, interval: 50 },
+    { timeout: 60_000, interval: 50 },
   );
 }
 

@@ -176,14 +176,19 @@ describe("an expected end", () => {
     const core = {
       storage: { clock },
       sending: {
-        sender: { models: { of: (model: string) => ({ key: model }) }, meanOutputTokensOf: () => 0 },
+        sender: {
+          models: { of: (model: string) => ({ key: model }) },
+          loads: { meanOutputTokensOf: () => 0 },
+        },
         backlog: { unreadItems: () => 0 },
         lanes: {
           all: () => [],
           isStopped: () => false,
-          expectedDone: (work: NewWork) => {
-            asked.push(work);
-            return { atMs: clock.nowMs() + work.items * 1_000, isKnown: true };
+          forecasts: {
+            expectedDone: (work: NewWork) => {
+              asked.push(work);
+              return { atMs: clock.nowMs() + work.items * 1_000, isKnown: true };
+            },
           },
         },
       },
@@ -201,8 +206,8 @@ describe("an expected end", () => {
     const lot = new Lot({ ...LOT, acceptedWallMs: clock.wallMs() }, "/data/lots/one.jsonl");
     lot.begin({ look: () => ({ itemsPerSecond: 2 }) } as unknown as Run); // all that is asked of it
     lot.goLive(() => 600);
-    const sender = { models: { of: () => ({ key: "alpha" }) }, meanOutputTokensOf: () => 0 };
-    const lanes = { expectedDone: () => ({ atMs: clock.nowMs(), isKnown: true }) };
+    const sender = { models: { of: () => ({ key: "alpha" }) }, loads: { meanOutputTokensOf: () => 0 } };
+    const lanes = { forecasts: { expectedDone: () => ({ atMs: clock.nowMs(), isKnown: true }) } };
     const core = { storage: { clock }, sending: { sender, lanes } } as unknown as EngineCore;
     const ends = new ExpectedEnds(core, { hasPosted: () => false, openLots: [lot] } as unknown as Lots);
     const part = { lotId: LOT.id, firstLine: 1, lines: 600, items: 600, slaMinutes: 60 };

@@ -70,7 +70,7 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
         told += chunk;
       });
     await vi.waitFor(async () => expect(await greeting(port), told).toContain("220 mail.example.net"), {
-      timeout: 10_000,
+      timeout: 60_000,
       interval: 100,
     });
   }, 20_000);
@@ -102,7 +102,7 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
       accepted: ["ann@example.net", "bob@example.net"],
       rejected: [{ address: "carl@elsewhere.example", status: 550 }],
     });
-    await vi.waitFor(() => expect(delivered(), told).toHaveLength(2), { timeout: 15_000, interval: 50 });
+    await vi.waitFor(() => expect(delivered(), told).toHaveLength(2), { timeout: 60_000, interval: 50 });
     const texts = delivered();
     expect(texts.map((raw) => headerOf({ raw }, "Delivered-To")).sort()).toEqual([
       "ann@example.net",
@@ -140,7 +140,7 @@ describeCounterpart("OpenSMTPD", { isThere, install: "apt-get install opensmtpd"
           attempt(satellite, { input, config: config(), executionId: `execution-${index + more}` }),
         ),
       );
-    await vi.waitFor(() => expect(count(/mda delivery .* result=Ok/g)).toBe(40), { timeout: 15_000 });
+    await vi.waitFor(() => expect(count(/mda delivery .* result=Ok/g)).toBe(40), { timeout: 60_000 });
     expect(count(/smtp connected/g)).toBe(4);
   });
 });

@@ -230,6 +230,21 @@ describe("the summary", () => {
     );
   });
 
+  it.each([
+    [8, 3, 1, "\nsaved           $4.00 (50 % of the list price, $8.00)\n"],
+    [8, 3, 5, undefined], // what is in doubt may have been billed
+    [3, 3, 0, undefined],
+    [0, 0, 0, undefined],
+  ])(
+    "says what was saved for certain, of a list price of %d, %d billed and %d in doubt",
+    (list, billed, doubt, row) => {
+      const cost = { ...SUMMARY.cost, list_usd: list, billed_usd: billed, ambiguous_usd: doubt };
+      const table = summaryTable({ ...SUMMARY, cost });
+      if (row === undefined) expect(table).not.toContain("saved");
+      else expect(table).toContain(row);
+    },
+  );
+
   it("names models without a known price", () => {
     const known = { source: "config", as_of: "2026-11-01", matched_model: "a:*", is_exact: true };
     const unknown = { source: null, as_of: null, matched_model: null, is_exact: false };

@@ -4,7 +4,7 @@
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RunWarning } from "../../engine/runs/warning_feed.ts";
 import { count, duration } from "../numbers.ts";
-import { billedText, doubtText } from "./amounts.ts";
+import { billedText, doubtText, savedText } from "./amounts.ts";
 
 /** Models without a price that are named. */
 const UNPRICED_SHOWN_MAX = 5;
@@ -43,6 +43,8 @@ export function summaryTable(summary: Summary): string {
       "in doubt",
       `${doubtText(cost.ambiguous_usd, isUnpriced)} (${doubtReason(usage.ambiguous_attempts)})`,
     ]);
+  const saved = isUnpriced ? undefined : savedText(cost);
+  if (saved !== undefined) rows.splice(-2, 0, ["saved", saved]);
   if (isUnpriced) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;

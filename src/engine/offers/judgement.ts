@@ -27,6 +27,12 @@ export function tierFailureOf(result: AttemptResult, isKnown: boolean): TierFail
   return isPerhaps && !isKnown ? "unknown" : undefined;
 }
 
+/** `openai answered 429 (code): ...` in words that say that nothing is wrong. */
+function messageOf(message: string, failure: TierFailure, tier: string): string {
+  if (failure !== "shed") return `${message} (in the tier ${tier})`;
+  return `${message.split(":", 1)[0]}: the tier ${tier} has no capacity now, which costs nothing`;
+}
+
 /** The same attempt, as one whose tier is to blame: it is free to repeat, but what may have been billed stays in doubt. */
 export function blamedOnTier(result: AttemptResult, failure: TierFailure, tier: string): AttemptResult {
   const { retryAfterMs: _wait, isRateLimit: _limit, isRampLimit: _ramp, learnt: _learnt, ...rest } = result;
@@ -34,7 +40,7 @@ export function blamedOnTier(result: AttemptResult, failure: TierFailure, tier: 
     ...rest,
     class: failure === "slow" ? "ambiguous" : "refused",
     code: failure === "unknown" ? "overloaded" : (result.code ?? "overloaded"),
-    message: `${result.message} (in the tier ${tier})`,
+    message: messageOf(result.message, failure, tier),
     scope: "item",
     isOverload: true,
     ofTier: failure,

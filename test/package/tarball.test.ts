@@ -49,6 +49,8 @@ describe("the package", () => {
       "docs",
       "package.json",
     ]);
+    const docs = new Set(paths.flatMap((path) => /^docs\/([^/]+)/.exec(path)?.[1] ?? []));
+    expect([...docs].sort()).toEqual(["examples", "guide", "reference"]); // not what is about the sources
     const shipped = paths.filter((path) => !path.startsWith("docs/examples/")); // the README links to these
     expect(shipped.filter((path) => /(^|\/)(src|test|bench|scripts)\/|(?<!\.d)\.ts$/.test(path))).toEqual([]);
     for (const name of readdirSync(join(ROOT, "src/service/page")))

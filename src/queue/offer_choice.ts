@@ -11,7 +11,7 @@
  * While the offer makes progress as fast as realtime would, the drain falls as fast as the time does, and nothing switches.
  * Where it does not, items are sent in realtime as fast as is needed, and the offer takes what it can beside them.
  */
-import type { Offer } from "./offers.ts";
+import type { TierOffer } from "./offers.ts";
 
 const RESCUES = 2;
 const SPARE_MS = 5_000;
@@ -40,13 +40,18 @@ export interface Chosen {
   readonly switchMs: number;
 }
 
+/** What is kept for an answer in realtime. */
+export function rescueMs(realtimeP99Ms: number = REALTIME_P99_MS): number {
+  return RESCUES * realtimeP99Ms + SPARE_MS;
+}
+
 /** Whether an item may be sent to an offer; undefined for realtime. */
-export function chooseOffer(offer: Offer, times: OfferTimes): Chosen | undefined {
-  const { nowMs, deadlineMs, realtimeP99Ms = REALTIME_P99_MS, offerP90Ms = offer.prior.p90 } = times;
+export function chooseOffer(offer: TierOffer, times: OfferTimes): Chosen | undefined {
+  const { nowMs, deadlineMs, offerP90Ms = offer.prior.p90 } = times;
   if (deadlineMs === Number.POSITIVE_INFINITY) return undefined;
-  const rescueMs = RESCUES * realtimeP99Ms + SPARE_MS;
-  const switchMs = deadlineMs - times.drainMs - rescueMs - offerP90Ms;
+  const keptMs = rescueMs(times.realtimeP99Ms);
+  const switchMs = deadlineMs - times.drainMs - keptMs - offerP90Ms;
   if (!(nowMs <= switchMs)) return undefined;
-  const leftMs = deadlineMs - times.ownDrainMs - rescueMs - nowMs;
+  const leftMs = deadlineMs - times.ownDrainMs - keptMs - nowMs;
   return { attemptMsMax: Math.min(offer.attemptMsMax, leftMs), switchMs };
 }

@@ -4,6 +4,8 @@
  *   realtime   an answer at once, at list price: every lane has it, and no entry here
  *   flex       an answer on the same connection, in seconds to minutes, refused without charge while there is no capacity
  *
+ *   offpeak    an answer at hours that cost less (DeepSeek); the price list knows which
+ *
  * An offer is taken for an item whose deadline leaves time for it, and for an answer in realtime behind it (offer_choice.ts).
  *
  * Sources, read in November 2026: OpenAI's guide on flex processing and Gemini's on its flex tier (15 minutes at most, refused with
@@ -12,12 +14,20 @@
  */
 
 /** Names that the configuration knows. */
-export const OFFER_KINDS = ["realtime", "flex"] as const;
+export const OFFER_KINDS = ["realtime", "flex", "offpeak"] as const;
 export type OfferKind = (typeof OFFER_KINDS)[number];
 
 /** What is sold cheaper. */
-export interface Offer {
-  readonly kind: Exclude<OfferKind, "realtime">;
+export type Offer = TierOffer | OffPeakOffer;
+
+/** The same model at the same place, at hours that cost less by the price list. */
+export interface OffPeakOffer {
+  readonly kind: "offpeak";
+}
+
+/** A tier that the request asks for. */
+export interface TierOffer {
+  readonly kind: "flex";
   /** Share of the list price, in (0, 1). */
   readonly priceFactor: number;
   /** Milliseconds that one attempt may take. */
@@ -40,13 +50,16 @@ export interface LaneChoices {
   readonly deny?: readonly string[];
 }
 
-const FLEX: Omit<Offer, "priceFactor"> = {
+const FLEX: Omit<TierOffer, "priceFactor"> = {
   kind: "flex",
   attemptMsMax: 900_000,
   prior: { p50: 2_800, p90: 9_500, p99: 60_000 },
 };
 /** Providers with a flex tier that is asked for in the request. */
 const WITH_FLEX: ReadonlySet<string> = new Set(["openai", "gemini", "groq"]);
+
+/** Providers whose prices depend on the hour. */
+const WITH_HOURS: ReadonlySet<string> = new Set(["deepseek"]);
 
 /**
  * The offers of a provider that cost less than its list price. `factorOf`: what it takes of its list price in a tier, undefined
@@ -57,6 +70,7 @@ export function offersOf(
   factorOf: (tier: "flex") => number | undefined,
   choices: LaneChoices = {},
 ): readonly Offer[] {
+  if (WITH_HOURS.has(provider) && isChosen(provider, "offpeak", choices)) return [{ kind: "offpeak" }];
   if (!WITH_FLEX.has(provider) || !isChosen(provider, "flex", choices)) return [];
   const priceFactor = factorOf("flex") ?? 1;
   return priceFactor < 1 ? [{ ...FLEX, priceFactor }] : [];

@@ -124,6 +124,16 @@ describe("the progress line", () => {
     );
   });
 
+  it.each([
+    [{ tier: "flex" as const, inFlight: 40, inFlightMax: 64, refusedShare: 0 }, "40 of them flex]"],
+    [{ tier: "flex" as const, inFlight: 0, inFlightMax: 64, refusedShare: 0 }, "in flight]"],
+    [{ tier: "offpeak" as const, beginsInMs: 7_380_000 }, "in flight, waits 2:03:00 for cheaper hours]"],
+    [{ tier: "offpeak" as const }, "in flight]"],
+  ])("says of a lane what is in a cheaper tier, or waits for cheaper hours", (cheaper, text) => {
+    const lanes = [{ lane: "a:realtime:b", state: "open" as const, inFlight: 50, inFlightMax: 64, cheaper }];
+    expect(progressLine({ ...PROGRESS, lanes })).toContain(text);
+  });
+
   it("counts the items that are tried again, unless it says what holds them", () => {
     expect(progressLine({ ...PROGRESS, retrying: 12 })).toMatch(/ 12% {2}12 to try again {2}ETA /);
     const retry = { code: "overloaded", message: "openai answered 503", nextTryInMs: 12_000 } as const;

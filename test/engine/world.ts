@@ -37,6 +37,8 @@ export interface WorldOptions {
   /** What each write and sync of the disk takes; default nothing. */
   readonly diskLatencyMs?: number;
   readonly observer?: EngineObserver;
+  /** Unix time at the start. */
+  readonly wallMs?: number;
 }
 
 export const ok = (line: number): WireResult => okFrom(line, undefined);
@@ -47,7 +49,7 @@ export const status = (code: number, name = "error", headers: Record<string, str
   openaiError(code, { message: name, code: name, type: name }, headers);
 
 export class World {
-  readonly clock = new FakeClock();
+  readonly clock: FakeClock;
   readonly disk: MemoryDisk;
   readonly store: CrashableStore;
   readonly wire: ScriptedTransport;
@@ -63,7 +65,8 @@ export class World {
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
     this.#observer = options.observer;
-    const { commitMs, diskLatencyMs } = options;
+    const { commitMs, diskLatencyMs, wallMs } = options;
+    this.clock = new FakeClock(wallMs === undefined ? {} : { wallMs });
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });

@@ -9,9 +9,9 @@ import { chooseOffer, type OfferTimes } from "../../src/queue/offer_choice.ts";
 import { isLaneName, keepsRealtime, offersOf } from "../../src/queue/offers.ts";
 
 const half = (): number => 0.5;
-const [FLEX] = offersOf("openai", half);
-if (FLEX === undefined) throw new Error("openai has no offer");
-const flex = FLEX;
+const [offer] = offersOf("openai", half);
+if (offer?.kind !== "flex") throw new Error("openai has no flex tier");
+const flex = offer;
 
 const TIMES: OfferTimes = {
   nowMs: 0,
@@ -26,9 +26,9 @@ const SWITCH_MS = 495_000;
 
 describe("the offers of a provider", () => {
   it("are those that cost less than its list price, and are not denied", () => {
-    expect(offersOf("openai", half).map(({ kind, priceFactor }) => [kind, priceFactor])).toEqual([
-      ["flex", 0.5],
-    ]);
+    expect(flex).toMatchObject({ kind: "flex", priceFactor: 0.5 });
+    expect(offersOf("deepseek", half)).toEqual([{ kind: "offpeak" }]);
+    expect(offersOf("deepseek", half, { deny: ["offpeak"] })).toEqual([]);
     expect(offersOf("groq", () => 1)).toEqual([]);
     expect(offersOf("my-server", half)).toEqual([]);
     for (const choices of [{ deny: ["flex"] }, { deny: ["openai:flex"] }, { allow: ["realtime"] }])

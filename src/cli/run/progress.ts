@@ -133,8 +133,14 @@ function laneText(lane: Progress["lanes"][number]): string {
     `${lane.inFlight}/${lane.inFlightMax} in flight`,
     lane.state === "open" ? "" : lane.state,
     oversizedText(lane),
+    cheaperText(lane),
   ];
   return `[${lane.lane.split(":")[0]} ${shares.filter((part) => part !== "").join(", ")}]`;
+}
+
+function cheaperText({ cheaper }: Progress["lanes"][number]): string {
+  if (cheaper?.tier === "flex") return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them flex`;
+  return cheaper?.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;
 }
 
 function oversizedText({ oversized }: Progress["lanes"][number]): string {

@@ -49,7 +49,7 @@ export interface ConfigOptions {
   /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
   readonly attemptMsMax?: number;
   /**
-   * Which lanes may be used, by kind (`realtime`, `flex`) or `<provider>:<kind>`. Default: work with an sla goes to the cheapest
+   * Which lanes may be used, by kind (`realtime`, `flex`, `offpeak`) or `<provider>:<kind>`. Default: work with an sla goes to the cheapest
    * that still meets it.
    */
   readonly lanes?: LaneChoices;

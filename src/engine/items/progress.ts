@@ -6,6 +6,7 @@ import type { FailureCode } from "../../errors.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { Hold } from "./holds.ts";
+import type { OfferStatus } from "./taken_offer.ts";
 
 /** The state of one lane's limits, shares in [0, 1]. */
 export interface LaneProgress {
@@ -19,6 +20,8 @@ export interface LaneProgress {
   readonly tokensShare?: number;
   /** An item that is larger than a limit on tokens waits for an empty minute, to be sent by itself. */
   readonly oversized?: Oversized;
+  /** What is cheaper than realtime; absent where nothing is, or may be used. */
+  readonly cheaper?: OfferStatus;
 }
 
 /** The state of a run at one moment; counts are lines of the input. */

@@ -1,12 +1,12 @@
 /**
- * What an offer cheaper than realtime changes of one attempt.
+ * What an offer cheaper than realtime changes of one attempt, and what is shown of it.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import type { OfferKind } from "../../queue/offers.ts";
+import type { TierOffer } from "../../queue/offers.ts";
 
 /** An offer as one attempt takes it. */
 export interface TakenOffer {
-  readonly kind: Exclude<OfferKind, "realtime">;
+  readonly kind: TierOffer["kind"];
   /** Milliseconds that the attempt may take. */
   readonly attemptMsMax: number;
   /** The request as the offer wants it. */
@@ -16,3 +16,19 @@ export interface TakenOffer {
   /** The attempt has ended, or was not sent, after so many milliseconds. */
   freed(heldMs: number): void;
 }
+
+/** What is cheaper at one moment, for people and metrics. */
+export type OfferStatus =
+  | {
+      readonly tier: "flex";
+      readonly inFlight: number;
+      /** Requests that may be in flight in it now. */
+      readonly inFlightMax: number;
+      /** Moving share of requests that it refused for want of capacity, 0 to 1. */
+      readonly refusedShare: number;
+    }
+  | {
+      readonly tier: "offpeak";
+      /** Milliseconds until the price falls for which work waits; absent while nothing does. */
+      readonly beginsInMs?: number;
+    };

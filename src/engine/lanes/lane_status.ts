@@ -6,7 +6,7 @@ import type { LimitsSnapshot } from "../../limits/limits.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { QuotaUse } from "../../limits/quota.ts";
 import type { LaneKind } from "../../queue/lanes.ts";
-import type { OfferStatus } from "../offers/lane_offers.ts";
+import type { OfferStatus } from "../items/taken_offer.ts";
 import type { Lane } from "./lane.ts";
 
 /** One limit in units a minute, configured or learnt, of the lane or of its whole provider: whichever is used more. */

@@ -7,6 +7,8 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
+import type { PriceBook } from "../../price/price_book.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
@@ -20,7 +22,9 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
-import { LaneOffers } from "../offers/lane_offers.ts";
+import type { LaneOffers } from "../offers/lane_offers.ts";
+import { OffPeakHours } from "../offers/off_peak.ts";
+import { TierOffers } from "../offers/tier_offers.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -43,6 +47,7 @@ export interface LanesOptions {
   readonly learnt: LearntStore;
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
+  readonly prices: PriceBook;
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
   /** Called when a lane is held, for another reason, or no longer. */
@@ -266,16 +271,17 @@ export class Lanes {
   }
 
   #offersOf({ provider }: LaneTerms, clock: Clock, laneOf: () => Lane): LaneOffers | undefined {
-    const { config, patience } = this.#options;
+    const { config, patience, prices } = this.#options;
     const [offer] = config.offers.get(provider) ?? [];
     if (offer === undefined) return undefined;
-    return new LaneOffers(offer, {
+    const lane = {
       clock,
       patience,
       inFlightMax: config.maxInFlight,
       places: () => laneOf().places,
-      drainMs: (deadlineMs, beside) => this.forecasts.drainMs(laneOf(), deadlineMs, beside),
-    });
+      drainMs: (deadlineMs: number, beside: DueLoad) => this.forecasts.drainMs(laneOf(), deadlineMs, beside),
+    };
+    return offer.kind === "offpeak" ? new OffPeakHours(prices, lane) : new TierOffers(offer, lane);
   }
 
   /** The lanes of a provider. */

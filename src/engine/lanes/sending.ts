@@ -78,7 +78,7 @@ export function createSending(
     loads,
   });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+    ...{ trials, clock, config, backlog, sender, patience, prices, claimed, learnt, mayAdmit },
     onHold: () => holds.changed(),
   });
   const holds = new EngineHolds(lanes, room, clock);

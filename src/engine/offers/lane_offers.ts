@@ -1,36 +1,14 @@
 /**
- * The offers of a lane: which of its items go to a cheaper tier, and what the tier is known to bear.
- *
- *   item --time for it (queue/offer_choice.ts), tier has a place--> taken --answered------------------> its end
- *        --no place--> waits                                          |---shed-------> waits: it costs nothing
- *        --no time---> realtime                                       |---slow-------> realtime from now on
- *                                                                     |---unknown----> realtime; if that answers it,
- *                                                                                      the tier is off for the model
- *   model --three answers in a row of another tier than the one asked for--> off: it would cost as much
- *
- * Off is for six hours: providers add models.
+ * What a lane has that is cheaper than realtime, as the lane asks it: a tier that is asked for in the request (tier_offers.ts), or
+ * hours that cost less (off_peak.ts).
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import { SpareCapacity } from "../../limits/spare_capacity.ts";
-import { laneTierOf } from "../../price/lane_factors.ts";
-import { namesTier, withTier } from "../../providers/tier.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
-import { chooseOffer } from "../../queue/offer_choice.ts";
-import type { Offer } from "../../queue/offers.ts";
 import type { ItemCall } from "../items/item_call.ts";
-import { type ItemPatience, offerLatencies } from "../items/patience.ts";
-import type { TakenOffer } from "../items/taken_offer.ts";
-import { blamedOnTier, type TierFailure, tierFailureOf } from "./judgement.ts";
-
-const OFF_MS = 6 * 3_600_000;
-const UNTIERED_MAX = 3;
-/** For how long others wait for what realtime says to an item that was refused in a tier. */
-const DOUBT_MS = 60_000;
-/** Of its lane's places: the rest is for what must be sent in realtime. */
-const PLACES_SHARE = 3 / 4;
-/** A timer may fire early by a rounding of its milliseconds. */
-const WAIT_MS_MIN = 1;
+import type { ItemPatience } from "../items/patience.ts";
+import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
+import type { TierFailure } from "./judgement.ts";
 
 /** What offers need of their lane. */
 export interface LaneOfOffers {
@@ -44,158 +22,22 @@ export interface LaneOfOffers {
   drainMs(deadlineMs: number, beside: DueLoad): number;
 }
 
-/** What is to become of an item: an offer to take, or how long to wait for one; undefined for realtime. */
+/** What is to become of an item: an offer to take, or how long to wait for one. */
 export type OfferPlace =
   | { readonly is: "taken"; readonly taken: TakenOffer }
   | { readonly is: "wait"; readonly waitMs: number };
 
-/** A cheaper tier at one moment, for people and metrics. */
-export interface OfferStatus {
-  readonly tier: Offer["kind"];
-  readonly inFlight: number;
-  /** Requests that may be in flight in it now. */
-  readonly inFlightMax: number;
-  /** Moving share of requests that it refused for want of capacity, 0 to 1. */
-  readonly refusedShare: number;
-}
-
-/** What is known of a model in a tier. */
-interface TierOfModel {
-  isKnown: boolean;
-  /** Answers in a row that another tier gave. */
-  untiered: number;
-  /** Until then it is not asked for; monotonic. */
-  offUntilMs: number;
-  /** Until then it is not known whether the model has the tier at all, and items wait; monotonic. */
-  doubtUntilMs: number;
-}
-
-/** One for a lane and an offer. */
-export class LaneOffers {
-  readonly #offer: Offer;
-  readonly #lane: LaneOfOffers;
-  readonly #models = new Map<string, TierOfModel>();
-  readonly #capacity: SpareCapacity;
-  /** Tokens of requests in the tier, as reserved. */
-  #inputTokens = 0;
-  #outputTokens = 0;
-
-  constructor(offer: Offer, lane: LaneOfOffers) {
-    this.#offer = offer;
-    this.#lane = lane;
-    this.#capacity = new SpareCapacity(Math.max(1, Math.floor(lane.inFlightMax * PLACES_SHARE)), () =>
-      lane.clock.random(),
-    );
-  }
-
-  get status(): OfferStatus {
-    const { inFlight, places, refusedShare } = this.#capacity;
-    return { tier: this.#offer.kind, inFlight, inFlightMax: places, refusedShare };
-  }
-
-  /** Where an item of the lane goes now. */
-  place(call: ItemCall): OfferPlace | undefined {
-    const { deadlineMs } = call;
-    if (deadlineMs === Number.POSITIVE_INFINITY || call.isRealtimeOnly || call.owner.settings.isHedged)
-      return undefined;
-    const nowMs = this.#lane.clock.nowMs();
-    if (this.#isOff(call.model, nowMs)) return undefined;
-    const { inFlight } = this.#capacity;
-    const own = { items: inFlight, inputTokens: this.#inputTokens, outputTokens: this.#outputTokens };
-    const { patience } = this.#lane;
-    const chosen = chooseOffer(this.#offer, {
-      nowMs,
-      deadlineMs,
-      drainMs: this.#lane.drainMs(deadlineMs, own),
-      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, own),
-      realtimeP99Ms: patience.quantileMs(call, 0.99),
-      offerP90Ms: patience.quantileMs(offerLatencies(call, this.#offer.kind), 0.9),
-    });
-    if (chosen === undefined) return undefined;
-    if (namesTier(call.provider.settings.protocol, call.plainBody)) {
-      call.isRealtimeOnly = true; // its caller has chosen
-      return undefined;
-    }
-    const isCrowded = inFlight >= Math.max(1, this.#lane.places() * PLACES_SHARE);
-    const doubtMs = (this.#models.get(call.model)?.doubtUntilMs ?? 0) - nowMs;
-    const waitMs = isCrowded ? Number.POSITIVE_INFINITY : Math.max(doubtMs, this.#capacity.waitMs(nowMs));
-    if (waitMs > 0)
-      return {
-        is: "wait",
-        waitMs: Math.min(waitMs, Math.max(WAIT_MS_MIN, chosen.switchMs - nowMs + WAIT_MS_MIN)),
-      };
-    return { is: "taken", taken: this.#taken(call, chosen.attemptMsMax) };
-  }
-
+/** One for a lane. */
+export interface LaneOffers {
+  readonly status: OfferStatus;
+  /** Where an item of the lane goes now; undefined for realtime. */
+  place(call: ItemCall): OfferPlace | undefined;
   /** A call that took the offer was admitted. */
-  sent({ load }: ItemCall): void {
-    this.#capacity.take();
-    this.#inputTokens += load.inputTokens;
-    this.#outputTokens += load.outputTokens;
-  }
-
+  sent(call: ItemCall): void;
   /** A call was answered with success, in realtime or here. */
-  answered(call: ItemCall, { servedTier }: AttemptResult): void {
-    if (call.offer === undefined) {
-      if (call.wasTierUnknown) this.#off(call.model);
-      return;
-    }
-    this.#capacity.answered();
-    const model = this.#of(call.model);
-    model.isKnown = true;
-    model.doubtUntilMs = 0;
-    model.untiered = laneTierOf(servedTier) === this.#offer.kind ? 0 : model.untiered + 1;
-    if (model.untiered >= UNTIERED_MAX) this.#off(call.model);
-  }
-
+  answered(call: ItemCall, result: AttemptResult): void;
   /** An attempt here failed for the tier's reasons. */
-  failed(call: ItemCall, failure: TierFailure): void {
-    if (failure === "unknown") {
-      call.wasTierUnknown = true;
-      this.#of(call.model).doubtUntilMs = this.#lane.clock.nowMs() + DOUBT_MS;
-    }
-    if (failure !== "shed") call.isRealtimeOnly = true;
-    if (failure !== "unknown") this.#capacity.refused(this.#lane.clock.nowMs());
-  }
-
+  failed(call: ItemCall, failure: TierFailure): void;
   /** An item was refused in realtime for its own sake. */
-  refused({ model, wasTierUnknown }: ItemCall): void {
-    if (wasTierUnknown) this.#of(model).doubtUntilMs = 0;
-  }
-
-  #taken(call: ItemCall, attemptMsMax: number): TakenOffer {
-    const { kind } = this.#offer;
-    return {
-      kind,
-      attemptMsMax,
-      body: (body) => withTier(call.provider.settings.protocol, body, kind),
-      judged: (result) => {
-        if (result.class === "success") return result;
-        const failure = tierFailureOf(result, this.#models.get(call.model)?.isKnown === true);
-        return failure === undefined ? result : blamedOnTier(result, failure, kind);
-      },
-      freed: (heldMs) => {
-        this.#capacity.free(heldMs);
-        this.#inputTokens -= call.load.inputTokens;
-        this.#outputTokens -= call.load.outputTokens;
-      },
-    };
-  }
-
-  #isOff(model: string, nowMs: number): boolean {
-    return (this.#models.get(model)?.offUntilMs ?? 0) > nowMs;
-  }
-
-  #off(model: string): void {
-    const known = this.#of(model);
-    known.offUntilMs = this.#lane.clock.nowMs() + OFF_MS;
-    known.untiered = known.doubtUntilMs = 0;
-    known.isKnown = false;
-  }
-
-  #of(model: string): TierOfModel {
-    const known = this.#models.get(model) ?? { isKnown: false, untiered: 0, offUntilMs: 0, doubtUntilMs: 0 };
-    this.#models.set(model, known);
-    return known;
-  }
+  refused(call: ItemCall): void;
 }

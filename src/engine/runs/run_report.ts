@@ -256,9 +256,10 @@ function stateOf(state: RunState, isStopping: boolean, pausedBy: string | undefi
 
 /** Of all lanes that were ever used. */
 export function lanesProgress({ sending }: Pick<EngineCore, "sending">, nowMs: number): LaneProgress[] {
-  return Array.from(sending.lanes.all(), ({ terms, limits }) =>
-    laneProgress(terms.key, limits.snapshot(nowMs)),
-  );
+  return Array.from(sending.lanes.all(), ({ terms, limits, offers }) => ({
+    ...laneProgress(terms.key, limits.snapshot(nowMs)),
+    ...(offers === undefined ? {} : { cheaper: offers.status }),
+  }));
 }
 
 function laneProgress(key: string, limits: LimitsSnapshot): LaneProgress {

@@ -1,0 +1,101 @@
+/**
+ * Hours that cost less: work waits for them as far as its deadline allows.
+ *
+ *   item --the price falls later, and realtime can do all that is due between then and the deadline--> waits
+ *        --otherwise---------------------------------------------------------------------------------> realtime, now
+ *
+ * An item that is sent lowers what must be done after the price falls, so exactly as much is sent before as has to be.
+ * Prices by the clock are those of the price list (price/base.ts); they are looked up once for each model and change.
+ */
+
+import type { PriceBook } from "../../price/price_book.ts";
+import type { BasePrice } from "../../price/rates.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
+import { rescueMs } from "../../queue/offer_choice.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { OfferStatus } from "../items/taken_offer.ts";
+import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
+
+const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+/** The calendar may be set meanwhile. */
+const WAIT_MS_MAX = 900_000;
+
+/** When the price of a model falls, as it was looked up. */
+interface Fall {
+  /** The look-up holds in this span of Unix time. */
+  readonly fromWallMs: number;
+  readonly untilWallMs: number;
+  /** Whether the price is lower at its end. */
+  readonly isFall: boolean;
+}
+
+/** One for a lane. */
+export class OffPeakHours implements LaneOffers {
+  readonly #lane: LaneOfOffers;
+  readonly #prices: PriceBook;
+  readonly #falls = new Map<string, Fall>();
+  /** Monotonic: when the hours begin that something waits for. */
+  #beginsMs = Number.NEGATIVE_INFINITY;
+
+  constructor(prices: PriceBook, lane: LaneOfOffers) {
+    this.#prices = prices;
+    this.#lane = lane;
+  }
+
+  get status(): OfferStatus {
+    const beginsInMs = this.#beginsMs - this.#lane.clock.nowMs();
+    return beginsInMs > 0 ? { tier: "offpeak", beginsInMs } : { tier: "offpeak" };
+  }
+
+  place(call: ItemCall): OfferPlace | undefined {
+    const { deadlineMs } = call;
+    if (deadlineMs === Number.POSITIVE_INFINITY) return undefined;
+    const fallsInMs = this.#fallsInMs(call.model);
+    if (fallsInMs === undefined) return undefined;
+    const nowMs = this.#lane.clock.nowMs();
+    const neededMs =
+      this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(this.#lane.patience.quantileMs(call, 0.99));
+    if (nowMs + fallsInMs + neededMs > deadlineMs) return undefined;
+    this.#beginsMs = nowMs + fallsInMs;
+    return { is: "wait", waitMs: Math.min(WAIT_MS_MAX, fallsInMs) };
+  }
+
+  sent(): void {}
+
+  answered(): void {}
+
+  failed(): void {}
+
+  refused(): void {}
+
+  /** Undefined where it does not, as far as is known. */
+  #fallsInMs(model: string): number | undefined {
+    const wallMs = this.#lane.clock.wallMs();
+    const known = this.#falls.get(model);
+    const fall =
+      known !== undefined && wallMs >= known.fromWallMs && wallMs < known.untilWallMs
+        ? known
+        : this.#lookUp(model, wallMs);
+    return fall.isFall ? fall.untilWallMs - wallMs : undefined;
+  }
+
+  #lookUp(model: string, wallMs: number): Fall {
+    const { price } = this.#prices.priceOf(model, wallMs);
+    const untilWallMs = price?.validUntilWallMs ?? Number.POSITIVE_INFINITY;
+    const later =
+      untilWallMs === Number.POSITIVE_INFINITY ? undefined : this.#prices.priceOf(model, untilWallMs).price;
+    const isFall = price !== undefined && later !== undefined && isCheaper(later, price);
+    const fall = { fromWallMs: price?.validFromWallMs ?? Number.NEGATIVE_INFINITY, untilWallMs, isFall };
+    this.#falls.set(model, fall);
+    return fall;
+  }
+}
+
+/** In both directions: what requests consist of is not known. */
+function isCheaper(later: BasePrice, now: BasePrice): boolean {
+  const [inputs, outputs] = [
+    later.inputUsdPerMillion - now.inputUsdPerMillion,
+    later.outputUsdPerMillion - now.outputUsdPerMillion,
+  ];
+  return inputs <= 0 && outputs <= 0 && inputs + outputs < 0;
+}

@@ -1,0 +1,85 @@
+/**
+ * Work with an sla waits for hours that cost less, as far as its deadline and the rate limits allow. DeepSeek's peak is from 01:00
+ * to 04:00 and from 06:00 to 10:00 UTC, Monday to Friday.
+ */
+import { describe, expect, it } from "vitest";
+import type { WireResult } from "../../src/dispatch/transport.ts";
+import { openaiAnswer } from "../../src/testing/index.ts";
+import { INPUT, OUTPUT, World } from "./world.ts";
+
+const MODEL = "deepseek:deepseek-v4-flash";
+const HOUR_MS = 3_600_000;
+/** A Tuesday. */
+const MIDNIGHT_MS = Date.UTC(2026, 10, 24);
+/** In the list of prices: twice the price of other hours. */
+const PEAK_TO_4 = [1, 4] as const;
+
+function answered(line: number): WireResult {
+  return openaiAnswer(`answer ${line}`, { inputTokens: 1_000, outputTokens: 100 }, "deepseek-v4-flash");
+}
+
+async function runAt(
+  hour: number,
+  options: { items?: number; sla?: number; rpm?: number; deny?: readonly string[] },
+) {
+  const { items = 10, sla, rpm, deny } = options;
+  const world = new World({
+    wallMs: MIDNIGHT_MS + hour * HOUR_MS,
+    latencyMs: 1_000,
+    answer: answered,
+    config: {
+      providers: { deepseek: { baseUrl: "http://deepseek.test/v1", key: "k" } },
+      ...(rpm === undefined ? {} : { limits: { deepseek: { requestsPerMinute: rpm } } }),
+      ...(deny === undefined ? {} : { lanes: { deny } }),
+    },
+  });
+  world.input(items, MODEL);
+  const engine = await world.engine();
+  const startMs = world.clock.nowMs();
+  const run = engine.run(INPUT, { out: OUTPUT, ...(sla === undefined ? {} : { sla }) });
+  await world.clock.advance(5_000);
+  const cheaper = engine.lanes()[0]?.cheaper;
+  const summary = await world.settle(run.finished);
+  await world.settle(engine.close());
+  /** The hour of the day at which each request left. */
+  const hours = world.sent.map(({ atMs }) => hour + (atMs - startMs) / HOUR_MS);
+  return { summary, hours, cheaper };
+}
+
+describe("work with an sla in hours that cost more", () => {
+  it("waits until they are over, and says so", async () => {
+    const { summary, hours, cheaper } = await runAt(2, { sla: 180 });
+    expect(summary.counts).toMatchObject({ completed: 10 });
+    expect(Math.min(...hours)).toBeGreaterThanOrEqual(PEAK_TO_4[1]);
+    expect(cheaper).toMatchObject({ tier: "offpeak" });
+    expect(cheaper?.tier === "offpeak" && cheaper.beginsInMs).toBeCloseTo(2 * HOUR_MS - 5_000, -3);
+    expect(summary.cost.billed_usd).toBeCloseTo(10 * (1_000 * 0.22e-6 + 100 * 0.66e-6), 9);
+  });
+
+  it("is sent at once without a deadline, with one before their end, where it is denied, and in cheap hours", async () => {
+    for (const [hour, options] of [
+      [2, {}],
+      [2, { sla: 60 }],
+      [2, { sla: 180, deny: ["offpeak"] }],
+      [12, { sla: 180 }],
+    ] as const) {
+      const { hours, cheaper } = await runAt(hour, options);
+      expect(Math.max(...hours) - hour).toBeLessThan(0.1);
+      expect(cheaper?.tier === "offpeak" && cheaper.beginsInMs !== undefined).toBe(false);
+    }
+  });
+
+  it("is sent before as far as the rest would not be done in time after", async () => {
+    const { summary, hours } = await runAt(2, { items: 600, rpm: 10, sla: 150 });
+    expect(summary.counts).toMatchObject({ completed: 600 });
+    const early = hours.filter((hour) => hour < PEAK_TO_4[1]).length;
+    expect(early).toBeGreaterThanOrEqual(300); // 30 minutes of ten are left after the peak
+    expect(early).toBeLessThan(345);
+  });
+
+  it("waits over a weekend for nothing: there is no peak", async () => {
+    const saturday = 4 * 24 + 2;
+    const { hours } = await runAt(saturday, { sla: 180 });
+    expect(Math.max(...hours) - saturday).toBeLessThan(0.1);
+  });
+});

@@ -377,7 +377,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 /** What a fault of perigee in the middle of a call means for its run. */
 function faultOf(error: unknown): PerigeeError {
   if (error instanceof PerigeeError) return error;
-  return new PerigeeError("internal_error", "a fault of perigee ended the owner; please report it", {
+  return new PerigeeError("internal_error", "a fault of perigee ended the work; please report it", {
     cause: error,
   });
 }

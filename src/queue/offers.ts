@@ -99,7 +99,7 @@ export function keepsRealtime({
 }
 
 /** Whether a kind of lane may be used. */
-export function isChosen(provider: string, kind: OfferKind, { allow, deny = [] }: LaneChoices): boolean {
+function isChosen(provider: string, kind: OfferKind, { allow, deny = [] }: LaneChoices): boolean {
   const names = [kind, `${provider}:${kind}`];
   if (names.some((name) => deny.includes(name))) return false;
   return allow === undefined || names.some((name) => allow.includes(name));

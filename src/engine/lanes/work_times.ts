@@ -54,7 +54,7 @@ export interface ExpectedDone {
 }
 
 /** Where work would run. */
-export interface WorkPlaces {
+interface WorkPlaces {
   termsOf(model: string): LaneTerms;
   limitsOf(key: LaneKey): LaneLimits;
   /** Of all lanes of a provider; undefined without a shared limit. */
@@ -67,7 +67,7 @@ interface Group {
 }
 
 /** Of each model, beside the others and nothing else. */
-export function workTimes(
+function workTimes(
   works: readonly ModelWork[],
   places: WorkPlaces,
   nowMs: number,
@@ -98,7 +98,7 @@ export function workTimes(
  * Of what a run has in lanes, beside what others have there; undefined when it has nothing in any, Infinity while it depends on how long
  * answers take that nobody has measured.
  */
-export function leftMs(
+function leftMs(
   owner: ItemOwner,
   lanes: Iterable<Lane>,
   basisOf: (lane: Lane) => LaneForecastBasis,
@@ -121,7 +121,7 @@ export function leftMs(
 }
 
 /** Beside what waits in its lane. */
-export function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): ExpectedDone {
+function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): ExpectedDone {
   const atMs = expectedDoneMs(basis, work, lane);
   if (lane.hasAnswered || lane.itemMs !== ITEM_MS_START) return { atMs, isKnown: true };
   const slowMs = expectedDoneMs(basis, work, { limits: lane.limits, itemMs: SLOW_ITEM_MS });

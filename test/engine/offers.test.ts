@@ -164,6 +164,16 @@ describe("work with an sla", () => {
     expect(summary.cost.ambiguous_usd).toBe(0);
   });
 
+  it("is answered in realtime where the tier alone is broken, and not held for it", async () => {
+    const broken = openaiError(500, { message: "oops", type: "server_error" });
+    const { world, count, tiersOf } = tieredWorld({ flex: () => broken });
+    const { summary, takenMs } = await finished(world, 200, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 200 });
+    expect(tiersOf(1)).toEqual(["flex", "none"]);
+    expect(count("flex")).toBeLessThanOrEqual(200);
+    expect(takenMs).toBeLessThan(300_000);
+  });
+
   it("ends an item that is refused in both, for its own sake, and uses the tier for the others", async () => {
     const refusal = openaiError(400, { message: "bad", type: "invalid_request_error", code: "bad" });
     const reply = (line: number, otherwise: Reply): Reply => (line === 1 ? refusal : otherwise);

@@ -17,6 +17,8 @@ import type { OfferStatus } from "../items/taken_offer.ts";
 import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
 
 const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+/** Of a lane that many models share; beyond, all are looked up again. */
+const MODELS_MAX = 1_000;
 /** The calendar may be set meanwhile. */
 const WAIT_MS_MAX = 900_000;
 
@@ -85,6 +87,7 @@ export class OffPeakHours implements LaneOffers {
     const later =
       untilWallMs === Number.POSITIVE_INFINITY ? undefined : this.#prices.priceOf(model, untilWallMs).price;
     const isFall = price !== undefined && later !== undefined && isCheaper(later, price);
+    if (this.#falls.size >= MODELS_MAX) this.#falls.clear();
     const fall = { fromWallMs: price?.validFromWallMs ?? Number.NEGATIVE_INFINITY, untilWallMs, isFall };
     this.#falls.set(model, fall);
     return fall;

@@ -4,6 +4,7 @@
  *   item --time for it (queue/offer_choice.ts), tier has a place--> taken --answered------------------> its end
  *        --no place--> waits                                          |---shed-------> waits: it costs nothing
  *        --no time---> realtime                                       |---slow-------> realtime from now on
+ *                                                                     |---5xx, lost--> realtime once, then here again
  *                                                                     |---unknown----> realtime; if that answers it,
  *                                                                                      the tier is off for the model
  *   model --three answers in a row of another tier than the one asked for--> off: it would cost as much
@@ -24,6 +25,8 @@ import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
 
 const OFF_MS = 6 * 3_600_000;
 const UNTIERED_MAX = 3;
+/** Of a lane that many models share; beyond, all are forgotten and asked again. */
+const MODELS_MAX = 1_000;
 /** For how long others wait for what realtime says to an item that was refused in a tier. */
 const DOUBT_MS = 60_000;
 /** Of its lane's places: the rest is for what must be sent in realtime. */
@@ -67,8 +70,8 @@ export class TierOffers implements LaneOffers {
 
   place(call: ItemCall): OfferPlace | undefined {
     const { deadlineMs } = call;
-    if (deadlineMs === Number.POSITIVE_INFINITY || call.isRealtimeOnly || call.owner.settings.isHedged)
-      return undefined;
+    if (deadlineMs === Number.POSITIVE_INFINITY || call.owner.settings.isHedged) return undefined;
+    if (call.isRealtimeOnly || call.failedInOffer) return undefined;
     const nowMs = this.#lane.clock.nowMs();
     if (this.#isOff(call.model, nowMs)) return undefined;
     const { inFlight } = this.#capacity;
@@ -161,6 +164,7 @@ export class TierOffers implements LaneOffers {
   }
 
   #of(model: string): TierOfModel {
+    if (this.#models.size >= MODELS_MAX && !this.#models.has(model)) this.#models.clear();
     const known = this.#models.get(model) ?? { isKnown: false, untiered: 0, offUntilMs: 0, doubtUntilMs: 0 };
     this.#models.set(model, known);
     return known;

@@ -11,6 +11,8 @@ import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
 
 /** Deadlines are wall times in whole milliseconds: never early, and up to 2 ms late, and 1 more for each boot (docs/decisions/0019-clocks.md). */
 const DEADLINE_LATE_MS = 2;
+/** For how long the commits of one trouble may find the store or the disk full. */
+const FULL_MS = 100_000;
 /** How long the engine may send nothing to a provider for which items wait and that nothing keeps it from. */
 const IDLE_MS_MAX = 130_000;
 /** What a request may take from its admission to the wire on top of commits and disks. */
@@ -59,7 +61,7 @@ export class Observer {
   /** Of each provider, until when it may have asked for a wait. */
   readonly #excusedMs = new Map<string, number>();
   #processStartedMs = 0;
-  #storeFullMs = Number.NEGATIVE_INFINITY;
+  #fullUntilMs = Number.NEGATIVE_INFINITY;
   #hasRoomSinceMs = 0;
   #isFull = false;
   #hasJumped = false;
@@ -131,7 +133,7 @@ export class Observer {
   room(hasRoom: boolean): void {
     this.#isFull = !hasRoom;
     if (hasRoom) this.#hasRoomSinceMs = this.#clock.nowMs();
-    else this.#storeFullMs = this.#clock.nowMs();
+    else this.#fullUntilMs = Math.max(this.#clock.nowMs(), this.#fullUntilMs) + FULL_MS; // one after the other
   }
 
   /** The wall clock was moved; after another boot nothing on the machine tells by how much, and deadlines go by it. */
@@ -389,7 +391,7 @@ export class Observer {
       this.violate(`I14 line ${id} expired before its sla was over`);
     const acceptedMs = book.acceptedMs ?? nowMs;
     const dueMs = Math.max(acceptedMs + slaMinutes * 60_000, this.#processStartedMs);
-    const isExcused = this.#isFull || nowMs - this.#storeFullMs < 100_000;
+    const isExcused = this.#isFull || nowMs < this.#fullUntilMs;
     if (nowMs > dueMs + 1_000 && !isExcused)
       this.violate(`I14 line ${id} expired ${nowMs - dueMs} ms after its sla`);
   }

@@ -113,4 +113,6 @@ export const FAILED_SEEDS: readonly number[] = [
   1_200_018_625,
   // A store that was to fail at the end of all runs failed when they were called again, which is after all trouble.
   1_600_003_988,
+  // The store was full three times at once, so its commits failed for longer than the law excused.
+  1_900_000_253,
 ];

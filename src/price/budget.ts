@@ -236,12 +236,17 @@ export class Budget implements Taken {
       if (fits === "wait") waitsFor = cap;
     }
     if (waitsFor !== undefined) return { ok: false, reason: "wait", cap: waitsFor };
-    const reservation: MoneyReservation = { usd, nanos, closes: this.#closes, isSettled: false };
+    return { ok: true, reservation: this.hold(usd) };
+  }
+
+  /** Holds `usd` that was committed before, by this process or an earlier one, also where no cap has so much left. */
+  hold(usd: number): MoneyReservation {
+    const nanos = nanosOf(usd, Math.ceil);
     this.#heldUsd += usd;
     this.#heldCount += 1;
     this.#heldNanos += nanos;
     for (const cap of this.#caps) cap.move(nanos, 0);
-    return { ok: true, reservation };
+    return { usd, nanos, closes: this.#closes, isSettled: false };
   }
 
   /** The cap that leaves too little for so much, also when all that is held is released; undefined when no cap does. */

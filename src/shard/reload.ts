@@ -1,5 +1,6 @@
 /**
- * Makes the bytes of a dropped shard again from the input: reads its lines' spans, measures them, compares.
+ * Makes the bytes of a dropped shard again from the input: reads its lines' spans, measures them, compares. Lines that no shard
+ * holds any more are measured again in the same way.
  *
  *   dropped --lines unchanged--> prepared
  *           --anything else----> input_changed
@@ -39,10 +40,7 @@ export async function reloadShard(
   const bodies = new PackedBytes(16 * 1024);
   for (let from = 0; from < shard.count; ) {
     const to = endOfRun(shard, from);
-    const block = await readRun(shard, file, from, to);
-    const skip = skipAllBut(block, shard.lines.subarray(from, to));
-    const measured = await measurer.measure(block, { ...options, skip, wantBodies: true });
-    refuseUnmeasured(measured);
+    const measured = await measureRun(shard, { file, measurer, options }, from, to);
     if (!isSame(shard, from, to, measured)) throw inputChanged(shard);
     keys.addRun(measured.keys, measured.keyEnds, 0, measured.count);
     bodies.addRun(measured.bodies, measured.bodyEnds, 0, measured.count);
@@ -56,30 +54,77 @@ export async function reloadShard(
   });
 }
 
+/** Where lines are in the input; all of one length, in the order of the lines. */
+export interface LinePlaces {
+  readonly lines: Uint32Array;
+  /** Byte offset of each line in the input. */
+  readonly offsets: Float64Array;
+  /** Bytes of each line without its line end. */
+  readonly lengths: Uint32Array;
+}
+
+/** What lines are measured again with. */
+export interface MeasuringAgain {
+  readonly file: Pick<DiskFile, "read">;
+  readonly measurer: Measurer;
+  /** Those that the lines were measured with. */
+  readonly options: MeasureOptions;
+}
+
+/** Measures lines of the input again, those that are close together at once. Throws as `reloadShard` does. */
+export async function* measureAgain(
+  places: LinePlaces,
+  measuring: MeasuringAgain,
+): AsyncGenerator<MeasuredBlock> {
+  for (let from = 0; from < places.lines.length; ) {
+    const to = endOfRun(places, from);
+    yield await measureRun(places, measuring, from, to);
+    from = to;
+  }
+}
+
+async function measureRun(
+  places: LinePlaces,
+  { file, measurer, options }: MeasuringAgain,
+  from: number,
+  to: number,
+): Promise<MeasuredBlock> {
+  const block = await readRun(places, file, from, to);
+  const skip = skipAllBut(block, places.lines.subarray(from, to));
+  const measured = await measurer.measure(block, { ...options, skip, wantBodies: true });
+  refuseUnmeasured(measured);
+  return measured;
+}
+
 /** The end of the run of items from `from` that are read together. */
-function endOfRun(shard: Shard, from: number): number {
-  const start = shard.offsets[from] as number;
+function endOfRun(places: LinePlaces, from: number): number {
+  const start = places.offsets[from] as number;
   let to = from + 1;
-  while (to < shard.count) {
-    const offset = shard.offsets[to] as number;
-    const gapBytes = offset - endOf(shard, to - 1);
-    if (gapBytes > GAP_BYTES_MAX || endOf(shard, to) - start > READ_BYTES_MAX) break;
+  while (to < places.lines.length) {
+    const offset = places.offsets[to] as number;
+    const gapBytes = offset - endOf(places, to - 1);
+    if (gapBytes > GAP_BYTES_MAX || endOf(places, to) - start > READ_BYTES_MAX) break;
     to += 1;
   }
   return to;
 }
 
-async function readRun(shard: Shard, file: Pick<DiskFile, "read">, from: number, to: number): Promise<Block> {
-  const offset = shard.offsets[from] as number;
-  const firstLine = shard.lines[from] as number;
-  const bytes = allocate(endOf(shard, to - 1) - offset);
+async function readRun(
+  places: LinePlaces,
+  file: Pick<DiskFile, "read">,
+  from: number,
+  to: number,
+): Promise<Block> {
+  const offset = places.offsets[from] as number;
+  const firstLine = places.lines[from] as number;
+  const bytes = allocate(endOf(places, to - 1) - offset);
   const readBytes = await file.read(bytes, offset);
-  if (readBytes < bytes.byteLength) throw inputChanged(shard);
+  if (readBytes < bytes.byteLength) throw inputChanged(places);
   return {
     bytes: new Uint8Array(bytes.buffer),
     offset,
     firstLine,
-    lineCount: (shard.lines[to - 1] as number) - firstLine + 1,
+    lineCount: (places.lines[to - 1] as number) - firstLine + 1,
   };
 }
 
@@ -110,6 +155,6 @@ function isSame(shard: Shard, from: number, to: number, measured: MeasuredBlock)
   return true;
 }
 
-function endOf(shard: Shard, item: number): number {
-  return (shard.offsets[item] as number) + (shard.lengths[item] as number);
+function endOf(places: LinePlaces, item: number): number {
+  return (places.offsets[item] as number) + (places.lengths[item] as number);
 }

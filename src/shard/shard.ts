@@ -201,9 +201,9 @@ export class Shard {
 }
 
 /** The error for a shard whose lines are not what they were when it was measured. */
-export function inputChanged(shard: Shard): PerigeeError {
-  const first = shard.lines[0];
-  const last = shard.lines[shard.count - 1];
+export function inputChanged({ lines }: Pick<Shard, "lines">): PerigeeError {
+  const first = lines[0];
+  const last = lines.at(-1);
   return new PerigeeError(
     "input_changed",
     `lines ${first} to ${last} of the input are not what they were when they were first read`,

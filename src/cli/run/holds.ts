@@ -14,6 +14,7 @@ const WORDS: Readonly<Record<HoldReason, string>> = {
   price_unknown: "a cost cap needs a price",
   provider_missing: "a provider is not configured",
   key_missing: "a key is missing",
+  key_changed: "batches were made with another key",
   model_unavailable: "does not offer the model to this key",
   disk_full: "the disk is full",
   file_damaged: "stored lines are damaged",
@@ -25,6 +26,7 @@ const OWN: ReadonlySet<HoldReason> = new Set([
   "price_unknown",
   "provider_missing",
   "key_missing",
+  "key_changed",
   "disk_full",
   "file_damaged",
 ]);

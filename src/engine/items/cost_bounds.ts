@@ -67,6 +67,11 @@ export class CostBounds {
     return this.#models.get(model)?.factor ?? 1;
   }
 
+  /** Whether answers of a model have kept their limits, and none has broken its word. */
+  isProven(model: string): boolean {
+    return this.#of(model).trust === "proven";
+  }
+
   /** Whether one more request may reserve money now; those in flight end and let others in. */
   mayBegin(model: string): boolean {
     const bound = this.#of(model);

@@ -11,6 +11,7 @@
  *   model_unavailable    the provider does not know the model, or refuses it to the key when the caller changes it
  *   provider_missing     no provider of that name is configured                         when the caller changes it
  *   key_missing          the provider needs a key, which is not set                     when the caller changes it
+ *   key_changed          its batches were made with another key of the provider           when the caller changes it
  *   cap_reached          the cost cap leaves no money for it                            when the caller changes it
  *   price_unknown        a cost cap is set and nobody knows the model's price           when the caller changes it
  *   file_damaged         the stored lines of a task are missing or have changed         when the caller changes it
@@ -33,6 +34,7 @@ export const HOLD_REASONS = [
   "model_unavailable",
   "provider_missing",
   "key_missing",
+  "key_changed",
   "cap_reached",
   "price_unknown",
   "file_damaged",
@@ -134,6 +136,7 @@ const CALLERS: ReadonlySet<HoldReason> = new Set([
   "price_unknown",
   "provider_missing",
   "key_missing",
+  "key_changed",
   "model_unavailable",
   "file_damaged",
 ]);
@@ -146,6 +149,7 @@ export function codeOfHold(reason: HoldReason): FailureCode {
     case "model_unavailable":
       return "model_not_found";
     case "authentication":
+    case "key_changed":
       return "authentication_failed";
     case "quota":
       return "quota_exceeded";

@@ -10,14 +10,15 @@ import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { Budget, Taken } from "../../price/budget.ts";
 import { type CostFactors, costOf, worstCaseUsd } from "../../price/cost.ts";
+import { laneFactorOf } from "../../price/lane_factors.ts";
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { addSpent, spentBy } from "../journal/item_cost.ts";
-import { NOTHING_SPENT } from "../journal/journal.ts";
+import { addSpent, type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
+import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
 import { type ItemCall, mostOf } from "./item_call.ts";
 
@@ -53,11 +54,12 @@ export class ItemMoney {
     this.#bounds = bounds;
   }
 
-  /** Holds the most that one attempt may cost; nothing changes when it is held already. */
-  reserve(call: ItemCall): MoneyAnswer {
+  /** Holds the most that one attempt may cost, in realtime or in a batch; nothing changes when it is held already. */
+  reserve(call: ItemCall, tier: "realtime" | "batch" = "realtime"): MoneyAnswer {
     if (call.reservation !== undefined) return "ok";
     const { budget, allowsUnbounded } = call.owner.settings;
-    const mostUsd = this.#boundOf(call.model, call.most);
+    const mostUsd =
+      tier === "batch" ? this.mostInBatchUsd(call.model, call.most) : this.#boundOf(call.model, call.most);
     if (mostUsd === undefined && budget.isCapped && !allowsUnbounded) return "unpriced";
     const isBounded = budget.isCapped && mostUsd !== undefined && mostUsd > 0;
     if (isBounded && !this.#bounds.mayBegin(call.model)) return "wait";
@@ -109,6 +111,24 @@ export class ItemMoney {
       const { billedUsd } = costOf({ ...NO_USAGE, inputTokens, outputTokens }, price, PLAIN);
       budget.expect(billedUsd, mostUsd);
     }
+  }
+
+  /** The most that an item may cost in a batch, as its price is now; undefined when the model has no known price. */
+  mostInBatchUsd(model: string, most: ItemCall["most"]): number | undefined {
+    const mostUsd = this.#boundOf(model, most);
+    if (mostUsd === undefined) return undefined;
+    const { provider } = this.#prices.priceOf(model, this.#clock.wallMs());
+    return mostUsd * laneFactorOf(provider, "batch").factor;
+  }
+
+  /** Whether so many requests of a model may begin under a cap: its answers have kept their bounds. */
+  isProven(model: string): boolean {
+    return this.#bounds.isProven(model);
+  }
+
+  /** What an attempt in a batch took. */
+  spentInBatch(terms: CostTerms, attempt: Omit<EndedAttempt, "wallMs">): Spent {
+    return spentBy(this.#prices, terms, { ...attempt, wallMs: this.#clock.wallMs() });
   }
 
   /** It was not sent. */

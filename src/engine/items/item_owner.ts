@@ -8,6 +8,8 @@
  *   open | stopping | ending -> done
  */
 import type { Budget } from "../../price/budget.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
+import type { LinePlaces } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Outcome } from "../../work/outcome.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
@@ -86,6 +88,8 @@ export interface ItemOwner {
   readonly over: AbortSignal;
   /** Items that are known and not in shards yet. */
   readonly unreadItems: number;
+  /** Whether more items will be read: what waits for more of them may get it. */
+  readonly hasMore: boolean;
   /** Items that are known and have not ended. */
   readonly openItems: number;
   /** How its held items end; undefined while they wait. */
@@ -96,6 +100,8 @@ export interface ItemOwner {
   skips(line: number): boolean;
   /** Brings back the bytes of a shard that were dropped. */
   reload(shard: Shard): Promise<void>;
+  /** Measures items again that no shard holds any more. Absent where items cannot be found again: then they stay with lanes. */
+  readonly measureAgain?: (places: LinePlaces) => AsyncIterable<MeasuredBlock>;
   /** It cannot go on; what is recorded stays. */
   fail(error: Error): void;
   /** To be called after every change that may end it, or a pause of it. */

@@ -40,6 +40,10 @@ export class ItemStates {
   /** Lines whose last request failed, until the next one is sent: why it failed, and when the next one is due. */
   readonly retrying: Map<number, Retrying> = new Map();
   requestsSent = 0;
+  /** Lines that were in a batch which did not finish them, and how often; of those that may be in one again. */
+  readonly requeues: Map<number, number> = new Map();
+  /** Lines that no batch is to take again. */
+  readonly notBatched: LineSet = new LineSet(0);
   /** Items that wait for a change by the caller, by what holds them. */
   readonly held: Map<string, HeldCount> = new Map();
 

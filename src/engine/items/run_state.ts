@@ -9,7 +9,8 @@ import { PerigeeError } from "../../errors.ts";
 import type { Block } from "../../jsonl/block.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import type { Measurer } from "../../shard/measurer.ts";
-import { reloadShard } from "../../shard/reload.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
+import { type LinePlaces, measureAgain, reloadShard } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import { faultText, isThenable } from "../listeners.ts";
@@ -118,6 +119,16 @@ export class RunState implements ItemOwner {
   get openItems(): number {
     const { linesTotal = this.linesRead, blankLines, settings } = this;
     return Math.max(0, linesTotal - blankLines - settings.totals.settled);
+  }
+
+  /** Lines that are not read, or of a stream that has not ended. */
+  get hasMore(): boolean {
+    return this.linesTotal === undefined || this.unreadItems > 0 || this.#isWoken;
+  }
+
+  measureAgain(places: LinePlaces): AsyncGenerator<MeasuredBlock> {
+    const { input: file, measurer, measureOptions: options } = this.settings;
+    return measureAgain(places, { file, measurer, options });
   }
 
   reload(shard: Shard): Promise<void> {

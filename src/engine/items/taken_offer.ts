@@ -31,4 +31,11 @@ export type OfferStatus =
       readonly tier: "offpeak";
       /** Milliseconds until the price falls for which work waits; absent while nothing does. */
       readonly beginsInMs?: number;
+    }
+  | {
+      readonly tier: "batch";
+      /** Items with batches. */
+      readonly items: number;
+      /** Batches that have not ended. */
+      readonly open: number;
     };

@@ -60,8 +60,10 @@ export interface LaneServices {
   takesAway(call: ItemCall, lane: LaneKey): boolean;
   /** Whether a shard was passed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket, lane: LaneKey): boolean;
-  /** Money for one attempt: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
-  reserveMoney(call: ItemCall): MoneyAnswer;
+  /** Money for one attempt, or for a batch: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
+  reserveMoney(call: ItemCall, tier?: "batch"): MoneyAnswer;
+  /** An item goes with a batch; its money is reserved. */
+  batch(call: ItemCall): void;
   returnMoney(call: ItemCall): void;
   /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
@@ -293,13 +295,15 @@ export class Lane {
     if (this.#passedOver.runs.has(call.owner.id)) return this.#passedOver.add(call, items);
     const place = this.#services.offers?.place(call);
     if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call, items);
-    const money = this.#services.reserveMoney(call);
+    const isBatched = place?.is === "batch";
+    const money = this.#services.reserveMoney(call, isBatched ? "batch" : undefined);
     if (money === "wait") return this.#passedOver.withoutMoney(call, items);
     if (money !== "ok") {
       items.claimed();
       this.#services.hold(call, MONEY_HOLDS[money]);
       return true;
     }
+    if (isBatched) return this.#batch(items, call);
     if (!this.#reserveLimits(call, place?.taken)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
@@ -315,16 +319,26 @@ export class Lane {
     if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
     const place = call.isSecond ? undefined : this.#services.offers?.place(call);
     if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call);
+    const taken = place?.is === "taken" ? place.taken : undefined;
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
     const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);
     if (call.isSecond && money !== "ok") return rejected(items, retry, "only the first attempt continues");
     if (money === "exhausted" || money === "unpriced")
       return rejected(items, retry, "no money is left for another attempt"); // it is taken again, and is refused as fresh
     if (money === "wait") return this.#passedOver.withoutMoney(call);
-    if (!this.#reserveLimits(call, place?.taken)) return false;
+    if (!this.#reserveLimits(call, taken)) return false;
     items.removeRetry(retry);
     this.#admitted(items, call);
     this.#intend({ call, attempt, ambiguousAttempts, retry });
+    return true;
+  }
+
+  /** It takes no limits and no place: the batch has its own. */
+  #batch(items: LaneItems, call: ItemCall): true {
+    items.claimed();
+    call.owner.items.claim(call.line);
+    call.lane = this.terms;
+    this.#services.batch(call);
     return true;
   }
 

@@ -25,6 +25,8 @@ import { KeptLimits } from "../learnt/kept_limits.ts";
 import type { LaneOffers } from "../offers/lane_offers.ts";
 import { OffPeakHours } from "../offers/off_peak.ts";
 import { TierOffers } from "../offers/tier_offers.ts";
+import { BatchOffers } from "../batches/batch_offers.ts";
+import type { Batches } from "../batches/batches.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -50,6 +52,7 @@ export interface LanesOptions {
   readonly prices: PriceBook;
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
+  readonly batches: Batches;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -109,7 +112,8 @@ export class Lanes {
       isTooLate: (call) => patience.isTooLate(call),
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
-      reserveMoney: (call) => sender.reserveMoney(call),
+      reserveMoney: (call, tier) => sender.reserveMoney(call, tier),
+      batch: (call) => this.#options.batches.take(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
@@ -180,16 +184,18 @@ export class Lanes {
   drop(owner: ItemOwner): void {
     this.#options.backlog.removeRun(owner);
     owner.items.waitingItems = 0;
+    this.#options.batches.drop(owner);
     for (const lane of this.#lanes.values()) lane.drop(owner, new RunStopped());
     this.#options.backlog.wake();
   }
 
   /** What holds the items of a run, as far as lanes know. */
   holdsOf(owner: ItemOwner, isStopping: boolean): RunHolds {
-    if (this.#held.size === 0 && owner.items.held.size === 0) return NO_HOLDS;
-    const { clock, sender } = this.#options;
+    const { clock, sender, batches } = this.#options;
+    const batched = batches.workOf(owner);
+    if (this.#held.size === 0 && owner.items.held.size === 0 && batched.troubles.length === 0) return NO_HOLDS;
     const hasAnswered = (provider: string): boolean => sender.hasAnswered(provider);
-    return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping });
+    return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping, batched });
   }
 
   /** How a held item of a model ends where the caller does not want to wait. */
@@ -270,18 +276,31 @@ export class Lanes {
     });
   }
 
-  #offersOf({ provider }: LaneTerms, clock: Clock, laneOf: () => Lane): LaneOffers | undefined {
-    const { config, patience, prices } = this.#options;
+  #offersOf({ provider, key }: LaneTerms, clock: Clock, laneOf: () => Lane): LaneOffers | undefined {
+    const { config, patience, prices, batches, sender } = this.#options;
     const [offer] = config.offers.get(provider) ?? [];
-    if (offer === undefined) return undefined;
     const lane = {
       clock,
       patience,
       inFlightMax: config.maxInFlight,
       places: () => laneOf().places,
-      drainMs: (deadlineMs: number, beside: DueLoad) => this.forecasts.drainMs(laneOf(), deadlineMs, beside),
+      drainMs: (deadlineMs: number, beside: DueLoad) =>
+        this.drainMs(laneOf().terms.key, deadlineMs, beside),
     };
-    return offer.kind === "offpeak" ? new OffPeakHours(prices, lane) : new TierOffers(offer, lane);
+    const other =
+      offer === undefined
+        ? undefined
+        : offer.kind === "offpeak"
+          ? new OffPeakHours(prices, lane)
+          : new TierOffers(offer, lane);
+    if (!batches.hasWires(provider)) return other;
+    return new BatchOffers({ lane: key, batches, money: sender.money }, lane, other);
+  }
+
+  /** Milliseconds that a lane needs in realtime for all that is due by a deadline, with batches included, and for what is under way `beside`. */
+  drainMs(key: LaneKey, deadlineMs: number, beside: DueLoad = NOTHING): number {
+    const batched = this.#options.batches.loadOf(key, deadlineMs);
+    return this.forecasts.drainMs(this.of(key), deadlineMs, sumOf(beside, batched));
   }
 
   /** The lanes of a provider. */
@@ -312,6 +331,7 @@ export class Lanes {
     const nowMs = this.#options.clock.nowMs();
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
     const providers = new Set(holding.map(({ terms }) => terms.provider));
+    if (this.#options.batches.workOf(owner).items > 0) return undefined; // each of them has a timer or a request
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;
@@ -340,6 +360,16 @@ export class Lanes {
       this.#reloading -= 1;
     }
   }
+}
+
+const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+
+function sumOf(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+  };
 }
 
 function isStill({ limits }: Lane, nowMs: number): boolean {

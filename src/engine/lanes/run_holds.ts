@@ -2,6 +2,9 @@
  * What holds a run: its lines that wait for the caller, and its items in lanes that are in trouble.
  */
 import type { Clock } from "../../clock.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { BatchedWork } from "../batches/batches.ts";
+import type { OpenBatch } from "../batches/open_batch.ts";
 import type { Hold, RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { SPACE_CHECK_MS } from "../journal/disk_space.ts";
@@ -21,6 +24,8 @@ export interface HoldFacts {
    * sending in later processes, too, has a next try.
    */
   readonly isStopping: boolean;
+  /** What the run has with batches. */
+  readonly batched: BatchedWork;
 }
 
 /** Everything that is left of a run waits while the disk is full. */
@@ -64,13 +69,46 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     const next = facts.isStopping ? (keptMs > 0 ? nowMs + keptMs : undefined) : nowMs + retryMs;
     holds.push(laneHold(lane, share.claimed + share.waiting, facts, next));
   }
+  for (const open of facts.batched.troubles) {
+    const hold = batchHold(open, facts);
+    if (hold === undefined) continue;
+    claimed += hold.items;
+    holds.push(hold);
+    sinceMs = Math.max(sinceMs, open.kept.trouble?.sinceMs ?? sinceMs);
+  }
   for (const { items, sinceMs: heldMs, mostUsd, ...lines } of owner.items.held.values()) {
+    if (lines.reason === "key_changed") claimed += items;
     sinceMs = Math.max(sinceMs, heldMs);
     const need = lines.reason === "cap_reached" ? needOf(owner, mostUsd ?? 0) : {};
     holds.push({ ...lines, since: isoTime(heldMs, facts.clock), next_try: null, items, ...need });
   }
   // Others are in flight for the first time, or wait for the disk.
   return { holds, isAll: isAll && holds.length > 0 && claimed === owner.items.claimed.size, sinceMs };
+}
+
+const BATCH_REASONS = {
+  account: "quota",
+  full: "rate_limited",
+  refused: "outage",
+  unknown: "outage",
+} as const;
+
+/** Undefined for what is no hold: a batch that is being given back. */
+function batchHold({ kept, left }: OpenBatch, { clock, hasAnswered, isStopping }: HoldFacts): Hold | undefined {
+  const { trouble, record } = kept;
+  if (trouble === undefined || !(trouble.is in BATCH_REASONS)) return undefined;
+  const isKey = trouble.is === "account" && (trouble.status === 401 || trouble.status === 403);
+  const provider = parseModelId(record.model)?.provider ?? record.model;
+  return {
+    reason: isKey ? "authentication" : BATCH_REASONS[trouble.is as keyof typeof BATCH_REASONS],
+    since: isoTime(trouble.sinceMs, clock),
+    next_try: isStopping ? null : isoTime(trouble.nextMs, clock),
+    items: left,
+    provider,
+    message: trouble.message,
+    ...(trouble.status === 0 ? {} : { provider_status: trouble.status }),
+    ...(isKey ? { was_accepted: hasAnswered(provider) } : {}),
+  };
 }
 
 function laneHold(

@@ -166,8 +166,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (mostUsd !== undefined) owner.settings.budget.want(mostUsd, shard.count);
   }
 
-  reserveMoney(call: ItemCall): MoneyAnswer {
-    return this.#options.money.reserve(call);
+  reserveMoney(call: ItemCall, tier?: "batch"): MoneyAnswer {
+    return this.#options.money.reserve(call, tier);
   }
 
   returnMoney(call: ItemCall): void {

@@ -25,7 +25,9 @@ export interface LaneOfOffers {
 /** What is to become of an item: an offer to take, or how long to wait for one. */
 export type OfferPlace =
   | { readonly is: "taken"; readonly taken: TakenOffer }
-  | { readonly is: "wait"; readonly waitMs: number };
+  | { readonly is: "wait"; readonly waitMs: number }
+  /** It goes with a batch, and is no longer the lane's. */
+  | { readonly is: "batch" };
 
 /** One for a lane. */
 export interface LaneOffers {

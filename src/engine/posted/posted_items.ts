@@ -53,6 +53,7 @@ export class PostedItems implements ItemOwner {
   readonly records: ItemRecords;
   readonly tasks: readonly PostedTask[];
   readonly unreadItems = 0;
+  readonly hasMore = false;
   heldEnd: ((model: string) => HeldEnd) | undefined;
   /** Its holds when its deadline passed. */
   holds: readonly Hold[] = [];

@@ -1,0 +1,257 @@
+/**
+ * The lines of a batch on the disk, and what is needed of each item when its result arrives.
+ *
+ *   open --lines are added--> open --sealed: synced, hashed--> whole --deleted once its results are stored
+ *
+ * Two files: `<tag>.jsonl` holds the requests as they are uploaded; `<tag>.items` one row of numbers for each item and then its
+ * texts (key, metadata, warnings). A file that was not sealed belongs to no record, and is removed at the next start: its items
+ * are still fresh.
+ *
+ * Row, little-endian, 52 bytes: offset f64, line end f64, text end f64, line u32, length u32, input tokens u32, output limit u32,
+ * most input u32, most output u32, requeues u32.
+ * Limits: 1 MiB of each file is held before it is written; an item's id is its place, from 0.
+ */
+import { createHash, type Hash } from "node:crypto";
+import type { Disk, DiskFile } from "../../disk.ts";
+import type { ItemCall } from "../items/item_call.ts";
+
+const ROW_BYTES = 52;
+const WRITE_BYTES = 1024 * 1024;
+/** No text of an item holds it. */
+const SEPARATOR = "\u0000";
+
+/** An item of a batch, as its row has it. */
+export interface BatchItem {
+  readonly line: number;
+  /** Of its line in the input. */
+  readonly offset: number;
+  readonly length: number;
+  readonly inputTokens: number;
+  readonly maxOutputTokens: number;
+  readonly most: { readonly inputTokens: number; readonly maxOutputTokens: number };
+  /** How often it was in a batch before that did not finish it. */
+  readonly requeues: number;
+  readonly keyJson: string;
+  readonly metadata: string;
+  readonly warnings: string;
+}
+
+/** What a sealed batch holds. */
+export interface SealedLines {
+  readonly sha256: string;
+  readonly items: number;
+  readonly bytes: number;
+}
+
+/** Adds lines, until it is sealed or dropped. */
+export class BatchLinesWriter {
+  readonly #requests: FileAppender;
+  readonly #texts: FileAppender;
+  readonly #hash: Hash = createHash("sha256");
+  readonly #disk: Disk;
+  readonly #paths: readonly [requests: string, items: string];
+  #rows: Buffer = Buffer.alloc(ROW_BYTES * 1_024);
+  items = 0;
+  #textEnd = 0;
+
+  constructor(disk: Disk, paths: readonly [requests: string, items: string]) {
+    this.#disk = disk;
+    this.#paths = paths;
+    this.#requests = new FileAppender(disk, paths[0]);
+    this.#texts = new FileAppender(disk, paths[1]);
+  }
+
+  get bytes(): number {
+    return this.#requests.bytes;
+  }
+
+  /** Bytes that wait to be written. */
+  get unwrittenBytes(): number {
+    return this.#requests.unwrittenBytes + this.#texts.unwrittenBytes;
+  }
+
+  /** Adds an item with its request, without a newline; both are copied. */
+  add(call: ItemCall, requeues: number, request: Uint8Array): void {
+    const { shard, index, most } = call;
+    const text = Buffer.from([call.keyJson, call.metadata, call.warnings].join(SEPARATOR));
+    const bytes = Buffer.concat([request, NEWLINE]);
+    this.#hash.update(bytes);
+    this.#requests.add(bytes);
+    this.#texts.add(text);
+    this.#textEnd += text.byteLength;
+    const at = this.items * ROW_BYTES;
+    if (at + ROW_BYTES > this.#rows.byteLength)
+      this.#rows = Buffer.concat([this.#rows, Buffer.alloc(this.#rows.byteLength)]);
+    this.#rows.writeDoubleLE(shard.offsets[index] as number, at);
+    this.#rows.writeDoubleLE(this.#requests.bytes, at + 8);
+    this.#rows.writeDoubleLE(this.#textEnd, at + 16);
+    this.#rows.writeUInt32LE(call.line, at + 24);
+    this.#rows.writeUInt32LE(shard.lengths[index] as number, at + 28);
+    this.#rows.writeUInt32LE(call.inputTokens, at + 32);
+    this.#rows.writeUInt32LE(call.maxOutputTokens, at + 36);
+    this.#rows.writeUInt32LE(most.inputTokens, at + 40);
+    this.#rows.writeUInt32LE(most.maxOutputTokens, at + 44);
+    this.#rows.writeUInt32LE(requeues, at + 48);
+    this.items += 1;
+  }
+
+  /** Resolves when what was added is written; rejects as the disk does, and may be called again then. */
+  async written(): Promise<void> {
+    await this.#requests.write();
+    await this.#texts.write();
+  }
+
+  /** Makes all of it durable. May be called again after a rejection that was for want of space. */
+  async seal(): Promise<SealedLines> {
+    await this.written();
+    const rows = this.#rows.subarray(0, this.items * ROW_BYTES);
+    await this.#texts.writeAt(rows);
+    await this.#requests.close();
+    await this.#texts.close();
+    return { sha256: this.#hash.copy().digest("hex"), items: this.items, bytes: this.bytes };
+  }
+
+  /** Nothing of it is needed. */
+  async drop(): Promise<void> {
+    await this.#requests.abandon();
+    await this.#texts.abandon();
+    for (const path of this.#paths) await this.#disk.remove(path);
+  }
+}
+
+const NEWLINE = Buffer.from("\n");
+
+/** The items of a sealed batch, in memory; their texts are read when they are asked for. */
+export class BatchItems {
+  readonly items: number;
+  readonly #rows: Buffer;
+  readonly #texts: Buffer;
+
+  private constructor(items: number, rows: Buffer, texts: Buffer) {
+    this.items = items;
+    this.#rows = rows;
+    this.#texts = texts;
+  }
+
+  /** Undefined if the file does not hold so many items. */
+  static async read(disk: Disk, path: string, items: number): Promise<BatchItems | undefined> {
+    const sizeBytes = (await disk.stat(path))?.sizeBytes ?? 0;
+    const rowsBytes = items * ROW_BYTES;
+    if (sizeBytes < rowsBytes) return undefined;
+    const file = await disk.open(path, "read");
+    try {
+      const bytes = Buffer.alloc(sizeBytes);
+      if ((await file.read(bytes, 0)) < sizeBytes) return undefined;
+      const texts = bytes.subarray(0, sizeBytes - rowsBytes);
+      const rows = bytes.subarray(sizeBytes - rowsBytes);
+      const isWhole = items === 0 || rows.readDoubleLE(rowsBytes - ROW_BYTES + 16) === texts.byteLength;
+      return isWhole ? new BatchItems(items, rows, texts) : undefined;
+    } finally {
+      await file.close();
+    }
+  }
+
+  lineOf(place: number): number {
+    return this.#rows.readUInt32LE(place * ROW_BYTES + 24);
+  }
+
+  /** Bytes of the requests up to the one at `place`, this included. */
+  endOf(place: number): number {
+    return place < 0 ? 0 : this.#rows.readDoubleLE(place * ROW_BYTES + 8);
+  }
+
+  /** The item at a place from 0 to `items - 1`. */
+  at(place: number): BatchItem {
+    const at = place * ROW_BYTES;
+    const start = place === 0 ? 0 : this.#rows.readDoubleLE(at - ROW_BYTES + 16);
+    const text = this.#texts.toString("utf8", start, this.#rows.readDoubleLE(at + 16));
+    const [keyJson = "", metadata = "", warnings = ""] = text.split(SEPARATOR);
+    return {
+      offset: this.#rows.readDoubleLE(at),
+      line: this.#rows.readUInt32LE(at + 24),
+      length: this.#rows.readUInt32LE(at + 28),
+      inputTokens: this.#rows.readUInt32LE(at + 32),
+      maxOutputTokens: this.#rows.readUInt32LE(at + 36),
+      most: {
+        inputTokens: this.#rows.readUInt32LE(at + 40),
+        maxOutputTokens: this.#rows.readUInt32LE(at + 44),
+      },
+      requeues: this.#rows.readUInt32LE(at + 48),
+      keyJson,
+      metadata,
+      warnings,
+    };
+  }
+}
+
+/** Appends to a file in writes of a bounded size. */
+class FileAppender {
+  readonly #disk: Disk;
+  readonly #path: string;
+  #file: DiskFile | undefined;
+  #waiting: Uint8Array[] = [];
+  #writing: Promise<void> | undefined;
+  #writtenBytes = 0;
+  bytes = 0;
+
+  constructor(disk: Disk, path: string) {
+    this.#disk = disk;
+    this.#path = path;
+  }
+
+  get unwrittenBytes(): number {
+    return this.bytes - this.#writtenBytes;
+  }
+
+  add(bytes: Uint8Array): void {
+    this.#waiting.push(bytes);
+    this.bytes += bytes.byteLength;
+    if (this.unwrittenBytes >= WRITE_BYTES) void this.write().catch(() => undefined); // `written` says why
+  }
+
+  /** One write at a time; what is added meanwhile is written, too. */
+  write(): Promise<void> {
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = undefined;
+    });
+    return this.#writing;
+  }
+
+  /** More after all that was added. */
+  async writeAt(bytes: Uint8Array): Promise<void> {
+    const file = await this.#opened();
+    await file.write(bytes, this.#writtenBytes);
+  }
+
+  async close(): Promise<void> {
+    const file = await this.#opened();
+    await file.sync();
+    await file.close();
+    this.#file = undefined;
+  }
+
+  async abandon(): Promise<void> {
+    await this.#writing?.catch(() => undefined);
+    await this.#file?.close();
+    this.#file = undefined;
+  }
+
+  async #write(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const file = await this.#opened();
+      const count = this.#waiting.length;
+      const bytes = Buffer.concat(this.#waiting);
+      await file.write(bytes, this.#writtenBytes);
+      this.#writtenBytes += bytes.byteLength;
+      this.#waiting.splice(0, count);
+    }
+  }
+
+  async #opened(): Promise<DiskFile> {
+    if (this.#file === undefined) {
+      this.#file = await this.#disk.open(this.#path, "write");
+      if (this.#writtenBytes === 0) await this.#file.truncate(0);
+    }
+    return this.#file;
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * A batch from its creation to its end: polled, and left for realtime when its deadlines ask for it.
+ *
+ *   running --its end--> ended
+ *      |  \--no progress past its 99th percentile, or its window, or its task ends--> cancelling --its end--> ended
+ *      |--the switch: what is left would no longer fit behind it--> cancelling
+ *      |                     \--not ended when the last moment comes--> rescued: its items are sent beside it, and booked twice
+ *      \--the provider does not know it--> gone
+ *
+ * Polls are 30 s to 5 min apart (`lanes.pollSeconds`), an eighth of the batch's age within these, spread by a tenth, and one at
+ * the switch. A state that is not known is not an end.
+ */
+import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
+import { lostFailure } from "./batch_failures.ts";
+import type { KeptBatch } from "./kept_batch.ts";
+
+const AGE_SHARE = 8;
+const SPREAD = 0.1;
+const CANCELLING_MS = 15_000;
+/** Answers in a row that say that there is no such batch, before that is believed. */
+const GONE_MIN = 3;
+/** After its window, a batch that shows no end is cancelled. */
+const WINDOW_MORE_MS = 900_000;
+
+/** When a batch is to be left, as its deadlines and what its lane can do say now. All monotonic; Infinity: never. */
+export interface BatchMoments {
+  /** From then on it is cancelled, so that what is left can be sent in realtime. */
+  readonly switchMs: number;
+  /** From then on it cannot be waited for, not even for its cancel. */
+  readonly lastMs: number;
+  /** From then on it counts as stuck if it has made no progress. */
+  readonly stuckMs: number;
+}
+
+/** How the polling ended. */
+export type Polled =
+  | { readonly is: "ended"; readonly batch: RemoteBatch }
+  /** Nobody knows what it did. */
+  | { readonly is: "gone" | "rescued" };
+
+/** One for a batch that has an id. */
+export class BatchPolling {
+  readonly #kept: KeptBatch;
+  readonly #momentsOf: () => BatchMoments;
+  readonly #onProgress: (batch: RemoteBatch) => void;
+  #goneInRow = 0;
+  #finished = 0;
+  #progressMs: number;
+
+  constructor(kept: KeptBatch, momentsOf: () => BatchMoments, onProgress: (batch: RemoteBatch) => void) {
+    this.#kept = kept;
+    this.#momentsOf = momentsOf;
+    this.#onProgress = onProgress;
+    this.#progressMs = kept.clock.nowMs();
+  }
+
+  /** Resolves at the end of the batch; rejects when it is left. */
+  async run(): Promise<Polled> {
+    const kept = this.#kept;
+    let isFirst = true;
+    for (;;) {
+      if (!isFirst) await kept.wait(this.#waitMs());
+      isFirst = false;
+      const moments = this.#momentsOf();
+      if (this.#isRescued(moments)) return { is: "rescued" };
+      if (this.#isToCancel(moments)) await this.#cancel();
+      const polled = await this.#poll();
+      if (polled !== undefined) return polled;
+    }
+  }
+
+  async #poll(): Promise<Polled | undefined> {
+    const kept = this.#kept;
+    const { wire, calls } = kept.way;
+    const answer = await calls.send(wire.get(kept.record.batchId ?? ""), kept.left);
+    kept.left.throwIfAborted();
+    const read = answer.ok ? wire.read(answer) : lostFailure(answer);
+    if (!read.ok) return this.#failed(read);
+    this.#goneInRow = 0;
+    kept.healed();
+    const { batch } = read;
+    const finished = (batch.counts.succeeded ?? 0) + (batch.counts.failed ?? 0);
+    if (finished > this.#finished) this.#progressMs = kept.clock.nowMs();
+    this.#finished = finished;
+    this.#onProgress(batch);
+    return batch.end === undefined ? undefined : { is: "ended", batch };
+  }
+
+  async #failed(failure: BatchFailure): Promise<Polled | undefined> {
+    this.#goneInRow = failure.is === "gone" ? this.#goneInRow + 1 : 0;
+    if (this.#goneInRow >= GONE_MIN && this.#ageMs() > this.#kept.way.times.adoptMs) return { is: "gone" };
+    if (failure.is === "account") await this.#kept.waitAfter(failure);
+    return undefined;
+  }
+
+  #waitMs(): number {
+    const { clock, record, way } = this.#kept;
+    const { pollMsMin, pollMsMax } = way.times;
+    const { switchMs, lastMs } = this.#momentsOf();
+    const isCancelling = record.state === "cancelling";
+    const ownMs = isCancelling
+      ? Math.min(CANCELLING_MS, pollMsMin)
+      : Math.min(pollMsMax, Math.max(pollMsMin, this.#ageMs() / AGE_SHARE));
+    const spreadMs = ownMs * (1 - SPREAD + 2 * SPREAD * clock.random());
+    const leftMs = (isCancelling ? lastMs : switchMs) - clock.nowMs();
+    return Math.max(1, leftMs > 0 ? Math.min(spreadMs, leftMs) : spreadMs);
+  }
+
+  /** Since it was created, as far as the wall clock tells. */
+  #ageMs(): number {
+    return Math.max(0, this.#kept.clock.wallMs() - (this.#kept.record.createdWallMs ?? 0));
+  }
+
+  #isToCancel({ switchMs, stuckMs }: BatchMoments): boolean {
+    const { record, way, clock } = this.#kept;
+    if (record.state !== "running" || record.isUnconfirmed === true) return false;
+    if (way.wire.cancel(record.batchId ?? "") === undefined) return false;
+    const nowMs = clock.nowMs();
+    const isStuck = nowMs >= stuckMs && nowMs - this.#progressMs >= way.times.pollMsMax;
+    return nowMs >= switchMs || isStuck || this.#ageMs() > way.wire.limits.windowMs + WINDOW_MORE_MS;
+  }
+
+  #isRescued({ lastMs }: BatchMoments): boolean {
+    return this.#kept.clock.nowMs() >= lastMs;
+  }
+
+  async #cancel(): Promise<void> {
+    const kept = this.#kept;
+    const request = kept.way.wire.cancel(kept.record.batchId ?? "");
+    if (request === undefined) return;
+    await kept.put({ state: "cancelling" });
+    await kept.way.calls.send(request, kept.left);
+    kept.left.throwIfAborted();
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * The search for a batch that may have been created: by the tag that it was given, or, where a provider keeps none, by the
+ * number of its requests and the time.
+ *
+ * Of several with our tag the oldest is ours, and the others are twins: they are cancelled, and what they may have cost is booked.
+ * Without tags, a batch of the same size is only a candidate: it is held until it has ended, and the ids of its results say whose it is.
+ * It is never cancelled before.
+ *
+ * Limits: 200 pages; batches that are older than the first attempt to create ours, by the provider's clock, less 5 minutes.
+ */
+import type { BatchFailure, BatchSearch, RemoteBatch } from "../../providers/batches/batch_wire.ts";
+import { lostFailure } from "./batch_failures.ts";
+import type { KeptBatch } from "./kept_batch.ts";
+
+const PAGES_MAX = 200;
+const CLOCKS_DIFFER_MS = 300_000;
+
+/** What was found. */
+export interface FoundBatches {
+  readonly ok: true;
+  /** Undefined if it was not found. */
+  readonly batch: RemoteBatch | undefined;
+  readonly twins: readonly RemoteBatch[];
+}
+
+/** `isTaken`: whether a batch is another record's. */
+export async function findBatch(
+  kept: KeptBatch,
+  isTaken: (batchId: string) => boolean,
+): Promise<FoundBatches | BatchFailure> {
+  const { wire, calls } = kept.way;
+  const { createdFromWallMs = 0, passedOver = [] } = kept.record;
+  const search: BatchSearch = { payload: kept.payload, sinceWallMs: createdFromWallMs - CLOCKS_DIFFER_MS };
+  const found: RemoteBatch[] = [];
+  let request = wire.list(search);
+  for (let page = 0; page < PAGES_MAX; page += 1) {
+    const answer = await calls.send(request, kept.left);
+    kept.left.throwIfAborted();
+    if (!answer.ok) return lostFailure(answer);
+    const read = wire.readPage(answer, search);
+    if (!read.ok) return read;
+    const isOurs = (batch: RemoteBatch): boolean =>
+      isOf(batch, search, wire.traits.tag === "ids") && !isTaken(batch.id) && !passedOver.includes(batch.id);
+    found.push(...read.batches.filter(isOurs));
+    const isPast = read.batches.some(
+      ({ createdWallMs }) => createdWallMs !== undefined && createdWallMs < search.sinceWallMs,
+    );
+    if (read.next === undefined || isPast) break;
+    request = read.next;
+  }
+  found.sort((left, right) => (left.createdWallMs ?? 0) - (right.createdWallMs ?? 0));
+  const [batch, ...others] = found;
+  return { ok: true, batch, twins: wire.traits.tag === "ids" ? [] : others };
+}
+
+function isOf(batch: RemoteBatch, { payload, sinceWallMs }: BatchSearch, isByIds: boolean): boolean {
+  if (!isByIds) return batch.tag === payload.tag;
+  const { createdWallMs = sinceWallMs, counts } = batch;
+  return createdWallMs >= sinceWallMs && counts.total === payload.items;
+}

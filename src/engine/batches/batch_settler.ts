@@ -1,0 +1,252 @@
+/**
+ * The items of a batch as their results arrive: each ends, or goes back to its lane.
+ *
+ *   with the batch --answered, or refused for its own sake--> ended: record, line and money
+ *        |--unfinished, no result, a failure that is not its own--> back: sent again, in a batch at most `REQUEUES_MAX` times
+ *        |--nobody knows whether it was done (rescued, gone)--> back, with the most that it may have cost in doubt
+ *        \--its run has ended meanwhile--> expired or cancelled; what was paid for is kept all the same
+ *
+ * An attempt in a batch that failed never counts against its item: realtime finds out what is its own.
+ */
+import { type AttemptResult, answered } from "../../dispatch/attempt.ts";
+import { completed, failed, tallyOf } from "../../dispatch/tally.ts";
+import type { BatchResult, RemoteBatch } from "../../providers/batches/batch_wire.ts";
+import type { Provider } from "../../providers/provider.ts";
+import { LineSet } from "../../work/line_set.ts";
+import { NO_USAGE, type Outcome } from "../../work/outcome.ts";
+import type { ItemMoney } from "../items/item_money.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import { endOf } from "../items/run_stopped.ts";
+import { addDoubt, addSpent } from "../journal/item_cost.ts";
+import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import type { BatchItem, BatchItems } from "./batch_lines.ts";
+import type { BatchMoney } from "./batch_money.ts";
+import type { KeptBatch } from "./kept_batch.ts";
+
+/** Batches that an item is in at most; then it is sent in realtime. */
+export const REQUEUES_MAX = 2;
+/** The price of all its answers, also where an answer names another tier or none. */
+const TIER = "batch";
+const NEVER_MADE = {
+  attempts: 0,
+  uncounted: 0,
+  ambiguousAttempts: 0,
+  uncountedAmbiguous: 0,
+  unusableAnswers: 0,
+  spent: NOTHING_SPENT,
+};
+
+/** What settling needs besides the batch. */
+export interface SettlingServices {
+  readonly provider: Provider;
+  readonly money: Pick<ItemMoney, "spentInBatch" | "mostInBatchUsd">;
+  readonly held: BatchMoney;
+  /** Brings items to their lane again, which are measured anew; resolves when they are there. */
+  sendAgain(owner: ItemOwner, items: readonly BatchItem[]): Promise<void>;
+}
+
+/** One for a batch and the run whose items it has. */
+export class BatchSettler {
+  readonly #kept: KeptBatch;
+  readonly #owner: ItemOwner;
+  readonly #items: BatchItems;
+  readonly #services: SettlingServices;
+  /** Places whose items are neither settled nor given back. */
+  readonly #left = new LineSet(0);
+  #staged = 0;
+  #waiter: (() => void) | undefined;
+
+  constructor(kept: KeptBatch, owner: ItemOwner, items: BatchItems, services: SettlingServices) {
+    this.#kept = kept;
+    this.#owner = owner;
+    this.#items = items;
+    this.#services = services;
+    for (let place = 0; place < items.items; place += 1)
+      if (!owner.items.done.has(items.lineOf(place))) this.#left.add(place);
+  }
+
+  /** Items that are with the batch. */
+  get left(): number {
+    return this.#left.size;
+  }
+
+  /** The lines of items that are with the batch. */
+  *leftLines(): Generator<number> {
+    for (const place of this.#places()) yield this.#items.lineOf(place);
+  }
+
+  /** A result arrived; of one that was settled nothing changes. */
+  take(place: number, result: Exclude<BatchResult, { is: "unreadable" }>): void {
+    if (!this.#left.has(place) || result.is === "unfinished") return;
+    const item = this.#items.at(place);
+    const { status, headers, body } = result;
+    const { clock } = this.#kept;
+    const decoded = this.#services.provider.decode({ status, headers, body, wallMs: clock.wallMs() });
+    const latencyMs = Math.max(0, clock.wallMs() - (this.#kept.record.createdWallMs ?? clock.wallMs()));
+    const { inputTokens } = item;
+    this.#judge(place, item, answered(decoded, { status, learnt: undefined, latencyMs, inputTokens }));
+  }
+
+  /** The provider refused the item's line before the batch ran. */
+  refused(place: number, code: string, _message: string): void {
+    if (!this.#left.has(place)) return;
+    const { name } = this.#services.provider.settings;
+    const message = `${name} refused its line in a batch (${code})`;
+    this.#end(place, this.#items.at(place), {
+      ...{ class: "permanent", code: "invalid_request", scope: "item", message, status: 400, latencyMs: 0 },
+    });
+  }
+
+  /** Resolves when what was settled is durable; rejects when the batch is left. */
+  settled(): Promise<void> {
+    const { left } = this.#kept;
+    if (this.#staged === 0) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const onLeft = (): void => reject(left.reason);
+      left.addEventListener("abort", onLeft, { once: true });
+      this.#waiter = () => {
+        left.removeEventListener("abort", onLeft);
+        resolve();
+      };
+      if (left.aborted) onLeft();
+    });
+  }
+
+  /** What is left goes back: it has no result. */
+  async returnRest({ end, faults }: Pick<RemoteBatch, "end" | "faults">): Promise<void> {
+    const isUnexplained =
+      end === "failed" && faults.every(({ is, line }) => is === "batch" && line === undefined);
+    const isFull = faults.some(({ is }) => is === "full" || is === "account");
+    await this.#return(isUnexplained ? "realtime" : isFull ? "again" : "counted");
+  }
+
+  /** Nobody knows what the batch did with what is left, or it cannot be waited for: it goes back, and its cost is in doubt. */
+  async doubtRest(): Promise<void> {
+    for (const place of this.#places()) {
+      const item = this.#items.at(place);
+      const mostUsd = this.#mostUsd(item);
+      const made = this.#madeOf(item);
+      const spent = addDoubt(made.spent, mostUsd);
+      this.#close(item, { ...made, ambiguousAttempts: made.ambiguousAttempts + 1, spent }, true);
+      this.#services.held.settle(mostUsd, { billedUsd: 0, ambiguousUsd: mostUsd });
+    }
+    await this.#return("realtime", true);
+  }
+
+  #judge(place: number, item: BatchItem, result: AttemptResult): void {
+    const isItems = result.class === "permanent" && result.scope === "item";
+    if (result.class === "success" || isItems) {
+      this.#end(place, item, result);
+      return;
+    }
+    const last = this.#spentBy(item, result);
+    if (last.billedUsd + last.ambiguousUsd === 0) return; // as if it had not been sent
+    const made = this.#madeOf(item);
+    const ambiguousAttempts = made.ambiguousAttempts + (last.ambiguousUsd > 0 ? 1 : 0);
+    this.#close(item, { ...made, ambiguousAttempts, spent: addSpent(made.spent, last) }, last.ambiguousUsd > 0);
+    this.#services.held.settle(0, last);
+  }
+
+  #end(place: number, item: BatchItem, result: AttemptResult): void {
+    const { held, provider } = this.#services;
+    const owner = this.#owner;
+    const made = this.#madeOf(item);
+    const last = this.#spentBy(item, result);
+    const hasTwin = this.#kept.record.hasTwin === true;
+    const twice = hasTwin ? addDoubt(last, this.#mostUsd(item)) : last;
+    const tally = tallyOf(made);
+    tally.attempts += hasTwin ? 2 : 1;
+    if (hasTwin) tally.ambiguousAttempts += 1;
+    tally.usage = result.usage ?? NO_USAGE;
+    const isLate = owner.phase === "expired";
+    const facts = { ...result, servedTier: TIER, batch: this.#kept.record.batchId, ...(isLate ? { isLate } : {}) };
+    const ended =
+      result.class === "success"
+        ? completed(tally, facts)
+        : failed({ provider }, tally, result.code ?? "provider_error", facts, { ambiguousMax: 1 });
+    if (ended.kind !== "outcome") return;
+    this.#left.delete(place);
+    held.settle(this.#mostUsd(item), twice);
+    this.#stage(item, addSpent(made.spent, twice), ended.outcome);
+  }
+
+  #stage(item: BatchItem, spent: Spent, outcome: Outcome): void {
+    const { line, keyJson, metadata, warnings } = item;
+    const { model } = this.#kept.record;
+    this.#staged += 1;
+    this.#owner.records.outcome({ line, keyJson, model, metadata, warnings, spent }, outcome, () =>
+      this.#durable(),
+    );
+  }
+
+  #durable(): void {
+    this.#staged -= 1;
+    this.#owner.changed();
+    if (this.#staged > 0) return;
+    this.#waiter?.();
+    this.#waiter = undefined;
+  }
+
+  /** Gives back what is left, to realtime only, or to batches again, counted or not. `isSettled`: its money is settled. */
+  async #return(to: "realtime" | "again" | "counted", isSettled = false): Promise<void> {
+    const owner = this.#owner;
+    const places = this.#places();
+    const items = places.map((place) => this.#items.at(place)).sort((one, other) => one.line - other.line);
+    for (const place of places) this.#left.delete(place);
+    if (!isSettled)
+      for (const item of items)
+        this.#services.held.settle(this.#mostUsd(item), { billedUsd: 0, ambiguousUsd: 0 });
+    const { phase } = owner;
+    if (phase === "expired" || phase === "cancelled" || phase === "cancelling" || phase === "giving_up") {
+      const status = phase === "cancelling" ? "cancelled" : phase;
+      for (const { line, keyJson, metadata } of items) {
+        this.#staged += 1;
+        const end = { ...endOf(owner, status, this.#kept.record.model), metadata };
+        owner.records.unsent(line, keyJson, end, () => this.#durable());
+      }
+      await this.settled();
+      return;
+    }
+    if (!owner.isOpen || items.length === 0) return;
+    for (const { line, requeues } of items) {
+      if (to === "realtime" || requeues + 1 >= REQUEUES_MAX) owner.items.notBatched.add(line);
+      else if (to === "counted") owner.items.requeues.set(line, requeues + 1);
+    }
+    await this.#services.sendAgain(owner, items);
+  }
+
+  /** Records what attempts took that did not end their item; none of it counts against it. */
+  #close(item: BatchItem, made: typeof NEVER_MADE, isAmbiguous: boolean): void {
+    const { records, items } = this.#owner;
+    const counts = {
+      attempts: made.attempts + 1,
+      uncounted: made.uncounted + 1,
+      ambiguousAttempts: made.ambiguousAttempts,
+      uncountedAmbiguous: made.uncountedAmbiguous + (isAmbiguous ? 1 : 0),
+      unusableAnswers: made.unusableAnswers,
+    };
+    const { spent } = made;
+    records.closed({ ...spent, ...counts, line: item.line, failure: undefined });
+    items.made.set(item.line, { ...counts, spent, failure: undefined, isInDoubt: false });
+  }
+
+  #madeOf({ line }: BatchItem): typeof NEVER_MADE {
+    return this.#owner.items.made.get(line) ?? NEVER_MADE;
+  }
+
+  #spentBy(item: BatchItem, result: AttemptResult): Spent {
+    const { model } = this.#kept.record;
+    const attempt = { model, result: { ...result, servedTier: TIER }, mostUsd: this.#mostUsd(item) };
+    return this.#services.money.spentInBatch(this.#owner.settings, attempt);
+  }
+
+  #mostUsd({ most }: BatchItem): number {
+    return this.#services.money.mostInBatchUsd(this.#kept.record.model, most) ?? 0;
+  }
+
+  #places(): number[] {
+    const places: number[] = [];
+    for (let place = 0; place < this.#items.items; place += 1) if (this.#left.has(place)) places.push(place);
+    return places;
+  }
+}

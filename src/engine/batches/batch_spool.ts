@@ -1,0 +1,160 @@
+/**
+ * Items on their way into one batch, while it is filled.
+ *
+ *   filling --full, idle with enough items, the input's end, or its time--> sealed (its record is durable) -> an open batch
+ *      |--its run leaves--> dropped: its items are fresh, nothing of it was sent
+ *
+ * Idle: nothing came for a second. With fewer items than `lanes.minItems` it waits for more, unless no more come, or waiting
+ * would cost a deadline.
+ */
+import type { Timer } from "../../clock.ts";
+import type { BatchLimits, BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import { idOf } from "./batch_collection.ts";
+import { BatchLinesWriter, type SealedLines } from "./batch_lines.ts";
+import { BatchMoney } from "./batch_money.ts";
+
+/** Of each limit of a batch: counts of tokens and bytes differ from the provider's. */
+const LIMIT_SHARE = 0.95;
+const IDLE_MS = 1_000;
+/** Bytes that wait for the disk, before the lane waits, too. */
+const UNWRITTEN_BYTES_MAX = 8 * 1024 * 1024;
+/** Texts of items are in memory while results are collected. */
+const ITEMS_MAX = 100_000;
+
+/** What its items have in common. */
+export interface SpoolTerms {
+  readonly tag: string;
+  readonly owner: ItemOwner;
+  readonly lane: string;
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** As the provider calls it. */
+  readonly modelName: string;
+  readonly wire: BatchWire;
+  readonly paths: readonly [requests: string, items: string];
+  readonly minItems: number;
+  /** Whether it may wait for more items without costing a deadline. */
+  readonly mayWait: () => boolean;
+}
+
+/** One for a batch that is being filled. */
+export class BatchSpool {
+  readonly terms: SpoolTerms;
+  readonly money: BatchMoney;
+  readonly #writer: BatchLinesWriter;
+  readonly #clock: EngineStorage["clock"];
+  readonly #onFlush: (spool: BatchSpool) => void;
+  readonly lines: number[] = [];
+  inputTokens = 0;
+  outputTokens = 0;
+  /** Monotonic: when its first item came; undefined before. */
+  sinceMs: number | undefined;
+  #timer: Timer | undefined;
+
+  /** `onFlush`: it is to be sealed now. */
+  constructor(
+    terms: SpoolTerms,
+    { disk, clock }: Pick<EngineStorage, "disk" | "clock">,
+    onFlush: (spool: BatchSpool) => void,
+  ) {
+    this.terms = terms;
+    this.money = new BatchMoney(terms.owner.settings.budget);
+    this.#writer = new BatchLinesWriter(disk, terms.paths);
+    this.#clock = clock;
+    this.#onFlush = onFlush;
+  }
+
+  get items(): number {
+    return this.#writer.items;
+  }
+
+  get bytes(): number {
+    return this.#writer.bytes;
+  }
+
+  /** Whether the lane has to wait for the disk. */
+  get isBehind(): boolean {
+    return this.#writer.unwrittenBytes > UNWRITTEN_BYTES_MAX;
+  }
+
+  /** Whether an item of so many body bytes and tokens fits. */
+  fits(bodyBytes: number, inputTokens: number): boolean {
+    const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = this.terms.wire.limits;
+    if (this.items === 0) return true;
+    const bytes = this.bytes + bodyBytes + lineOverhead(this.terms);
+    return (
+      this.items + 1 <= shareOf(Math.min(itemsMax, ITEMS_MAX)) &&
+      bytes <= shareOf(bytesMax) &&
+      this.inputTokens + inputTokens <= shareOf(enqueuedTokensMax)
+    );
+  }
+
+  /** Takes an item. Its money is the batch's from now on. */
+  add(call: ItemCall): void {
+    const { tag, wire, modelName, owner } = this.terms;
+    const id = idOf(tag, this.items);
+    const request = wire.line(id, call.plainBody, { model: modelName, endpoint: "chat" });
+    this.#writer.add(call, owner.items.requeues.get(call.line) ?? 0, request);
+    this.lines.push(call.line);
+    this.sinceMs ??= this.#clock.nowMs();
+    this.inputTokens += call.load.inputTokens;
+    this.outputTokens += call.load.outputTokens;
+    if (this.#isLast) this.#onFlush(this);
+    else this.#later(IDLE_MS);
+  }
+
+  /** It is filled no more, and its lines are durable when this resolves. */
+  seal(): Promise<SealedLines> {
+    this.close();
+    return this.#writer.seal();
+  }
+
+  async drop(): Promise<void> {
+    this.close();
+    this.money.release();
+    await this.#writer.drop();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Resolves when the disk has taken what waits. */
+  written(): Promise<void> {
+    return this.#writer.written();
+  }
+
+  #later(ms: number): void {
+    this.#timer?.cancel();
+    this.#timer = this.#clock.timer(ms, () => this.#look());
+  }
+
+  /** Whether no more items will come. */
+  get #isLast(): boolean {
+    const { owner } = this.terms;
+    return !owner.hasMore && owner.items.waitingItems === 0;
+  }
+
+  #look(): void {
+    const { minItems, mayWait } = this.terms;
+    if (this.items >= minItems || this.#isLast || !mayWait()) this.#onFlush(this);
+    else this.#later(IDLE_MS);
+  }
+}
+
+/** Whether a single item is too large for any batch. */
+export function isTooLarge(limits: BatchLimits, lineBytes: number): boolean {
+  return lineBytes > shareOf(limits.bytesMax);
+}
+
+function shareOf(limit: number): number {
+  return limit * LIMIT_SHARE;
+}
+
+/** Ids have at most so many digits behind their tag. */
+function lineOverhead({ tag, wire, modelName }: SpoolTerms): number {
+  return wire.lineOverheadBytes({ model: modelName, endpoint: "chat" }, tag.length + 7);
+}

@@ -1,0 +1,375 @@
+/**
+ * The batches of an engine: those that are filled, those at providers, and what runs and lanes ask of them.
+ *
+ *   lane: an item that may go with a batch -> spool -> record -> open batch -> its items end, or come back to the lane
+ *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
+ *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
+ */
+import { createHash, randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { batchLastMs, type BatchOutlook, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
+import type { LatencyPrior } from "../../queue/offers.ts";
+import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { Provider, ProviderSettings } from "../../providers/provider.ts";
+import type { Shard } from "../../shard/shard.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemMoney } from "../items/item_money.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import type { BatchCalls } from "./batch_calls.ts";
+import type { CreationTerms } from "./batch_creation.ts";
+import type { BatchItem } from "./batch_lines.ts";
+import { BatchMoney } from "./batch_money.ts";
+import type { BatchMoments } from "./batch_polling.ts";
+import { BATCHES, type BatchRecord, linesIn, rangesOf, readBatch, storedBatch } from "./batch_record.ts";
+import { sendAgain } from "./batch_return.ts";
+import { BatchSpool } from "./batch_spool.ts";
+import { BatchStocks } from "./batch_stocks.ts";
+import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
+import { OpenBatch } from "./open_batch.ts";
+
+/** How long a batch of a run that is over is waited for. */
+const OVER_MS = 900_000;
+/** How often a batch asks whether its provider takes more. */
+const STOCK_MS = 5_000;
+const PAGE = 100;
+const FOLDER = "batches";
+
+/** What batches ask of the rest of the engine. */
+export interface BatchServices {
+  readonly storage: EngineStorage;
+  readonly calls: BatchCalls;
+  readonly money: ItemMoney;
+  readonly times: BatchTimes;
+  readonly minItems: number;
+  /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
+  wireOf(model: string): BatchWire | undefined;
+  /** Whether an owner's items of a model may go with batches. */
+  isAllowed(model: string, owner: ItemOwner): boolean;
+  providerOf(model: string): Provider;
+  /** What batches of a model take, as learnt or known. */
+  latencyOf(model: string): LatencyPrior;
+  learn(model: string, tookMs: number): void;
+  /** What realtime needs for all that is due by a deadline in a lane, with batches included; milliseconds. */
+  drainMs(lane: string, deadlineMs: number): number;
+  realtimeP99Ms(model: string): number | undefined;
+  /** Passes measured items to their lane. */
+  readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
+  /** What holds or ends runs has changed. */
+  changed(): void;
+}
+
+/** What a run has with batches. */
+export interface BatchedWork {
+  /** Items at providers, or on their way. */
+  readonly items: number;
+  /** Items whose batches wait for an account, with why. */
+  readonly troubles: readonly OpenBatch[];
+}
+
+/** One for an engine. */
+export class Batches {
+  readonly #services: BatchServices;
+  readonly #spools = new Map<string, BatchSpool>();
+  readonly #open = new Set<OpenBatch>();
+  readonly #stocks = new BatchStocks();
+  /** Spools whose records are being stored, by their runs. */
+  readonly #sealing = new Map<BatchSpool, Promise<void>>();
+
+  constructor(services: BatchServices) {
+    this.#services = services;
+  }
+
+  get open(): Iterable<OpenBatch> {
+    return this.#open;
+  }
+
+  /** Whether models of a provider may have batches here. */
+  hasWires(provider: string): boolean {
+    return this.#services.wireOf(`${provider}:`) !== undefined;
+  }
+
+  /** The wire for a model, where its run may use batches; undefined otherwise. */
+  wireOf(model: string, owner: ItemOwner): BatchWire | undefined {
+    return this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
+  }
+
+  /** Whether an item can join the batch that is being filled now, or a new one; `wait`: when the disk has caught up. */
+  canTake(call: ItemCall): "yes" | "wait" {
+    return this.#spools.get(spoolKey(call))?.isBehind === true ? "wait" : "yes";
+  }
+
+  /** Takes an item whose money is reserved and which its lane has claimed. */
+  take(call: ItemCall): void {
+    const wire = this.#services.wireOf(call.model);
+    if (wire === undefined) throw new Error(`${call.model} has no batches`);
+    const spool = this.#spoolFor(call, wire);
+    const usd = call.reservation?.usd ?? 0;
+    this.#services.money.giveBack(call);
+    spool.money.add(usd);
+    spool.add(call);
+    if (spool.isBehind) void spool.written().then(() => this.#services.changed(), () => undefined);
+  }
+
+  /** What is with batches of a lane and due by a deadline, in items and tokens. */
+  loadOf(lane: string, deadlineMs: number): DueLoad {
+    const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
+    const add = (load: DueLoad): void => {
+      sum.items += load.items;
+      sum.inputTokens += load.inputTokens;
+      sum.outputTokens += load.outputTokens;
+    };
+    for (const spool of [...this.#spools.values(), ...this.#sealing.keys()])
+      if (spool.terms.lane === lane && spool.terms.owner.settings.deadlineMs <= deadlineMs) add(spool);
+    for (const { kept, owner } of this.#open)
+      if (kept.record.lane === lane && owner.settings.deadlineMs <= deadlineMs) add(kept.record);
+    return sum;
+  }
+
+  /** The outlook of a batch for a model, with one more item or without. */
+  outlookOf(model: string, lane: string, deadlineMs: number, items: number): BatchOutlook {
+    const latency = this.#services.latencyOf(model);
+    return {
+      deadlineMs,
+      drainMs: this.#services.drainMs(lane, deadlineMs),
+      realtimeP99Ms: this.#services.realtimeP99Ms(model),
+      latency,
+      cancelMs: cancelMsOf(latency),
+      items,
+    };
+  }
+
+  /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
+  async adopt(owner: ItemOwner): Promise<void> {
+    for (const record of await this.#recordsOf(owner)) {
+      const wire = this.#services.wireOf(record.model);
+      if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
+        this.#refuseKey(owner, record);
+        continue;
+      }
+      const open = this.#openOf(owner, record, wire, new BatchMoney(owner.settings.budget, record.mostUsd));
+      for (const line of linesIn(record.lines)) this.#claim(owner, line);
+      this.#start(open);
+    }
+  }
+
+  /** What a run has with batches, its spools included. */
+  workOf(owner: ItemOwner): BatchedWork {
+    const troubles: OpenBatch[] = [];
+    let items = 0;
+    for (const open of this.#open) {
+      if (open.owner !== owner) continue;
+      items += open.left;
+      if (open.kept.trouble !== undefined) troubles.push(open);
+    }
+    for (const { terms, items: count } of [...this.#spools.values(), ...this.#sealing.keys()])
+      if (terms.owner === owner) items += count;
+    return { items, troubles };
+  }
+
+  /** Whether all that a run has with batches is at its providers. */
+  isSubmitted(owner: ItemOwner): boolean {
+    for (const { terms } of [...this.#spools.values(), ...this.#sealing.keys()])
+      if (terms.owner === owner) return false;
+    for (const open of this.#open) if (open.owner === owner && !open.isSubmitted) return false;
+    return true;
+  }
+
+  /** A run sends no more: what it has with providers stays there, or is cancelled and collected if the run is over. */
+  drop(owner: ItemOwner): void {
+    for (const [key, spool] of this.#spools) {
+      if (spool.terms.owner !== owner) continue;
+      this.#spools.delete(key);
+      this.#release(owner, spool.lines);
+      void spool.drop().catch(() => undefined);
+    }
+    const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
+    for (const open of this.#open) {
+      if (open.owner !== owner) continue;
+      if (!isLeft) {
+        open.overMs ??= this.#services.storage.clock.nowMs();
+        open.kept.wake();
+        continue;
+      }
+      this.#open.delete(open);
+      open.kept.leave();
+      open.release();
+      this.#release(owner, open.leftLines());
+    }
+  }
+
+  /** Resolves when records that are being stored are. */
+  async stored(owner: ItemOwner): Promise<void> {
+    for (const [{ terms }, storing] of this.#sealing) if (terms.owner === owner) await storing;
+  }
+
+  close(): void {
+    for (const spool of this.#spools.values()) spool.close();
+    for (const { kept } of this.#open) kept.leave();
+  }
+
+  #spoolFor(call: ItemCall, wire: BatchWire): BatchSpool {
+    const key = spoolKey(call);
+    const known = this.#spools.get(key);
+    if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
+    if (known !== undefined) this.#flush(key, known);
+    const tag = `pg${randomUUID().replaceAll("-", "").slice(0, 14)}`;
+    const { storage, minItems } = this.#services;
+    const { owner, model } = call;
+    const lane = call.lane.key;
+    const terms = {
+      ...{ tag, owner, lane, model, wire, minItems },
+      mayWait: () => {
+        const outlook = this.outlookOf(model, lane, owner.settings.deadlineMs, 1);
+        return storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
+      },
+      modelName: parseModelId(call.model)?.name ?? call.model,
+      paths: this.#pathsOf(tag),
+    };
+    const spool = new BatchSpool(terms, storage, (full) => this.#flush(key, full));
+    this.#spools.set(key, spool);
+    return spool;
+  }
+
+  #flush(key: string, spool: BatchSpool): void {
+    if (this.#spools.get(key) === spool) this.#spools.delete(key);
+    const storing = this.#store(spool)
+      .catch((error: unknown) => spool.terms.owner.fail(error as Error))
+      .finally(() => this.#sealing.delete(spool));
+    this.#sealing.set(spool, storing);
+  }
+
+  async #store(spool: BatchSpool): Promise<void> {
+    const { storage } = this.#services;
+    const { owner, tag, lane, model, wire, paths } = spool.terms;
+    const { items, bytes, sha256 } = await storage.room.waitFor(() => spool.seal(), { path: paths[0] });
+    const record: BatchRecord = {
+      ...{ tag, lane, model, sha256, items, bytes, endpoint: "chat" as const, state: "spooled" as const },
+      taskId: owner.id,
+      project: owner.settings.project,
+      keyPrint: keyPrintOf(wire.settings),
+      lines: rangesOf(spool.lines),
+      inputTokens: spool.inputTokens,
+      outputTokens: spool.outputTokens,
+      mostUsd: spool.money.heldUsd,
+      spooledWallMs: storage.clock.wallMs(),
+    };
+    if (!owner.isOpen) {
+      this.#release(owner, spool.lines);
+      await spool.drop();
+      return;
+    }
+    await storage.room.waitFor(() => storage.store.change([{ kind: "insert", record: storedBatch(record) }]));
+    const open = this.#openOf(owner, record, wire, spool.money);
+    this.#start(open);
+    if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
+  }
+
+  #openOf(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): OpenBatch {
+    const { storage, calls, times, money } = this.#services;
+    const [path, itemsPath] = this.#pathsOf(record.tag);
+    const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
+    const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () => this.#services.changed());
+    const settling = {
+      ...{ provider: this.#services.providerOf(record.model), money, held },
+      sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
+    };
+    return new OpenBatch(kept, owner, itemsPath, settling, {
+      creating: (batch) => this.#creationOf(batch),
+      momentsOf: (batch) => this.#momentsOf(batch),
+      changed: () => this.#services.changed(),
+      ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),
+    });
+  }
+
+  #start(open: OpenBatch): void {
+    const { owner } = open;
+    this.#open.add(open);
+    open.run().then(
+      () => this.#over(open),
+      (error: unknown) => {
+        this.#over(open);
+        owner.fail(error as Error);
+      },
+    );
+  }
+
+  #over(open: OpenBatch): void {
+    if (!this.#open.delete(open)) return; // it was left
+    open.owner.changed();
+    this.#services.changed();
+  }
+
+  #creationOf(batch: OpenBatch): CreationTerms {
+    const { clock } = this.#services.storage;
+    return {
+      isTaken: (id) => [...this.#open].some((other) => other !== batch && other.kept.record.batchId === id),
+      isLast: () => clock.nowMs() >= this.#momentsOf(batch).lastMs,
+      turn: () => {
+        if (clock.nowMs() >= this.#momentsOf(batch).switchMs) return "late";
+        return this.#stocks.hasRoomFor(batch, this.#open) ? "go" : { waitMs: STOCK_MS };
+      },
+    };
+  }
+
+  /** When a batch is to be left, by what else its lane has to do. */
+  #momentsOf({ kept, owner, left, overMs = kept.clock.nowMs() }: OpenBatch): BatchMoments {
+    const { record, clock } = kept;
+    const nowMs = clock.nowMs();
+    if (!owner.isOpen) {
+      return { switchMs: Number.NEGATIVE_INFINITY, lastMs: overMs + OVER_MS, stuckMs: Number.POSITIVE_INFINITY };
+    }
+    const outlook = this.outlookOf(record.model, record.lane, owner.settings.deadlineMs, left);
+    const ageMs = Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs()));
+    return {
+      switchMs: batchSwitchMs(outlook),
+      lastMs: batchLastMs(outlook),
+      stuckMs: nowMs - ageMs + outlook.latency.p99,
+    };
+  }
+
+
+  /** Batches that were made with another key: they are never asked for with this one, and nothing of them is sent again. */
+  #refuseKey(owner: ItemOwner, { model, batchId, tag, items, lines }: BatchRecord): void {
+    const provider = parseModelId(model)?.provider ?? model;
+    const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
+    for (const line of linesIn(lines)) this.#claim(owner, line);
+    owner.items.hold({ reason: "key_changed", provider, message }, items, this.#services.storage.clock.nowMs());
+  }
+
+  #claim(owner: ItemOwner, line: number): void {
+    if (!owner.items.done.has(line)) owner.items.claimed.add(line);
+  }
+
+  #release(owner: ItemOwner, lines: Iterable<number>): void {
+    for (const line of lines) owner.items.claimed.delete(line);
+  }
+
+  async #recordsOf(owner: ItemOwner): Promise<readonly BatchRecord[]> {
+    const { store } = this.#services.storage;
+    const records: BatchRecord[] = [];
+    for (let after: string | undefined; ; ) {
+      const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
+      const page = await store.records(owner.settings.project, after === undefined ? query : { ...query, after });
+      records.push(...page.map(readBatch));
+      after = page.at(-1)?.id;
+      if (page.length < PAGE) return records;
+    }
+  }
+
+  #pathsOf(tag: string): readonly [requests: string, items: string] {
+    const folder = join(this.#services.storage.dataDir, FOLDER);
+    return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
+  }
+}
+
+/** The address and the key that a batch belongs to, not readable. */
+function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
+  return createHash("sha256").update(JSON.stringify([name, baseUrl, key])).digest("hex").slice(0, 32);
+}
+
+function spoolKey({ owner, lane, model }: ItemCall): string {
+  return `${owner.id} ${lane.key} ${model}`;
+}

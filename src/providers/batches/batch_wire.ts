@@ -77,7 +77,8 @@ export interface BatchRequest {
 /**
  * The body of a request. `lines`: the lines of the batch between two texts, streamed; every newline between two lines is replaced by
  * `separator`, and the last one by nothing (`"\n"`: a newline stays after each line, the last one too). `from` and `count` cut out
- * lines, for wires that add requests in several steps; absent: all.
+ * lines, for wires that add requests in several steps; absent: all. `rewritten` makes of a line (without its newline) what is sent of it,
+ * for a wire that takes lines in one form in a file and in another in a body, and does not know which when it writes them (Gemini).
  */
 export type BatchBody =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
@@ -88,6 +89,7 @@ export type BatchBody =
       readonly after: string;
       readonly from?: number;
       readonly count?: number;
+      rewritten?(line: Uint8Array): Uint8Array;
     };
 
 /** Why a step failed, and what that means. */
@@ -222,8 +224,14 @@ export interface BatchWire {
   };
   /** `file`: what `upload` ended with. */
   create(payload: BatchPayload, file: string | undefined): BatchRequest;
-  /** A batch, from the answer to `create`, `get` or `cancel`. */
-  read(answer: WireAnswer): { readonly ok: true; readonly batch: RemoteBatch } | BatchFailure;
+  /**
+   * A batch, from the answer to `create`, `get` or `cancel`. `what`: of which; doubt about a create means `unknown`, and about the others,
+   * which may be repeated, `refused`. Absent: `create`.
+   */
+  read(
+    answer: WireAnswer,
+    what?: "create" | "other",
+  ): { readonly ok: true; readonly batch: RemoteBatch } | BatchFailure;
   /** Steps that add lines to a batch that was created empty; each may be repeated. Absent where nothing is added. */
   add?(payload: BatchPayload, batchId: string, from: number, count: number): BatchRequest;
   readAdded?(answer: WireAnswer): { readonly ok: true } | BatchFailure;

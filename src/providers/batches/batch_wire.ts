@@ -128,6 +128,8 @@ export interface BatchCounts {
   readonly total?: number;
   readonly succeeded?: number;
   readonly failed?: number;
+  /** From 0 to 1: how much of the batch is finished, where the provider says only that. */
+  readonly share?: number;
 }
 
 /** A fault of the whole batch or of one of its lines, found before it ran. */
@@ -150,6 +152,8 @@ export interface RemoteBatch {
   readonly counts: BatchCounts;
   /** Undefined where the wire has none, or the batch is another program's. */
   readonly tag: string | undefined;
+  /** The file that `create` was sent, where the provider shows it: no other batch has it, so it tells ours like a tag. */
+  readonly inputFile?: string;
   /** Unix time; undefined where the provider does not say. */
   readonly createdWallMs: number | undefined;
   readonly expiresWallMs: number | undefined;
@@ -239,7 +243,8 @@ export interface BatchWire {
   /** Undefined where the provider cannot cancel. */
   cancel(batchId: string): BatchRequest | undefined;
   list(search: BatchSearch): BatchRequest;
-  readPage(answer: WireAnswer, search: BatchSearch): BatchPage | BatchFailure;
+  /** `asked`: the request that was answered, for wires that number their pages; absent: `list`. */
+  readPage(answer: WireAnswer, search: BatchSearch, asked?: BatchRequest): BatchPage | BatchFailure;
   result(element: Uint8Array): BatchResult;
   /** What is deleted at the provider once all results are stored here; a failure of these changes nothing. */
   remove(batch: Pick<RemoteBatch, "id" | "files">): readonly BatchRequest[];

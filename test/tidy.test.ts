@@ -54,7 +54,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["run", "satellites"]],
   clusters: [["declaration"], ["runs"]],
   limits: [["hidden"]],
-  providers: [["batches", "codecs"]],
+  providers: [["codecs"], ["batches"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
     ["config"],

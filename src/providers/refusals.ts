@@ -245,8 +245,8 @@ function byRange(status: number): Verdict {
 function byBadRequest(facts: ErrorFacts): Verdict {
   // Gemini: billing is not enabled, or the region is not served (ai.google.dev/gemini-api/docs/troubleshooting).
   if (facts.codes.includes("failed_precondition")) return QUOTA;
-  // Anthropic, a limit that the customer set: it has no code of its own.
-  if (/reached your specified API usage limits/i.test(facts.message)) return QUOTA;
+  // Anthropic, a limit that the customer set or an empty account: they have no codes of their own.
+  if (/reached your specified API usage limits|credit balance is too low/i.test(facts.message)) return QUOTA;
   if (/^model not exist/i.test(facts.message)) return MODEL; // DeepSeek
   if (CONTEXT_WORDS.test(facts.message)) return CONTEXT;
   return item("invalid_request", "the request was refused");

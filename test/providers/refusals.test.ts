@@ -30,6 +30,7 @@ describe("a recorded refusal", () => {
     ["anthropic/spend_limit", "permanent quota_exceeded provider"],
     ["anthropic/contract_spend_limit", "permanent quota_exceeded provider"],
     ["anthropic/own_spend_limit", "permanent quota_exceeded provider"],
+    ["anthropic/credit_balance", "permanent quota_exceeded provider"],
     ["anthropic/billing", "permanent quota_exceeded provider"],
     ["anthropic/overloaded", "refused overloaded item"],
     ["anthropic/api_error", "ambiguous provider_error item"],

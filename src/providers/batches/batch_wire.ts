@@ -77,7 +77,8 @@ export interface BatchRequest {
 /**
  * The body of a request. `lines`: the lines of the batch between two texts, streamed; every newline between two lines is replaced by
  * `separator`, and the last one by nothing (`"\n"`: a newline stays after each line, the last one too). `from` and `count` cut out
- * lines, for wires that add requests in several steps; absent: all.
+ * lines, for wires that add requests in several steps; absent: all. `rewritten` makes of a line (without its newline) what is sent of it,
+ * for a wire that takes lines in one form in a file and in another in a body, and does not know which when it writes them (Gemini).
  */
 export type BatchBody =
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
@@ -88,6 +89,7 @@ export type BatchBody =
       readonly after: string;
       readonly from?: number;
       readonly count?: number;
+      rewritten?(line: Uint8Array): Uint8Array;
     };
 
 /** Why a step failed, and what that means. */
@@ -126,6 +128,8 @@ export interface BatchCounts {
   readonly total?: number;
   readonly succeeded?: number;
   readonly failed?: number;
+  /** From 0 to 1: how much of the batch is finished, where the provider says only that. */
+  readonly share?: number;
 }
 
 /** A fault of the whole batch or of one of its lines, found before it ran. */
@@ -148,6 +152,8 @@ export interface RemoteBatch {
   readonly counts: BatchCounts;
   /** Undefined where the wire has none, or the batch is another program's. */
   readonly tag: string | undefined;
+  /** The file that `create` was sent, where the provider shows it: no other batch has it, so it tells ours like a tag. */
+  readonly inputFile?: string;
   /** Unix time; undefined where the provider does not say. */
   readonly createdWallMs: number | undefined;
   readonly expiresWallMs: number | undefined;
@@ -222,8 +228,14 @@ export interface BatchWire {
   };
   /** `file`: what `upload` ended with. */
   create(payload: BatchPayload, file: string | undefined): BatchRequest;
-  /** A batch, from the answer to `create`, `get` or `cancel`. */
-  read(answer: WireAnswer): { readonly ok: true; readonly batch: RemoteBatch } | BatchFailure;
+  /**
+   * A batch, from the answer to `create`, `get` or `cancel`. `what`: of which; doubt about a create means `unknown`, and about the others,
+   * which may be repeated, `refused`. Absent: `create`.
+   */
+  read(
+    answer: WireAnswer,
+    what?: "create" | "other",
+  ): { readonly ok: true; readonly batch: RemoteBatch } | BatchFailure;
   /** Steps that add lines to a batch that was created empty; each may be repeated. Absent where nothing is added. */
   add?(payload: BatchPayload, batchId: string, from: number, count: number): BatchRequest;
   readAdded?(answer: WireAnswer): { readonly ok: true } | BatchFailure;
@@ -231,7 +243,8 @@ export interface BatchWire {
   /** Undefined where the provider cannot cancel. */
   cancel(batchId: string): BatchRequest | undefined;
   list(search: BatchSearch): BatchRequest;
-  readPage(answer: WireAnswer, search: BatchSearch): BatchPage | BatchFailure;
+  /** `asked`: the request that was answered, for wires that number their pages; absent: `list`. */
+  readPage(answer: WireAnswer, search: BatchSearch, asked?: BatchRequest): BatchPage | BatchFailure;
   result(element: Uint8Array): BatchResult;
   /** What is deleted at the provider once all results are stored here; a failure of these changes nothing. */
   remove(batch: Pick<RemoteBatch, "id" | "files">): readonly BatchRequest[];

@@ -1,0 +1,93 @@
+/**
+ * What the decoders of batch wires share in reading untrusted JSON: the object of an answer, lines of a batch, results.
+ */
+import { Buffer } from "node:buffer";
+import { objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
+import type { HeaderBag, WireAnswer } from "../provider.ts";
+import type { BatchLimits, BatchResult } from "./batch_wire.ts";
+import { memberBytes } from "./json_member.ts";
+
+/** The object of a successful answer without an error in it; undefined of any other. */
+export function successOf(answer: WireAnswer): Unchecked | undefined {
+  if (answer.status < 200 || answer.status > 299) return undefined;
+  return objectOf(parseJson(answer.body));
+}
+
+/** A line around a body: its bytes are kept as they are. */
+export function lineOf(before: string, body: Uint8Array, after: string): Uint8Array {
+  return Buffer.concat([Buffer.from(before), body, Buffer.from(after)]);
+}
+
+/** A number of requests: proto3 JSON writes 64-bit numbers as strings. */
+export function requestsOf(value: unknown): number | undefined {
+  const count = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(count) && (count as number) >= 0 ? (count as number) : undefined; // checked to be a number
+}
+
+/** An amount of money or ticks from 0. */
+export function amountOf(value: unknown): number | undefined {
+  const amount = typeof value === "string" && /^\d{1,30}$/.test(value) ? Number(value) : value;
+  return typeof amount === "number" && Number.isFinite(amount) && amount >= 0 ? amount : undefined;
+}
+
+const LIMITS = [
+  "itemsMax",
+  "bytesMax",
+  "openMax",
+  "enqueuedTokensMax",
+  "addBytesMax",
+  "addItemsMax",
+  "windowMs",
+  "keptMs",
+] as const satisfies readonly (keyof BatchLimits)[];
+
+/** The limits that an account is known to have, over the documented ones. Other members of `known` are left. */
+export function limitsOf(documented: BatchLimits, known: Partial<BatchLimits>): BatchLimits {
+  const given = LIMITS.map((name) => [name, known[name]] as const);
+  return { ...documented, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+}
+
+/** A token for the next page; undefined after the last one. A page is never left out for its token, so tokens may be long. */
+export function tokenOf(value: unknown): string | undefined {
+  const token = stringOf(value);
+  return token === undefined || token === "" || token.length > TOKEN_CHARS_MAX ? undefined : token;
+}
+
+const TOKEN_CHARS_MAX = 8_192;
+
+/** A result whose answer is the member at `path` of its element; `null` where there is none, which no codec takes for an answer. */
+export function answered(
+  id: string,
+  status: number,
+  { element, path }: { readonly element: Uint8Array; readonly path: readonly string[] },
+  headers: HeaderBag = {},
+): BatchResult {
+  return { is: "answered", id, status, headers, body: memberBytes(element, path) ?? NULL };
+}
+
+/** The same of an error, which becomes what realtime answers with: `{"error":...}`. */
+export function answeredError(
+  id: string,
+  status: number,
+  { element, path }: { readonly element: Uint8Array; readonly path: readonly string[] },
+): BatchResult {
+  const error = memberBytes(element, path) ?? NULL;
+  return { is: "answered", id, status, headers: {}, body: lineOf('{"error":', error, "}") };
+}
+
+const NULL: Uint8Array = Buffer.from("null");
+
+/** A result without an answer and without an error. */
+export function nothingOf(id: string): BatchResult {
+  return {
+    is: "unfinished",
+    id,
+    code: "unknown",
+    message: "the batch has neither an answer nor an error for it",
+  };
+}
+
+/** A result that is none: torn, or of another shape. */
+export function unreadable(message: string): BatchResult {
+  return { is: "unreadable", message };
+}

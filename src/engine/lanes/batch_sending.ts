@@ -1,0 +1,94 @@
+/**
+ * The batches of an engine, with what they ask of its lanes: which providers have them, what they take, and where items go back to.
+ *
+ *   a provider has batches: its wire is known, it sells them for less, its key is set, and the configuration allows them
+ */
+import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import { batchWireOf } from "../../providers/batches/batch_wires.ts";
+import { laneFactor } from "../../price/lane_factors.ts";
+import { isChosen } from "../../queue/lane_choice.ts";
+import { latencyPrior } from "../../queue/lane_priors.ts";
+import type { Shard } from "../../shard/shard.ts";
+import { parseModelId } from "../../work/request.ts";
+import { BatchCalls } from "../batches/batch_calls.ts";
+import { Batches, type BatchServices } from "../batches/batches.ts";
+import type { EngineConfig } from "../config/config.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { ItemPatience } from "../items/patience.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import type { Seams } from "../seams.ts";
+import type { EngineHolds } from "./engine_holds.ts";
+import type { Lanes } from "./lanes.ts";
+import type { ModelClients } from "./model_clients.ts";
+import type { Sender } from "./sender.ts";
+
+/** What is made after batches, and needed by them later. */
+export interface BatchSurroundings {
+  readonly lanes: () => Lanes;
+  readonly holds: () => EngineHolds;
+  readonly sender: Sender;
+  readonly feed: () => { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
+  readonly wires: ModelClients;
+  readonly patience: ItemPatience;
+}
+
+/** One for an engine. */
+export function createBatches(
+  { transport }: Pick<Seams, "transport">,
+  config: EngineConfig,
+  storage: EngineStorage,
+  { lanes, holds, sender, feed, wires, patience }: BatchSurroundings,
+): Batches {
+  const known = wiresOf(config);
+  const { pollSeconds, adoptSeconds, minItems, priors } = config.lanes;
+  const latencyKey = (model: string) => ({ model: `${model} (batch)`, maxOutputTokens: 0 });
+  const services: BatchServices = {
+    storage,
+    calls: new BatchCalls(storage.clock, transport, storage.disk),
+    money: sender.money,
+    times: {
+      pollMsMin: pollSeconds.min * 1_000,
+      pollMsMax: pollSeconds.max * 1_000,
+      adoptMs: adoptSeconds * 1_000,
+    },
+    minItems,
+    wireOf: (model) => known.get(providerOf(model)),
+    isAllowed: (model, { settings }) => config.lanes.isChosen(providerOf(model), model, "batch", settings),
+    providerOf: (model) => wires.of(model).provider,
+    latencyOf: (model) => {
+      const prior = latencyPrior(providerOf(model), "batch", priors);
+      const key = latencyKey(model);
+      const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map((share) =>
+        patience.quantileMs(key, share),
+      );
+      return { p50, p90, p99 };
+    },
+    learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
+    drainMs: (lane, deadlineMs) => lanes().drainMs(lane, deadlineMs),
+    realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),
+    feed: { add: (owner, shards) => feed().add(owner, shards) },
+    changed: () => {
+      holds().changed();
+      lanes().pumpAll();
+    },
+  };
+  return new Batches(services);
+}
+
+/** The wires of providers that have batches, by their names. */
+function wiresOf({ providers, keysMissing, isAtMostOnce, lanes }: EngineConfig): ReadonlyMap<string, BatchWire> {
+  if (isAtMostOnce) return new Map(); // what a batch was too slow for could not be sent again
+  return new Map(
+    providers.flatMap((settings) => {
+      const { name } = settings;
+      if (keysMissing.has(name) || laneFactor(name, "batch") === undefined) return [];
+      if (!isChosen(name, "batch", lanes)) return [];
+      const wire = batchWireOf(settings);
+      return wire === undefined ? [] : [[name, wire] as const];
+    }),
+  );
+}
+
+function providerOf(model: string): string {
+  return parseModelId(model)?.provider ?? model.split(":", 1)[0] ?? "";
+}

@@ -10,22 +10,25 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import { systemClock } from "../clock.ts";
 import { checkVariables } from "../engine/config/variables.ts";
 import { PerigeeError } from "../errors.ts";
+import { LANE_POLICIES } from "../queue/lane_choice.ts";
 import { LINE_FORMATS } from "../work/line_layout.ts";
 import { outliveOutput } from "./closed_output.ts";
 import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
-import { DELIVERY, FIELDS, FORMAT } from "./run/run_choices.ts";
+import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, STATE } from "./run/run_choices.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
   amount,
   durationMs,
   items,
+  laneNames,
   list,
   modelId,
   namedCap,
+  onTimeShare,
   portNumber,
   slaList,
   slaMinutes,
@@ -54,7 +57,7 @@ function program(): Command {
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--model <id>", "count every line for this model instead", checked(modelId))
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
-    .addOption(stateOption())
+    .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print the quote as one JSON object")
     .action(async (input: string, options: Record<string, unknown>) =>
@@ -127,21 +130,16 @@ function declareRun(root: Command): void {
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
-    .addOption(stateOption())
+    .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]))
+    .option(...LANES.minOnTime, checked(onTimeShare))
+    .option(...LANES.allow, checked(laneNames))
+    .option(...LANES.deny, checked(laneNames))
+    .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),
     );
-}
-
-const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
-
-function stateOption(): Option {
-  return new Option(
-    "--state <dir>",
-    "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
-  );
 }
 
 function addServe(root: Command): void {

@@ -2,6 +2,7 @@
  * Values of options, read from their text. Each throws `usage`, with what the text must be.
  */
 import { PerigeeError } from "../errors.ts";
+import { laneFault, MIN_ON_TIME } from "../queue/lane_choice.ts";
 import { meantModel } from "../work/model_owner.ts";
 import { parseModelId } from "../work/request.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../work/sla.ts";
@@ -59,6 +60,22 @@ export function slaList(text: string, before: readonly number[] = []): readonly 
 /** Words, comma separated or in repeated options. */
 export function list(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, ...text.split(",").map((part) => part.trim())];
+}
+
+/** Names of lanes, comma separated or in repeated options. */
+export function laneNames(text: string, before: readonly string[] = []): readonly string[] {
+  const names = list(text, before);
+  const fault = names.map(laneFault).find((each) => each !== undefined);
+  if (fault !== undefined) throw new PerigeeError("usage", fault);
+  return names;
+}
+
+/** A share of answers, in (0, 1). */
+export function onTimeShare(text: string): number {
+  const share = Number(/^0?\.\d{1,6}$/.test(text) ? text : Number.NaN);
+  const { least, most } = MIN_ON_TIME;
+  if (share >= least && share <= most) return share;
+  throw new PerigeeError("usage", `It must be a share from ${least} to ${most}, such as 0.99.`);
 }
 
 /** Milliseconds above 0. */

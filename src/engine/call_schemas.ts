@@ -3,6 +3,7 @@
  * option is added here.
  */
 import type { FactorRate, RateCard } from "../price/factor.ts";
+import { LANE_POLICIES, type LaneChoices } from "../queue/lane_choice.ts";
 import { parseModelId } from "../work/request.ts";
 import {
   A_FUNCTION,
@@ -51,6 +52,11 @@ const FACTOR_RATE: OptionSchema<FactorRate> = {
   volumeHalfTokens: AN_AMOUNT,
 };
 
+const A_POLICY: OptionKind = {
+  expected: LANE_POLICIES.map((policy) => `"${policy}"`).join(" or "),
+  isValid: (value) => LANE_POLICIES.some((policy) => policy === value),
+};
+
 /** Those of programs. */
 export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   ...PROGRESS,
@@ -61,6 +67,9 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   format: CHECKED_LATER,
   fields: CHECKED_LATER,
   hedge: A_TRUTH,
+  lanes: anObjectOf<LaneChoices>({ allow: A_LIST, deny: A_LIST }),
+  policy: A_POLICY,
+  minOnTime: AN_AMOUNT,
   maxCostUsd: AN_AMOUNT,
   maxCostUnbounded: A_TRUTH,
   cap: CHECKED_LATER,

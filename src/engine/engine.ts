@@ -27,6 +27,7 @@ import {
   SUBMIT_OPTIONS,
 } from "./call_schemas.ts";
 import { checkHedge, type EngineConfig, resolveConfig } from "./config/config.ts";
+import { checkLaneOptions } from "./config/lane_rules.ts";
 import { importModules } from "./config/own_providers.ts";
 import type { EngineCore } from "./core.ts";
 import type { Engine } from "./engine_calls.ts";
@@ -221,6 +222,7 @@ class LocalEngine implements Engine {
     checkCallOptions(options, ENGINE_RUN_OPTIONS, "run");
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
+    checkLaneOptions(options, this.#config.providerNames, "run");
     const run = new Run(
       this.core,
       source,

@@ -22,6 +22,14 @@ async function said(
 }
 
 describe("a mistake on the command line", () => {
+  it("is named by its option also where only the engine knows it", async () => {
+    const words = ["run", "in.jsonl", "--out", "out.jsonl", "--allow-lanes", "opnai:flex"];
+    expect(await said(words)).toEqual([
+      2,
+      'perigee: usage: --allow-lanes: provider "opnai" is not configured; did you mean "openai"?',
+    ]);
+  });
+
   it("is reported with what was expected, ends with 2, and leaves nothing behind", async () => {
     const run = ["run", "in.jsonl", "--out", "out.jsonl"];
     expect(
@@ -33,6 +41,9 @@ describe("a mistake on the command line", () => {
         said([...run, "--model", "gpt-4o"]),
         said([...run, "--wait", "10"]),
         said(["keys", "create", "--project", "p", "--expires", "0"]),
+        said([...run, "--deny-lanes", "batch,openai:flx"]),
+        said([...run, "--policy", "cheap"]),
+        said([...run, "--min-on-time", "99"]),
         said([...run, "--orderd"]),
         said([...run, "--prune"]),
         said([...run, "--fields", "usag"]),
@@ -62,6 +73,18 @@ describe("a mistake on the command line", () => {
       [
         2,
         "error: option '--expires <duration>' argument '0' is invalid. It must be a duration above 0, such as 90m, 24h or 30d. (perigee keys create --help shows all options)",
+      ],
+      [
+        2,
+        "error: option '--deny-lanes <lanes>' argument 'batch,openai:flx' is invalid. \"openai:flx\" is not a known lane; did you mean \"openai:flex\"? (perigee run --help shows all options)",
+      ],
+      [
+        2,
+        "error: option '--policy <policy>' argument 'cheap' is invalid. Allowed choices are cheapest, balanced, fastest. (perigee run --help shows all options)",
+      ],
+      [
+        2,
+        "error: option '--min-on-time <share>' argument '99' is invalid. It must be a share from 0.5 to 0.9999, such as 0.99. (perigee run --help shows all options)",
       ],
       [2, "error: unknown option '--orderd' (Did you mean --ordered?)"],
       [2, "perigee: usage: --prune works only with --update: add --update"],

@@ -20,9 +20,15 @@ function answered(line: number): WireResult {
 
 async function runAt(
   hour: number,
-  options: { items?: number; sla?: number; rpm?: number; deny?: readonly string[] },
+  options: {
+    items?: number;
+    sla?: number;
+    rpm?: number;
+    deny?: readonly string[];
+    policy?: "balanced" | "fastest";
+  },
 ) {
-  const { items = 10, sla, rpm, deny } = options;
+  const { items = 10, sla, rpm, deny, policy } = options;
   const world = new World({
     wallMs: MIDNIGHT_MS + hour * HOUR_MS,
     latencyMs: 1_000,
@@ -31,6 +37,7 @@ async function runAt(
       providers: { deepseek: { baseUrl: "http://deepseek.test/v1", key: "k" } },
       ...(rpm === undefined ? {} : { limits: { deepseek: { requestsPerMinute: rpm } } }),
       ...(deny === undefined ? {} : { lanes: { deny } }),
+      ...(policy === undefined ? {} : { policy }),
     },
   });
   world.input(items, MODEL);
@@ -61,6 +68,7 @@ describe("work with an sla in hours that cost more", () => {
       [2, {}],
       [2, { sla: 60 }],
       [2, { sla: 180, deny: ["offpeak"] }],
+      [2, { sla: 180, policy: "fastest" }],
       [12, { sla: 180 }],
     ] as const) {
       const { hours, cheaper } = await runAt(hour, options);
@@ -75,6 +83,14 @@ describe("work with an sla in hours that cost more", () => {
     const early = hours.filter((hour) => hour < PEAK_TO_4[1]).length;
     expect(early).toBeGreaterThanOrEqual(300); // 30 minutes of ten are left after the peak
     expect(early).toBeLessThan(345);
+  });
+
+  it("is sent before as far as twice the time of the rest would not be left after, where the policy is balanced", async () => {
+    const { summary, hours } = await runAt(2, { items: 600, rpm: 10, sla: 150, policy: "balanced" });
+    expect(summary.counts).toMatchObject({ completed: 600 });
+    const early = hours.filter((hour) => hour < PEAK_TO_4[1]).length;
+    expect(early).toBeGreaterThanOrEqual(450); // of 30 minutes that are left, realtime needs 15 for the rest
+    expect(early).toBeLessThan(480);
   });
 
   it("waits over a weekend for nothing: there is no peak", async () => {

@@ -5,8 +5,10 @@ import { SpareCapacity } from "../../src/limits/spare_capacity.ts";
 import { namesTier, withTier } from "../../src/providers/tier.ts";
 import { DueWork } from "../../src/queue/due_work.ts";
 import { drainMs } from "../../src/queue/feasibility.ts";
+import { isChosen, keepsRealtime, laneFault, OFFER_KINDS } from "../../src/queue/lane_choice.ts";
+import { isPriorName, latencyPrior, PRIOR_KINDS } from "../../src/queue/lane_priors.ts";
 import { chooseOffer, type OfferTimes } from "../../src/queue/offer_choice.ts";
-import { isLaneName, keepsRealtime, offersOf } from "../../src/queue/offers.ts";
+import { offersOf } from "../../src/queue/offers.ts";
 
 const half = (): number => 0.5;
 const [offer] = offersOf("openai", half);
@@ -18,8 +20,9 @@ const TIMES: OfferTimes = {
   deadlineMs: 600_000,
   drainMs: 60_000,
   ownDrainMs: 2_000,
-  realtimeP99Ms: 10_000,
-  offerP90Ms: 20_000,
+  realtimeMs: 10_000,
+  offerMs: 20_000,
+  policy: "cheapest",
 };
 /** 600 s - 60 s of drain - 25 s of rescue - 20 s. */
 const SWITCH_MS = 495_000;
@@ -28,21 +31,64 @@ describe("the offers of a provider", () => {
   it("are those that cost less than its list price, and are not denied", () => {
     expect(flex).toMatchObject({ kind: "flex", priceFactor: 0.5 });
     expect(offersOf("deepseek", half)).toEqual([{ kind: "offpeak" }]);
-    expect(offersOf("deepseek", half, { deny: ["offpeak"] })).toEqual([]);
+    expect(offersOf("deepseek", half, { choices: { deny: ["offpeak"] } })).toEqual([]);
     expect(offersOf("groq", () => 1)).toEqual([]);
     expect(offersOf("my-server", half)).toEqual([]);
     for (const choices of [{ deny: ["flex"] }, { deny: ["openai:flex"] }, { allow: ["realtime"] }])
-      expect(offersOf("openai", half, choices)).toEqual([]);
+      expect(offersOf("openai", half, { choices })).toEqual([]);
     for (const choices of [{ deny: ["gemini:flex"] }, { allow: ["realtime", "openai:flex"] }])
-      expect(offersOf("openai", half, choices)).toHaveLength(1);
+      expect(offersOf("openai", half, { choices })).toHaveLength(1);
+  });
+});
+
+describe("the name of a lane", () => {
+  it("is a kind, or one of a provider", () => {
+    const names = OFFER_KINDS.flatMap((kind) => [kind, `openai:${kind}`]);
+    expect(names.map(laneFault)).toEqual(names.map(() => undefined));
+    expect(laneFault("flx")).toBe('"flx" is not a known lane; did you mean "flex"?');
+    expect(laneFault("openai:btach")).toBe(
+      '"openai:btach" is not a known lane; did you mean "openai:batch"?',
+    );
+    for (const name of ["flex:openai", ":flex", "", "everything"])
+      expect(laneFault(name)).toContain("expected one of realtime, flex, slow, batch, deferred, offpeak, or");
   });
 
-  it("have names", () => {
-    expect(["flex", "realtime", "openai:flex"].map(isLaneName)).toEqual([true, true, true]);
-    expect(["flx", ":flex", "flex:openai", ""].map(isLaneName)).toEqual([false, false, false, false]);
-    expect(keepsRealtime({ allow: ["flex"] })).toBe(false);
+  it("that is of realtime cannot be denied, and need not be allowed", () => {
     expect(keepsRealtime({ deny: ["openai:realtime"] })).toBe(false);
-    expect(keepsRealtime({ allow: ["realtime"], deny: ["flex"] })).toBe(true);
+    expect(keepsRealtime({ deny: ["flex"] })).toBe(true);
+    expect(isChosen("openai", "realtime", { allow: ["flex"] })).toBe(true);
+  });
+});
+
+describe("what answers of a lane take before it is measured", () => {
+  it("is what was configured for the provider, else for all, else what others measured", () => {
+    const seconds = { p50: 1, p90: 2, p99: 3 };
+    expect(latencyPrior("openai", "batch").p99).toBe(6.1 * 3_600_000);
+    expect(latencyPrior("anthropic", "batch")).toEqual({ p50: 120_000, p90: 300_000, p99: 1_260_000 });
+    expect(latencyPrior("gemini", "batch").p50).toBe(180_000);
+    expect(latencyPrior("mistral", "batch").p90).toBe(15.7 * 3_600_000);
+    expect(latencyPrior("together", "batch")).toEqual(latencyPrior("openai", "batch"));
+    expect(latencyPrior("anthropic", "batch", { batch: seconds }).p99).toBe(3_000);
+    const both = { batch: seconds, "anthropic:batch": { ...seconds, p99: 9 } };
+    expect(latencyPrior("anthropic", "batch", both).p99).toBe(9_000);
+    expect(offersOf("openai", half, { priors: { flex: seconds } })).toMatchObject([
+      { prior: { p90: 2_000 } },
+    ]);
+  });
+
+  it("rises from the median to the slowest for each kind, and has a name for each", () => {
+    for (const kind of PRIOR_KINDS)
+      for (const provider of ["openai", "anthropic", "gemini", "mistral"]) {
+        const { p50, p90, p99 } = latencyPrior(provider, kind);
+        expect([p50, p90, p99]).toEqual([p50, p90, p99].toSorted((one, other) => one - other));
+      }
+    expect(["batch", "openai:flex", "realtime", "offpeak", ":batch"].map(isPriorName)).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
   });
 });
 
@@ -52,6 +98,15 @@ describe("an offer", () => {
     expect(chooseOffer(flex, { ...TIMES, nowMs: SWITCH_MS + 1 })).toBeUndefined();
     expect(chooseOffer(flex, { ...TIMES, deadlineMs: Number.POSITIVE_INFINITY })).toBeUndefined();
     expect(chooseOffer(flex, { ...TIMES, drainMs: Number.POSITIVE_INFINITY })).toBeUndefined();
+  });
+
+  it("has time for 99 of 100 of its answers where the policy is balanced", () => {
+    const times: OfferTimes = { ...TIMES, offerMs: undefined };
+    const { p90, p99 } = flex.prior;
+    const lastMs = (policy: OfferTimes["policy"]): number | undefined =>
+      chooseOffer(flex, { ...times, policy })?.switchMs;
+    expect(lastMs("cheapest")).toBe(SWITCH_MS + 20_000 - p90);
+    expect(lastMs("balanced")).toBe(SWITCH_MS + 20_000 - p99);
   });
 
   it("never takes so long that realtime would be late, nor longer than its own time-out", () => {
@@ -65,7 +120,7 @@ describe("an offer", () => {
           deadlineMs,
           drainMs: drain,
           ownDrainMs: drain / 2,
-          realtimeP99Ms: p99,
+          realtimeMs: p99,
         };
         const chosen = chooseOffer(flex, times);
         if (chosen === undefined) return;

@@ -16,6 +16,8 @@ const WORDS: readonly (readonly [library: string, command: (file: string) => str
   [CALL_WITH_UPDATE, () => "run the same command with --update"],
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
   [DATA_DIR_OF_OUTPUT, () => "name the --data folder it belongs to"],
+  ["run: lanes.allow:", () => "--allow-lanes:"],
+  ["run: lanes.deny:", () => "--deny-lanes:"],
   [SAME_STREAM, () => "pass the same input again, or use another --out for a new run"],
   [
     FOLDER_IN_USE,

@@ -5,6 +5,7 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { systemClock } from "../../clock.ts";
+import type { LaneOptions } from "../../engine/config/lane_rules.ts";
 import { type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
@@ -12,6 +13,7 @@ import type { UpdateCounts } from "../../engine/reopening/update.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
+import type { LanePolicy } from "../../queue/lane_choice.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson, printError } from "../exit.ts";
@@ -44,6 +46,10 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly prune?: boolean;
   readonly delivery?: "at_least_once" | "at_most_once";
   readonly hedge?: boolean;
+  readonly policy?: LanePolicy;
+  readonly minOnTime?: number;
+  readonly allowLanes?: readonly string[];
+  readonly denyLanes?: readonly string[];
   readonly json?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
@@ -111,6 +117,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       ...(given.model === undefined ? {} : { model: given.model }),
       ...(given.wait === undefined ? {} : { waitMs: given.wait }),
       finish: given.finish === true,
+      ...laneOptions(given),
       ordered: given.ordered === true,
       ...(given.format === undefined ? {} : { format: given.format }),
       ...fields,
@@ -149,6 +156,18 @@ function fieldsOf(names: readonly string[], format: LineFormat | undefined): rea
   const fault = layoutFault({ format, fields });
   if (fault !== undefined) throw new PerigeeError("usage", `--${fault}`);
   return fields as readonly LineField[]; // checked
+}
+
+function laneOptions({ policy, minOnTime, allowLanes, denyLanes }: RunArguments): LaneOptions {
+  const lanes = {
+    ...(allowLanes === undefined ? {} : { allow: allowLanes }),
+    ...(denyLanes === undefined ? {} : { deny: denyLanes }),
+  };
+  return {
+    ...(policy === undefined ? {} : { policy }),
+    ...(minOnTime === undefined ? {} : { minOnTime }),
+    ...(Object.keys(lanes).length === 0 ? {} : { lanes }),
+  };
 }
 
 /** What would be ignored in silence. */

@@ -15,3 +15,23 @@ export const DELIVERY = [
   "--delivery <mode>",
   "whether to ask again when an answer may have been lost (default: at_least_once)",
 ] as const;
+
+export const LANES = {
+  policy: ["--policy <policy>", "how the price weighs against the deadline (default: cheapest)"],
+  minOnTime: [
+    "--min-on-time <share>",
+    "share of answers in realtime whose time is kept before the deadline (default: 0.99)",
+  ],
+  allow: [
+    "--allow-lanes <lanes>",
+    "use only these lanes besides realtime: flex, slow, batch, deferred, offpeak, or one at a provider, such as openai:flex",
+  ],
+  deny: ["--deny-lanes <lanes>", "do not use these lanes"],
+} as const;
+
+export const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
+
+export const STATE = [
+  "--state <dir>",
+  "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
+] as const;

@@ -11,19 +11,19 @@ import { placeOfFault, readDocument } from "../../jsonl/document.ts";
 import { DEPTH_MAX } from "../../jsonl/record.ts";
 import type { RampOptions } from "../../limits/limits.ts";
 import { RATE_CARD, type RateCard } from "../../price/factor.ts";
-import { laneFactor } from "../../price/lane_factors.ts";
 import type { PriceOverrides } from "../../price/overrides.ts";
 import { isPriceSheet, overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import { defaultSettings, KNOWN_PROVIDERS, type KnownProvider } from "../../providers/registry.ts";
-import { hasTiers } from "../../providers/tier.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
-import { type Offer, offersOf } from "../../queue/offers.ts";
+import type { Offer } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
+import { type LaneSettings, laneSettings } from "./lane_rules.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
+import { offersBy } from "./provider_offers.ts";
 import { checkVariables, namesIn } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
@@ -54,6 +54,8 @@ export interface EngineConfig {
   readonly diskWaitMs: number;
   readonly waitMs: number | undefined;
   readonly attemptMsMax: number | undefined;
+  /** Which lanes may be used, and what is assumed of them. */
+  readonly lanes: LaneSettings;
   /** What is sold cheaper than realtime and may be used, by provider. */
   readonly offers: ReadonlyMap<string, readonly Offer[]>;
   /** What of it has no effect, in words for the operator. */
@@ -144,6 +146,7 @@ export function resolveConfig(
   const names = new Set([...configured, ...namesIn(env)]);
   const prices = pricesOf(options);
   const checked = checkProviderNames(options, prices, names);
+  const lanes = laneSettings(options);
   const { unsupportedConfig } = options;
   const common = unsupportedConfig === undefined ? {} : { unsupportedConfig };
   const own = new Map(modules);
@@ -161,6 +164,7 @@ export function resolveConfig(
     const fromEnv = envLimits(name, env);
     if (Object.keys(fromEnv).length > 0) limits[name] = { ...fromEnv, ...limits[name] };
   }
+  const sending = sendingOf(options, env);
   return {
     providers,
     providerNames: names,
@@ -181,13 +185,14 @@ export function resolveConfig(
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
       models: { ...RATE_CARD.models, ...options.rateCard?.models },
     },
-    ...sendingOf(options, env),
+    ...sending,
     maxInFlight: options.maxInFlight ?? envNumber(env, "PERIGEE_MAX_INFLIGHT") ?? 512,
     threads: options.threads,
     diskWaitMs: options.diskWaitMs ?? options.waitMs ?? 1_800_000,
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
-    offers: offersBy(providers, options, env),
+    lanes,
+    offers: sending.isAtMostOnce ? new Map() : offersBy(providers, lanes), // a slow request could not be sent again
     notes: checked,
   };
 }
@@ -340,21 +345,6 @@ export function checkHedge(isHedged: boolean, isAtMostOnce: boolean, code: "inva
   throw new PerigeeError(
     code,
     "hedge sends a second request while the first one is under way, and delivery is at_most_once: remove hedge, or set delivery to at_least_once",
-  );
-}
-
-/** Under at-most-once delivery a slow request could not be sent again in realtime. */
-function offersBy(
-  providers: readonly ProviderSettings[],
-  options: ConfigOptions,
-  env: Environment,
-): ReadonlyMap<string, readonly Offer[]> {
-  if (sendingOf(options, env).isAtMostOnce) return new Map();
-  return new Map(
-    providers.flatMap(({ name, protocol }) => {
-      const offers = offersOf(name, (tier) => laneFactor(name, tier)?.factor, options.lanes);
-      return hasTiers(protocol) && offers.length > 0 ? [[name, offers] as const] : [];
-    }),
   );
 }
 

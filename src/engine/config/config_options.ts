@@ -4,8 +4,9 @@
 import type { FactorRate, RateCard } from "../../price/factor.ts";
 import type { PriceOverrides } from "../../price/overrides.ts";
 import type { PriceSheet } from "../../price/price_sheet.ts";
+import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
+import type { LanePriors } from "../../queue/lane_priors.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
-import type { LaneChoices } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import type { OwnProvider } from "./own_providers.ts";
 
@@ -48,12 +49,13 @@ export interface ConfigOptions {
   readonly waitMs?: number;
   /** One request at most, where its provider has no `timeoutMs`. Default 600,000. */
   readonly attemptMsMax?: number;
-  /**
-   * Which lanes may be used, by kind (`realtime`, `flex`, `offpeak`) or `<provider>:<kind>`. Default: work with an sla goes to the cheapest
-   * that still meets it.
-   */
-  readonly lanes?: LaneChoices;
-  /** Only for the service: what single projects may, by name. */
+  /** Which lanes may be used, and what is assumed of them. Default: work with an sla goes to the cheapest that still meets it. */
+  readonly lanes?: LaneConfig;
+  /** How the price weighs against the time before a deadline. Default `cheapest`. */
+  readonly policy?: LanePolicy;
+  /** Share of answers in realtime whose time is kept before a deadline, 0.5 to 0.9999. Default 0.99. */
+  readonly minOnTime?: number;
+  /** What single projects may, by name. */
   readonly projects?: Readonly<Record<string, ProjectTerms>>;
   /** Only for the service: finished tasks and files are deleted after so many days, 1 to 3,650. Default 30. */
   readonly retentionDays?: number;
@@ -113,10 +115,32 @@ export interface RequestBounds {
   readonly bodyBytes?: number;
 }
 
-/** What one project of the service may. */
+/** What one project may. */
 export interface ProjectTerms {
-  /** USD that its accepted work may cost in one UTC month; default: no cap. */
+  /** Only for the service: USD that its accepted work may cost in one UTC month; default: no cap. */
   readonly maxCostUsd?: number;
+  /** Which lanes its work may use, of those that `lanes` allows. */
+  readonly lanes?: LaneChoices;
+}
+
+/**
+ * Lanes by kind (`realtime`, `flex`, `slow`, `batch`, `deferred`, `offpeak`) or `<provider>:<kind>`. Realtime is always allowed: it
+ * is what remains when a deadline is near.
+ */
+export interface LaneConfig extends LaneChoices {
+  /** The same for single models, of those allowed here: by `<provider>:<model>`, `*` allowed at the end. */
+  readonly models?: Readonly<Record<string, LaneChoices>>;
+  /** Seconds between two polls of a batch, above 0. Default 30 to 300. */
+  readonly pollSeconds?: { readonly min?: number; readonly max?: number };
+  /** For how many seconds a batch is looked for that may have been created, above 0. Default 120. */
+  readonly adoptSeconds?: number;
+  /** Fewer items than this make no batch while more may follow, from 1. Default 100. */
+  readonly minItems?: number;
+  /**
+   * How many seconds answers take, before it is measured: by kind (`flex`, `slow`, `batch`, `deferred`), or by `<provider>:<kind>`,
+   * which wins. Positive, p50 <= p90 <= p99. Default: what others measured (queue/lane_priors.ts).
+   */
+  readonly priors?: LanePriors;
 }
 
 /** One provider's options. */

@@ -4,9 +4,10 @@
 import { PerigeeError } from "../../errors.ts";
 import { isModelPattern } from "../../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
-import { isLaneName, keepsRealtime, LANE_NAMES } from "../../queue/offers.ts";
+import { LANE_POLICIES, MIN_ON_TIME } from "../../queue/lane_choice.ts";
 import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
 import type { ConfigOptions } from "./config_options.ts";
+import { choicesSchema, laneSchema } from "./lane_schema.ts";
 
 const positive = z.number().int().min(1);
 const limitSettings = z.strictObject({
@@ -49,7 +50,6 @@ const providerOptions = z
         message: "a provider with a module has no such option",
       });
   });
-const laneKind = z.string().refine(isLaneName, { message: LANE_NAMES });
 const usd = z.number().min(0);
 const factorRate = z.strictObject({
   floor: z.number().min(0.3).max(1),
@@ -94,13 +94,15 @@ const fileOptions = z.strictObject({
   diskWaitMs: z.number().min(0).optional(),
   waitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
-  lanes: z
-    .strictObject({ allow: z.array(laneKind).optional(), deny: z.array(laneKind).optional() })
-    .refine(keepsRealtime, {
-      message: "realtime is what remains when a deadline is near: it must be allowed",
-    })
+  lanes: laneSchema.optional(),
+  policy: z.enum(LANE_POLICIES).optional(),
+  minOnTime: z.number().min(MIN_ON_TIME.least).max(MIN_ON_TIME.most).optional(),
+  projects: z
+    .record(
+      z.string().min(1),
+      z.strictObject({ maxCostUsd: usd.optional(), lanes: choicesSchema.optional() }),
+    )
     .optional(),
-  projects: z.record(z.string().min(1), z.strictObject({ maxCostUsd: usd.optional() })).optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),
   backlog: z
     .strictObject({

@@ -8,6 +8,7 @@
  *   of one call   listeners, signals, and what says which lines run
  */
 import type { RateCard } from "../../price/factor.ts";
+import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { LineField } from "../../work/line_layout.ts";
 import type { CapTerms } from "./cap_terms.ts";
 
@@ -17,6 +18,9 @@ export interface KeptCall {
   readonly cap?: CapTerms;
   readonly maxCostUnbounded?: boolean;
   readonly hedge?: boolean;
+  readonly lanes?: LaneChoices;
+  readonly policy?: LanePolicy;
+  readonly minOnTime?: number;
   readonly fields?: readonly LineField[];
   readonly waitMs?: number;
   readonly finish?: boolean;
@@ -35,6 +39,9 @@ const NAMES = Object.keys({
   cap: true,
   maxCostUnbounded: true,
   hedge: true,
+  lanes: true,
+  policy: true,
+  minOnTime: true,
   fields: true,
   waitMs: true,
   finish: true,

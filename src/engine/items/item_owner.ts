@@ -12,6 +12,7 @@ import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { LinePlaces } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Outcome } from "../../work/outcome.ts";
+import type { LaneRules } from "../config/lane_rules.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
 import type { ClosedRecord, IntentRecord, Spent } from "../journal/journal.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
@@ -24,7 +25,7 @@ export const DRAIN_MS = 30_000;
 export type OwnerPhase = "open" | "stopping" | "cancelling" | "expired" | "cancelled" | "giving_up" | "done";
 
 /** What does not change while an owner is at work. */
-export interface OwnerTerms extends CostTerms {
+export interface OwnerTerms extends CostTerms, LaneRules {
   /** Monotonic; Infinity without sla. */
   readonly deadlineMs: number;
   /** Monotonic. */

@@ -19,6 +19,8 @@ import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
 const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 /** Of a lane that many models share; beyond, all are looked up again. */
 const MODELS_MAX = 1_000;
+/** What the policy `balanced` keeps of the time after the price falls, in times of what realtime needs. */
+const BALANCED_TIMES = 2;
 /** The calendar may be set meanwhile. */
 const WAIT_MS_MAX = 900_000;
 
@@ -51,13 +53,15 @@ export class OffPeakHours implements LaneOffers {
 
   place(call: ItemCall): OfferPlace | undefined {
     const { deadlineMs } = call;
-    if (deadlineMs === Number.POSITIVE_INFINITY) return undefined;
+    const { lanes, policy, minOnTime } = call.owner.settings;
+    if (deadlineMs === Number.POSITIVE_INFINITY || !lanes.allows("offpeak", call.model)) return undefined;
     const fallsInMs = this.#fallsInMs(call.model);
     if (fallsInMs === undefined) return undefined;
     const nowMs = this.#lane.clock.nowMs();
-    const neededMs =
-      this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(this.#lane.patience.quantileMs(call, 0.99));
-    if (nowMs + fallsInMs + neededMs > deadlineMs) return undefined;
+    const realtimeMs = this.#lane.patience.quantileMs(call, minOnTime);
+    const neededMs = this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(realtimeMs);
+    const keptMs = policy === "balanced" ? BALANCED_TIMES * neededMs : neededMs;
+    if (nowMs + fallsInMs + keptMs > deadlineMs) return undefined;
     this.#beginsMs = nowMs + fallsInMs;
     return { is: "wait", waitMs: Math.min(WAIT_MS_MAX, fallsInMs) };
   }

@@ -15,7 +15,7 @@ import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { SpareCapacity } from "../../limits/spare_capacity.ts";
 import { laneTierOf } from "../../price/lane_factors.ts";
 import { namesTier, withTier } from "../../providers/tier.ts";
-import { chooseOffer } from "../../queue/offer_choice.ts";
+import { chooseOffer, offerShareOf } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { offerLatencies } from "../items/patience.ts";
@@ -70,8 +70,10 @@ export class TierOffers implements LaneOffers {
 
   place(call: ItemCall): OfferPlace | undefined {
     const { deadlineMs } = call;
-    if (deadlineMs === Number.POSITIVE_INFINITY || call.owner.settings.isHedged) return undefined;
+    const { isHedged, lanes, policy, minOnTime } = call.owner.settings;
+    if (deadlineMs === Number.POSITIVE_INFINITY || isHedged) return undefined;
     if (call.isRealtimeOnly || call.failedInOffer) return undefined;
+    if (!lanes.allows(this.#offer.kind, call.model)) return undefined;
     const nowMs = this.#lane.clock.nowMs();
     if (this.#isOff(call.model, nowMs)) return undefined;
     const { inFlight } = this.#capacity;
@@ -82,8 +84,9 @@ export class TierOffers implements LaneOffers {
       deadlineMs,
       drainMs: this.#lane.drainMs(deadlineMs, own),
       ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, own),
-      realtimeP99Ms: patience.quantileMs(call, 0.99),
-      offerP90Ms: patience.quantileMs(offerLatencies(call, this.#offer.kind), 0.9),
+      realtimeMs: patience.quantileMs(call, minOnTime),
+      offerMs: patience.quantileMs(offerLatencies(call, this.#offer.kind), offerShareOf(policy)),
+      policy,
     });
     if (chosen === undefined) return undefined;
     if (namesTier(call.provider.settings.protocol, call.plainBody)) {

@@ -9,6 +9,7 @@ import type { MeasureOptions } from "../../shard/measure.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { lineLayout } from "../../work/line_layout.ts";
+import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
@@ -164,6 +165,7 @@ export class PostedGroups {
       budget: new Budget(caps),
       allowsUnbounded: false,
       isHedged: core.config.isHedged,
+      ...laneRules(core.config.lanes, { project }),
       project,
       weight: 1,
       keepsBody: false,

@@ -12,6 +12,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
+import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
 import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
@@ -384,6 +385,7 @@ async function openState(
     budget,
     allowsUnbounded: options.maxCostUnbounded === true,
     isHedged: options.hedge ?? core.config.isHedged,
+    ...laneRules(core.config.lanes, options),
     observer: core.recording.observer,
     project: options.project ?? "",
     weight: options.weight ?? 1,

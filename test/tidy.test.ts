@@ -61,6 +61,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["journal"],
     ["learnt", "items"],
     ["offers"],
+    ["batches"],
     ["lanes"],
     ["files"],
     ["reopening"],

@@ -161,14 +161,15 @@ class LocalEngine implements Engine {
       onFailure: (error) => failures.tell(error),
     });
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
-    const sending = createSending(seams, config, { prices, answers, ...learnt }, room, {
+    const storage = { clock, disk, store, room, dataDir, notice };
+    const sending = createSending(seams, config, { prices, answers, ...learnt }, storage, {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
     });
     const { holds } = sending;
     this.core = {
       config,
-      storage: { clock, disk, store, room, dataDir, notice },
+      storage,
       measurer: seams.measurer,
       recording: { committer, observer, failures },
       sending,
@@ -317,6 +318,7 @@ class LocalEngine implements Engine {
     await this.#runsOver(); // those that such a call began
     this.#sends = "nothing";
     await this.#log.close();
+    this.core.sending.batches.close();
     this.core.sending.lanes.close();
     this.core.recording.committer.close();
     await this.#seams.learnt.close();

@@ -13,7 +13,7 @@
  * price, which counts.
  */
 import { rescueMs } from "./offer_choice.ts";
-import type { LatencyPrior } from "./offers.ts";
+import type { LatencyPrior } from "./lane_priors.ts";
 
 /** What is known of a batch's time. All in milliseconds, times monotonic. */
 export interface BatchOutlook {

@@ -196,7 +196,7 @@ export interface Life {
   whileAlive<T>(call: () => Promise<T>): Promise<T>;
 }
 
-function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
+export function mortalDisk(disk: Disk, { whileAlive }: Life): Disk {
   return {
     open: (path, mode) => whileAlive(() => disk.open(path, mode)),
     stat: (path) => whileAlive(() => disk.stat(path)),

@@ -140,6 +140,8 @@ function laneText(lane: Progress["lanes"][number]): string {
 
 function cheaperText({ cheaper }: Progress["lanes"][number]): string {
   if (cheaper?.tier === "flex") return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them flex`;
+  if (cheaper?.tier === "batch")
+    return cheaper.items === 0 ? "" : `${count(cheaper.items)} in ${cheaper.open} batches`;
   return cheaper?.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;
 }
 

@@ -1,7 +1,7 @@
 /**
  * Requests of batch wires on their way through the transport: their bodies are streamed from the disk, and so are their results.
  *
- * Limits: 64 KiB of a body in memory; an answer of at most 32 MiB unless it is read as a stream; 30 s for small requests,
+ * Limits: 64 KiB of a body in memory, all of one whose lines are rewritten (15 MB); an answer of at most 32 MiB unless it is read as a stream; 30 s for small requests,
  * 10 min and the time of 256 KiB/s for those that carry lines, an hour for results.
  */
 import type { Clock } from "../../clock.ts";
@@ -54,7 +54,7 @@ export class BatchCalls {
     signal: AbortSignal,
     lines?: LinesFile,
   ): Promise<(WireAnswer & { readonly ok: true }) | LostAnswer> {
-    const body = bodyOf(request, lines, this.#disk);
+    const body = await this.#bodyOf(request, lines);
     const isLarge = !(body instanceof Uint8Array);
     const timeoutMs = isLarge ? LARGE_MS + body.lengthBytes / BYTES_PER_MS_MIN : SMALL_MS;
     const options = { timeoutMs, signal, bytesMax: ANSWER_BYTES_MAX };
@@ -67,6 +67,23 @@ export class BatchCalls {
       return { ok: true, status, headers, body: Buffer.concat(chunks), wallMs: this.#clock.wallMs() };
     } catch (error) {
       return lostBy(error);
+    }
+  }
+
+  async #bodyOf(request: BatchRequest, lines: LinesFile | undefined): Promise<Uint8Array | RequestSource> {
+    const { body } = request;
+    if (body.kind === "bytes" || body.rewritten === undefined || lines === undefined)
+      return bodyOf(request, lines, this.#disk);
+    const { before, separator, after, rewritten } = body;
+    const file = await this.#disk.open(lines.path, "read");
+    try {
+      const bytes = Buffer.alloc(lines.bytes);
+      await file.read(bytes, 0);
+      const rows = bytes.toString().trimEnd().split("\n");
+      const sent = rows.map((row) => Buffer.from(rewritten(Buffer.from(row))).toString());
+      return Buffer.from(`${before}${sent.join(separator)}${after}`);
+    } finally {
+      await file.close();
     }
   }
 

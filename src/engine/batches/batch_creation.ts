@@ -13,7 +13,7 @@ import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batc
 import type { WireAnswer } from "../../providers/provider.ts";
 import type { LinesFile } from "./batch_calls.ts";
 import { lostFailure } from "./batch_failures.ts";
-import { findBatch } from "./batch_search.ts";
+import { findBatch, isSure } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 /** How long between two searches. */
@@ -165,8 +165,9 @@ export class BatchCreation {
     return undefined;
   }
 
-  async #runs({ id }: Pick<RemoteBatch, "id">, hasTwin = false): Promise<Created> {
-    const isUnconfirmed = this.#isInDoubt && this.#kept.way.wire.traits.tag === "ids";
+  async #runs(batch: RemoteBatch, hasTwin = false): Promise<Created> {
+    const { id } = batch;
+    const isUnconfirmed = this.#isInDoubt && !isSure(batch, this.#kept);
     this.#isInDoubt = false;
     await this.#kept.put({
       state: "running",

@@ -6,6 +6,8 @@
  */
 import type { Budget, MoneyReservation, Taken } from "../../price/budget.ts";
 
+/** What sums of fractions may leave when nothing is left. */
+const ROUNDING_USD = 1e-10;
 const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
 
 /** One for a batch. */
@@ -32,7 +34,8 @@ export class BatchMoney {
 
   /** Of what was held for an item, and what it took. */
   settle(usd: number, taken: Taken): void {
-    this.#usd = Math.max(0, this.#usd - usd);
+    const leftUsd = this.#usd - usd;
+    this.#usd = leftUsd < ROUNDING_USD ? 0 : leftUsd;
     this.#budget.settle(this.#reservation, taken);
     this.#reservation = this.#budget.hold(this.#usd);
   }

@@ -74,7 +74,7 @@ export class BatchPolling {
     const { wire, calls } = kept.way;
     const answer = await calls.send(wire.get(kept.record.batchId ?? ""), kept.left);
     kept.left.throwIfAborted();
-    const read = answer.ok ? wire.read(answer) : lostFailure(answer);
+    const read = answer.ok ? wire.read(answer, "other") : lostFailure(answer);
     if (!read.ok) return this.#failed(read);
     this.#goneInRow = 0;
     kept.healed();

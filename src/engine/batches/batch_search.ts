@@ -37,10 +37,10 @@ export async function findBatch(
     const answer = await calls.send(request, kept.left);
     kept.left.throwIfAborted();
     if (!answer.ok) return lostFailure(answer);
-    const read = wire.readPage(answer, search);
+    const read = wire.readPage(answer, search, request);
     if (!read.ok) return read;
     const isOurs = (batch: RemoteBatch): boolean =>
-      isOf(batch, search, wire.traits.tag === "ids") && !isTaken(batch.id) && !passedOver.includes(batch.id);
+      isOf(batch, kept, search) && !isTaken(batch.id) && !passedOver.includes(batch.id);
     found.push(...read.batches.filter(isOurs));
     const isPast = read.batches.some(
       ({ createdWallMs }) => createdWallMs !== undefined && createdWallMs < search.sinceWallMs,
@@ -50,11 +50,21 @@ export async function findBatch(
   }
   found.sort((left, right) => (left.createdWallMs ?? 0) - (right.createdWallMs ?? 0));
   const [batch, ...others] = found;
-  return { ok: true, batch, twins: wire.traits.tag === "ids" ? [] : others };
+  return { ok: true, batch, twins: isSure(batch, kept) ? others : [] };
 }
 
-function isOf(batch: RemoteBatch, { payload, sinceWallMs }: BatchSearch, isByIds: boolean): boolean {
-  if (!isByIds) return batch.tag === payload.tag;
+/** Whether a batch that was found is ours for sure. */
+export function isSure(
+  batch: Pick<RemoteBatch, "tag" | "inputFile"> | undefined,
+  { record }: Pick<KeptBatch, "record">,
+): boolean {
+  return batch?.tag === record.tag || (batch?.inputFile !== undefined && batch.inputFile === record.file);
+}
+
+function isOf(batch: RemoteBatch, { record, way }: KeptBatch, { payload, sinceWallMs }: BatchSearch): boolean {
+  if (batch.tag === payload.tag) return true;
+  if (way.wire.traits.tag !== "ids") return false;
+  if (batch.inputFile !== undefined && record.file !== undefined) return batch.inputFile === record.file;
   const { createdWallMs = sinceWallMs, counts } = batch;
   return createdWallMs >= sinceWallMs && counts.total === payload.items;
 }

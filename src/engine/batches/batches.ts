@@ -9,7 +9,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { batchLastMs, type BatchOutlook, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
-import type { LatencyPrior } from "../../queue/offers.ts";
+import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Provider, ProviderSettings } from "../../providers/provider.ts";
 import type { Shard } from "../../shard/shard.ts";

@@ -51,6 +51,12 @@ export class ItemPatience implements Patience<ItemCall> {
     return this.#latencies.quantileMs(key, share);
   }
 
+  /** Something took so long that is no attempt of an item, such as a batch. */
+  ended(key: LatencyKey, tookMs: number): void {
+    const nowMs = this.#options.clock.nowMs();
+    this.#latencies.answered(key, nowMs - tookMs, nowMs);
+  }
+
   /** Milliseconds after its sending when an attempt had failed: one that timed out, from when on it certainly hung. */
   failedAfterMs(call: ItemCall, { code, latencyMs }: AttemptResult): number {
     return code === "timeout" ? Math.min(latencyMs, this.#latencies.certainHangMs(call)) : latencyMs;

@@ -3,6 +3,7 @@
  *
  *   a provider has batches: its wire is known, it sells them for less, its key is set, and the configuration allows them
  */
+import type { Transport } from "../../dispatch/transport.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../../providers/batches/batch_wires.ts";
 import { laneFactor } from "../../price/lane_factors.ts";
@@ -16,7 +17,6 @@ import type { EngineConfig } from "../config/config.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
-import type { Seams } from "../seams.ts";
 import type { EngineHolds } from "./engine_holds.ts";
 import type { Lanes } from "./lanes.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -34,26 +34,22 @@ export interface BatchSurroundings {
 
 /** One for an engine. */
 export function createBatches(
-  { transport }: Pick<Seams, "transport">,
+  transport: Transport,
   config: EngineConfig,
   storage: EngineStorage,
   { lanes, holds, sender, feed, wires, patience }: BatchSurroundings,
 ): Batches {
   const known = wiresOf(config);
-  const { pollSeconds, adoptSeconds, minItems, priors } = config.lanes;
+  const { pollMs, adoptMs, minItems, priors } = config.lanes;
   const latencyKey = (model: string) => ({ model: `${model} (batch)`, maxOutputTokens: 0 });
   const services: BatchServices = {
     storage,
     calls: new BatchCalls(storage.clock, transport, storage.disk),
     money: sender.money,
-    times: {
-      pollMsMin: pollSeconds.min * 1_000,
-      pollMsMax: pollSeconds.max * 1_000,
-      adoptMs: adoptSeconds * 1_000,
-    },
+    times: { pollMsMin: pollMs.min, pollMsMax: pollMs.max, adoptMs },
     minItems,
     wireOf: (model) => known.get(providerOf(model)),
-    isAllowed: (model, { settings }) => config.lanes.isChosen(providerOf(model), model, "batch", settings),
+    isAllowed: (model, { settings }) => settings.lanes.allows("batch", model),
     providerOf: (model) => wires.of(model).provider,
     latencyOf: (model) => {
       const prior = latencyPrior(providerOf(model), "batch", priors);
@@ -82,7 +78,7 @@ function wiresOf({ providers, keysMissing, isAtMostOnce, lanes }: EngineConfig):
     providers.flatMap((settings) => {
       const { name } = settings;
       if (keysMissing.has(name) || laneFactor(name, "batch") === undefined) return [];
-      if (!isChosen(name, "batch", lanes)) return [];
+      if (!isChosen(name, "batch", lanes.choices)) return [];
       const wire = batchWireOf(settings);
       return wire === undefined ? [] : [[name, wire] as const];
     }),

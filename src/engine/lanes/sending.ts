@@ -6,6 +6,7 @@
 import { createDispatcher } from "../../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { PriceBook } from "../../price/price_book.ts";
+import type { Batches } from "../batches/batches.ts";
 import type { EngineConfig } from "../config/config.ts";
 import { Backlog } from "../items/backlog.ts";
 import { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -14,9 +15,10 @@ import type { ItemCall } from "../items/item_call.ts";
 import { ItemLoads } from "../items/item_loads.ts";
 import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
-import type { DiskSpace } from "../journal/disk_space.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { Seams } from "../seams.ts";
+import { createBatches } from "./batch_sending.ts";
 import { EngineHolds } from "./engine_holds.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { Lanes } from "./lanes.ts";
@@ -33,6 +35,7 @@ export interface Sending {
   readonly lanes: Lanes;
   readonly sender: Sender;
   readonly holds: EngineHolds;
+  readonly batches: Batches;
 }
 
 /** What an engine says of all that it sends. */
@@ -44,23 +47,25 @@ export interface SendingGate {
 
 /** Builds them; the sender and the lanes know each other. */
 export function createSending(
-  { clock, transport, codecs, learnt, observer, notice }: Seams,
+  { transport, codecs, learnt, observer, notice }: Seams,
   config: EngineConfig,
   { prices, answers, latencies, lengths }: LearntFigures & { readonly prices: PriceBook },
-  room: DiskSpace,
+  storage: EngineStorage,
   { mayAdmit, hasTwoLogs }: SendingGate,
 ): Sending {
+  const { clock } = storage;
   const { isAtMostOnce, keysMissing, providers } = config;
   const backlog = new Backlog();
   const patience = new ItemPatience({ clock, isAtMostOnce, latencies });
   const trials = new KeyTrials(config, learnt, notice);
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
   const loads = new ItemLoads({ answers, lengths });
+  const wires = new ModelClients(providers, codecs);
   const sender: Sender = new Sender({
     claimed,
     trials,
     clock,
-    wires: new ModelClients(providers, codecs),
+    wires,
     money: new ItemMoney(clock, prices, new CostBounds(learnt, providers), lengths),
     models: new ModelLanes(config, {
       nowMs: () => clock.nowMs(),
@@ -77,11 +82,17 @@ export function createSending(
     patience,
     loads,
   });
+  const batches = createBatches(transport, config, storage, {
+    ...{ sender, wires, patience },
+    lanes: () => lanes,
+    holds: () => holds,
+    feed: () => shardFeed,
+  });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, prices, claimed, learnt, mayAdmit },
+    ...{ trials, clock, config, backlog, sender, patience, prices, claimed, learnt, mayAdmit, batches },
     onHold: () => holds.changed(),
   });
-  const holds = new EngineHolds(lanes, room, clock);
+  const holds = new EngineHolds(lanes, storage.room, clock);
   sender.dispatcher = createDispatcher<ItemCall>({
     clock: lanes.retries,
     transport,
@@ -90,5 +101,5 @@ export function createSending(
     ...{ patience, hedging: sender.secondAttempts },
   });
   const shardFeed = new ShardFeed(clock, backlog, lanes, sender, keysMissing);
-  return { shardFeed, backlog, lanes, sender, holds };
+  return { shardFeed, backlog, lanes, sender, holds, batches };
 }

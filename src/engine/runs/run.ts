@@ -254,6 +254,7 @@ export class Run implements AsyncIterable<ResultLine> {
     const liveness = new Liveness(this.#core, opened.state);
     let isFinished = false;
     try {
+      await sending.batches.adopt(opened.state);
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
       if (this.#leaving !== undefined) this.#leave(this.#leaving);
       await this.#answer(opened, watch).catch(rethrowFileError);

@@ -5,7 +5,7 @@ import { PerigeeError } from "../../errors.ts";
 import { suggestion } from "../../nearest.ts";
 import type { Protocol, ProviderSettings } from "../provider.ts";
 import { keepingBatchKeys } from "./batch_keys.ts";
-import type { BatchSettings } from "./batch_settings.ts";
+import { type BatchSettings, traitsWith } from "./batch_settings.ts";
 import type { BatchWire } from "./batch_wire.ts";
 import { mistralBatches } from "./mistral_batches.ts";
 import { openaiBatches } from "./openai_batches.ts";
@@ -15,6 +15,7 @@ import { togetherBatches } from "./together_batches.ts";
 interface NamedWire {
   /** What the bodies of its requests are made by. */
   readonly protocol: Protocol;
+  /** With the limits and windows of `given`; its endpoints, and what requests may hold, replace the wire's afterwards. */
   make(settings: ProviderSettings, given: BatchSettings): BatchWire;
 }
 
@@ -37,7 +38,10 @@ export function batchWireOf(settings: ProviderSettings, given: BatchSettings = {
   const name = given.wire ?? settings.name;
   const known = WIRES.get(name);
   const fits = known !== undefined && known.protocol === settings.protocol && settings.hasOwnCodec !== true;
-  if (fits) return keepingBatchKeys(known.make(settings, given));
+  if (fits) {
+    const wire = known.make(settings, given);
+    return keepingBatchKeys({ ...wire, traits: traitsWith(wire.traits, given) });
+  }
   if (given.wire === undefined) return undefined;
   const fault =
     known === undefined

@@ -29,10 +29,10 @@ const LIMITS = [
   "keptMs",
 ] as const satisfies readonly (keyof BatchLimits)[];
 
-/** The limits with those of the settings in their places. */
-export function limitsWith(limits: BatchLimits, settings: BatchSettings): BatchLimits {
-  const given = LIMITS.map((name) => [name, settings[name]] as const);
-  return { ...limits, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
+/** The limits that the settings have. */
+export function limitsIn(given: BatchSettings): Partial<BatchLimits> {
+  const limits = LIMITS.map((name) => [name, given[name]] as const);
+  return Object.fromEntries(limits.filter(([, value]) => value !== undefined));
 }
 
 /** The traits with what the settings say. */

@@ -6,7 +6,7 @@ import { suggestion } from "../../nearest.ts";
 import type { Protocol, ProviderSettings } from "../provider.ts";
 import { anthropicBatches } from "./anthropic_batches.ts";
 import { keepingBatchKeys } from "./batch_keys.ts";
-import type { BatchSettings } from "./batch_settings.ts";
+import { type BatchSettings, traitsWith } from "./batch_settings.ts";
 import type { BatchWire } from "./batch_wire.ts";
 import { geminiBatches } from "./gemini_batches.ts";
 import { mistralBatches } from "./mistral_batches.ts";
@@ -19,6 +19,7 @@ import { xaiBatches } from "./xai_batches.ts";
 interface NamedWire {
   /** What the bodies of its requests are made by. */
   readonly protocol: Protocol;
+  /** With the limits and windows of `given`; its endpoints, and what requests may hold, replace the wire's afterwards. */
   make(settings: ProviderSettings, given: BatchSettings): BatchWire;
 }
 
@@ -46,7 +47,10 @@ export function batchWireOf(settings: ProviderSettings, given: BatchSettings = {
   const name = given.wire ?? settings.name;
   const known = WIRES.get(name);
   const fits = known !== undefined && known.protocol === settings.protocol && settings.hasOwnCodec !== true;
-  if (fits) return keepingBatchKeys(known.make(settings, given));
+  if (fits) {
+    const wire = known.make(settings, given);
+    return keepingBatchKeys({ ...wire, traits: traitsWith(wire.traits, given) });
+  }
   if (given.wire === undefined) return undefined;
   const fault =
     known === undefined

@@ -18,7 +18,7 @@ import { modelPath } from "../address.ts";
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings } from "../provider.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
-import { type BatchSettings, limitsWith, traitsWith } from "./batch_settings.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchLimits,
@@ -65,13 +65,13 @@ const ENDS: ReadonlyMap<string, BatchEnd> = new Map<string, BatchEnd>([
 
 /** The wire for Mistral. Throws `invalid_config` for an invalid base URL. */
 export function mistralBatches(settings: ProviderSettings, given: BatchSettings = {}): BatchWire {
-  const limits = limitsWith(LIMITS, given);
+  const limits = { ...LIMITS, ...limitsIn(given) };
   const requests = bearerRequests(settings);
   const jobPath = (id: string): string => `/batch/jobs/${modelPath(id)}`;
   return {
     settings,
     limits,
-    traits: traitsWith(TRAITS, given),
+    traits: TRAITS,
     line: (id, body) => requestLine(id, "", body),
     lineOverheadBytes: (_, characters) => lineOverhead("", characters),
     upload: (payload) => ({

@@ -16,7 +16,7 @@ import { errorFacts } from "../error_body.ts";
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
-import { type BatchSettings, limitsWith, traitsWith } from "./batch_settings.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchEndpoint,
@@ -68,7 +68,7 @@ export function openaiBatches(
 ): BatchWire {
   const server: OpenaiServer = {
     ...known,
-    limits: limitsWith(known.limits, given),
+    limits: { ...known.limits, ...limitsIn(given) },
     firstLine: given.firstLine ?? known.firstLine,
     fileExpiryMs: given.fileExpiryMs ?? known.fileExpiryMs,
   };
@@ -79,7 +79,7 @@ export function openaiBatches(
   return {
     settings,
     limits: server.limits,
-    traits: traitsWith({ ...TRAITS, endpoints: known.endpoints, takes: known.takes }, given),
+    traits: { ...TRAITS, endpoints: known.endpoints, takes: known.takes },
     line: (id, body, { endpoint }) => requestLine(id, lineMembers(endpoint), body),
     lineOverheadBytes: ({ endpoint }, characters) => lineOverhead(lineMembers(endpoint), characters),
     upload: (payload) => uploadStep(requests, server, payload),

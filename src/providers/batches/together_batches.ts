@@ -18,7 +18,7 @@ import { modelPath } from "../address.ts";
 import { arrayOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
-import { type BatchSettings, limitsWith, traitsWith } from "./batch_settings.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchFailure,
@@ -71,8 +71,8 @@ export function togetherBatches(settings: ProviderSettings, given: BatchSettings
   const batchPath = (id: string): string => `/batches/${modelPath(id)}`;
   return {
     settings,
-    limits: limitsWith(LIMITS, given),
-    traits: traitsWith(TRAITS, given),
+    limits: { ...LIMITS, ...limitsIn(given) },
+    traits: TRAITS,
     line: (id, body) => requestLine(id, "", body),
     lineOverheadBytes: (_, characters) => lineOverhead("", characters),
     upload: (payload) => uploadStep(requests, payload),

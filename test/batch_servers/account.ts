@@ -24,8 +24,8 @@ export class FakeAccount {
   readonly ledger: Ledger;
   readonly runs = new Map<string, Run>();
   readonly #refuse: Refuse;
-  /** Batches whose requests are not all in the book, with how many of each are. */
-  readonly #open = new Map<Run, number>();
+  /** Batches whose requests are not all in the book. */
+  readonly #open = new Set<Run>();
   #batches = 0;
   readonly #realtime: { atMs: number; count: number } = { atMs: 0, count: 0 };
 
@@ -83,7 +83,7 @@ export class FakeAccount {
       behaviour: this.behaviour,
     });
     this.runs.set(id, run);
-    this.#open.set(run, 0);
+    this.#open.add(run);
     this.ledger.batches.set(id, {
       id,
       key,
@@ -204,13 +204,14 @@ export class FakeAccount {
   /** Books what was finished and what ended meanwhile. */
   settle(): void {
     const { nowMs } = this;
-    for (const [run, booked] of this.#open) {
-      const items = run.finishedFrom(booked, nowMs);
+    for (const run of this.#open) {
+      const items = run.finishedFrom(run.booked, nowMs);
       for (const item of items) {
         const status = this.statusOf(run, item);
+        if (status === 200) run.good += 1;
         this.charge(item, { tier: "batch", status, id: item.id, batch: run.id, atMs: run.finishMsOf(item) });
       }
-      this.#open.set(run, booked + items.length);
+      run.booked += items.length;
       if (!run.isEndedAt(nowMs)) continue;
       this.#open.delete(run);
       const entry = this.ledger.batches.get(run.id);

@@ -155,7 +155,7 @@ export class FakeAccount {
     const chance = chanceOf(seed + before, asked.prompt);
     if (tier === "flex" && chanceAt(seed, before) < flexShedShare)
       return { ...this.#refuse(429, "resource_unavailable", "no flex capacity"), afterMs: 200 };
-    const { failsWith, isHold } = asked.fate;
+    const { isHold, isInvalid, failsWith = isInvalid ? 400 : undefined } = asked.fate;
     const refused = isHold
       ? this.#refuse(429, "insufficient_quota", "no credit is left")
       : failsWith === undefined
@@ -221,7 +221,7 @@ export class FakeAccount {
 
   /** What a finished request of a batch was answered with. */
   statusOf(run: Run, { fate }: RunItem): number {
-    return run.wrong.allFailWith ?? (fate.isHold ? 429 : (fate.failsWith ?? 200));
+    return run.wrong.allFailWith ?? (fate.isHold ? 429 : (fate.failsWith ?? (fate.isInvalid ? 400 : 200)));
   }
 
   #isVisible(run: Run, key: string): boolean {

@@ -20,7 +20,7 @@ export function textOf(content: unknown): string {
 }
 
 /** The text of the last turn, and the characters of all turns. */
-function turnsOf(turns: string | readonly unknown[]): {
+export function turnsOf(turns: string | readonly unknown[]): {
   readonly prompt: string;
   readonly characters: number;
 } {

@@ -24,8 +24,8 @@ export class FakeAccount {
   readonly ledger: Ledger;
   readonly runs = new Map<string, Run>();
   readonly #refuse: Refuse;
-  /** Batches whose requests are not all in the book, with how many of each are. */
-  readonly #open = new Map<Run, number>();
+  /** Batches whose requests are not all in the book. */
+  readonly #open = new Set<Run>();
   #batches = 0;
   readonly #realtime: { atMs: number; count: number } = { atMs: 0, count: 0 };
 
@@ -83,7 +83,7 @@ export class FakeAccount {
       behaviour: this.behaviour,
     });
     this.runs.set(id, run);
-    this.#open.set(run, 0);
+    this.#open.add(run);
     this.ledger.batches.set(id, {
       id,
       key,
@@ -155,7 +155,7 @@ export class FakeAccount {
     const chance = chanceOf(seed + before, asked.prompt);
     if (tier === "flex" && chanceAt(seed, before) < flexShedShare)
       return { ...this.#refuse(429, "resource_unavailable", "no flex capacity"), afterMs: 200 };
-    const { failsWith, isHold } = asked.fate;
+    const { isHold, isInvalid, failsWith = isInvalid ? 400 : undefined } = asked.fate;
     const refused = isHold
       ? this.#refuse(429, "insufficient_quota", "no credit is left")
       : failsWith === undefined
@@ -204,13 +204,14 @@ export class FakeAccount {
   /** Books what was finished and what ended meanwhile. */
   settle(): void {
     const { nowMs } = this;
-    for (const [run, booked] of this.#open) {
-      const items = run.finishedFrom(booked, nowMs);
+    for (const run of this.#open) {
+      const items = run.finishedFrom(run.booked, nowMs);
       for (const item of items) {
         const status = this.statusOf(run, item);
+        if (status === 200) run.good += 1;
         this.charge(item, { tier: "batch", status, id: item.id, batch: run.id, atMs: run.finishMsOf(item) });
       }
-      this.#open.set(run, booked + items.length);
+      run.booked += items.length;
       if (!run.isEndedAt(nowMs)) continue;
       this.#open.delete(run);
       const entry = this.ledger.batches.get(run.id);
@@ -220,7 +221,7 @@ export class FakeAccount {
 
   /** What a finished request of a batch was answered with. */
   statusOf(run: Run, { fate }: RunItem): number {
-    return run.wrong.allFailWith ?? (fate.isHold ? 429 : (fate.failsWith ?? 200));
+    return run.wrong.allFailWith ?? (fate.isHold ? 429 : (fate.failsWith ?? (fate.isInvalid ? 400 : 200)));
   }
 
   #isVisible(run: Run, key: string): boolean {

@@ -20,10 +20,10 @@ import {
   objectOf,
 } from "./fake.ts";
 import type { Ledger } from "./ledger.ts";
-import { OPENAI_ENDPOINTS, openaiAnswered, openaiAsked } from "./openai_answers.ts";
+import { OPENAI_ENDPOINTS, openaiAnswered, openaiAsked, openaiLines } from "./openai_answers.ts";
 import { OpenAiFiles, pageOf, type StoredFile } from "./openai_files.ts";
 import { type FakeResult, fileOf, idOf, resultsOf } from "./results.ts";
-import type { Run, RunFault, RunItem, RunState } from "./run.ts";
+import { itemOf, type Run, type RunFault, type RunItem, type RunState } from "./run.ts";
 
 export interface FakeOpenAiOptions extends FakeOptions {
   /** What `completion_window` may be; default only `24h`. Others than `<n>h` and `<n>d` are not understood. */
@@ -120,9 +120,8 @@ export class FakeOpenAiBatches implements BatchFake {
     const id = idOf("", this.ledger.charges.length, asked.prompt);
     return this.#account.realtime(asked, tier, (refused) => {
       if (refused !== undefined) return refused;
-      return jsonReply(200, openaiAnswered(path, asked, id, nowMs, tier === "flex" ? "flex" : "default"), {
-        "x-request-id": `req_${id}`,
-      });
+      const said = { id: `chatcmpl-${id}`, createdMs: nowMs, tier: tier === "flex" ? "flex" : "default" };
+      return jsonReply(200, openaiAnswered(path, asked, said), { "x-request-id": `req_${id}` });
     });
   }
 
@@ -181,7 +180,7 @@ export class FakeOpenAiBatches implements BatchFake {
       else {
         ids.add(id);
         model = asked.model;
-        items.push({ ...asked, id, index: items.length, body: undefined });
+        items.push(itemOf(asked, id, items.length));
       }
     }
     const { itemsMax } = this.#account.behaviour;
@@ -236,8 +235,6 @@ export class FakeOpenAiBatches implements BatchFake {
     const isEnded = run.isEndedAt(nowMs);
     if (isEnded) batch.files ??= this.#filesOf(batch);
     const status = this.#status(run);
-    const done = run.finishedFrom(0, nowMs);
-    const good = done.filter((item) => this.#account.statusOf(run, item) === 200).length;
     const errors = run.isFailing && isEnded ? { object: "list", data: this.#errorsOf(run) } : null;
     return {
       id: batch.id,
@@ -261,7 +258,7 @@ export class FakeOpenAiBatches implements BatchFake {
       cancelled_at: status === "cancelled" ? seconds(run.endMs) : null,
       request_counts: run.isFailing
         ? { total: 0, completed: 0, failed: 0 }
-        : { total: run.items.length, completed: good, failed: done.length - good },
+        : { total: run.items.length, completed: run.good, failed: run.booked - run.good },
       metadata: batch.metadata,
     };
   }
@@ -276,43 +273,41 @@ export class FakeOpenAiBatches implements BatchFake {
     }));
   }
 
-  #filesOf(batch: OpenAiBatch): OpenAiBatch["files"] {
-    const { run, endpoint } = batch;
+  #filesOf({ run, id, endpoint }: OpenAiBatch): OpenAiBatch["files"] {
     const results = resultsOf(this.#account, run);
-    const isGood = ({ status, item }: FakeResult): boolean => status === 200 || item?.fate.isInBody === true;
+    const isGood = ({ status, item }: FakeResult): boolean =>
+      status === 200 || (status !== undefined && item?.fate.isInBody === true);
     const file = (name: string, chosen: readonly FakeResult[]): StoredFile | undefined => {
       if (chosen.length === 0) return undefined;
-      const make = (): Uint8Array =>
-        fileOf(
-          run,
-          chosen.map((result) => this.#line(run, endpoint, result)),
-        );
-      return this.files.make(run.workspace, `${batch.id}_${name}.jsonl`, run.endMs, make);
+      const make = (): Uint8Array => fileOf(run, this.#lines(run, endpoint, chosen));
+      return this.files.make(run.workspace, `${id}_${name}.jsonl`, run.endMs, make);
     };
-    const good = results.filter((result) => result.status !== undefined && isGood(result));
-    const bad = results.filter((result) => result.status === undefined || !isGood(result));
-    return { output: file("output", good), errors: file("error", bad) };
+    const output = file("output", results.filter(isGood));
+    return {
+      output,
+      errors: file(
+        "error",
+        results.filter((result) => !isGood(result)),
+      ),
+    };
   }
 
-  #line(run: Run, endpoint: string, { item, id: custom_id, status }: FakeResult): string {
-    const id = idOf("batch_req_", run.id, custom_id);
-    if (status === undefined) {
-      const code = run.stateAt(this.#account.nowMs) === "expired" ? "batch_expired" : "batch_cancelled";
-      const error = { code, message: "This request could not be executed before the batch ended." };
-      return JSON.stringify({ id, custom_id, response: null, error });
-    }
-    if (item?.fate.isNull === true) return JSON.stringify({ id, custom_id, response: null, error: null });
-    const request_id = idOf("req_", run.id, custom_id);
-    const asked = item ?? run.items[0];
-    const body =
-      status === 200 && asked !== undefined
-        ? openaiAnswered(endpoint, asked, request_id, run.endMs, "default")
-        : errorBody(status, item?.fate.isHold === true);
-    return JSON.stringify({
-      id,
-      custom_id,
-      response: { status_code: status, request_id, body },
-      error: null,
+  #lines(run: Run, endpoint: string, results: readonly FakeResult[]): string[] {
+    const code = run.stateAt(this.#account.nowMs) === "expired" ? "batch_expired" : "batch_cancelled";
+    const unfinished = { code, message: "This request could not be executed before the batch ended." };
+    const answered = openaiLines(endpoint, run.endMs);
+    const prefix = run.id.slice(6);
+    return results.map(({ item, id: customId, status }) => {
+      const number = `${prefix}${item?.index ?? customId}`;
+      const id = `batch_req_${number}`;
+      const asked = item ?? run.items[0];
+      const line = (response: object | null, error: object | null): string =>
+        JSON.stringify({ id, custom_id: customId, response, error });
+      if (status === undefined || asked === undefined) return line(null, unfinished);
+      if (asked.fate.isNull) return line(null, null);
+      if (status === 200) return answered({ id, customId, name: `req_${number}`, asked });
+      const body = errorBody(status, asked.fate.isHold);
+      return line({ status_code: status, request_id: `req_${number}`, body }, null);
     });
   }
 }

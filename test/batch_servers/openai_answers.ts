@@ -1,6 +1,7 @@
 /** What OpenAI's endpoints read of a request, and the bodies that they answer with. Source: openai 6.49.0. */
 import { isObject, type JsonObject } from "./fake.ts";
 import { type Asked, answerTo, askedOf } from "./prompt.ts";
+import { type Slot, slot, templateOf } from "./template.ts";
 
 /** Paths below `/v1` that answer requests, in realtime and in batches. */
 export const OPENAI_ENDPOINTS: ReadonlySet<string> = new Set([
@@ -19,11 +20,18 @@ export function textOf(content: unknown): string {
 }
 
 /** The text of the last turn, and the characters of all turns. */
-export function turnsOf(turns: unknown): { readonly prompt: string; readonly characters: number } {
+export function turnsOf(turns: string | readonly unknown[]): {
+  readonly prompt: string;
+  readonly characters: number;
+} {
   if (typeof turns === "string") return { prompt: turns, characters: turns.length };
-  if (!Array.isArray(turns)) return { prompt: "", characters: 0 };
-  const texts = turns.map((turn) => (isObject(turn) ? textOf(turn["content"]) : textOf([turn])));
-  return { prompt: texts.at(-1) ?? "", characters: texts.reduce((sum, text) => sum + text.length, 0) };
+  let prompt = "";
+  let characters = 0;
+  for (const turn of turns) {
+    prompt = isObject(turn) ? textOf(turn["content"]) : "";
+    characters += prompt.length;
+  }
+  return { prompt, characters };
 }
 
 /** What is asked by a body; undefined where it is not a request. */
@@ -42,34 +50,91 @@ export function openaiAsked(endpoint: string, body: JsonObject): Asked | undefin
   return askedOf(model, prompt, characters, typeof limit === "number" ? limit : undefined);
 }
 
+/** What an answer says; slots for a template. */
+interface Said {
+  readonly id: string | Slot;
+  readonly created: number | Slot;
+  readonly model: string | Slot;
+  readonly text: string | Slot;
+  readonly isCut: boolean;
+  readonly input: number | Slot;
+  readonly output: number | Slot;
+  readonly total: number | Slot;
+  readonly tier: string;
+}
+
 /** The answer of an endpoint. */
 export function openaiAnswered(
   endpoint: string,
   asked: Asked,
-  id: string,
+  { id, createdMs, tier }: { readonly id: string; readonly createdMs: number; readonly tier: string },
+): object {
+  const { model, prompt, inputTokens: input, outputTokens: output, isCut } = asked;
+  const created = Math.floor(createdMs / 1_000);
+  const said = {
+    id,
+    created,
+    model,
+    text: answerTo(prompt),
+    isCut,
+    input,
+    output,
+    total: input + output,
+    tier,
+  };
+  return bodyOf(endpoint, said);
+}
+
+/** The same as a line of a batch: its id, the request's id in it, the asked, and how the answer is named. */
+export function openaiLines(
+  endpoint: string,
   createdMs: number,
-  tier: string,
-): JsonObject {
-  if (endpoint.endsWith("/embeddings")) return embedded(asked);
-  if (endpoint.endsWith("/responses")) return responded(asked, id, createdMs, tier);
-  const { model, prompt, inputTokens, outputTokens, isCut } = asked;
+): (line: {
+  readonly id: string;
+  readonly customId: string;
+  readonly name: string;
+  readonly asked: Asked;
+}) => string {
+  const created = Math.floor(createdMs / 1_000);
+  const shape = (isCut: boolean): ReturnType<typeof templateOf> => {
+    const parts = { model: slot(4), text: slot(5), input: slot(6), output: slot(7), total: slot(8) };
+    const body = bodyOf(endpoint, { ...parts, id: slot(3), created, isCut, tier: "default" });
+    const response = { status_code: 200, request_id: slot(2), body };
+    return templateOf({ id: slot(0), custom_id: slot(1), response, error: null });
+  };
+  const whole = shape(false);
+  const cut = shape(true);
+  return ({ id, customId, name, asked }) => {
+    const { model, prompt, inputTokens, outputTokens, isCut } = asked;
+    const total = inputTokens + outputTokens;
+    const values = [id, customId, name, name, model, answerTo(prompt), inputTokens, outputTokens, total];
+    return (isCut ? cut : whole)(values);
+  };
+}
+
+function bodyOf(endpoint: string, said: Said): object {
+  if (endpoint.endsWith("/embeddings")) return embedded(said);
+  return endpoint.endsWith("/responses") ? responded(said) : completed(said);
+}
+
+function completed({ id, created, model, text, isCut, input, output, total, tier }: Said): object {
   return {
-    id: `chatcmpl-${id}`,
+    id,
     object: "chat.completion",
-    created: Math.floor(createdMs / 1_000),
+    created,
     model,
     choices: [
       {
         index: 0,
-        message: { role: "assistant", content: answerTo(prompt), refusal: null, annotations: [] },
+        message: { role: "assistant", content: text, refusal: null, annotations: [] },
         logprobs: null,
         finish_reason: isCut ? "length" : "stop",
       },
     ],
     usage: {
-      prompt_tokens: inputTokens,
-      completion_tokens: outputTokens,
-      total_tokens: inputTokens + outputTokens,
+      prompt_tokens: input,
+      completion_tokens: output,
+      total_tokens: total,
       prompt_tokens_details: { cached_tokens: 0 },
       completion_tokens_details: { reasoning_tokens: 0 },
     },
@@ -78,42 +143,33 @@ export function openaiAnswered(
   };
 }
 
-function responded(asked: Asked, id: string, createdMs: number, tier: string): JsonObject {
-  const { model, prompt, inputTokens, outputTokens, isCut } = asked;
+function responded({ id, created, model, text, isCut, input, output, total, tier }: Said): object {
+  const content = [{ type: "output_text", text, annotations: [] }];
   return {
-    id: `resp_${id}`,
+    id,
     object: "response",
-    created_at: Math.floor(createdMs / 1_000),
+    created_at: created,
     status: isCut ? "incomplete" : "completed",
     incomplete_details: isCut ? { reason: "max_output_tokens" } : null,
     error: null,
     model,
-    output: [
-      {
-        type: "message",
-        id: `msg_${id}`,
-        status: "completed",
-        role: "assistant",
-        content: [{ type: "output_text", text: answerTo(prompt), annotations: [] }],
-      },
-    ],
+    output: [{ type: "message", id: "msg_1", status: "completed", role: "assistant", content }],
     usage: {
-      input_tokens: inputTokens,
+      input_tokens: input,
       input_tokens_details: { cached_tokens: 0 },
-      output_tokens: outputTokens,
+      output_tokens: output,
       output_tokens_details: { reasoning_tokens: 0 },
-      total_tokens: inputTokens + outputTokens,
+      total_tokens: total,
     },
     service_tier: tier,
   };
 }
 
-function embedded({ model, prompt, inputTokens }: Asked): JsonObject {
-  const embedding = Array.from({ length: 4 }, (_, index) => ((prompt.length + index) % 10) / 10);
+function embedded({ model, input, total }: Said): object {
   return {
     object: "list",
-    data: [{ object: "embedding", index: 0, embedding }],
+    data: [{ object: "embedding", index: 0, embedding: [0.1, 0.2, 0.3, 0.4] }],
     model,
-    usage: { prompt_tokens: inputTokens, total_tokens: inputTokens },
+    usage: { prompt_tokens: input, total_tokens: total },
   };
 }

@@ -47,7 +47,11 @@ const PLAIN: Fate = {
 const WORDS =
   /\b(FAIL-\d{3}|BODY-\d{3}|NULL-RESPONSE|HOLD|STALL|AFTER-\d+|MISSING|TWICE|INVALID|TOKENS-\d+|TEXT-\d+)\b/g;
 
+/** All words begin with one; few prompts have one. */
+const CAPITALS = /[A-Z]{4}/;
+
 export function fateOf(prompt: string): Fate {
+  if (!CAPITALS.test(prompt)) return PLAIN;
   const words = prompt.match(WORDS);
   if (words === null) return PLAIN;
   const fate: { -readonly [Name in keyof Fate]: Fate[Name] } = { ...PLAIN };
@@ -70,8 +74,9 @@ export function fateOf(prompt: string): Fate {
 
 /** The one right answer to a prompt, at every provider and tier. */
 export function answerTo(prompt: string): string {
-  const text = `answer ${hashOf(prompt).toString(16).padStart(8, "0")} to ${prompt.slice(0, 40)}`;
-  return text.padEnd(fateOf(prompt).textLength, " and so on");
+  const text = `answer ${hashOf(prompt)} to ${prompt.slice(0, 40)}`;
+  const { textLength } = fateOf(prompt);
+  return textLength === 0 ? text : text.padEnd(textLength, " and so on");
 }
 
 /** What a fake understands of one request, whatever its wire. */

@@ -38,7 +38,7 @@ export function resultsOf(account: FakeAccount, run: Run): FakeResult[] {
 
 /** Lines as a file, of which the last one may be torn. */
 export function fileOf(run: Run, lines: readonly string[]): Uint8Array {
-  const text = lines.map((line) => `${line}\n`).join("");
+  const text = lines.length === 0 ? "" : `${lines.join("\n")}\n`;
   const last = lines.at(-1) ?? "";
   return textBytes(run.wrong.isTorn === true ? text.slice(0, -Math.ceil(last.length / 2)) : text);
 }

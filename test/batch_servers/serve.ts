@@ -14,7 +14,14 @@ export async function serve(fake: BatchFake): Promise<ServedFake> {
   const server = createServer((incoming, outgoing) => {
     const chunks: Buffer[] = [];
     incoming.on("data", (chunk: Buffer) => chunks.push(chunk));
-    incoming.on("end", () => reply(outgoing, answerOf(fake, incoming, Buffer.concat(chunks))));
+    incoming.on("end", () => {
+      try {
+        reply(outgoing, answerOf(fake, incoming, Buffer.concat(chunks)));
+      } catch (error) {
+        // A fault of the fake itself: its client would wait for ever.
+        outgoing.writeHead(500).end(String(error));
+      }
+    });
   });
   await new Promise<void>((resolve) => {
     server.listen(0, "127.0.0.1", resolve);

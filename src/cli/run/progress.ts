@@ -139,7 +139,8 @@ function laneText(lane: Progress["lanes"][number]): string {
 }
 
 function cheaperText({ cheaper }: Progress["lanes"][number]): string {
-  if (cheaper?.tier === "flex") return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them flex`;
+  if (cheaper !== undefined && cheaper.tier !== "offpeak")
+    return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them ${cheaper.tier}`;
   return cheaper?.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;
 }
 

@@ -152,6 +152,8 @@ export interface ProviderOptions {
   readonly module?: string;
   readonly protocol?: "openai" | "anthropic" | "gemini";
   readonly baseUrl?: string;
+  /** Of `dashscope`: the base URL of its Batch Chat. Default: its own, while `baseUrl` is that of Beijing. */
+  readonly batchChatUrl?: string;
   readonly key?: string;
   /**
    * Whether lines are held until it has a key. Default: for a known provider at its own base URL. At another base URL requests

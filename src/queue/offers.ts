@@ -62,7 +62,10 @@ export function offersOf(
   { choices = {}, priors, hasSlow = false }: OfferTerms = {},
 ): readonly Offer[] {
   if (WITH_HOURS.has(provider) && isChosen(provider, "offpeak", choices)) return [{ kind: "offpeak" }];
-  const kinds = [...(hasSlow ? (["slow"] as const) : []), ...(WITH_FLEX.has(provider) ? (["flex"] as const) : [])];
+  const kinds = [
+    ...(hasSlow ? (["slow"] as const) : []),
+    ...(WITH_FLEX.has(provider) ? (["flex"] as const) : []),
+  ];
   return kinds.flatMap((kind) => {
     const priceFactor = factorOf(kind) ?? 1;
     if (priceFactor >= 1 || !isChosen(provider, kind, choices)) return [];

@@ -9,8 +9,7 @@
  * - it finds models by prefix (`claude-sonnet-5-5` is priced as `claude-sonnet-5`): marked with `isExact: false`;
  * - it finds providers by substring (`my-openai-box` as `openai`): only the exact provider is taken;
  * - prices hold for hours (DeepSeek's peak) or from a date on: always asked with a time, and valid until the next edge;
- * - DeepSeek bills no peak at weekends since 2026-08-23 00:00 in Beijing (https://api-docs.deepseek.com/quick_start/pricing);
- *   the list has no weekdays. Chinese public holidays are off-peak too and are not known here: then prices are too high;
+ * - DeepSeek bills no peak at weekends and on public holidays in China (off_peak_days.ts); the list has no weekdays;
  * - `deepseek-chat` and `deepseek-reasoner` carry prices of 2025; both became names of `deepseek-v4-flash` before they
  *   were retired on 2026-07-24, so they are priced as that, inexactly;
  * - it can fetch newer prices from GitHub: never used.
@@ -20,6 +19,7 @@
 import { createRequire } from "node:module";
 import type * as genaiPrices from "@pydantic/genai-prices";
 import type { ModelId } from "../work/request.ts";
+import { OffPeakDays } from "./off_peak_days.ts";
 import { overriddenPrice, type PriceOverrides } from "./overrides.ts";
 import {
   type BasePrice,
@@ -54,11 +54,9 @@ const STALE_NAMES: ReadonlyMap<string, string> = new Map([
 ]);
 
 const DAY_MS = 86_400_000;
-const BEIJING_OFFSET_MS = 8 * 3_600_000;
-/** 2026-08-23 00:00 in Beijing, when DeepSeek's weekends became off-peak. */
-const DEEPSEEK_WEEKENDS_FROM_MS = Date.UTC(2026, 7, 22, 16);
-/** Edges are looked for this many days around; from Friday's last peak hour to Monday's first are 2.6. */
-const EDGE_DAYS = 4;
+/** Edges are looked for this many days around; from the last peak hour before Spring Festival of 2026 to the first after are 10.6. */
+const EDGE_DAYS = 14;
+const USUAL_DAYS = new OffPeakDays();
 /** How far ahead `ceiling` looks: a day in which the price may be kept, and a day for a call that began then. */
 const CEILING_MS = 2 * DAY_MS;
 
@@ -70,6 +68,7 @@ export function basePrice(
   model: ModelId,
   wallMs: number,
   overrides: PriceOverrides = {},
+  offPeakDays: OffPeakDays = USUAL_DAYS,
 ): BasePrice | undefined {
   const id = `${model.provider}:${model.name}`;
   const own = overriddenPrice(overrides, id, wallMs);
@@ -77,12 +76,13 @@ export function basePrice(
   if (isFreeProvider(model.provider)) return localPrice(id, model.name, wallMs);
   const stale = STALE_NAMES.get(id.toLowerCase());
   const name = stale ?? model.name;
-  const found = listed(model.provider, name, wallMs);
+  const found = listed(model.provider, name, wallMs, offPeakDays);
   if (found === undefined) return undefined;
   const rates = ratesOf(found.prices, isFreeVariant(model));
   if (rates === undefined) return undefined;
   const edges = edgesAround(found.info, wallMs);
-  const pricesAt = (atMs: number): ModelPrice | undefined => listed(model.provider, name, atMs)?.prices;
+  const pricesAt = (atMs: number): ModelPrice | undefined =>
+    listed(model.provider, name, atMs, offPeakDays)?.prices;
   const laterRates = edges
     .filter((edgeMs) => edgeMs > wallMs && edgeMs <= wallMs + CEILING_MS)
     .map((edgeMs) => ratesOf(pricesAt(edgeMs) ?? {}, false) ?? rates);
@@ -119,19 +119,19 @@ function listed(
   provider: string,
   name: string,
   wallMs: number,
+  offPeakDays: OffPeakDays,
 ): { readonly info: ModelInfo; readonly prices: ModelPrice } | undefined {
   const providerId = LIST_PROVIDERS.get(provider) ?? provider;
-  const timestamp = new Date(providerId === "deepseek" ? offPeakAtWeekends(wallMs) : wallMs);
+  const isOffPeak = providerId === "deepseek" && offPeakDays.has(wallMs);
+  const timestamp = new Date(isOffPeak ? noonOf(wallMs) : wallMs);
   const result = priceList().calcPrice({}, name, { providerId, timestamp });
   if (result === null || result.provider.id !== providerId) return undefined;
   return { info: result.model, prices: result.model_price };
 }
 
-/** The same moment, but moved to noon UTC, which is off-peak, at DeepSeek's weekends. */
-function offPeakAtWeekends(wallMs: number): number {
-  if (wallMs < DEEPSEEK_WEEKENDS_FROM_MS) return wallMs;
-  const weekday = new Date(wallMs + BEIJING_OFFSET_MS).getUTCDay();
-  return weekday === 0 || weekday === 6 ? Math.floor(wallMs / DAY_MS) * DAY_MS + DAY_MS / 2 : wallMs;
+/** Noon UTC of the same day, which is off-peak at DeepSeek. */
+function noonOf(wallMs: number): number {
+  return Math.floor(wallMs / DAY_MS) * DAY_MS + DAY_MS / 2;
 }
 
 /** OpenRouter's `:free` variants have an empty price in the list and cost nothing. */
@@ -200,7 +200,7 @@ function edgesAround(info: ModelInfo, wallMs: number): number[] {
   return [...edges].sort((a, b) => a - b);
 }
 
-/** The span around `wallMs` in which the price is `prices`, as far as the edges reach. */
+/** The span around `wallMs` in which the price is `prices`. A price by the clock holds at least as far as the edges reach. */
 function validity(
   edges: readonly number[],
   wallMs: number,
@@ -212,6 +212,8 @@ function validity(
       edges.findLast((edgeMs) => edgeMs <= wallMs && pricesAt(edgeMs - 1) !== prices) ??
       Number.NEGATIVE_INFINITY,
     validUntilWallMs:
-      edges.find((edgeMs) => edgeMs > wallMs && pricesAt(edgeMs) !== prices) ?? Number.POSITIVE_INFINITY,
+      edges.find((edgeMs) => edgeMs > wallMs && pricesAt(edgeMs) !== prices) ??
+      edges.findLast((edgeMs) => edgeMs > wallMs) ??
+      Number.POSITIVE_INFINITY,
   };
 }

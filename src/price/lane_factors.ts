@@ -8,7 +8,7 @@
  * DeepSeek's cheap hours are not a factor: its base price already follows the clock (`base.ts`).
  */
 
-export type LaneTier = "realtime" | "flex" | "batch" | "priority";
+export type LaneTier = "realtime" | "flex" | "slow" | "batch" | "priority";
 
 export interface LaneFactor {
   /** Share of the list price, of input and output. */
@@ -40,6 +40,8 @@ const LANE_FACTORS: ReadonlyMap<string, Readonly<Partial<Record<LaneTier, LaneFa
   // Groq's flex buys ten times the limits at the same price.
   ["groq", { flex: FULL, batch: HALF_UNVERIFIED }],
   ["mistral", { batch: HALF_UNVERIFIED }],
+  // https://help.aliyun.com/zh/model-studio/openai-compatible-batch-chat: 50 % "for a limited time"; no context cache.
+  ["dashscope", { slow: HALF, batch: HALF }],
   // Cached tokens in batches cost a further half.
   ["fireworks", { batch: { factor: 0.5, cachedFactor: 0.25, isVerified: true } }],
   // Only for listed models: no entry here, to be configured for those.
@@ -76,6 +78,8 @@ export function laneTierOf(servedTier: string | undefined): LaneTier | undefined
   switch (servedTier?.toLowerCase()) {
     case "flex":
       return "flex";
+    case "slow":
+      return "slow"; // no provider says it: it is known by the address (engine/offers/tier_offers.ts)
     case "batch":
       return "batch";
     case "priority":

@@ -7,6 +7,7 @@
  */
 import { type ModelId, parseModelId } from "../work/request.ts";
 import { basePrice } from "./base.ts";
+import { OffPeakDays } from "./off_peak_days.ts";
 import { checkPriceOverrides, type PriceOverrides } from "./overrides.ts";
 import type { BasePrice } from "./rates.ts";
 
@@ -30,14 +31,16 @@ export type ModelPrice = Pick<ModelEntry, "price" | "provider">;
 
 export class PriceBook {
   readonly #overrides: PriceOverrides;
+  readonly #offPeakDays: OffPeakDays;
   /** By provider, then by name: no key has to be put together on the hot path. */
   readonly #entries = new Map<string, Map<string, Entry>>();
   #entryCount = 0;
   /** Models by their whole ids. */
   readonly #models = new Map<string, ModelEntry>();
 
-  /** Throws `invalid_config` when an override is not a price. */
-  constructor(overrides: PriceOverrides = {}) {
+  /** `holidays` as in `OffPeakDays`. Throws `invalid_config` when an override is not a price, or a holiday is not a day. */
+  constructor(overrides: PriceOverrides = {}, holidays?: readonly string[]) {
+    this.#offPeakDays = new OffPeakDays(holidays);
     checkPriceOverrides(overrides);
     this.#overrides = structuredClone(overrides);
   }
@@ -60,7 +63,7 @@ export class PriceBook {
   }
 
   #find(model: ModelId, wallMs: number): Entry {
-    const price = basePrice(model, wallMs, this.#overrides);
+    const price = basePrice(model, wallMs, this.#overrides, this.#offPeakDays);
     if (this.#entryCount >= MODELS_MAX) {
       this.#entries.clear();
       this.#entryCount = 0;

@@ -22,6 +22,8 @@ export interface ProviderSettings {
   readonly protocol: Protocol;
   /** With the version path, without a trailing slash, e.g. `https://api.openai.com/v1`. Empty for echo. */
   readonly baseUrl: string;
+  /** Another base URL, at which the same calls cost less and take longer (DashScope's Batch Chat); absent: there is none. */
+  readonly batchChatUrl?: string;
   /** The API key; absent for servers without keys. Never logged, never stored. */
   readonly key?: string;
   /** Anthropic's `anthropic-version`, or Gemini's `v1beta`. */

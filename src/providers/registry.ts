@@ -22,6 +22,8 @@ export interface KnownProvider {
   readonly protocol: Protocol;
   readonly baseUrl: string;
   readonly apiVersion?: string;
+  /** Where the same calls cost less and take longer; see `ProviderSettings`. */
+  readonly batchChatUrl?: string;
   /** Environment variables that may hold the key, the first that is set wins. */
   readonly keyVariables: readonly string[];
   /** Environment variables that may hold the base URL, the first that is set wins. */
@@ -39,6 +41,15 @@ const GEMINI: KnownProvider = {
   keyVariables: ["GEMINI_API_KEY", "GOOGLE_API_KEY"],
   baseUrlVariables: ["GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"],
   needsKey: true,
+};
+
+/**
+ * Alibaba Cloud's Model Studio in Beijing, state 2026-11-26; the other regions have other base URLs, and no Batch Chat:
+ * https://help.aliyun.com/zh/model-studio/openai-compatible-batch-chat
+ */
+const DASHSCOPE: KnownProvider = {
+  ...hosted("https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE"),
+  batchChatUrl: "https://batch.dashscope.aliyuncs.com/compatible-mode/v1",
 };
 
 /** Every provider known by name. `google` is another name of `gemini`. */
@@ -66,6 +77,7 @@ export const KNOWN_PROVIDERS: ReadonlyMap<string, KnownProvider> = new Map<strin
   ["fireworks", hosted("https://api.fireworks.ai/inference/v1", "FIREWORKS")],
   ["openrouter", hosted("https://openrouter.ai/api/v1", "OPENROUTER")],
   ["mistral", hosted("https://api.mistral.ai/v1", "MISTRAL")],
+  ["dashscope", DASHSCOPE],
   ["vllm", selfHosted(8_000, "VLLM")],
   ["sglang", selfHosted(30_000, "SGLANG")],
   ["llamacpp", selfHosted(8_080, "LLAMACPP")],
@@ -75,7 +87,8 @@ export const KNOWN_PROVIDERS: ReadonlyMap<string, KnownProvider> = new Map<strin
 
 /**
  * The settings of a provider before its key: of a known name with `baseUrl` instead of its own if set; of any
- * other name those of a server that speaks OpenAI's protocol, if `baseUrl` is set; else `undefined`.
+ * other name those of a server that speaks OpenAI's protocol, if `baseUrl` is set; else `undefined`. At another base URL no
+ * Batch Chat is assumed.
  */
 export function defaultSettings(name: string, baseUrl?: string): ProviderSettings | undefined {
   const known = KNOWN_PROVIDERS.get(name);
@@ -85,6 +98,9 @@ export function defaultSettings(name: string, baseUrl?: string): ProviderSetting
     protocol: known.protocol,
     baseUrl: baseUrl ?? known.baseUrl,
     ...(known.apiVersion === undefined ? {} : { apiVersion: known.apiVersion }),
+    ...(known.batchChatUrl === undefined || (baseUrl ?? known.baseUrl) !== known.baseUrl
+      ? {}
+      : { batchChatUrl: known.batchChatUrl }),
   };
 }
 

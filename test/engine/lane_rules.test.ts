@@ -65,6 +65,7 @@ describe("the settings of lanes", () => {
       adoptMs: 120_000,
       minItems: 100,
       priors: {},
+      offPeakDays: [],
     });
   });
 
@@ -129,6 +130,11 @@ describe("the settings of lanes", () => {
     ],
     ["polls at most before at least", { lanes: { pollSeconds: { min: 3, max: 2 } } }, "at lanes.pollSeconds"],
     ["no time to adopt", { lanes: { adoptSeconds: 0 } }, "at lanes.adoptSeconds"],
+    [
+      "a holiday that is not a day",
+      { lanes: { offPeakDays: ["soon"] } },
+      "at lanes.offPeakDays.0: must be a day such as",
+    ],
     ["no items", { lanes: { minItems: 0 } }, "at lanes.minItems"],
     ["a policy that does not exist", { policy: "cheap" }, "at policy"],
     ["more than certain", { minOnTime: 1 }, "at minOnTime"],

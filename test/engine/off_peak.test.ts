@@ -25,10 +25,11 @@ async function runAt(
     sla?: number;
     rpm?: number;
     deny?: readonly string[];
+    offPeakDays?: readonly string[];
     policy?: "balanced" | "fastest";
   },
 ) {
-  const { items = 10, sla, rpm, deny, policy } = options;
+  const { items = 10, sla, rpm, deny, offPeakDays = [], policy } = options;
   const world = new World({
     wallMs: MIDNIGHT_MS + hour * HOUR_MS,
     latencyMs: 1_000,
@@ -36,7 +37,7 @@ async function runAt(
     config: {
       providers: { deepseek: { baseUrl: "http://deepseek.test/v1", key: "k" } },
       ...(rpm === undefined ? {} : { limits: { deepseek: { requestsPerMinute: rpm } } }),
-      ...(deny === undefined ? {} : { lanes: { deny } }),
+      lanes: { offPeakDays, ...(deny === undefined ? {} : { deny }) },
       ...(policy === undefined ? {} : { policy }),
     },
   });
@@ -91,6 +92,12 @@ describe("work with an sla in hours that cost more", () => {
     const early = hours.filter((hour) => hour < PEAK_TO_4[1]).length;
     expect(early).toBeGreaterThanOrEqual(450); // of 30 minutes that are left, realtime needs 15 for the rest
     expect(early).toBeLessThan(480);
+  });
+
+  it("waits on a public holiday in China for nothing, as it is configured", async () => {
+    const offPeakDays = ["2026-11-24"];
+    const { hours } = await runAt(2, { sla: 180, offPeakDays });
+    expect(Math.max(...hours) - 2).toBeLessThan(0.1);
   });
 
   it("waits over a weekend for nothing: there is no peak", async () => {

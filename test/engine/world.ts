@@ -26,7 +26,13 @@ export const OUTPUT = "/out.jsonl";
 
 /** What a request is answered with: at once, after a while, or never. */
 export type Reply = WireResult | { readonly afterMs: number; readonly result: WireResult } | "hang";
-export type Answering = (line: number, attempt: number, model: string, body: unknown) => Reply;
+export type Answering = (
+  line: number,
+  attempt: number,
+  model: string,
+  body: unknown,
+  origin: string,
+) => Reply;
 
 export interface WorldOptions {
   readonly answer?: Answering;
@@ -85,7 +91,7 @@ export class World {
       const attempt = (this.#attempts.get(line) ?? 0) + 1;
       this.#attempts.set(line, attempt);
       this.sent.push({ line, atMs: nowMs, model });
-      const reply = this.answer(line, attempt, model, JSON.parse(body));
+      const reply = this.answer(line, attempt, model, JSON.parse(body), request.origin);
       if (reply === "hang") return { kind: "hang" };
       if ("afterMs" in reply) return { kind: "answer", ...reply };
       return { kind: "answer", afterMs: latencyMs, result: reply };

@@ -162,6 +162,32 @@ describe("prices that change with time", () => {
     ]);
   });
 
+  it("knows no DeepSeek peak on public holidays in China, and the next peak after a long one", () => {
+    const off = [0.22, 0.007, 0.66];
+    const peak = [0.44, 0.014, 1.32];
+    const flash = (time: string, book = new PriceBook()) =>
+      book.priceOf("deepseek:deepseek-v4-flash", at(time)).price;
+    expect(rates(flash("2026-09-24T02:00:00Z"))).toEqual(peak);
+    for (const day of ["2026-09-25", "2026-10-01", "2026-10-07", "2027-01-01", "2027-02-08"])
+      expect(rates(flash(`${day}T02:00:00Z`))).toEqual(off);
+    expect(rates(flash("2026-10-08T02:00:00Z"))).toEqual(peak);
+    const national = flash("2026-10-02T12:00:00Z");
+    expect(national?.validFromWallMs).toBe(at("2026-09-30T10:00:00Z"));
+    expect(national?.validUntilWallMs).toBe(at("2026-10-08T01:00:00Z"));
+    const notice = new PriceBook({}, ["2027-02-05..2027-02-12", "2027-02-15"]);
+    expect(rates(flash("2027-02-12T02:00:00Z"))).toEqual(peak);
+    expect(rates(flash("2027-02-12T02:00:00Z", notice))).toEqual(off);
+    expect(rates(flash("2027-01-01T02:00:00Z", notice))).toEqual(peak); // not among the days of 2027 that it names
+    expect(rates(flash("2026-10-01T02:00:00Z", notice))).toEqual(off);
+    const endless = new PriceBook({}, ["2027-03-01..2027-03-31"]);
+    expect(flash("2027-03-01T02:00:00Z", endless)?.validUntilWallMs).toBe(at("2027-03-15T10:00:00Z"));
+  });
+
+  it.each(["2027-02-30", "2027-2-5", "2027-02-05..2027-02-01", "2027-02-05..2028-02-05", "2027-02-05..", ""])(
+    "refuses a public holiday that is not a day: %j",
+    (entry) => expect(() => new PriceBook({}, [entry])).toThrow(/lanes\.offPeakDays: must be a day such as/),
+  );
+
   it("does not believe the stale price of deepseek-chat", () => {
     for (const name of ["deepseek-chat", "deepseek-reasoner"])
       expect(priceOf(`deepseek:${name}`)).toMatchObject({

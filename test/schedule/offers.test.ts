@@ -34,6 +34,12 @@ describe("the offers of a provider", () => {
     expect(offersOf("deepseek", half, { choices: { deny: ["offpeak"] } })).toEqual([]);
     expect(offersOf("groq", () => 1)).toEqual([]);
     expect(offersOf("my-server", half)).toEqual([]);
+    expect(offersOf("dashscope", half)).toEqual([]);
+    const hasSlow = { hasSlow: true };
+    expect(offersOf("dashscope", half, hasSlow)).toMatchObject([{ kind: "slow", attemptMsMax: 3_660_000 }]);
+    expect(offersOf("dashscope", half, { ...hasSlow, choices: { deny: ["slow"] } })).toEqual([]);
+    const ofFlex = (tier: string): number | undefined => (tier === "flex" ? 0.5 : undefined);
+    expect(offersOf("openai", ofFlex, hasSlow)).toMatchObject([{ kind: "flex" }]);
     for (const choices of [{ deny: ["flex"] }, { deny: ["openai:flex"] }, { allow: ["realtime"] }])
       expect(offersOf("openai", half, { choices })).toEqual([]);
     for (const choices of [{ deny: ["gemini:flex"] }, { allow: ["realtime", "openai:flex"] }])

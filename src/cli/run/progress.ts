@@ -139,10 +139,12 @@ function laneText(lane: Progress["lanes"][number]): string {
 }
 
 function cheaperText({ cheaper }: Progress["lanes"][number]): string {
-  if (cheaper?.tier === "flex") return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them flex`;
-  if (cheaper?.tier === "batch")
+  if (cheaper === undefined) return "";
+  if (cheaper.tier === "batch")
     return cheaper.items === 0 ? "" : `${count(cheaper.items)} in ${cheaper.open} batches`;
-  return cheaper?.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;
+  if (cheaper.tier !== "offpeak")
+    return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them ${cheaper.tier}`;
+  return cheaper.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;
 }
 
 function oversizedText({ oversized }: Progress["lanes"][number]): string {

@@ -241,11 +241,15 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     ...variables.map((variable) => ({ place: variable, text: env[variable] })),
   ]);
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
-  const { headers: _headers, baseUrl: _baseUrl, key: _key, ...others } = given;
+  const batchChatUrl = given.batchChatUrl ?? env[`${prefix}_BATCH_CHAT_URL`];
+  const { headers: _headers, baseUrl: _baseUrl, batchChatUrl: _batchChatUrl, key: _key, ...others } = given;
   const { ramp: _ramp, module: _module, needsKey: _needsKey, ...rest } = others;
   return {
     ...settings,
     ...rest,
+    ...(batchChatUrl === undefined || batchChatUrl === ""
+      ? {}
+      : { batchChatUrl: batchChatUrl.replace(/\/+$/, "") }),
     ...(key === undefined ? {} : { key }),
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
   };

@@ -141,6 +141,11 @@ export interface LaneConfig extends LaneChoices {
    * which wins. Positive, p50 <= p90 <= p99. Default: what others measured (queue/lane_priors.ts).
    */
   readonly priors?: LanePriors;
+  /**
+   * Public holidays in China, on which DeepSeek takes its lower price at all hours: days (`2027-02-05`) and spans with both ends
+   * (`2027-02-05..2027-02-11`). They replace what is known of each year that they name: 2026, and of 2027 what the law names.
+   */
+  readonly offPeakDays?: readonly string[];
 }
 
 /** One provider's options. */
@@ -152,6 +157,8 @@ export interface ProviderOptions {
   readonly module?: string;
   readonly protocol?: "openai" | "anthropic" | "gemini";
   readonly baseUrl?: string;
+  /** Of `dashscope`: the base URL of its Batch Chat. Default: its own, while `baseUrl` is that of Beijing. */
+  readonly batchChatUrl?: string;
   readonly key?: string;
   /**
    * Whether lines are held until it has a key. Default: for a known provider at its own base URL. At another base URL requests

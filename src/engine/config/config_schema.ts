@@ -23,7 +23,7 @@ const ramp = z.strictObject({
   minutes: z.number().min(1).max(1_440).optional(),
 });
 const networked = [
-  ...(["protocol", "baseUrl", "key", "needsKey", "apiVersion"] as const),
+  ...(["protocol", "baseUrl", "batchChatUrl", "key", "needsKey", "apiVersion"] as const),
   ...(["defaultMaxOutputTokens", "headers"] as const),
 ];
 const providerOptions = z
@@ -31,6 +31,7 @@ const providerOptions = z
     module: z.string().min(1).optional(),
     protocol: z.enum(["openai", "anthropic", "gemini"]).optional(),
     baseUrl: z.url().optional(),
+    batchChatUrl: z.url().optional(),
     key: z.string().min(1).optional(),
     needsKey: z.boolean().optional(),
     apiVersion: z.string().min(1).optional(),

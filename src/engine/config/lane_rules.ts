@@ -38,6 +38,8 @@ export interface LaneSettings {
   /** Items of a batch at least, while more may follow. */
   readonly minItems: number;
   readonly priors: LanePriors;
+  /** Days and spans of days in China on which prices by the clock are low; see `OffPeakDays`. */
+  readonly offPeakDays: readonly string[];
 }
 
 /** What one call may say of lanes. */
@@ -64,7 +66,16 @@ const MIN_ITEMS = 100;
 
 /** What checked options say. */
 export function laneSettings({ lanes = {}, policy, minOnTime, projects }: ConfigOptions): LaneSettings {
-  const { allow, deny, models = {}, pollSeconds, adoptSeconds = ADOPT_SECONDS, minItems, priors } = lanes;
+  const {
+    allow,
+    deny,
+    models = {},
+    pollSeconds,
+    adoptSeconds = ADOPT_SECONDS,
+    minItems,
+    priors,
+    offPeakDays = [],
+  } = lanes;
   const { min, max } = pollSecondsOf(pollSeconds);
   return {
     choices: { ...(allow === undefined ? {} : { allow }), ...(deny === undefined ? {} : { deny }) },
@@ -78,6 +89,7 @@ export function laneSettings({ lanes = {}, policy, minOnTime, projects }: Config
     adoptMs: adoptSeconds * 1_000,
     minItems: minItems ?? MIN_ITEMS,
     priors: priors ?? {},
+    offPeakDays,
   };
 }
 

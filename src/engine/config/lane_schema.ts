@@ -2,6 +2,7 @@
  * The schema of what a configuration says of lanes.
  */
 import { nearest } from "../../nearest.ts";
+import { offPeakDayFault } from "../../price/off_peak_days.ts";
 import { isModelPattern } from "../../price/pattern.ts";
 import { keepsRealtime, laneFault, REALTIME_NEEDED } from "../../queue/lane_choice.ts";
 import { isPriorName, PRIOR_KINDS } from "../../queue/lane_priors.ts";
@@ -39,6 +40,11 @@ const priors = z.record(z.string(), prior).superRefine((given, context) => {
   }
 });
 
+const offPeakDay = z.string().superRefine((entry, context) => {
+  const message = offPeakDayFault(entry);
+  if (message !== undefined) context.addIssue({ code: "custom", message });
+});
+
 /** `lanes`. */
 export const laneSchema: z.ZodType<unknown> = z
   .strictObject({
@@ -53,5 +59,6 @@ export const laneSchema: z.ZodType<unknown> = z
     adoptSeconds: seconds.optional(),
     minItems: z.number().int().min(1).optional(),
     priors: priors.optional(),
+    offPeakDays: z.array(offPeakDay).max(1_000).optional(),
   })
   .refine(keepsRealtime, needsRealtime);

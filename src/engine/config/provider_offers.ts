@@ -13,8 +13,9 @@ export function offersBy(
   terms: Pick<LaneSettings, "choices" | "priors">,
 ): ReadonlyMap<string, readonly Offer[]> {
   return new Map(
-    providers.flatMap(({ name, protocol }) => {
-      const offers = offersOf(name, (tier) => laneFactor(name, tier)?.factor, terms);
+    providers.flatMap(({ name, protocol, batchChatUrl }) => {
+      const factorOf = (tier: "flex" | "slow"): number | undefined => laneFactor(name, tier)?.factor;
+      const offers = offersOf(name, factorOf, { ...terms, hasSlow: batchChatUrl !== undefined });
       return hasTiers(protocol) && offers.length > 0 ? [[name, offers] as const] : [];
     }),
   );

@@ -26,7 +26,7 @@ const NAMES: readonly string[] = [
   "PERIGEE_DEBUG",
 ];
 const OF_PROVIDER =
-  /^PERIGEE_(?:PROVIDER_([A-Z0-9_]+?)_(?:BASE_URL|KEY)|LIMIT_([A-Z0-9_]+?)_(?:RPM|TPM|CONCURRENCY))$/;
+  /^PERIGEE_(?:PROVIDER_([A-Z0-9_]+?)_(?:BASE_URL|BATCH_CHAT_URL|KEY)|LIMIT_([A-Z0-9_]+?)_(?:RPM|TPM|CONCURRENCY))$/;
 /** What a name has too much that is read from `..._API_KEY`, `..._API_BASE_URL` or `..._MAX_CONCURRENCY`. */
 const WORDS_OF_SETTINGS = /(?:(?:^|_)(?:API|AUTH|ACCESS|BASE|SECRET|TOKEN|MAX|LIMIT))+$/;
 const ENDS: readonly (readonly [start: string, ends: readonly string[]])[] = [

@@ -22,7 +22,7 @@ export class ItemCall implements Call {
   readonly shard: Shard;
   readonly index: number;
   readonly provider: Provider;
-  readonly head: WireHead;
+  readonly #head: WireHead;
   readonly attempts: number;
   readonly uncounted: number;
   readonly ambiguousAttempts: number;
@@ -102,7 +102,7 @@ export class ItemCall implements Call {
     this.shard = shard;
     this.index = index;
     this.provider = owner.settings.keepsBody ? keepingBody(wire.provider) : wire.provider;
-    this.head = wire.head;
+    this.#head = wire.head;
     this.expectedInputTokens = expected.inputTokens;
     this.expectedOutputTokens = expected.outputTokens;
     this.load = expected;
@@ -142,6 +142,11 @@ export class ItemCall implements Call {
   /** The most that one attempt can take. */
   get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
     return mostOf(this.shard.most, this.index);
+  }
+
+  /** Where its next attempt goes. */
+  get head(): WireHead {
+    return this.offer?.head ?? this.#head;
   }
 
   get body(): Uint8Array {

@@ -2,6 +2,7 @@
  * What an offer cheaper than realtime changes of one attempt, and what is shown of it.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { WireHead } from "../../providers/provider.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 
 /** An offer as one attempt takes it. */
@@ -9,6 +10,8 @@ export interface TakenOffer {
   readonly kind: TierOffer["kind"];
   /** Milliseconds that the attempt may take. */
   readonly attemptMsMax: number;
+  /** Where the request goes; absent: where it would in realtime. */
+  readonly head?: WireHead;
   /** The request as the offer wants it. */
   body(body: Uint8Array): Uint8Array;
   /** What the attempt ended with, by whether the offer or the item is to blame for it. */
@@ -20,7 +23,7 @@ export interface TakenOffer {
 /** What is cheaper at one moment, for people and metrics. */
 export type OfferStatus =
   | {
-      readonly tier: "flex";
+      readonly tier: "flex" | "slow";
       readonly inFlight: number;
       /** Requests that may be in flight in it now. */
       readonly inFlightMax: number;

@@ -14,6 +14,8 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { SpareCapacity } from "../../limits/spare_capacity.ts";
 import { laneTierOf } from "../../price/lane_factors.ts";
+import type { ProviderSettings, WireHead } from "../../providers/provider.ts";
+import { createProvider } from "../../providers/registry.ts";
 import { namesTier, withTier } from "../../providers/tier.ts";
 import { chooseOffer, offerShareOf } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
@@ -50,6 +52,7 @@ export class TierOffers implements LaneOffers {
   readonly #offer: TierOffer;
   readonly #lane: LaneOfOffers;
   readonly #models = new Map<string, TierOfModel>();
+  readonly #heads = new Map<string, WireHead>();
   readonly #capacity: SpareCapacity;
   /** Tokens of requests in the tier, as reserved. */
   #inputTokens = 0;
@@ -138,12 +141,14 @@ export class TierOffers implements LaneOffers {
 
   #taken(call: ItemCall, attemptMsMax: number): TakenOffer {
     const { kind } = this.#offer;
+    const { settings } = call.provider;
     return {
       kind,
       attemptMsMax,
-      body: (body) => withTier(call.provider.settings.protocol, body, kind),
+      ...(kind === "slow" ? { head: this.#slowHead(settings, call.model) } : {}),
+      body: (body) => (kind === "slow" ? body : withTier(settings.protocol, body, kind)),
       judged: (result) => {
-        if (result.class === "success") return result;
+        if (result.class === "success") return kind === "slow" ? { ...result, servedTier: kind } : result;
         const failure = tierFailureOf(result, this.#models.get(call.model)?.isKnown === true);
         return failure === undefined ? result : blamedOnTier(result, failure, kind);
       },
@@ -153,6 +158,18 @@ export class TierOffers implements LaneOffers {
         this.#outputTokens -= call.load.outputTokens;
       },
     };
+  }
+
+  /** Where the provider is slow and costs less; one object for a model, as in realtime. */
+  #slowHead(settings: ProviderSettings, model: string): WireHead {
+    const { batchChatUrl = settings.baseUrl } = settings;
+    const known = this.#heads.get(model);
+    if (known !== undefined) return known;
+    const name = model.slice(model.indexOf(":") + 1);
+    const head = createProvider({ ...settings, baseUrl: batchChatUrl }).head(name);
+    if (this.#heads.size >= MODELS_MAX) this.#heads.clear();
+    this.#heads.set(model, head);
+    return head;
   }
 
   #isOff(model: string, nowMs: number): boolean {

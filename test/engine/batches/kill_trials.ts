@@ -7,7 +7,9 @@
 import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { createRandom } from "../../../src/testing/random.ts";
 import type { Call, CallFault, CallKind, FakeOptions } from "../../batch_servers/behaviour.ts";
+import { FakeAnthropicBatches } from "../../batch_servers/anthropic.ts";
 import type { BatchFake } from "../../batch_servers/fake.ts";
+import { FakeGeminiBatches } from "../../batch_servers/gemini.ts";
 import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import { BatchWorld } from "./batch_world.ts";
 
@@ -37,6 +39,20 @@ export const WIRES: readonly WireCase[] = [
     origin: "https://api.openai.test",
     config: configOf("openai", "https://api.openai.test/v1"),
     make: (options) => new FakeOpenAiBatches(options),
+  },
+  {
+    name: "anthropic",
+    model: "anthropic:claude-haiku-4-5",
+    origin: "https://api.anthropic.test",
+    config: configOf("anthropic", "https://api.anthropic.test"),
+    make: (options) => new FakeAnthropicBatches(options),
+  },
+  {
+    name: "gemini",
+    model: "gemini:gemini-2.5-flash",
+    origin: "https://gemini.test",
+    config: configOf("gemini", "https://gemini.test"),
+    make: (options) => new FakeGeminiBatches(options),
   },
 ];
 

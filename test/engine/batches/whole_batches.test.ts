@@ -25,10 +25,9 @@ describe("a run whose deadline leaves time for a batch", () => {
     const { world, fake } = openaiWorld();
     world.input(300, "openai:gpt-5-mini");
     const summary = await world.run({ sla: 24 * HOUR });
-    console.log(JSON.stringify(summary), world.notices, world.clock.nowMs() / 60000);
     expect(summary.counts).toMatchObject({ completed: 300 });
     const lines = world.lines();
     expect(lines.map(({ key }) => key).sort()).toEqual(Array.from({ length: 300 }, (_, i) => `k${i + 1}`).sort());
-    expect(fake.ledger.batches.length).toBe(1);
+    expect(fake.ledger.batches.size).toBe(1);
   });
 });

@@ -163,9 +163,19 @@ const { value: anyValue } = fc.letrec((tie) => ({
   ),
 }));
 const anyMembers = fc.dictionary(fc.constantFrom(...MEMBERS), anyValue, { maxKeys: 10 });
+const anyId = fc.constantFrom("b-1", "../b?c#d", "e/f");
 /** A batch or a line, with anything in its other members. */
-const named = fc.record({ id: fc.constantFrom("b-1", "../b?c"), custom_id: fc.constant("t-1") });
-const nearly = fc.tuple(anyMembers, named).map(([members, names]) => ({ ...members, ...names }));
+const nearly = fc
+  .record({
+    id: anyId,
+    custom_id: fc.constant("t-1"),
+    status: fc.constantFrom("completed", "SUCCESS", "running"),
+    input_file_id: anyId,
+    output_file_id: anyId,
+    error_file: anyId,
+    others: anyMembers,
+  })
+  .map(({ others, ...members }) => ({ ...members, ...others, id: members.id }));
 const anyBytes = fc.oneof(
   fc.uint8Array({ maxLength: 40 }),
   fc.oneof(nearly, anyValue).map((value) => Buffer.from(JSON.stringify(value) ?? "")),

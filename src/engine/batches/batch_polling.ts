@@ -28,7 +28,7 @@ export interface BatchMoments {
   readonly switchMs: number;
   /** From then on it cannot be waited for, not even for its cancel. */
   readonly lastMs: number;
-  /** From then on it counts as stuck if it has made no progress. */
+  /** Milliseconds without progress after which it counts as stuck; Infinity where no other batch could follow in time. */
   readonly stuckMs: number;
 }
 
@@ -62,8 +62,8 @@ export class BatchPolling {
       if (!isFirst) await kept.wait(this.#waitMs());
       isFirst = false;
       const moments = this.#momentsOf();
-      if (this.#isRescued(moments)) return { is: "rescued" };
       if (this.#isToCancel(moments)) await this.#cancel();
+      if (this.#isRescued(moments)) return { is: "rescued" };
       const polled = await this.#poll();
       if (polled !== undefined) return polled;
     }
@@ -111,13 +111,19 @@ export class BatchPolling {
     return Math.max(0, this.#kept.clock.wallMs() - (this.#kept.record.createdWallMs ?? 0));
   }
 
-  #isToCancel({ switchMs, stuckMs }: BatchMoments): boolean {
+  #isToCancel({ switchMs, lastMs, stuckMs }: BatchMoments): boolean {
     const { record, way, clock } = this.#kept;
+    const nowMs = clock.nowMs();
     if (record.state !== "running" || record.isUnconfirmed === true) return false;
     if (way.wire.cancel(record.batchId ?? "") === undefined) return false;
-    const nowMs = clock.nowMs();
-    const isStuck = nowMs >= stuckMs && nowMs - this.#progressMs >= way.times.pollMsMax;
-    return nowMs >= switchMs || isStuck || this.#ageMs() > way.wire.limits.windowMs + WINDOW_MORE_MS;
+    if (!way.wire.traits.keepsOnCancel && nowMs < lastMs) return false; // what it has finished would be lost
+    return nowMs >= switchMs || this.#isStuck(stuckMs) || this.#ageMs() > way.wire.limits.windowMs + WINDOW_MORE_MS;
+  }
+
+  /** Nothing of it was finished for as long as slow batches take as a whole. */
+  #isStuck(stuckMs: number): boolean {
+    const { way, clock } = this.#kept;
+    return way.wire.traits.showsProgress && clock.nowMs() - this.#progressMs >= stuckMs;
   }
 
   #isRescued({ lastMs }: BatchMoments): boolean {

@@ -32,6 +32,8 @@ import { OpenBatch } from "./open_batch.ts";
 
 /** How long a batch of a run that is over is waited for. */
 const OVER_MS = 900_000;
+/** A batch that has finished nothing for less is not stuck, however quick others were. */
+const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
 const PAGE = 100;
@@ -322,11 +324,13 @@ export class Batches {
       return { switchMs: Number.NEGATIVE_INFINITY, lastMs: overMs + OVER_MS, stuckMs: Number.POSITIVE_INFINITY };
     }
     const outlook = this.outlookOf(record.model, record.lane, owner.settings.deadlineMs, left);
-    const ageMs = Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs()));
+    const switchMs = batchSwitchMs(outlook);
+    const { p90, p99 } = outlook.latency;
+    const hasTime = nowMs + p90 < switchMs;
     return {
-      switchMs: batchSwitchMs(outlook),
+      switchMs,
       lastMs: batchLastMs(outlook),
-      stuckMs: nowMs - ageMs + outlook.latency.p99,
+      stuckMs: hasTime ? Math.max(p99, STUCK_MS_MIN) : Number.POSITIVE_INFINITY,
     };
   }
 

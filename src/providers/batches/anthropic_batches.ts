@@ -43,6 +43,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat"],
   tag: "ids",
   canCancel: true,
+  keepsOnCancel: true,
   showsFinished: false,
   showsProgress: false,
   mixesModels: true,

@@ -41,6 +41,8 @@ export interface BatchTraits {
   readonly endpoints: readonly BatchEndpoint[];
   readonly tag: BatchTag;
   readonly canCancel: boolean;
+  /** Whether what was finished before a cancel can be fetched afterwards; else it is paid and lost. */
+  readonly keepsOnCancel: boolean;
   /** Whether finished results can be fetched while the batch runs. */
   readonly showsFinished: boolean;
   /** Whether counts say how many requests are finished while the batch runs. */

@@ -54,6 +54,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat"],
   tag: "name",
   canCancel: true,
+  keepsOnCancel: false,
   showsFinished: false,
   showsProgress: true,
   mixesModels: false,

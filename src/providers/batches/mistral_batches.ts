@@ -49,6 +49,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat", "embeddings"],
   tag: "metadata",
   canCancel: true,
+  keepsOnCancel: true,
   showsFinished: false,
   showsProgress: true,
   mixesModels: false,

@@ -55,6 +55,7 @@ const EXPIRY_MS_MAX = 2_592_000_000;
 const TRAITS: Omit<BatchTraits, "endpoints" | "takes"> = {
   tag: "metadata",
   canCancel: true,
+  keepsOnCancel: true,
   showsFinished: false,
   showsProgress: true,
   mixesModels: false,

@@ -52,6 +52,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat", "responses", "embeddings"],
   tag: "ids",
   canCancel: false,
+  keepsOnCancel: false,
   showsFinished: false,
   showsProgress: true,
   mixesModels: false,

@@ -50,6 +50,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat"],
   tag: "ids",
   canCancel: true,
+  keepsOnCancel: true,
   showsFinished: false,
   showsProgress: true,
   mixesModels: false,

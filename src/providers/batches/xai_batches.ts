@@ -52,6 +52,7 @@ const TRAITS: BatchTraits = {
   endpoints: ["chat"],
   tag: "name",
   canCancel: true,
+  keepsOnCancel: true,
   showsFinished: true,
   showsProgress: true,
   mixesModels: true,

@@ -70,7 +70,7 @@ function program(): Command {
   addCluster(root);
   addSatellites(root);
   addOrbitCommands(root, checked(portNumber), finish);
-  addFolderCommands(root, finish);
+  addFolderCommands(root, checked(slaList), finish);
   nameHelp(root, "perigee");
   return root;
 }

@@ -61,3 +61,47 @@ export function latencyPrior(provider: string, kind: PriorKind, configured: Lane
   const { p50, p90, p99 } = configured[name] ?? configured[kind] ?? OF_PROVIDERS[name] ?? PRIORS[kind];
   return { p50: p50 * 1_000, p90: p90 * 1_000, p99: p99 * 1_000 };
 }
+
+/** How long batches take, and which share of them did not end. */
+export interface BatchPrior extends LatencyPrior {
+  /** In [0, 1): of the measured batches, those without an end while they were watched. */
+  readonly unendedShare: number;
+}
+
+/** By provider, of those whose batches others have measured. */
+const UNENDED_SHARES: ReadonlyMap<string, number> = new Map([
+  ["anthropic", 0],
+  ["gemini", 0],
+  ["openai", 3 / 22],
+  ["mistral", 0],
+]);
+
+/** Of requests in a flex tier, the share that is refused, without charge. */
+export const FLEX_REFUSED_SHARE = 0.05;
+
+/**
+ * Models without a flex tier, by provider. OpenAI's guide (https://platform.openai.com/docs/guides/flex-processing, from memory)
+ * lists o3, o4-mini and GPT-5; so names of earlier families are left out. No list of Gemini's was found.
+ */
+const WITHOUT_FLEX: ReadonlyMap<string, RegExp> = new Map([
+  ["openai", /^(?:ft:|gpt-3|gpt-4|chatgpt-|o1|text-|davinci|babbage)/i],
+]);
+const EMBEDDING = /embed/i;
+
+/** Undefined where nobody has measured the provider's batches. */
+export function batchPrior(provider: string): BatchPrior | undefined {
+  const unendedShare = UNENDED_SHARES.get(provider);
+  return unendedShare === undefined ? undefined : { ...latencyPrior(provider, "batch"), unendedShare };
+}
+
+/** Whether a model of a provider with a flex tier may have it, as far as is known. */
+export function mayHaveFlex(provider: string, model: string): boolean {
+  return !EMBEDDING.test(model) && WITHOUT_FLEX.get(provider)?.test(model) !== true;
+}
+
+/** The share of answers that take longer than `ms`, by the next lower quantile: never below 1 %, which the priors say nothing about. */
+export function lateShare(prior: LatencyPrior, ms: number): number {
+  if (ms >= prior.p99) return 0.01;
+  if (ms >= prior.p90) return 0.1;
+  return ms >= prior.p50 ? 0.5 : 1;
+}

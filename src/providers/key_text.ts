@@ -102,8 +102,8 @@ function causeWithout(error: unknown, hidden: (text: string) => string, causes: 
   return shown;
 }
 
-/** Takes the keys of settings out of a text; undefined without any. A text may end within a key, because it was cut. */
-function hidingOf({ key, headers = {} }: ProviderSettings): ((text: string) => string) | undefined {
+/** What takes the keys of settings out of a text; undefined without any. A text may end within a key, because it was cut. */
+export function hidingOf({ key, headers = {} }: ProviderSettings): ((text: string) => string) | undefined {
   const secrets = Object.entries(headers)
     .filter(([name]) => SECRET_HEADER.test(name))
     .flatMap(([, value]) => value.split(/\s+/));

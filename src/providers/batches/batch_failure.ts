@@ -82,8 +82,8 @@ const FULL_WORDS =
 /** Gemini: "You do not have permission to access the File abc or it may not exist." */
 const LOST_FILE_WORDS = /\bfile\b.{0,80}may not exist/i;
 const MODEL_WORDS = /\bmodels?(?:\b|_)|deployment/i;
-/** Gemini refuses a body above 20 MB with a 400; proxies write the name of the status. */
-const SIZE_WORDS = /payload size exceeds|request entity too large/i;
+/** Gemini refuses a body above 20 MB with a 400, OpenAI a file above 200 MB; proxies write the name of the status. */
+const SIZE_WORDS = /payload size exceeds|request entity too large|file is too large/i;
 /** Statuses of requests that were cut off or met another one; a batch may have been made. */
 const DOUBTFUL: ReadonlySet<number> = new Set([408, 409, 425, 499]);
 
@@ -102,9 +102,13 @@ export function faultOf(error: unknown, line?: number): BatchFault {
 
 /** Characters of a provider's own words that are shown. */
 const SAID_CHARS_MAX = 200;
+/** Of a batch whose error is only a text (Mistral, Together). */
+const MONEY_WORDS =
+  /\binsufficient[ _](?:quota|credits?|balance|funds)\b|\b(?:out of|not enough) credits?\b|\bspend(?:ing)? limit\b|\bbilling\b/i;
 
 function faultKind(facts: ErrorFacts, line: number | undefined): BatchFault["is"] {
   if (isFull(facts)) return "full";
+  if (line === undefined && MONEY_WORDS.test(facts.message)) return "account";
   const answer: WireAnswer = { status: facts.status ?? 400, headers: {}, body: new Uint8Array(), wallMs: 0 };
   const { code, scope } = refusalInside("", answer, { ...facts, status: facts.status ?? 400 });
   if (scope === "provider" && (code === "quota_exceeded" || code === "authentication_failed"))

@@ -4,13 +4,17 @@
 import { PerigeeError } from "../../errors.ts";
 import { suggestion } from "../../nearest.ts";
 import type { Protocol, ProviderSettings } from "../provider.ts";
+import { anthropicBatches } from "./anthropic_batches.ts";
 import { keepingBatchKeys } from "./batch_keys.ts";
 import { type BatchSettings, traitsWith } from "./batch_settings.ts";
 import type { BatchWire } from "./batch_wire.ts";
+import { geminiBatches } from "./gemini_batches.ts";
 import { mistralBatches } from "./mistral_batches.ts";
 import { openaiBatches } from "./openai_batches.ts";
 import { OPENAI_SERVERS } from "./openai_servers.ts";
+import { openrouterBatches } from "./openrouter_batches.ts";
 import { togetherBatches } from "./together_batches.ts";
+import { xaiBatches } from "./xai_batches.ts";
 
 interface NamedWire {
   /** What the bodies of its requests are made by. */
@@ -27,6 +31,11 @@ const WIRES: ReadonlyMap<string, NamedWire> = new Map<string, NamedWire>([
   ]),
   ["mistral", { protocol: "openai", make: mistralBatches }],
   ["together", { protocol: "openai", make: togetherBatches }],
+  ["anthropic", { protocol: "anthropic", make: anthropicBatches }],
+  ["gemini", { protocol: "gemini", make: geminiBatches }],
+  ["google", { protocol: "gemini", make: geminiBatches }],
+  ["xai", { protocol: "openai", make: xaiBatches }],
+  ["openrouter", { protocol: "openai", make: openrouterBatches }],
 ]);
 
 /**

@@ -29,13 +29,13 @@ const WIRES: ReadonlyMap<string, NamedWire> = new Map<string, NamedWire>([
     name,
     { protocol: "openai", make: (settings, given) => openaiBatches(settings, server, given) },
   ]),
-  ["mistral", { protocol: "openai", make: mistralBatches }],
-  ["together", { protocol: "openai", make: togetherBatches }],
   ["anthropic", { protocol: "anthropic", make: anthropicBatches }],
   ["gemini", { protocol: "gemini", make: geminiBatches }],
   ["google", { protocol: "gemini", make: geminiBatches }],
-  ["xai", { protocol: "openai", make: xaiBatches }],
+  ["mistral", { protocol: "openai", make: mistralBatches }],
   ["openrouter", { protocol: "openai", make: openrouterBatches }],
+  ["together", { protocol: "openai", make: togetherBatches }],
+  ["xai", { protocol: "openai", make: xaiBatches }],
 ]);
 
 /**

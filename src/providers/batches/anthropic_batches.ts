@@ -19,7 +19,8 @@ import type { ProviderSettings, WireAnswer } from "../provider.ts";
 import { rfc3339Ms } from "../retry_after.ts";
 import { failureOf } from "./batch_failure.ts";
 import { type BatchHost, batchHost, remoteId } from "./batch_host.ts";
-import { answered, limitsOf, lineOf, successOf, unreadable } from "./batch_json.ts";
+import { answered, lineOf, unreadable } from "./batch_json.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchFailure,
@@ -32,6 +33,7 @@ import type {
   BatchWire,
   RemoteBatch,
 } from "./batch_wire.ts";
+import { successOf } from "./remote_batch.ts";
 
 const LIMITS: BatchLimits = {
   itemsMax: 100_000,
@@ -51,8 +53,8 @@ const TRAITS: BatchTraits = {
 };
 const PAGE_BATCHES = "100";
 
-/** The wire for settings of Anthropic's protocol. `known`: limits that an account has, over the documented ones. */
-export function anthropicBatches(settings: ProviderSettings, known: Partial<BatchLimits> = {}): BatchWire {
+/** The wire for settings of Anthropic's protocol. `given`: limits that an account has. */
+export function anthropicBatches(settings: ProviderSettings, given: BatchSettings = {}): BatchWire {
   const head = anthropicProvider(settings).head("");
   const [path = "", search] = head.path.split("?", 2);
   const host = batchHost({ ...head, search: search === undefined ? "" : `?${search}` });
@@ -62,7 +64,7 @@ export function anthropicBatches(settings: ProviderSettings, known: Partial<Batc
     host.request("GET", batches, { query: { limit: PAGE_BATCHES, after_id: after } });
   return {
     settings,
-    limits: limitsOf(LIMITS, known),
+    limits: { ...LIMITS, ...limitsIn(given) },
     traits: TRAITS,
     line: (id, body) => lineOf(`{"custom_id":"${id}","params":`, body, "}"),
     lineOverheadBytes: (_, idCharacters) => '{"custom_id":"","params":}\n'.length + idCharacters,

@@ -9,8 +9,8 @@ import type { BatchBody, BatchRequest } from "./batch_wire.ts";
 
 type Query = Readonly<Record<string, string | undefined>>;
 
-/** What a request has beside its method and path. */
-interface RequestParts {
+/** What a request holds beside its method and path. */
+interface RequestContent {
   readonly query?: Query;
   /** More headers, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -28,9 +28,9 @@ interface HostAddress {
 
 /** Makes requests to one provider. */
 export interface BatchHost {
-  request(method: BatchRequest["method"], path: string, parts?: RequestParts): BatchRequest;
+  request(method: BatchRequest["method"], path: string, parts?: RequestContent): BatchRequest;
   /** A request to an address that an answer named; undefined if it is not one that may be followed. */
-  named(method: BatchRequest["method"], address: unknown, parts?: RequestParts): BatchRequest | undefined;
+  named(method: BatchRequest["method"], address: unknown, parts?: RequestContent): BatchRequest | undefined;
 }
 
 const NO_BODY: BatchBody = { kind: "bytes", bytes: new Uint8Array() };

@@ -1,17 +1,11 @@
 /**
- * What the decoders of batch wires share in reading untrusted JSON: the object of an answer, lines of a batch, results.
+ * What the decoders of batch wires share in reading untrusted JSON and making results of it, with the bytes as they are.
  */
 import { Buffer } from "node:buffer";
-import { objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
-import type { HeaderBag, WireAnswer } from "../provider.ts";
-import type { BatchLimits, BatchResult } from "./batch_wire.ts";
+import { stringOf } from "../json.ts";
+import type { HeaderBag } from "../provider.ts";
+import type { BatchResult } from "./batch_wire.ts";
 import { memberBytes } from "./json_member.ts";
-
-/** The object of a successful answer without an error in it; undefined of any other. */
-export function successOf(answer: WireAnswer): Unchecked | undefined {
-  if (answer.status < 200 || answer.status > 299) return undefined;
-  return objectOf(parseJson(answer.body));
-}
 
 /** A line around a body: its bytes are kept as they are. */
 export function lineOf(before: string, body: Uint8Array, after: string): Uint8Array {
@@ -28,23 +22,6 @@ export function requestsOf(value: unknown): number | undefined {
 export function amountOf(value: unknown): number | undefined {
   const amount = typeof value === "string" && /^\d{1,30}$/.test(value) ? Number(value) : value;
   return typeof amount === "number" && Number.isFinite(amount) && amount >= 0 ? amount : undefined;
-}
-
-const LIMITS = [
-  "itemsMax",
-  "bytesMax",
-  "openMax",
-  "enqueuedTokensMax",
-  "addBytesMax",
-  "addItemsMax",
-  "windowMs",
-  "keptMs",
-] as const satisfies readonly (keyof BatchLimits)[];
-
-/** The limits that an account is known to have, over the documented ones. Other members of `known` are left. */
-export function limitsOf(documented: BatchLimits, known: Partial<BatchLimits>): BatchLimits {
-  const given = LIMITS.map((name) => [name, known[name]] as const);
-  return { ...documented, ...Object.fromEntries(given.filter(([, value]) => value !== undefined)) };
 }
 
 /** A token for the next page; undefined after the last one. A page is never left out for its token, so tokens may be long. */

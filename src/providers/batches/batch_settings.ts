@@ -16,6 +16,12 @@ export interface BatchSettings extends Partial<BatchLimits> {
   readonly firstLine?: 0 | 1;
   /** When the provider deletes uploaded files by itself, in ms after the upload, at least a day after the window; 0: not asked for. */
   readonly fileExpiryMs?: number;
+  /** Gemini: batches up to so many bytes are sent in the body of the create; 0: none. Default: 15,000,000. */
+  readonly inlineBytesMax?: number;
+  /** Gemini: whom it notifies of the end of a batch, instead of the webhooks that the account has. */
+  readonly webhook?: { readonly uris: readonly string[]; readonly userMetadata?: object };
+  /** xAI: ticks of a dollar, of which costs are a number. Default: 10,000,000,000. */
+  readonly ticksPerUsd?: number;
 }
 
 const LIMITS = [

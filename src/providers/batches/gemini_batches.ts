@@ -21,16 +21,8 @@ import { arrayOf, nameOf, objectOf, parseJson } from "../json.ts";
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
 import { failureOf } from "./batch_failure.ts";
 import { batchHost, jsonBody, remoteId } from "./batch_host.ts";
-import {
-  answered,
-  answeredError,
-  limitsOf,
-  lineOf,
-  nothingOf,
-  successOf,
-  tokenOf,
-  unreadable,
-} from "./batch_json.ts";
+import { answered, answeredError, lineOf, nothingOf, tokenOf, unreadable } from "./batch_json.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchBody,
   BatchLimits,
@@ -41,6 +33,7 @@ import type {
 } from "./batch_wire.ts";
 import { geminiFiles } from "./gemini_files.ts";
 import { geminiBatch } from "./gemini_operation.ts";
+import { successOf } from "./remote_batch.ts";
 import { RPC_CANCELLED, rpcCodeOf, rpcHttpStatus } from "./rpc_status.ts";
 
 const LIMITS: BatchLimits = {
@@ -64,17 +57,9 @@ const TRAITS: BatchTraits = {
 const INLINE_BYTES_MAX = 15_000_000;
 const PAGE_BATCHES = "100";
 
-/** How batches are made at Gemini; limits are those that an account has, over the documented ones. */
-export interface GeminiBatchOptions extends Partial<BatchLimits> {
-  /** Batches up to so many bytes are sent in the body of the create; 0: none. Default: 15,000,000. */
-  readonly inlineBytesMax?: number;
-  /** Whom Gemini notifies of the end of a batch, instead of the webhooks that the account has. */
-  readonly webhook?: { readonly uris: readonly string[]; readonly userMetadata?: object };
-}
-
 /** The wire for settings of Gemini's protocol. */
-export function geminiBatches(settings: ProviderSettings, options: GeminiBatchOptions = {}): BatchWire {
-  const { inlineBytesMax = INLINE_BYTES_MAX, webhook } = options;
+export function geminiBatches(settings: ProviderSettings, given: BatchSettings = {}): BatchWire {
+  const { inlineBytesMax = INLINE_BYTES_MAX, webhook } = given;
   const address = wireAddress(settings, settings.key === undefined ? {} : { "x-goog-api-key": settings.key });
   const host = batchHost(address);
   const base = versionedPath(address.path, settings.apiVersion ?? GEMINI_VERSION);
@@ -84,7 +69,7 @@ export function geminiBatches(settings: ProviderSettings, options: GeminiBatchOp
     bytes + items * INLINE_LINE_BYTES <= inlineBytesMax;
   return {
     settings,
-    limits: limitsOf(LIMITS, options),
+    limits: { ...LIMITS, ...limitsIn(given) },
     traits: TRAITS,
     line: (id, body) => lineOf(`${FILE_START}${id}${FILE_MIDDLE}`, body, "}"),
     lineOverheadBytes: (_, idCharacters) => INLINE_START.length + INLINE_MIDDLE.length + 2 + idCharacters,
@@ -141,13 +126,13 @@ function inlineLine(line: Uint8Array): Uint8Array {
   return lineOf(`${INLINE_START}${id}${INLINE_MIDDLE}`, line.subarray(end + FILE_MIDDLE.length), "");
 }
 
-function inlineBody(tag: string, webhook: GeminiBatchOptions["webhook"]): BatchBody {
+function inlineBody(tag: string, webhook: BatchSettings["webhook"]): BatchBody {
   const config = webhook === undefined ? "" : `"webhookConfig":${JSON.stringify(webhook)},`;
   const before = `{"batch":{"displayName":${JSON.stringify(tag)},${config}"inputConfig":{"requests":{"requests":[`;
   return { kind: "lines", before, separator: ",", after: "]}}}}", rewritten: inlineLine };
 }
 
-function fileBody(tag: string, file: string, webhook: GeminiBatchOptions["webhook"]): BatchBody {
+function fileBody(tag: string, file: string, webhook: BatchSettings["webhook"]): BatchBody {
   const config = webhook === undefined ? {} : { webhookConfig: webhook };
   return jsonBody({ batch: { displayName: tag, inputConfig: { fileName: file }, ...config } });
 }

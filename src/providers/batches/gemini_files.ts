@@ -13,8 +13,8 @@ import { arrayOf, objectOf, stringOf } from "../json.ts";
 import type { WireAnswer } from "../provider.ts";
 import { failureOf } from "./batch_failure.ts";
 import { type BatchHost, jsonBody, remoteId } from "./batch_host.ts";
-import { successOf } from "./batch_json.ts";
 import type { BatchFailure, BatchPayload, BatchRequest, UploadedFile, UploadStep } from "./batch_wire.ts";
+import { successOf } from "./remote_batch.ts";
 
 const MIME_TYPE = "application/jsonl";
 const PAGE_FILES = "100";

@@ -17,17 +17,8 @@ import { arrayOf, countOf, nameOf, objectOf, parseJson, stringOf, type Unchecked
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
 import { type BatchHost, batchHost, remoteId } from "./batch_host.ts";
-import {
-  amountOf,
-  answered,
-  answeredError,
-  limitsOf,
-  lineOf,
-  nothingOf,
-  successOf,
-  tokenOf,
-  unreadable,
-} from "./batch_json.ts";
+import { amountOf, answered, answeredError, lineOf, nothingOf, tokenOf, unreadable } from "./batch_json.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchEndpoint,
@@ -41,6 +32,7 @@ import type {
   RemoteBatch,
   ResultSource,
 } from "./batch_wire.ts";
+import { successOf } from "./remote_batch.ts";
 
 const LIMITS: BatchLimits = {
   itemsMax: 5_000,
@@ -65,8 +57,8 @@ const ENDPOINTS: Readonly<Record<BatchEndpoint, string>> = {
 };
 const PAGE_BATCHES = "100";
 
-/** The wire for settings of OpenRouter. `known`: limits that an account has, over the documented ones. */
-export function openrouterBatches(settings: ProviderSettings, known: Partial<BatchLimits> = {}): BatchWire {
+/** The wire for settings of OpenRouter. `given`: limits that an account has. */
+export function openrouterBatches(settings: ProviderSettings, given: BatchSettings = {}): BatchWire {
   const address = wireAddress(
     settings,
     settings.key === undefined ? {} : { authorization: `Bearer ${settings.key}` },
@@ -78,7 +70,7 @@ export function openrouterBatches(settings: ProviderSettings, known: Partial<Bat
     host.request("GET", batches, { query: { limit: PAGE_BATCHES, ...query } });
   return {
     settings,
-    limits: limitsOf(LIMITS, known),
+    limits: { ...LIMITS, ...limitsIn(given) },
     traits: TRAITS,
     line: (id, body) => lineOf(`{"custom_id":"${id}","body":`, body, "}"),
     lineOverheadBytes: (_, idCharacters) => '{"custom_id":"","body":}\n'.length + idCharacters,

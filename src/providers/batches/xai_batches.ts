@@ -21,14 +21,13 @@ import {
   amountOf,
   answered,
   answeredError,
-  limitsOf,
   lineOf,
   nothingOf,
   requestsOf,
-  successOf,
   tokenOf,
   unreadable,
 } from "./batch_json.ts";
+import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
   BatchLimits,
@@ -39,6 +38,7 @@ import type {
   RemoteBatch,
   ResultSource,
 } from "./batch_wire.ts";
+import { successOf } from "./remote_batch.ts";
 import { RPC_CANCELLED, rpcCodeOf, rpcHttpStatus } from "./rpc_status.ts";
 
 const LIMITS: BatchLimits = {
@@ -63,15 +63,9 @@ const TICKS_PER_USD = 1e10;
 const PAGE_BATCHES = "100";
 const PAGE_RESULTS = "1000";
 
-/** How batches are read at xAI; limits are those that an account has, over the documented ones. */
-export interface XaiBatchOptions extends Partial<BatchLimits> {
-  /** Ticks of a dollar, of which costs are a number. Default: 10,000,000,000. */
-  readonly ticksPerUsd?: number;
-}
-
 /** The wire for settings of xAI. */
-export function xaiBatches(settings: ProviderSettings, options: XaiBatchOptions = {}): BatchWire {
-  const { ticksPerUsd = TICKS_PER_USD } = options;
+export function xaiBatches(settings: ProviderSettings, given: BatchSettings = {}): BatchWire {
+  const { ticksPerUsd = TICKS_PER_USD } = given;
   const address = wireAddress(
     settings,
     settings.key === undefined ? {} : { authorization: `Bearer ${settings.key}` },
@@ -85,7 +79,7 @@ export function xaiBatches(settings: ProviderSettings, options: XaiBatchOptions 
     host.request("GET", batches, { query: { limit: PAGE_BATCHES, pagination_token: token } });
   return {
     settings,
-    limits: limitsOf(LIMITS, options),
+    limits: { ...LIMITS, ...limitsIn(given) },
     traits: TRAITS,
     line: (id, body) => lineOf(`${LINE_START}${id}${LINE_MIDDLE}`, body, LINE_END),
     lineOverheadBytes: (_, idCharacters) =>

@@ -26,7 +26,8 @@ describe("the batch wire of a provider", () => {
       const settings = defaultSettings(name);
       return settings !== undefined && batchWireOf(settings) !== undefined;
     };
-    expect(["openai", "groq", "mistral", "together"].filter((name) => !has(name))).toEqual([]);
+    const known = ["openai", "groq", "mistral", "together", "anthropic", "gemini", "google", "openrouter"];
+    expect(known.filter((name) => !has(name))).toEqual([]);
     expect(["echo", "deepseek", "fireworks", "vllm", "ollama"].filter(has)).toEqual([]);
   });
 

@@ -1,7 +1,8 @@
 /** Batch wires for tests, and what a sender makes of their requests. */
 import { anthropicBatches } from "../../../src/providers/batches/anthropic_batches.ts";
+import type { BatchSettings } from "../../../src/providers/batches/batch_settings.ts";
 import type { BatchPayload, BatchRequest, BatchWire } from "../../../src/providers/batches/batch_wire.ts";
-import { type GeminiBatchOptions, geminiBatches } from "../../../src/providers/batches/gemini_batches.ts";
+import { geminiBatches } from "../../../src/providers/batches/gemini_batches.ts";
 import { openrouterBatches } from "../../../src/providers/batches/openrouter_batches.ts";
 import { xaiBatches } from "../../../src/providers/batches/xai_batches.ts";
 import type { ProviderSettings } from "../../../src/providers/index.ts";
@@ -17,7 +18,7 @@ export function settingsOf(name: string, baseUrl?: string): ProviderSettings {
 }
 
 export const anthropic = (baseUrl?: string): BatchWire => anthropicBatches(settingsOf("anthropic", baseUrl));
-export const gemini = (options?: GeminiBatchOptions, baseUrl?: string): BatchWire =>
+export const gemini = (options?: BatchSettings, baseUrl?: string): BatchWire =>
   geminiBatches(settingsOf("gemini", baseUrl), options);
 export const xai = (): BatchWire => xaiBatches(settingsOf("xai", "https://api.x.ai/v1"));
 export const openrouter = (): BatchWire => openrouterBatches(settingsOf("openrouter"));

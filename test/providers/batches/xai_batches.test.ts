@@ -166,8 +166,8 @@ describe("a batch", () => {
   });
 
   it("that xAI stopped has a fault", () => {
-    expect(read({ cancel_by_xai_message: "insufficient\ncredits" }).faults).toEqual([
-      { code: "unknown", message: "insufficient credits", is: "batch" },
+    expect(read({ cancel_by_xai_message: "broke\nrules" }).faults).toEqual([
+      { code: "unknown", message: "broke rules", is: "batch" },
     ]);
     expect(read({ cancel_by_xai_message: "" })).toMatchObject({ faults: [], isCancelling: false });
   });

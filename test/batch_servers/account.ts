@@ -17,6 +17,8 @@ export interface NewBatch {
   readonly items: readonly RunItem[];
   readonly faults?: readonly RunFault[];
   readonly windowMs?: number;
+  /** More requests may be added to it. */
+  readonly isOpen?: boolean;
 }
 
 export class FakeAccount {
@@ -64,11 +66,11 @@ export class FakeAccount {
   }
 
   /** A new batch, or why it is refused. */
-  create({ id, key, items, faults = [], windowMs }: NewBatch): Run | FakeReply {
+  create({ id, key, items, faults = [], windowMs, isOpen = false }: NewBatch): Run | FakeReply {
     const { openMax, workspaceOf } = this.behaviour;
     const workspace = workspaceOf(key);
-    const isOpen = (run: Run): boolean => run.workspace === workspace && !run.isEndedAt(this.nowMs);
-    if (this.runs.size >= openMax && [...this.runs.values()].filter(isOpen).length >= openMax)
+    const isAtWork = (run: Run): boolean => run.workspace === workspace && !run.isEndedAt(this.nowMs);
+    if (this.runs.size >= openMax && [...this.runs.values()].filter(isAtWork).length >= openMax)
       return this.#refuse(429, "too_many_batches", `at most ${openMax} batches may be open`);
     this.#batches += 1;
     const run = new Run({
@@ -81,6 +83,7 @@ export class FakeAccount {
       items,
       faults: faults.length > 0 ? faults : this.#tooMany(items, workspace),
       behaviour: this.behaviour,
+      isOpen,
     });
     this.runs.set(id, run);
     this.#open.add(run);
@@ -122,6 +125,13 @@ export class FakeAccount {
     this.runs.delete(run.id);
     const entry = this.ledger.batches.get(run.id);
     if (entry !== undefined) entry.deletedMs = this.nowMs;
+  }
+
+  /** Puts more requests into a batch. */
+  add(run: Run, items: readonly RunItem[]): void {
+    run.add(items, this.nowMs);
+    const entry = this.ledger.batches.get(run.id);
+    if (entry !== undefined) entry.items = run.items.length;
   }
 
   /** What a list shows to this key, newest first. */
@@ -181,7 +191,7 @@ export class FakeAccount {
       readonly batch?: string;
       readonly atMs?: number;
     },
-  ): void {
+  ): number {
     const { price, flexThousandths, batchThousandths } = this.behaviour;
     const factor = { realtime: 1_000, flex: flexThousandths, batch: batchThousandths }[tier];
     const { model, prompt, inputTokens, outputTokens } = asked;
@@ -199,6 +209,7 @@ export class FakeAccount {
       atMs,
     };
     this.ledger.charges.push(charge);
+    return nanoUsd;
   }
 
   /** Books what was finished and what ended meanwhile. */
@@ -209,7 +220,13 @@ export class FakeAccount {
       for (const item of items) {
         const status = this.statusOf(run, item);
         if (status === 200) run.good += 1;
-        this.charge(item, { tier: "batch", status, id: item.id, batch: run.id, atMs: run.finishMsOf(item) });
+        run.billedNanoUsd += this.charge(item, {
+          tier: "batch",
+          status,
+          id: item.id,
+          batch: run.id,
+          atMs: run.finishMsOf(item),
+        });
       }
       run.booked += items.length;
       if (!run.isEndedAt(nowMs)) continue;

@@ -84,3 +84,8 @@ export function addressOf({ path, query = {} }: FakeRequest): {
 export function textBytes(text: string): Uint8Array {
   return encoder.encode(text);
 }
+
+/** The key of a request. */
+export function bearerOf({ headers }: FakeRequest): string {
+  return (headers["authorization"] ?? headers["api-key"] ?? "").replace(/^Bearer /, "");
+}

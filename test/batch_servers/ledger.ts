@@ -33,7 +33,7 @@ export interface LedgerBatch {
   readonly id: string;
   readonly key: string;
   readonly createdMs: number;
-  readonly items: number;
+  items: number;
   cancelledMs: number | undefined;
   /** Undefined while it is open. */
   end: string | undefined;

@@ -5,11 +5,20 @@
  * States: validating -> in_progress -> finalizing -> completed; failed, expired, cancelling -> cancelled (run.ts).
  * Results are files: finished requests with 200 in the output file, all others in the error file; both are made when the batch ends.
  */
-import { codeOf, FakeAccount } from "./account.ts";
+import { FakeAccount } from "./account.ts";
 import type { FakeOptions } from "./behaviour.ts";
+import {
+  type ChatEntry,
+  type ResultFiles,
+  readEntries,
+  refuse,
+  resultFiles,
+  secondsOf,
+} from "./chat_batch.ts";
 import {
   addressOf,
   type BatchFake,
+  bearerOf,
   type FakeAnswer,
   type FakeReply,
   type FakeRequest,
@@ -20,10 +29,11 @@ import {
   objectOf,
 } from "./fake.ts";
 import type { Ledger } from "./ledger.ts";
-import { OPENAI_ENDPOINTS, openaiAnswered, openaiAsked, openaiLines } from "./openai_answers.ts";
-import { OpenAiFiles, pageOf, type StoredFile } from "./openai_files.ts";
-import { type FakeResult, fileOf, idOf, resultsOf } from "./results.ts";
-import { itemOf, type Run, type RunFault, type RunItem, type RunState } from "./run.ts";
+import { OPENAI_ENDPOINTS } from "./openai_answers.ts";
+import { OpenAiFiles, pageOf } from "./openai_files.ts";
+import { answerChat } from "./realtime_chat.ts";
+import { idOf } from "./results.ts";
+import type { Run, RunState } from "./run.ts";
 
 export interface FakeOpenAiOptions extends FakeOptions {
   /** What `completion_window` may be; default only `24h`. Others than `<n>h` and `<n>d` are not understood. */
@@ -51,17 +61,7 @@ interface OpenAiBatch {
   readonly window: string;
   readonly metadata: unknown;
   /** Made at the end; undefined before it. */
-  files: { readonly output: StoredFile | undefined; readonly errors: StoredFile | undefined } | undefined;
-}
-
-function refuse(status: number, code: string, message: string): FakeReply {
-  const type = status === 429 && code === "insufficient_quota" ? code : typeOf(status);
-  return jsonReply(status, { error: { message, type, param: null, code } });
-}
-
-function typeOf(status: number): string {
-  if (status === 429) return "rate_limit_exceeded";
-  return status >= 500 ? "server_error" : "invalid_request_error";
+  files: ResultFiles | undefined;
 }
 
 export class FakeOpenAiBatches implements BatchFake {
@@ -80,24 +80,15 @@ export class FakeOpenAiBatches implements BatchFake {
 
   handle(request: FakeRequest): FakeAnswer {
     const { path, query } = addressOf(request);
-    const { method, headers, body } = request;
-    const key = (headers["authorization"] ?? headers["api-key"] ?? "").replace(/^Bearer /, "");
+    const { method, body } = request;
+    const key = bearerOf(request);
     const account = this.#account;
     const [, , resource = "", id = "", verb = ""] = path.split("/");
     const route = `${method} ${resource}${id === "" ? "" : "/ID"}${verb === "" ? "" : `/${verb}`}`;
     if (method === "POST" && OPENAI_ENDPOINTS.has(path))
-      return account.call("realtime", key, () => this.#answer(path, body));
+      return account.call("realtime", key, () => answerChat(account, refuse, path, body));
+    if (resource === "files") return this.files.handle(request, key);
     switch (route) {
-      case "POST files":
-        return account.call("upload", key, () => this.files.upload(key, headers["content-type"], body));
-      case "GET files":
-        return account.call("find_file", key, () => this.files.list(key, query));
-      case "GET files/ID":
-        return account.call("find_file", key, () => this.files.get(id, key));
-      case "GET files/ID/content":
-        return account.call("results", key, () => this.files.content(id, key));
-      case "DELETE files/ID":
-        return account.call("delete", key, () => this.files.delete(id, key));
       case "POST batches":
         return account.call("create", key, () => this.#create(key, body));
       case "GET batches":
@@ -109,20 +100,6 @@ export class FakeOpenAiBatches implements BatchFake {
       default:
         return refuse(404, "unknown_url", `Unknown request URL: ${method} ${path}`);
     }
-  }
-
-  #answer(path: string, body: Uint8Array): FakeReply {
-    const request = objectOf(body);
-    const asked = request && openaiAsked(path, request);
-    if (asked === undefined) return refuse(400, "invalid_request_error", "not a request");
-    const tier = request?.["service_tier"] === "flex" ? "flex" : "realtime";
-    const { nowMs } = this.#account;
-    const id = idOf("", this.ledger.charges.length, asked.prompt);
-    return this.#account.realtime(asked, tier, (refused) => {
-      if (refused !== undefined) return refused;
-      const said = { id: `chatcmpl-${id}`, createdMs: nowMs, tier: tier === "flex" ? "flex" : "default" };
-      return jsonReply(200, openaiAnswered(path, asked, said), { "x-request-id": `req_${id}` });
-    });
   }
 
   #create(key: string, body: Uint8Array): FakeReply {
@@ -138,7 +115,9 @@ export class FakeOpenAiBatches implements BatchFake {
     const file = typeof input_file_id === "string" ? this.files.find(input_file_id, key) : undefined;
     if (file === undefined) return wrong(`No such File object: ${input_file_id}`);
     const id = idOf("batch_", this.#account.behaviour.seed, this.#account.nextBatch);
-    const { items, faults } = this.#read(file.bytes(), endpoint);
+    const { itemsMax } = this.#account.behaviour;
+    const entries = linesOf(file.bytes()).map((line) => entryOf(line, endpoint));
+    const { items, faults } = readEntries(entries, { endpoint, itemsMax });
     const windowMs = this.#options.windowMs ?? windowMsOf(completion_window);
     const run = this.#account.create({ id, key, items, faults, windowMs });
     if ("status" in run) return run;
@@ -153,41 +132,6 @@ export class FakeOpenAiBatches implements BatchFake {
     };
     this.#batches.set(id, batch);
     return this.#shown(batch);
-  }
-
-  /** The requests of a file and what is wrong with them. */
-  #read(bytes: Uint8Array, endpoint: string): { readonly items: RunItem[]; readonly faults: RunFault[] } {
-    const items: RunItem[] = [];
-    const faults: RunFault[] = [];
-    const ids = new Set<string>();
-    const lines = linesOf(bytes);
-    let model: string | undefined;
-    for (const [line, text] of lines.entries()) {
-      const fault = (code: string, message: string): number => faults.push({ code, message, line });
-      const entry = objectOf(text);
-      const body = entry?.["body"];
-      const asked = isObject(body) ? openaiAsked(endpoint, body) : undefined;
-      const id = entry?.["custom_id"];
-      if (entry === undefined) fault("invalid_json_line", "This line is not parseable as valid JSON.");
-      else if (typeof id !== "string" || id === "")
-        fault("missing_required_parameter", "custom_id is missing");
-      else if (ids.has(id)) fault("duplicate_custom_id", `The custom_id ${id} is not unique.`);
-      else if (entry["method"] !== "POST") fault("invalid_method", "method must be POST");
-      else if (entry["url"] !== endpoint) fault("invalid_url", "The URL does not match the batch endpoint.");
-      else if (asked === undefined) fault("invalid_request", "the body is not a request");
-      else if (asked.fate.isInvalid) fault("invalid_request", "the prompt asked to be invalid");
-      else if (asked.model !== (model ?? asked.model)) fault("mismatched_model", "a batch has one model");
-      else {
-        ids.add(id);
-        model = asked.model;
-        items.push(itemOf(asked, id, items.length));
-      }
-    }
-    const { itemsMax } = this.#account.behaviour;
-    const whole = (code: string, message: string): number => faults.push({ code, message, line: undefined });
-    if (lines.length === 0) whole("empty_file", "The file is empty.");
-    if (lines.length > itemsMax) whole("too_many_tasks", `A batch may have ${itemsMax} requests.`);
-    return { items, faults };
   }
 
   #list(key: string, query: Readonly<Record<string, string>>): FakeReply {
@@ -233,7 +177,7 @@ export class FakeOpenAiBatches implements BatchFake {
     const { run } = batch;
     const { nowMs } = this.#account;
     const isEnded = run.isEndedAt(nowMs);
-    if (isEnded) batch.files ??= this.#filesOf(batch);
+    if (isEnded) batch.files ??= resultFiles(this.#account, this.files, run, batch.endpoint);
     const status = this.#status(run);
     const errors = run.isFailing && isEnded ? { object: "list", data: this.#errorsOf(run) } : null;
     return {
@@ -247,15 +191,15 @@ export class FakeOpenAiBatches implements BatchFake {
       status,
       output_file_id: batch.files?.output?.id ?? null,
       error_file_id: batch.files?.errors?.id ?? null,
-      created_at: seconds(run.createdMs),
-      in_progress_at: nowMs >= run.startMs && !run.isFailing ? seconds(run.startMs) : null,
-      expires_at: seconds(run.expiresMs),
-      finalizing_at: status === "finalizing" || status === "completed" ? seconds(run.endMs) : null,
-      completed_at: status === "completed" ? seconds(run.endMs) : null,
-      failed_at: status === "failed" ? seconds(run.endMs) : null,
-      expired_at: status === "expired" ? seconds(run.endMs) : null,
-      cancelling_at: run.cancelAskedMs === undefined ? null : seconds(run.cancelAskedMs),
-      cancelled_at: status === "cancelled" ? seconds(run.endMs) : null,
+      created_at: secondsOf(run.createdMs),
+      in_progress_at: nowMs >= run.startMs && !run.isFailing ? secondsOf(run.startMs) : null,
+      expires_at: secondsOf(run.expiresMs),
+      finalizing_at: status === "finalizing" || status === "completed" ? secondsOf(run.endMs) : null,
+      completed_at: status === "completed" ? secondsOf(run.endMs) : null,
+      failed_at: status === "failed" ? secondsOf(run.endMs) : null,
+      expired_at: status === "expired" ? secondsOf(run.endMs) : null,
+      cancelling_at: run.cancelAskedMs === undefined ? null : secondsOf(run.cancelAskedMs),
+      cancelled_at: status === "cancelled" ? secondsOf(run.endMs) : null,
       request_counts: run.isFailing
         ? { total: 0, completed: 0, failed: 0 }
         : { total: run.items.length, completed: run.good, failed: run.booked - run.good },
@@ -272,54 +216,19 @@ export class FakeOpenAiBatches implements BatchFake {
       line: line === undefined || !tellsLines ? null : line + 1,
     }));
   }
-
-  #filesOf({ run, id, endpoint }: OpenAiBatch): OpenAiBatch["files"] {
-    const results = resultsOf(this.#account, run);
-    const isGood = ({ status, item }: FakeResult): boolean =>
-      status === 200 || (status !== undefined && item?.fate.isInBody === true);
-    const file = (name: string, chosen: readonly FakeResult[]): StoredFile | undefined => {
-      if (chosen.length === 0) return undefined;
-      const make = (): Uint8Array => fileOf(run, this.#lines(run, endpoint, chosen));
-      return this.files.make(run.workspace, `${id}_${name}.jsonl`, run.endMs, make);
-    };
-    const output = file("output", results.filter(isGood));
-    return {
-      output,
-      errors: file(
-        "error",
-        results.filter((result) => !isGood(result)),
-      ),
-    };
-  }
-
-  #lines(run: Run, endpoint: string, results: readonly FakeResult[]): string[] {
-    const code = run.stateAt(this.#account.nowMs) === "expired" ? "batch_expired" : "batch_cancelled";
-    const unfinished = { code, message: "This request could not be executed before the batch ended." };
-    const answered = openaiLines(endpoint, run.endMs);
-    const prefix = run.id.slice(6);
-    return results.map(({ item, id: customId, status }) => {
-      const number = `${prefix}${item?.index ?? customId}`;
-      const id = `batch_req_${number}`;
-      const asked = item ?? run.items[0];
-      const line = (response: object | null, error: object | null): string =>
-        JSON.stringify({ id, custom_id: customId, response, error });
-      if (status === undefined || asked === undefined) return line(null, unfinished);
-      if (asked.fate.isNull) return line(null, null);
-      if (status === 200) return answered({ id, customId, name: `req_${number}`, asked });
-      const body = errorBody(status, asked.fate.isHold);
-      return line({ status_code: status, request_id: `req_${number}`, body }, null);
-    });
-  }
 }
 
-function errorBody(status: number, isHold: boolean): object {
-  const code = isHold ? "insufficient_quota" : codeOf(status);
-  const type = isHold ? code : typeOf(status);
-  return { error: { message: `the prompt asked for ${status}`, type, param: null, code } };
-}
-
-function seconds(ms: number): number {
-  return Math.floor(ms / 1_000);
+function entryOf(line: string, endpoint: string): ChatEntry | undefined {
+  const entry = objectOf(line);
+  if (entry === undefined) return undefined;
+  const { custom_id: customId, method, url, body } = entry;
+  const fault =
+    method !== "POST"
+      ? { code: "invalid_method", message: "method must be POST" }
+      : url !== endpoint
+        ? { code: "invalid_url", message: "The URL does not match the batch endpoint." }
+        : undefined;
+  return { customId, body: isObject(body) ? body : undefined, fault };
 }
 
 /** `24h`, `7d`. */

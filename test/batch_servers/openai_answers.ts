@@ -11,7 +11,7 @@ export const OPENAI_ENDPOINTS: ReadonlySet<string> = new Set([
 ]);
 
 /** The text of a content: a string or parts. */
-export function textOf(content: unknown): string {
+function textOf(content: unknown): string {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";
   return content

@@ -1,6 +1,13 @@
 /** The files of the OpenAI fake: uploaded, listed by pages, fetched, deleted, gone when they expire. */
 import type { FakeAccount } from "./account.ts";
-import { bytesReply, type FakeReply, jsonReply } from "./fake.ts";
+import {
+  addressOf,
+  bytesReply,
+  type FakeAnswer,
+  type FakeReply,
+  type FakeRequest,
+  jsonReply,
+} from "./fake.ts";
 import { formOf } from "./multipart.ts";
 import { idOf } from "./results.ts";
 
@@ -35,6 +42,21 @@ export class OpenAiFiles {
 
   get count(): number {
     return this.#files.size;
+  }
+
+  /** A call to `/v1/files` or below it. */
+  handle(request: FakeRequest, key: string): FakeAnswer {
+    const { path, query } = addressOf(request);
+    const { method, headers, body } = request;
+    const account = this.#account;
+    const [, , , id = "", verb = ""] = path.split("/");
+    // Together uploads to `/v1/files/upload`.
+    if (method === "POST")
+      return account.call("upload", key, () => this.upload(key, headers["content-type"], body));
+    if (method === "DELETE") return account.call("delete", key, () => this.delete(id, key));
+    if (id === "") return account.call("find_file", key, () => this.list(key, query));
+    if (verb === "content") return account.call("results", key, () => this.content(id, key));
+    return account.call("find_file", key, () => this.get(id, key));
   }
 
   upload(key: string, contentType: string | undefined, body: Uint8Array): FakeReply {

@@ -50,7 +50,7 @@ const WORDS =
 /** All words begin with one; few prompts have one. */
 const CAPITALS = /[A-Z]{4}/;
 
-export function fateOf(prompt: string): Fate {
+function fateOf(prompt: string): Fate {
   if (!CAPITALS.test(prompt)) return PLAIN;
   const words = prompt.match(WORDS);
   if (words === null) return PLAIN;

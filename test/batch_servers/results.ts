@@ -12,8 +12,11 @@ export interface FakeResult {
   readonly status: number | undefined;
 }
 
-/** All results that exist now: of finished requests and, once the batch is at its end, of the others. */
-export function resultsOf(account: FakeAccount, run: Run): FakeResult[] {
+/**
+ * All results that exist now: of finished requests and, once the batch is at its end, of the others. `isStable`: in an order to
+ * which later ones are only added.
+ */
+export function resultsOf(account: FakeAccount, run: Run, { isStable = false } = {}): FakeResult[] {
   const { nowMs, behaviour } = account;
   const { hasNoResults, missingShare = 0, repeatedShare = 0, unknownIds = 0 } = run.wrong;
   if (hasNoResults === true || run.isFailing) return [];
@@ -23,8 +26,9 @@ export function resultsOf(account: FakeAccount, run: Run): FakeResult[] {
   let all: FakeResult[] = [...results, ...left.map((item) => ({ item, id: item.id, status: undefined }))];
   const drawn = (item: RunItem | undefined, salt: number): number =>
     chanceAt(behaviour.seed ^ salt, run.nth * 1_000_003 + (item?.index ?? 0));
-  if (behaviour.keepsOrder) all.sort((one, two) => (one.item?.index ?? 0) - (two.item?.index ?? 0));
-  else all = shuffled(all, (index) => chanceAt(behaviour.seed + run.nth, index));
+  if (!isStable && behaviour.keepsOrder)
+    all.sort((one, two) => (one.item?.index ?? 0) - (two.item?.index ?? 0));
+  else if (!isStable) all = shuffled(all, (index) => chanceAt(behaviour.seed + run.nth, index));
   all = all.flatMap((result) => {
     const { item } = result;
     if (item?.fate.isMissing || (missingShare > 0 && drawn(item, 1) < missingShare)) return [];

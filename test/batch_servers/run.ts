@@ -54,7 +54,7 @@ export interface RunOptions {
   /** Found when it is validated. */
   readonly faults: readonly RunFault[];
   readonly behaviour: Behaviour;
-  /** It ends only once it is sealed: more requests may be added. */
+  /** It has no end of its own before its window is over: more requests may be added. */
   readonly isOpen?: boolean;
 }
 
@@ -71,9 +71,13 @@ export class Run {
   readonly items: RunItem[] = [];
   cancelAskedMs: number | undefined;
   deletedMs: number | undefined;
-  /** Of its finished requests, in the order in which they were finished, how many are in the book, and how many of those are good. */
+  /**
+   * Of its finished requests, in the order in which they were finished, how many are in the book, how many of those are good, and what they
+   * are billed.
+   */
   booked = 0;
   good = 0;
+  billedNanoUsd = 0;
   /** When each request is finished; infinite for never. */
   readonly #finishMs: number[] = [];
   /** Indexes of requests in the order in which they finish. */
@@ -82,10 +86,12 @@ export class Run {
   #finished = 0;
   #cancelledMs: number | undefined;
   readonly #behaviour: Behaviour;
+  readonly #isOpen: boolean;
   readonly #waitMs: number;
 
   constructor({ behaviour, items, ...options }: RunOptions) {
-    const { id, nth, key, workspace, createdMs, windowMs, faults } = options;
+    const { id, nth, key, workspace, createdMs, windowMs, faults, isOpen = false } = options;
+    this.#isOpen = isOpen;
     this.id = id;
     this.nth = nth;
     this.key = key;
@@ -125,10 +131,11 @@ export class Run {
     this.#cancelledMs = Math.min(nowMs + this.#behaviour.cancelMs, this.endMs);
   }
 
-  /** When it ends, as far as is known now; infinite for one that waits for requests. */
+  /** When it ends, as far as is known now. */
   get endMs(): number {
     if (this.#cancelledMs !== undefined) return this.#cancelledMs;
     if (this.isFailing) return this.startMs;
+    if (this.#isOpen) return this.expiresMs;
     return this.#lastMs <= this.expiresMs ? this.#lastMs + this.#behaviour.finalizingMs : this.expiresMs;
   }
 
@@ -137,6 +144,7 @@ export class Run {
     if (nowMs < this.startMs) return "validating";
     if (this.isFailing) return "failed";
     if (this.#lastMs > this.expiresMs) return nowMs < this.expiresMs ? "running" : "expired";
+    if (this.#isOpen) return nowMs < this.expiresMs ? "running" : "completed";
     if (nowMs < this.#lastMs) return "running";
     return nowMs < this.endMs ? "finalizing" : "completed";
   }

@@ -24,6 +24,7 @@ import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
 import type { LaneOffers } from "../offers/lane_offers.ts";
 import { OffPeakHours } from "../offers/off_peak.ts";
+import { TierLoad } from "../offers/tier_load.ts";
 import { TierOffers } from "../offers/tier_offers.ts";
 import { ArmedClock } from "./armed_clock.ts";
 import { Urgencies } from "./forecasts.ts";
@@ -63,6 +64,8 @@ export class Lanes {
   readonly forecasts: LaneForecasts;
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
+  /** By provider. */
+  readonly #inTiers = new Map<string, TierLoad>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
   /** Lanes in trouble, as they were found last. */
@@ -279,9 +282,16 @@ export class Lanes {
       patience,
       inFlightMax: config.maxInFlight,
       places: () => laneOf().places,
+      inTiers: this.#inTiersOf(provider),
       drainMs: (deadlineMs: number, beside: DueLoad) => this.forecasts.drainMs(laneOf(), deadlineMs, beside),
     };
     return offer.kind === "offpeak" ? new OffPeakHours(prices, lane) : new TierOffers(offer, lane);
+  }
+
+  #inTiersOf(provider: string): TierLoad {
+    const load = this.#inTiers.get(provider) ?? new TierLoad();
+    this.#inTiers.set(provider, load);
+    return load;
   }
 
   /** The lanes of a provider. */

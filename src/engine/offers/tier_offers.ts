@@ -22,6 +22,7 @@ import { offerLatencies } from "../items/patience.ts";
 import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
 import { blamedOnTier, type TierFailure, tierFailureOf } from "./judgement.ts";
 import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
+import { TierLoad } from "./tier_load.ts";
 
 const OFF_MS = 6 * 3_600_000;
 const UNTIERED_MAX = 3;
@@ -29,8 +30,10 @@ const UNTIERED_MAX = 3;
 const MODELS_MAX = 1_000;
 /** For how long others wait for what realtime says to an item that was refused in a tier. */
 const DOUBT_MS = 60_000;
-/** Of its lane's places: the rest is for what must be sent in realtime. */
+/** Of the places in flight: the rest is for what must be sent in realtime. Of a single place, it is all. */
 const PLACES_SHARE = 3 / 4;
+/** How soon places are looked for again that other lanes have taken. */
+const OTHERS_MS = 1_000;
 /** A timer may fire early by a rounding of its milliseconds. */
 const WAIT_MS_MIN = 1;
 
@@ -51,9 +54,7 @@ export class TierOffers implements LaneOffers {
   readonly #lane: LaneOfOffers;
   readonly #models = new Map<string, TierOfModel>();
   readonly #capacity: SpareCapacity;
-  /** Tokens of requests in the tier, as reserved. */
-  #inputTokens = 0;
-  #outputTokens = 0;
+  readonly #load = new TierLoad();
 
   constructor(offer: TierOffer, lane: LaneOfOffers) {
     this.#offer = offer;
@@ -74,14 +75,14 @@ export class TierOffers implements LaneOffers {
     if (call.isRealtimeOnly || call.failedInOffer) return undefined;
     const nowMs = this.#lane.clock.nowMs();
     if (this.#isOff(call.model, nowMs)) return undefined;
-    const { inFlight } = this.#capacity;
-    const own = { items: inFlight, inputTokens: this.#inputTokens, outputTokens: this.#outputTokens };
-    const { patience } = this.#lane;
+    const placesMax = Math.floor(this.#lane.places() * PLACES_SHARE);
+    if (placesMax === 0) return undefined;
+    const { patience, inTiers } = this.#lane;
     const chosen = chooseOffer(this.#offer, {
       nowMs,
       deadlineMs,
-      drainMs: this.#lane.drainMs(deadlineMs, own),
-      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, own),
+      drainMs: this.#lane.drainMs(deadlineMs, this.#load),
+      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, this.#load),
       realtimeP99Ms: patience.quantileMs(call, 0.99),
       offerP90Ms: patience.quantileMs(offerLatencies(call, this.#offer.kind), 0.9),
     });
@@ -90,9 +91,9 @@ export class TierOffers implements LaneOffers {
       call.isRealtimeOnly = true; // its caller has chosen
       return undefined;
     }
-    const isCrowded = inFlight >= Math.max(1, this.#lane.places() * PLACES_SHARE);
     const doubtMs = (this.#models.get(call.model)?.doubtUntilMs ?? 0) - nowMs;
-    const waitMs = isCrowded ? Number.POSITIVE_INFINITY : Math.max(doubtMs, this.#capacity.waitMs(nowMs));
+    const crowdedMs = inTiers.items < placesMax ? 0 : this.#crowdedMs;
+    const waitMs = Math.max(crowdedMs, doubtMs, this.#capacity.waitMs(nowMs));
     if (waitMs > 0)
       return {
         is: "wait",
@@ -101,10 +102,15 @@ export class TierOffers implements LaneOffers {
     return { is: "taken", taken: this.#taken(call, chosen.attemptMsMax) };
   }
 
+  /** The lane is called when a place of its own is free, but not when another lane's is. */
+  get #crowdedMs(): number {
+    return this.#load.items === this.#lane.inTiers.items ? Number.POSITIVE_INFINITY : OTHERS_MS;
+  }
+
   sent({ load }: ItemCall): void {
     this.#capacity.take();
-    this.#inputTokens += load.inputTokens;
-    this.#outputTokens += load.outputTokens;
+    this.#load.add(load);
+    this.#lane.inTiers.add(load);
   }
 
   answered(call: ItemCall, { servedTier }: AttemptResult): void {
@@ -146,8 +152,8 @@ export class TierOffers implements LaneOffers {
       },
       freed: (heldMs) => {
         this.#capacity.free(heldMs);
-        this.#inputTokens -= call.load.inputTokens;
-        this.#outputTokens -= call.load.outputTokens;
+        this.#load.remove(call.load);
+        this.#lane.inTiers.remove(call.load);
       },
     };
   }

@@ -132,6 +132,21 @@ describe("work with an sla", () => {
     await world.settle(engine.close());
   });
 
+  it("stays in the tier after a rate limit that the provider names: it would pay more in realtime under the same limit", async () => {
+    const limited = openaiError(
+      429,
+      { message: "Rate limit reached", code: "rate_limit_exceeded", type: "tokens" },
+      { "retry-after": "2" },
+    );
+    const { world, tiersOf, count } = tieredWorld({
+      flex: (line, attempt) => (attempt === 1 ? limited : soon(line)),
+    });
+    const { summary } = await finished(world, 10, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 10 });
+    expect(tiersOf(3)).toEqual(["flex", "flex"]);
+    expect(count("none")).toBe(0);
+  });
+
   it("is answered in realtime before its deadline where the tier never has capacity", async () => {
     const { world, tiersOf } = tieredWorld({ flex: () => SHED });
     const { summary, takenMs } = await finished(world, 20, { sla: 10 });

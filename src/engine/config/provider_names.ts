@@ -1,9 +1,9 @@
 /**
- * The providers that a configuration names besides those that it configures, in limits, families, prices and the rate card:
+ * The providers that a configuration names besides those that it configures, in limits, families, lanes, prices and the rate card:
  * one that is misspelt would do nothing.
  *
  *   near a configured name   refused; of a price sheet, which may cover providers that are not configured, noted
- *   any other name           of a provider that is not configured now: limits and families are noted, prices are not
+ *   any other name           of a provider that is not configured now: limits, families and lanes are noted, prices are not
  */
 import { PerigeeError } from "../../errors.ts";
 import { nearest } from "../../nearest.ts";
@@ -14,20 +14,26 @@ import type { ConfigOptions } from "./config_options.ts";
 /** Notes of a sheet at most. */
 const NOTES_MAX = 10;
 
-type NamedOptions = Pick<ConfigOptions, "limits" | "families" | "rateCard">;
+type NamedOptions = Pick<ConfigOptions, "limits" | "families" | "lanes" | "rateCard">;
 
 /**
  * Returns what has no effect, in words for the operator. Throws `invalid_config` for a name that is near one of `configured`.
  * `prices` are those of the configuration and of its sheets.
  */
 export function checkProviderNames(
-  { limits, families, rateCard }: NamedOptions,
+  { limits, families, lanes = {}, rateCard }: NamedOptions,
   prices: PriceOverrides,
   configured: ReadonlySet<string>,
 ): readonly string[] {
   const notes: string[] = [];
-  for (const [member, table] of Object.entries({ limits, families })) {
-    for (const key of Object.keys(table ?? {})) {
+  const tables = {
+    limits: Object.keys(limits ?? {}),
+    families: Object.keys(families ?? {}),
+    "lanes.allow": (lanes.allow ?? []).filter(isOfProvider),
+    "lanes.deny": (lanes.deny ?? []).filter(isOfProvider),
+  };
+  for (const [member, keys] of Object.entries(tables)) {
+    for (const key of keys) {
       const fault = faultOf(key, configured);
       if (fault === undefined) continue;
       if (fault.isNear) throw refusal(`${member}[${JSON.stringify(key)}]`, fault.message);
@@ -39,6 +45,11 @@ export function checkProviderNames(
     if (fault?.isNear === true) throw refusal(`rateCard.models[${JSON.stringify(key)}]`, fault.message);
   }
   return [...notes, ...notesOfPrices(prices, configured)];
+}
+
+/** Of one provider, as against one of all. */
+function isOfProvider(lane: string): boolean {
+  return lane.includes(":");
 }
 
 function notesOfPrices(prices: PriceOverrides, configured: ReadonlySet<string>): string[] {

@@ -202,6 +202,31 @@ describe("work with an sla", () => {
     expect(tiersOf(20)).toEqual(["flex"]);
   });
 
+  it("asks in realtime what the tier refuses of a model that it answered before, and leaves it after three such items", async () => {
+    const refusal = openaiError(400, { message: "flex was withdrawn", type: "invalid_request_error" });
+    let answered = 0;
+    const { world, count } = tieredWorld({
+      flex: (line) => {
+        answered += 1;
+        return answered > 40 ? refusal : soon(line);
+      },
+    });
+    const { summary } = await finished(world, 300, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 300 });
+    expect(count("flex")).toBeLessThanOrEqual(80);
+  });
+
+  it("stays in the tier beside single items that only realtime answers", async () => {
+    const refusal = openaiError(400, { message: "no images", type: "invalid_request_error" });
+    const { world, tiersOf, count } = tieredWorld({
+      flex: (line) => (line % 10 === 5 ? refusal : soon(line)),
+    });
+    const { summary } = await finished(world, 100, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 100 });
+    expect(tiersOf(95)).toEqual(["flex", "none"]);
+    expect(count("none")).toBe(10);
+  });
+
   it("leaves a tier that is answered by another one, after three answers", async () => {
     const { world, count } = tieredWorld({
       flex: (line) => ({ afterMs: 3_000, result: tiered(line, "default") }),

@@ -5,9 +5,9 @@
  *        --no place--> waits                                          |---shed-------> waits: it costs nothing
  *        --no time---> realtime                                       |---slow-------> realtime from now on
  *                                                                     |---5xx, lost--> realtime once, then here again
- *                                                                     |---unknown----> realtime; if that answers it,
- *                                                                                      the tier is off for the model
- *   model --three answers in a row of another tier than the one asked for--> off: it would cost as much
+ *                                                                     |---unknown----> realtime, which may answer it
+ *   model --realtime answers what the tier refused, and the tier never answered the model--> off
+ *         --three in a row: such items, or answers of another tier than the one asked for--> off: it would cost as much
  *
  * Off is for six hours: providers add models.
  */
@@ -25,7 +25,7 @@ import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
 import { TierLoad } from "./tier_load.ts";
 
 const OFF_MS = 6 * 3_600_000;
-const UNTIERED_MAX = 3;
+const OTHERS_MAX = 3;
 /** Of a lane that many models share; beyond, all are forgotten and asked again. */
 const MODELS_MAX = 1_000;
 /** For how long others wait for what realtime says to an item that was refused in a tier. */
@@ -40,8 +40,8 @@ const WAIT_MS_MIN = 1;
 /** What is known of a model in a tier. */
 interface TierOfModel {
   isKnown: boolean;
-  /** Answers in a row that another tier gave. */
-  untiered: number;
+  /** Answers in a row that another tier gave, those of realtime to what this one refused included. */
+  others: number;
   /** Until then it is not asked for; monotonic. */
   offUntilMs: number;
   /** Until then it is not known whether the model has the tier at all, and items wait; monotonic. */
@@ -115,21 +115,22 @@ export class TierOffers implements LaneOffers {
 
   answered(call: ItemCall, { servedTier }: AttemptResult): void {
     if (call.offer === undefined) {
-      if (call.wasTierUnknown) this.#off(call.model);
+      if (call.wasTierUnknown) this.#answeredByOther(call.model);
       return;
     }
     this.#capacity.answered();
     const model = this.#of(call.model);
     model.isKnown = true;
     model.doubtUntilMs = 0;
-    model.untiered = laneTierOf(servedTier) === this.#offer.kind ? 0 : model.untiered + 1;
-    if (model.untiered >= UNTIERED_MAX) this.#off(call.model);
+    if (laneTierOf(servedTier) === this.#offer.kind) model.others = 0;
+    else this.#answeredByOther(call.model);
   }
 
   failed(call: ItemCall, failure: TierFailure): void {
     if (failure === "unknown") {
       call.wasTierUnknown = true;
-      this.#of(call.model).doubtUntilMs = this.#lane.clock.nowMs() + DOUBT_MS;
+      const model = this.#of(call.model);
+      if (!model.isKnown) model.doubtUntilMs = this.#lane.clock.nowMs() + DOUBT_MS;
     }
     if (failure !== "shed") call.isRealtimeOnly = true;
     if (failure !== "unknown") this.#capacity.refused(this.#lane.clock.nowMs());
@@ -147,7 +148,7 @@ export class TierOffers implements LaneOffers {
       body: (body) => withTier(call.provider.settings.protocol, body, kind),
       judged: (result) => {
         if (result.class === "success") return result;
-        const failure = tierFailureOf(result, this.#models.get(call.model)?.isKnown === true);
+        const failure = tierFailureOf(result);
         return failure === undefined ? result : blamedOnTier(result, failure, kind);
       },
       freed: (heldMs) => {
@@ -162,16 +163,19 @@ export class TierOffers implements LaneOffers {
     return (this.#models.get(model)?.offUntilMs ?? 0) > nowMs;
   }
 
-  #off(model: string): void {
-    const known = this.#of(model);
-    known.offUntilMs = this.#lane.clock.nowMs() + OFF_MS;
-    known.untiered = known.doubtUntilMs = 0;
-    known.isKnown = false;
+  /** Whose answers cost as much as those of realtime. */
+  #answeredByOther(name: string): void {
+    const model = this.#of(name);
+    model.others += 1;
+    if (model.isKnown && model.others < OTHERS_MAX) return;
+    model.offUntilMs = this.#lane.clock.nowMs() + OFF_MS;
+    model.others = model.doubtUntilMs = 0;
+    model.isKnown = false;
   }
 
   #of(model: string): TierOfModel {
     if (this.#models.size >= MODELS_MAX && !this.#models.has(model)) this.#models.clear();
-    const known = this.#models.get(model) ?? { isKnown: false, untiered: 0, offUntilMs: 0, doubtUntilMs: 0 };
+    const known = this.#models.get(model) ?? { isKnown: false, others: 0, offUntilMs: 0, doubtUntilMs: 0 };
     this.#models.set(model, known);
     return known;
   }

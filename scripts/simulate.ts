@@ -3,7 +3,7 @@
  *
  *   npm run simulate -- --seeds 10000 [--from S] [--minutes M] [--jobs N] [--dist] [--trace] [--hashes]
  *
- * Seeds from 100,000,000 on, where it begins by default, draw from all features. Prints seeds a second and a table of the pairs of features that met; of each failure the seed, the commit, the law and
+ * Seeds from 2,100,000,000 on, where it begins by default, draw from all features. Prints seeds a second and a table of the pairs of features that met; of each failure the seed, the commit, the law and
  * the command that replays it. Exits with 1 when a law was broken. `--dist` runs what `npm run build` made instead of the
  * sources, `--trace` prints what happened, `--hashes` a line with each seed and the hash of its trace: it is the same
  * whichever way it is loaded.

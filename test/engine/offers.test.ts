@@ -132,6 +132,21 @@ describe("work with an sla", () => {
     await world.settle(engine.close());
   });
 
+  it("stays in the tier after a rate limit that the provider names: it would pay more in realtime under the same limit", async () => {
+    const limited = openaiError(
+      429,
+      { message: "Rate limit reached", code: "rate_limit_exceeded", type: "tokens" },
+      { "retry-after": "2" },
+    );
+    const { world, tiersOf, count } = tieredWorld({
+      flex: (line, attempt) => (attempt === 1 ? limited : soon(line)),
+    });
+    const { summary } = await finished(world, 10, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 10 });
+    expect(tiersOf(3)).toEqual(["flex", "flex"]);
+    expect(count("none")).toBe(0);
+  });
+
   it("is answered in realtime before its deadline where the tier never has capacity", async () => {
     const { world, tiersOf } = tieredWorld({ flex: () => SHED });
     const { summary, takenMs } = await finished(world, 20, { sla: 10 });
@@ -185,6 +200,31 @@ describe("work with an sla", () => {
     expect(summary.counts).toMatchObject({ completed: 19, failed: 1 });
     expect(tiersOf(1)).toEqual(["flex", "none"]);
     expect(tiersOf(20)).toEqual(["flex"]);
+  });
+
+  it("asks in realtime what the tier refuses of a model that it answered before, and leaves it after three such items", async () => {
+    const refusal = openaiError(400, { message: "flex was withdrawn", type: "invalid_request_error" });
+    let answered = 0;
+    const { world, count } = tieredWorld({
+      flex: (line) => {
+        answered += 1;
+        return answered > 40 ? refusal : soon(line);
+      },
+    });
+    const { summary } = await finished(world, 300, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 300 });
+    expect(count("flex")).toBeLessThanOrEqual(80);
+  });
+
+  it("stays in the tier beside single items that only realtime answers", async () => {
+    const refusal = openaiError(400, { message: "no images", type: "invalid_request_error" });
+    const { world, tiersOf, count } = tieredWorld({
+      flex: (line) => (line % 10 === 5 ? refusal : soon(line)),
+    });
+    const { summary } = await finished(world, 100, { sla: 60 });
+    expect(summary.counts).toMatchObject({ completed: 100 });
+    expect(tiersOf(95)).toEqual(["flex", "none"]);
+    expect(count("none")).toBe(10);
   });
 
   it("leaves a tier that is answered by another one, after three answers", async () => {

@@ -13,6 +13,8 @@ describe("a misspelt provider", () => {
     ["families", { families: { opnai: { "gpt-4o*": "big" } } }, 'families["opnai"]'],
     ["prices", { prices: { "opnai:gpt-4o-mini": PRICE } }, 'prices["opnai:gpt-4o-mini"]'],
     ["prices of all its models", { prices: { "opnai*": PRICE } }, 'prices["opnai*"]'],
+    ["lanes that are denied", { lanes: { deny: ["flex", "opnai:flex"] } }, 'lanes.deny["opnai:flex"]'],
+    ["lanes that are allowed", { lanes: { allow: ["realtime", "opnai:flex"] } }, 'lanes.allow["opnai:flex"]'],
     ["the rate card", { rateCard: { models: { "opnai:*": {} } } }, 'rateCard.models["opnai:*"]'],
   ])("is refused in %s with the one that was meant", (_, options, place) => {
     expect(() => resolveConfig(options, {})).toThrow(`${place}: ${MEANT}`);
@@ -43,10 +45,12 @@ describe("a provider that is not configured and near no other", () => {
   it("is noted in limits and families with what makes it known, and not in prices", () => {
     const options = {
       limits: { warehouse: { concurrency: 3 }, openai: { concurrency: 3 } },
+      lanes: { deny: ["warehouse:flex", "openai:flex", "flex"] },
       prices: { "warehouse:*": PRICE, "*": PRICE, "open*": PRICE },
     };
     expect(resolveConfig(options, {}).notes).toEqual([
       'limits["warehouse"] has no effect: provider "warehouse" is not configured; set PERIGEE_PROVIDER_WAREHOUSE_BASE_URL, or providers.warehouse.baseUrl in the configuration',
+      'lanes.deny["warehouse:flex"] has no effect: provider "warehouse" is not configured; set PERIGEE_PROVIDER_WAREHOUSE_BASE_URL, or providers.warehouse.baseUrl in the configuration',
     ]);
   });
 });

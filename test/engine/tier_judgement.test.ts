@@ -17,41 +17,28 @@ const refused = (parts: Partial<AttemptResult>): AttemptResult => ({
 });
 
 describe("an attempt in a cheaper tier", () => {
-  it.each<[string, AttemptResult, boolean, string | undefined]>([
-    ["a rate limit without a name", refused({}), true, "shed"],
-    ["a rate limit that is named", refused({ isLimitNamed: true }), true, undefined],
-    ["an overload", refused({ code: "overloaded", isRateLimit: false }), true, "shed"],
-    ["no answer in its time", { ...base, class: "ambiguous", code: "timeout" }, true, "slow"],
-    [
-      "a bad request, before any answer",
-      { ...base, class: "permanent", code: "invalid_request" },
-      false,
-      "unknown",
-    ],
-    [
-      "a bad request, after an answer",
-      { ...base, class: "permanent", code: "invalid_request" },
-      true,
-      undefined,
-    ],
+  it.each<[string, AttemptResult, string | undefined]>([
+    ["a rate limit without a name", refused({}), "shed"],
+    ["a rate limit that is named", refused({ isLimitNamed: true }), undefined],
+    ["an overload", refused({ code: "overloaded", isRateLimit: false }), "shed"],
+    ["no answer in its time", { ...base, class: "ambiguous", code: "timeout" }, "slow"],
+    ["a bad request", { ...base, class: "permanent", code: "invalid_request" }, "unknown"],
     [
       "a model that is not there",
       { ...base, class: "permanent", code: "model_not_found", scope: "model" },
-      false,
       "unknown",
     ],
     [
       "a key that is refused",
       { ...base, class: "permanent", code: "authentication_failed", scope: "provider" },
-      false,
       undefined,
     ],
-    ["a filter", { ...base, class: "permanent", code: "filtered" }, false, undefined],
-    ["a server error", { ...base, class: "ambiguous", code: "provider_error" }, false, undefined],
-    ["no connection", { ...base, class: "not_sent", code: "connection_failed" }, false, undefined],
-    ["its own end", { ...base, class: "ambiguous", code: "cancelled" }, false, undefined],
-  ])("that ends with %s", (_name, result, isKnown, failure) => {
-    expect(tierFailureOf(result, isKnown)).toBe(failure);
+    ["a filter", { ...base, class: "permanent", code: "filtered" }, undefined],
+    ["a server error", { ...base, class: "ambiguous", code: "provider_error" }, undefined],
+    ["no connection", { ...base, class: "not_sent", code: "connection_failed" }, undefined],
+    ["its own end", { ...base, class: "ambiguous", code: "cancelled" }, undefined],
+  ])("that ends with %s", (_name, result, failure) => {
+    expect(tierFailureOf(result)).toBe(failure);
   });
 
   it("that is blamed on the tier asks for no wait, limits nothing and is free to repeat", () => {

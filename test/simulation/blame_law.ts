@@ -6,10 +6,10 @@
  *          failures has followed that may be taken for an outage (an answer between two outages proves one failure, not those of the second), and items of its lane that were answered in the end have not
  *          failed so often that so long a row may be chance; each call of its run starts again
  *
- * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive. Both are looser than the engine's own rule, each
+ * Refusals that speak of the provider (429, overload, account, key) never count, where they arrive, nor does what is a cheaper tier's. Both are looser than the engine's own rule, each
  * on its side: it breaks a law only where it is wrong by any reading.
  */
-import { FINAL, isFinal, type Served } from "./provider.ts";
+import { FINAL, isFinal, isOfTier, type Served } from "./provider.ts";
 
 /** They speak of the provider. */
 const NEVER: ReadonlySet<string> = new Set([
@@ -43,7 +43,8 @@ const endOf = ({ overAtMs }: Served): number => overAtMs ?? Number.POSITIVE_INFI
 const byEnd = (a: Served, b: Served): number => endOf(a) - endOf(b);
 /** One that its process has seen: what died with it is nobody's fault. */
 const isFailure = (one: Served): boolean => one.overAtMs !== undefined && !isFinal(one);
-const mayCount = (one: Served): boolean => isFailure(one) && (one.isCut || !NEVER.has(one.what));
+const mayCount = (one: Served): boolean =>
+  isFailure(one) && !isOfTier(one) && (one.isCut || !NEVER.has(one.what));
 
 /** Of an item's requests the failures that may count against it; `toModel` are all requests to its model. */
 export function blamedFailures(own: readonly Served[], toModel: readonly Served[]): readonly Served[] {
@@ -61,7 +62,7 @@ export function overBlamed(
   isUsedUp: (blamed: readonly Served[]) => boolean,
 ): Served | undefined {
   const failures = own
-    .filter((one) => isFailure(one) && !NEVER.has(one.what) && !SOMETIMES.has(one.what))
+    .filter((one) => isFailure(one) && !isOfTier(one) && !NEVER.has(one.what) && !SOMETIMES.has(one.what))
     .toSorted(byEnd);
   if (failures.length === 0) return undefined;
   const ends = toModel.toSorted(byEnd);

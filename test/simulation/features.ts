@@ -5,7 +5,7 @@
  * seeds in a row as there are pairs; the table says which of them took effect in the same run.
  */
 
-/** What seeds below `ALL_DRAWN_FROM` draw from: those that once broke a law draw the same for ever. */
+/** What seeds below `SECOND_DRAWN_FROM` draw from: those that once broke a law draw the same for ever. */
 const FIRST_FEATURES = [
   "models", // several of one provider
   "shared_limit", // requests a minute of a whole provider
@@ -31,14 +31,15 @@ const FIRST_FEATURES = [
   "at_most_once",
 ] as const;
 
-/** What seeds below `ALL_DRAWN_FROM` and from `SECOND_DRAWN_FROM` on draw from. */
+/** What seeds below `THIRD_DRAWN_FROM` and from `SECOND_DRAWN_FROM` on draw from. */
 const SECOND_FEATURES = [
   ...FIRST_FEATURES,
   "cap_raised", // by the caller of a run that its cap has stopped
   "provider_missing", // in the configuration, for one or two engines
 ] as const;
 
-export const FEATURES = [
+/** What seeds below `ALL_DRAWN_FROM` and from `THIRD_DRAWN_FROM` on draw from. */
+const THIRD_FEATURES = [
   ...SECOND_FEATURES,
   "shared_cap", // of several runs, by its name
   "retry", // of lines that ended in an error, when the run is finished
@@ -46,14 +47,21 @@ export const FEATURES = [
   "waits", // `waitMs` of a call
 ] as const;
 
+export const FEATURES = [
+  ...THIRD_FEATURES,
+  "flex", // a provider with a cheaper tier, and a deadline
+] as const;
+
 export type Feature = (typeof FEATURES)[number];
 
 const SECOND_DRAWN_FROM = 100_000_000;
+const THIRD_DRAWN_FROM = 106_000_000;
 /** Seeds from here on draw from all features. */
-export const ALL_DRAWN_FROM = 106_000_000;
+export const ALL_DRAWN_FROM = 2_100_000_000;
 
 /** All pairs, in an order that never changes. */
 const PAIRS = pairsOf(FEATURES);
+const THIRD_PAIRS = pairsOf(THIRD_FEATURES);
 const SECOND_PAIRS = pairsOf(SECOND_FEATURES);
 const FIRST_PAIRS = pairsOf(FIRST_FEATURES);
 
@@ -68,7 +76,8 @@ export function drawnBy(seed: number): {
 
 function drawnFrom(seed: number): readonly [readonly Feature[], ReturnType<typeof pairsOf>] {
   if (seed < SECOND_DRAWN_FROM) return [FIRST_FEATURES, FIRST_PAIRS];
-  return seed < ALL_DRAWN_FROM ? [SECOND_FEATURES, SECOND_PAIRS] : [FEATURES, PAIRS];
+  if (seed < THIRD_DRAWN_FROM) return [SECOND_FEATURES, SECOND_PAIRS];
+  return seed < ALL_DRAWN_FROM ? [THIRD_FEATURES, THIRD_PAIRS] : [FEATURES, PAIRS];
 }
 
 function pairsOf(features: readonly Feature[]): readonly (readonly [Feature, Feature])[] {

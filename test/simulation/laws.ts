@@ -8,10 +8,21 @@ import type { Summary } from "../../src/engine/items/progress.ts";
 import { blamedFailures, overBlamed } from "./blame_law.ts";
 import { isHeldEnd } from "./held_end_law.ts";
 import type { Observer } from "./observer.ts";
-import { answerOf, FINAL, isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
+import {
+  answerOf,
+  FINAL,
+  isFinal,
+  isOfTier,
+  isShed,
+  listUsdOf,
+  type Served,
+  type SimulatedProviders,
+  usdOf,
+} from "./provider.ts";
 import type { CapsAt, OutputLine, RunBook } from "./run_book.ts";
+import { wrongTier } from "./tier_law.ts";
 import { wrongPause } from "./wait_law.ts";
-import { INPUT_USD, OUTPUT_USD, PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
+import { INPUT_USD, OUTPUT_USD, type SimulatedLine, type Workload } from "./workload.ts";
 
 const WINDOW_MS = 60_000;
 /** How much later than it left a request may be counted by a provider. */
@@ -29,10 +40,14 @@ const FREE: ReadonlySet<string> = new Set([
   "swamped",
   "down",
   "throttled",
+  "shed_in_tier",
+  "unknown_in_tier",
+  "bad_request_in_tier",
 ]);
 const CODES: Readonly<Record<string, readonly string[]>> = {
   filtered: ["filtered"],
   bad_request: ["invalid_request"],
+  bad_request_in_tier: ["invalid_request"],
   too_long: ["context_length_exceeded", "request_too_large"],
 };
 
@@ -74,7 +89,8 @@ export class Laws {
   all(endMs: number): void {
     this.#checkRates();
     this.#checkBlame();
-    if (this.#workload.features.size > 0) this.#checkPace(endMs);
+    if (this.#workload.flex !== undefined) this.#checkTier();
+    else if (this.#workload.features.size > 0) this.#checkPace(endMs);
   }
 
   #violate(what: string): void {
@@ -139,7 +155,8 @@ export class Laws {
     const { slaMinutes } = book.run;
     const served = this.#servedOf(line);
     const finals = served.filter(isFinal);
-    if (finals.some(({ what }) => CODES[what]?.includes(error.code))) return true;
+    const ends = served.filter((one) => one.isDelivered || isFinal(one)); // a cheaper tier's refusal ends an item, or is asked again
+    if (ends.some(({ what }) => CODES[what]?.includes(error.code))) return true;
     if (finals.some((one) => !this.#observer.lost.has(one))) return false; // what was reported is its end
     if (error.code === "expired") return slaMinutes !== undefined;
     if (error.code === "budget_exceeded") return this.#isSpent(book, line, book.capsAtEnd(line.id));
@@ -239,7 +256,7 @@ export class Laws {
 
   /** I8: no sliding minute above the limit, over all processes and boots, for any jumps of the wall clock. */
   #checkRates(): void {
-    for (const provider of PROVIDERS) {
+    for (const provider of this.#workload.providers) {
       const limit = this.#workload.config.limits?.[provider]?.requestsPerMinute;
       if (limit === undefined) continue;
       const sent = this.#providers.served.filter((one) => one.provider === provider).map((one) => one.atMs);
@@ -254,14 +271,44 @@ export class Laws {
 
   /** I8, late side: where nothing goes wrong, limits are the only thing that is waited for. */
   #checkPace(endMs: number): void {
-    const { lines, runs, latencyMs, commitMs, diskLatencyMs, config } = this.#workload;
-    const isCalm = this.#providers.served.every((one) => FINAL.has(one.what)) && this.#observer.deaths === 0;
+    const { runs } = this.#workload;
+    if (!this.#isCalm()) return;
+    const needMs = this.#needMs();
+    const startMs = Math.max(...runs.map((run) => run.startMs));
+    const lateMs = endMs - startMs - this.#observer.pausedMs - needMs * 1.2 - 10_000;
+    if (lateMs > 0)
+      this.#violate(`I8 the runs took ${lateMs} ms longer than their limits and places ask for`);
+  }
+
+  /** I18: where only the cheaper tier goes wrong, it makes nothing late, and is left neither too early nor too late. */
+  #checkTier(): void {
+    const wrong = wrongTier({
+      books: this.#observer.books,
+      served: this.#providers.served,
+      endOf: (id) => this.#observer.durable.get(id),
+      needMs: this.#isCalm() ? this.#needMs() : undefined,
+    });
+    for (const what of wrong) this.#violate(`I18 ${what}`);
+  }
+
+  /** Whether nothing goes wrong but what a cheaper tier does. */
+  #isCalm(): boolean {
+    const { runs, troubles } = this.#workload;
+    const { served, windows } = this.#providers;
     const isPlain = runs.every(
       (run) => run.maxCostUsd === undefined && !run.isCapShared && !run.isStream && run.again.length === 0,
     );
-    if (!isCalm || !isPlain || this.#workload.troubles.length > 0) return;
+    const isHarmless = (one: Served): boolean =>
+      FINAL.has(one.what) || isOfTier(one) || one.what === "error_in_tier";
+    const isQuiet = troubles.length === 0 && windows.length === 0 && this.#observer.deaths === 0;
+    return isPlain && isQuiet && served.every(isHarmless);
+  }
+
+  /** Milliseconds that all lines take in realtime, one provider beside the other. */
+  #needMs(): number {
+    const { lines, latencyMs, commitMs, diskLatencyMs, config, providers } = this.#workload;
     let needMs = 0;
-    for (const provider of PROVIDERS) {
+    for (const provider of providers) {
       const own = lines.filter((line) => line.provider === provider);
       const places = Math.min(config.limits?.[provider]?.concurrency ?? 1e9, config.maxInFlight ?? 1e9);
       const rate = config.limits?.[provider]?.requestsPerMinute ?? Number.POSITIVE_INFINITY;
@@ -270,10 +317,7 @@ export class Laws {
       const placesMs = (own.length * itemMs + slow * 20_000) / places + 20_000;
       needMs = Math.max(needMs, placesMs + (own.length / rate) * WINDOW_MS * 1.05);
     }
-    const startMs = Math.max(...runs.map((run) => run.startMs));
-    const lateMs = endMs - startMs - this.#observer.pausedMs - needMs * 1.2 - 10_000;
-    if (lateMs > 0)
-      this.#violate(`I8 the runs took ${lateMs} ms longer than their limits and places ask for`);
+    return needMs;
   }
 
   /** I10: usage and money are those of the book; a cap is never overshot. */
@@ -294,14 +338,17 @@ export class Laws {
     if (this.#observer.deaths > 0) return;
     const inputTokens = told.reduce((sum, one) => sum + one.inputTokens, 0);
     const outputTokens = told.reduce((sum, one) => sum + one.outputTokens, 0);
-    if (usage.attempts !== served.length)
-      this.#violate(`I10 ${usage.attempts} attempts told, ${served.length} were made`);
+    const attempts = served.filter((one) => !isShed(one)).length;
+    if (usage.attempts !== attempts)
+      this.#violate(`I10 ${usage.attempts} attempts told, ${attempts} were made`);
     if (usage.input_tokens !== inputTokens || usage.output_tokens !== outputTokens)
       this.#violate(
         `I10 usage ${usage.input_tokens}+${usage.output_tokens}, book ${inputTokens}+${outputTokens}`,
       );
-    if (Math.abs(cost.list_usd - sumUsdOf(told)) > 1e-6)
-      this.#violate(`I10 cost ${cost.list_usd}, book ${sumUsdOf(told)}`);
+    const listUsd = told.reduce((sum, one) => sum + listUsdOf(one), 0);
+    if (Math.abs(cost.list_usd - listUsd) > 1e-6) this.#violate(`I10 cost ${cost.list_usd}, book ${listUsd}`);
+    if (Math.abs(cost.billed_usd - sumUsdOf(told)) > 1e-6)
+      this.#violate(`I10 ${cost.billed_usd} USD billed by what answers say, book ${sumUsdOf(told)}`);
   }
 
   #checkOrder(book: RunBook, lines: readonly OutputLine[]): void {

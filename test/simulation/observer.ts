@@ -7,7 +7,7 @@ import type { Progress } from "../../src/engine/items/progress.ts";
 import type { Step } from "../../src/engine/journal/journal.ts";
 import { isFinal, type Served, type SimulatedProviders, usdOf } from "./provider.ts";
 import { newSharedCap, type OutputLine, RunBook, type SharedCap, sinceReopened } from "./run_book.ts";
-import { PROVIDERS, type SimulatedLine, type Workload } from "./workload.ts";
+import type { SimulatedLine, Workload } from "./workload.ts";
 
 /** Deadlines are wall times in whole milliseconds: never early, and up to 2 ms late, and 1 more for each boot (docs/decisions/0019-clocks.md). */
 const DEADLINE_LATE_MS = 2;
@@ -151,7 +151,7 @@ export class Observer {
   sent(served: Served): void {
     const { line, model, provider } = served;
     const { id } = line;
-    this.note(`send ${id} ${served.what}`);
+    this.note(`send ${id} ${served.what}${served.isInTier ? " (flex)" : ""}`);
     const book = this.books[line.run] as RunBook;
     served.call = book.calls;
     if (this.durable.has(id)) this.violate(`I5 line ${id} was sent after its outcome was durable`);
@@ -255,7 +255,7 @@ export class Observer {
         served.isOver = true;
       }
     }
-    const most = PROVIDERS.length * (this.#workload.config.maxInFlight ?? 512);
+    const most = this.#workload.providers.length * (this.#workload.config.maxInFlight ?? 512);
     if (open > most) this.violate(`I5 ${open} answers were in doubt at a kill, at most ${most} may be`);
     for (const book of this.books) {
       book.isAtWork = false;
@@ -311,7 +311,7 @@ export class Observer {
 
   /** I4 and I11: every whole line of the answers is JSON at any time, and what is settled stays so. */
   polled(book: RunBook, progress: () => Progress, answers: Answers): void {
-    for (const provider of PROVIDERS) this.#checkIdle(provider);
+    for (const provider of this.#workload.providers) this.#checkIdle(provider);
     if (answers.version === undefined || answers.version !== book.answersVersion) {
       const text = answers.text();
       const whole = text.slice(0, text.lastIndexOf("\n") + 1);
@@ -356,6 +356,8 @@ export class Observer {
     if (this.#isFull || nowMs - Math.max(this.#processStartedMs, this.#hasRoomSinceMs) < IDLE_MS_MAX) return;
     const last = this.#lastOf.get(provider);
     if (last !== undefined && (!last.isOver || nowMs - (last.overAtMs ?? 0) < IDLE_MS_MAX)) return;
+    const open = this.#open.get(provider) ?? [];
+    if (open.some(({ isInTier, isOver }) => isInTier && !isOver)) return; // it may take 15 minutes, and others wait for its place
     if (nowMs - (this.#excusedMs.get(provider) ?? 0) < IDLE_MS_MAX) return;
     const window = this.#providers.windows.findLast((one) => one.window.provider === provider);
     if (window !== undefined && nowMs - window.untilMs < IDLE_MS_MAX) return;

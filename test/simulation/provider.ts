@@ -3,6 +3,7 @@
  */
 import type { WireRequest, WireResult } from "../../src/dispatch/transport.ts";
 import { jsonAnswer, type Script, type ScriptContext } from "../../src/testing/index.ts";
+import { drawFate, FLEX_FACTOR, type FlexFate } from "./flex_tier.ts";
 import {
   INPUT_USD,
   OUTPUT_USD,
@@ -19,8 +20,12 @@ export interface Served {
   readonly provider: string;
   readonly model: string;
   readonly line: SimulatedLine;
-  /** What was done with it: a fault, an ending, or the kind of a window. */
+  /** What was done with it: a fault, an ending, the kind of a window, or what the cheaper tier does. */
   readonly what: string;
+  /** Whether it asked for the cheaper tier. */
+  readonly isInTier: boolean;
+  /** What its provider takes for it of the list price. */
+  readonly priceFactor: number;
   /** The work was done: tokens are billed. */
   readonly isBilled: boolean;
   /** The answer says how many tokens it took. */
@@ -54,11 +59,30 @@ export const FINAL: ReadonlySet<string> = new Set([
   "filtered",
   "bad_request",
   "too_long",
+  "late_in_tier",
 ]);
 
 /** Whether a request ended its item: its caller, alive, received a final answer. */
 export function isFinal({ what, isDelivered }: Pick<Served, "what" | "isDelivered">): boolean {
   return FINAL.has(what) && isDelivered;
+}
+
+/** Of the cheaper tier, whatever the line comes to. */
+const TIER_ENDS: ReadonlySet<string> = new Set(["shed_in_tier", "error_in_tier", "unknown_in_tier"]);
+/** In the cheaper tier they mean that it has no capacity. */
+const NO_CAPACITY: ReadonlySet<string> = new Set(["shed_in_tier", "unavailable", "overloaded", "swamped"]);
+/** They arrive when the tier, and not the item, may be to blame. */
+const PERHAPS_TIER: ReadonlySet<string> = new Set(["unknown_in_tier", "bad_request_in_tier"]);
+
+/** Refused by the cheaper tier for want of capacity: no attempt. */
+export function isShed({ isInTier, isCut, what }: Pick<Served, "isInTier" | "isCut" | "what">): boolean {
+  return isInTier && !isCut && NO_CAPACITY.has(what);
+}
+
+/** Its failure is the cheaper tier's, not the item's: it had no capacity, did not answer in time, or is perhaps not known to the model. */
+export function isOfTier(served: Served): boolean {
+  const { isInTier, isCut, what } = served;
+  return isInTier && (isCut || isShed(served) || what === "gateway_timeout" || PERHAPS_TIER.has(what));
 }
 
 /** What a window does says nothing of the item. */
@@ -75,6 +99,8 @@ const WINDOWS: ReadonlySet<string> = new Set<WindowKind>([
 
 const RATE_LIMITED: ReadonlySet<string> = new Set(["rate_limited", "throttled", "unavailable"]);
 const DATE_WAIT_MS = 15 * 60_000;
+/** Later than a request in realtime is waited for. */
+const LATE_MS = 100_000;
 
 const RETRY_AFTER: readonly string[] = [
   "1",
@@ -95,7 +121,12 @@ export function answerOf(id: number): string {
 }
 
 /** USD that its provider bills for a request. */
-export function usdOf({ inputTokens, outputTokens }: Served): number {
+export function usdOf(served: Served): number {
+  return listUsdOf(served) * served.priceFactor;
+}
+
+/** The same at list price. */
+export function listUsdOf({ inputTokens, outputTokens }: Served): number {
   return (inputTokens * INPUT_USD + outputTokens * OUTPUT_USD) / 1e6;
 }
 
@@ -135,18 +166,21 @@ export class SimulatedProviders {
     if (line === undefined) throw new Error(`a request for no known line: ${body}`);
     const before = this.servedOf.get(id) ?? [];
     const window = this.#windowAt(line.provider, nowMs);
-    const tries = before.filter(({ what }) => !WINDOWS.has(what)).length;
-    const what = window?.kind ?? line.faults[tries] ?? line.ending;
+    const tries = before.filter(({ what }) => !WINDOWS.has(what) && !TIER_ENDS.has(what)).length;
+    const fate = this.#fateIn(body, line);
+    const what = window?.kind ?? whatOf(fate, line.faults[tries] ?? line.ending);
     const maxTokens = Number(/"max_(?:completion_)?tokens":(\d+)/.exec(body)?.[1]);
     const inputTokens = Math.max(1, Math.floor(body.length / 40));
     const outputTokens = Math.min(maxTokens, 5 + (line.line % 13));
-    const plan = this.#plan(what, line, { inputTokens, outputTokens });
+    const plan = this.#plan(what, line, { inputTokens, outputTokens }, fate);
     const served: Served = {
       atMs: nowMs,
       provider: line.provider,
       model: line.model,
       line,
       what,
+      isInTier: fate !== undefined,
+      priceFactor: fate?.is === "taken" && !fate.isOther ? FLEX_FACTOR : 1,
       isBilled: plan.isBilled ?? false,
       tellsUsage: plan.tellsUsage ?? false,
       inputTokens: plan.isBilled ? inputTokens : 0,
@@ -184,9 +218,18 @@ export class SimulatedProviders {
     return this.windows.find((one) => one.window.provider === provider && nowMs < one.untilMs)?.window;
   }
 
-  #plan(what: string, line: SimulatedLine, tokens: Tokens): Plan {
+  /** Undefined for a request in realtime. */
+  #fateIn(body: string, line: SimulatedLine): FlexFate | undefined {
+    const { flex } = this.#workload;
+    if (flex === undefined || !body.includes('"service_tier":"flex"')) return undefined;
+    return drawFate(flex, line.model, this.#random);
+  }
+
+  #plan(what: string, line: SimulatedLine, counts: Counts, fate: FlexFate | undefined): Plan {
     const isAnthropic = line.provider === "gamma";
-    const latencyMs = this.#workload.latencyMs * (0.5 + this.#random());
+    const moreMs = fate?.is === "taken" ? fate.moreMs : 0;
+    const latencyMs = this.#workload.latencyMs * (0.5 + this.#random()) + moreMs;
+    const tokens = fate?.is === "taken" ? { ...counts, tier: fate.isOther ? "default" : "flex" } : counts;
     const after = (result: WireResult, extra: Omit<Plan, "script"> = {}, afterMs = latencyMs): Plan => ({
       ...extra,
       script: { kind: "answer", afterMs, result },
@@ -197,11 +240,17 @@ export class SimulatedProviders {
       case "answer":
         return after(success(isAnthropic, text, "stop", tokens), { ...done, tellsUsage: true });
       case "slow_answer":
-        return after(success(isAnthropic, text, "stop", tokens), { ...done, tellsUsage: true }, 20_000);
+        return after(
+          success(isAnthropic, text, "stop", tokens),
+          { ...done, tellsUsage: true },
+          20_000 + moreMs,
+        );
       case "cut_answer":
         return after(success(isAnthropic, text, "length", tokens), { ...done, tellsUsage: true });
       case "filtered":
         return after(success(isAnthropic, "", "filtered", tokens), { isBilled: true, tellsUsage: true });
+      case "bad_request_in_tier":
+      case "unknown_in_tier":
       case "bad_request":
         return after(refusal(isAnthropic, 400, "invalid_request_error", "no"));
       case "too_long":
@@ -245,6 +294,9 @@ export class SimulatedProviders {
       case "down":
       case "not_sent":
         return after({ ok: false, failure: "not_sent", message: "connection refused" }, {}, 1);
+      case "shed_in_tier":
+        return after(refusal(false, 429, "resource_unavailable", "no capacity"));
+      case "error_in_tier":
       case "server_error":
         return after(refusal(isAnthropic, 500, "api_error", "oops"));
       case "gateway_timeout":
@@ -270,7 +322,9 @@ export class SimulatedProviders {
       case "hang":
         return { script: { kind: "hang" } };
       case "too_late":
-        return after(success(isAnthropic, text, "stop", tokens), done, 100_000);
+        return after(success(isAnthropic, text, "stop", tokens), done, LATE_MS);
+      case "late_in_tier":
+        return after(success(isAnthropic, text, "stop", tokens), { ...done, tellsUsage: true }, LATE_MS);
       case "too_large":
         return after({ ok: false, failure: "too_large", message: "over 32 MiB" }, done);
       default:
@@ -290,9 +344,22 @@ export class SimulatedProviders {
   }
 }
 
-interface Tokens {
+interface Counts {
   readonly inputTokens: number;
   readonly outputTokens: number;
+}
+
+/** What an answer says of its cost. */
+interface Charge extends Counts {
+  readonly tier?: string;
+}
+
+/** What becomes of a request for which its line's fault or ending would be next. */
+function whatOf(fate: FlexFate | undefined, next: string): string {
+  if (fate === undefined) return next;
+  if (fate.is !== "taken") return `${fate.is}_in_tier`;
+  if (next === "bad_request") return "bad_request_in_tier";
+  return next === "too_late" ? "late_in_tier" : next; // the tier has minutes for it
 }
 
 interface Plan {
@@ -312,9 +379,9 @@ function success(
   isAnthropic: boolean,
   text: string,
   finish: "stop" | "length" | "filtered",
-  tokens: Tokens,
+  charge: Charge,
 ): WireResult {
-  const { inputTokens, outputTokens } = tokens;
+  const { inputTokens, outputTokens, tier } = charge;
   if (isAnthropic) {
     const reason = { stop: "end_turn", length: "max_tokens", filtered: "refusal" }[finish];
     return jsonAnswer(200, {
@@ -332,6 +399,7 @@ function success(
     id: "x",
     object: "chat.completion",
     model: "m1",
+    ...(tier === undefined ? {} : { service_tier: tier }),
     choices: [{ index: 0, message: { role: "assistant", content: text }, finish_reason: reason }],
     usage: {
       prompt_tokens: inputTokens,

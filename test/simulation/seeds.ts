@@ -115,4 +115,8 @@ export const FAILED_SEEDS: readonly number[] = [
   1_600_003_988,
   // The store was full three times at once, so its commits failed for longer than the law excused.
   1_900_000_253,
+  // Of two runs that waited for a cheaper tier, the one with the earlier deadline was woken with the other one.
+  2_150_015_353,
+  // A cheaper tier took all places in flight that the models of a provider share, and realtime none.
+  2_150_107_440, 2_150_108_631,
 ];

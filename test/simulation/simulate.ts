@@ -37,14 +37,13 @@ import {
   FEATURE_OF_TROUBLE,
   FEATURE_OF_WINDOW,
   HAPPENING,
+  livenessMs,
   missingProviderOf,
   type SimulatedLine,
   type Trouble,
   type Workload,
 } from "./workload.ts";
 
-/** Faults end within minutes; later it hangs. Retry-After may ask for 15 min, quota waits for probes. */
-const LIVENESS_MS = 180 * 60_000;
 const PROCESSES_MAX = 80;
 /** A run is looked at so often at first, and later each time that it has lasted a twentieth longer. */
 const POLL_MS = 1_500;
@@ -136,7 +135,7 @@ class Simulation {
   async run(): Promise<SimulationResult> {
     let limit: Timer | undefined;
     const stuck = new Promise<never>((_, reject) => {
-      limit = this.#clock.timer(LIVENESS_MS, () => reject(new Error("not over in time")));
+      limit = this.#clock.timer(livenessMs(this.#workload), () => reject(new Error("not over in time")));
     });
     stuck.catch(() => undefined);
     try {

@@ -8,6 +8,7 @@
 import type { ConfigOptions } from "../../src/engine/config/config.ts";
 import { type Again, drawAgain, newLinesOf } from "./again.ts";
 import { drawnBy, type Feature } from "./features.ts";
+import { drawFlex, drawFlexSla, FLEX_PROVIDER, type FlexTier, QUIET, QUIET_SHARE } from "./flex_tier.ts";
 
 /** What the provider does with one request. Grouped by the classes of the fault model. */
 export type Fault =
@@ -165,15 +166,28 @@ export const HAPPENING: ReadonlySet<Feature> = new Set([
   "update",
 ]);
 
+/** Faults end within minutes; later it hangs. Retry-After may ask for 15 min, quota waits for probes. */
+const LIVENESS_MS = 180 * 60_000;
+
+/** In milliseconds, all runs are over, whatever happens; work waits for a cheaper tier until its deadline. */
+export function livenessMs({ flex, runs }: Pick<Workload, "flex" | "runs">): number {
+  const minutes = flex === undefined ? 0 : Math.max(...runs.map(({ slaMinutes = 0 }) => slaMinutes));
+  return LIVENESS_MS + minutes * 60_000;
+}
+
 /** Without it the next engines are configured. */
 export function missingProviderOf({ seed, lines }: Pick<Workload, "seed" | "lines">): string {
   const named = lines.filter(({ kind }) => kind === "item").map(({ provider }) => provider);
-  return named[seed % Math.max(1, named.length)] ?? "alpha";
+  return named[seed % Math.max(1, named.length)] ?? "beta";
 }
 
 export interface Workload {
   readonly seed: number;
   readonly features: ReadonlySet<Feature>;
+  /** Names of those that the configuration knows. */
+  readonly providers: readonly string[];
+  /** What its first provider does to requests in its cheaper tier; undefined where it does not have one. */
+  readonly flex: FlexTier | undefined;
   readonly runs: readonly SimulatedRun[];
   /** Of all that their runs share by its name. */
   readonly sharedCapUsd: number | undefined;
@@ -187,7 +201,6 @@ export interface Workload {
   readonly troubles: readonly Trouble[];
 }
 
-export const PROVIDERS = ["alpha", "beta", "gamma"] as const;
 const MODELS = ["alpha:m1", "beta:m1", "gamma:m1"] as const;
 const MORE_MODELS = [...MODELS, "alpha:m2", "alpha:m3", "gamma:m2"] as const;
 /** USD per million tokens of every model in the simulation. */
@@ -196,16 +209,16 @@ export const OUTPUT_USD = 5_000;
 
 export type Random = () => number;
 const EXTRA_SHARE = 0.12;
-
 export function drawWorkload(seed: number, random: Random): Workload {
   const features = drawFeatures(seed, random);
   const has = (feature: Feature): boolean => features.has(feature);
   const count = 20 + Math.floor(random() ** 2 * 180);
   const isOfSeveral = has("shared_cap") || (has("stream") && has("update")); // an update is of a file
   const runCount = has("projects") ? 2 + Math.floor(random() * 2) : isOfSeveral ? 2 : 1;
-  const models = has("models")
+  const drawnModels = has("models")
     ? MORE_MODELS.slice(0, 4 + Math.floor(random() * 3))
     : pickSome(random, MODELS);
+  const models = has("flex") ? withFlex(drawnModels) : drawnModels;
   const runs = Array.from({ length: runCount }, (_, index): SimulatedRun => {
     const lineCount = Math.max(6, Math.ceil(count / runCount));
     const place = { run: index, models, features };
@@ -222,8 +235,7 @@ export function drawWorkload(seed: number, random: Random): Workload {
       again: drawAgain(drawn, { ...place, isStream }, random),
       isOrdered,
       isStream,
-      slaMinutes:
-        has("deadline") && (index === 0 || random() < 0.5) ? pick(random, [1, 2, 5, 20]) : undefined,
+      slaMinutes: drawSla(random, features, index),
       maxCostUsd:
         has("cap") && (index === 0 || random() < 0.5)
           ? Math.max(0.5, lineCount * pick(random, [0.02, 0.1, 0.4]))
@@ -236,6 +248,7 @@ export function drawWorkload(seed: number, random: Random): Workload {
   return {
     seed,
     features,
+    providers: providersOf(features),
     runs,
     sharedCapUsd: has("shared_cap") ? Math.max(0.5, count * pick(random, [0.02, 0.1, 0.4])) : undefined,
     lines,
@@ -245,7 +258,26 @@ export function drawWorkload(seed: number, random: Random): Workload {
     latencyMs: pick(random, [1, 20, 200, 2_000]),
     windows: drawWindows(random, features, lines),
     troubles: drawTroubles(random, features, lines.length),
+    flex: has("flex") ? drawFlex(random, models) : undefined,
   };
+}
+
+/** The first one has a cheaper tier where there is one: the engine knows that by its name. */
+function providersOf(features: ReadonlySet<Feature>): readonly string[] {
+  return [features.has("flex") ? FLEX_PROVIDER : "alpha", "beta", "gamma"];
+}
+
+/** At least one is of the provider with a cheaper tier. */
+function withFlex(models: readonly string[]): readonly string[] {
+  const renamed = models.map((model) => model.replace(/^alpha:/, `${FLEX_PROVIDER}:`));
+  return renamed.some((model) => model.startsWith(FLEX_PROVIDER))
+    ? renamed
+    : [`${FLEX_PROVIDER}:m1`, ...renamed];
+}
+
+function drawSla(random: Random, features: ReadonlySet<Feature>, index: number): number | undefined {
+  if (!features.has("deadline") || (index > 0 && random() >= 0.5)) return undefined;
+  return features.has("flex") ? drawFlexSla(random) : pick(random, [1, 2, 5, 20]);
 }
 
 export function pick<T>(random: Random, from: readonly T[]): T {
@@ -260,15 +292,20 @@ function pickSome<T>(random: Random, from: readonly T[]): readonly T[] {
 function drawFeatures(seed: number, random: Random): ReadonlySet<Feature> {
   const { features, pair } = drawnBy(seed);
   const drawn = new Set(features.filter((feature) => random() < EXTRA_SHARE || pair.includes(feature)));
+  if (drawn.has("flex")) drawn.add("deadline");
+  if (drawn.has("flex") && random() < QUIET_SHARE)
+    for (const feature of drawn) if (!QUIET.has(feature) && !pair.includes(feature)) drawn.delete(feature);
   if (drawn.has("cap_raised")) drawn.add("cap");
   return drawn;
 }
 
 function drawConfig(random: Random, features: ReadonlySet<Feature>): ConfigOptions {
   const limits: Record<string, { requestsPerMinute?: number; concurrency?: number }> = {};
-  for (const name of PROVIDERS) {
-    const isLimited = features.has("shared_limit") && (name === "alpha" || random() < 0.5);
-    const isNarrow = features.has("concurrency") && (name === "alpha" || random() < 0.5);
+  const names = providersOf(features);
+  const [first = ""] = names;
+  for (const name of names) {
+    const isLimited = features.has("shared_limit") && (name === first || random() < 0.5);
+    const isNarrow = features.has("concurrency") && (name === first || random() < 0.5);
     limits[name] = {
       ...(isLimited ? { requestsPerMinute: pick(random, [30, 120, 600]) } : {}),
       ...(isNarrow ? { concurrency: pick(random, [1, 2, 4]) } : {}),
@@ -276,13 +313,16 @@ function drawConfig(random: Random, features: ReadonlySet<Feature>): ConfigOptio
   }
   return {
     providers: {
-      alpha: { baseUrl: "http://alpha.test/v1", key: "alpha-key" },
+      [first]: { baseUrl: "http://alpha.test/v1", key: "alpha-key" },
       beta: { baseUrl: "http://beta.test/v1", key: "beta-key" },
       gamma: { baseUrl: "http://gamma.test", key: "gamma-key", protocol: "anthropic" },
     },
     limits,
     prices: Object.fromEntries(
-      MORE_MODELS.map((model) => [model, { inputUsdPerMillion: INPUT_USD, outputUsdPerMillion: OUTPUT_USD }]),
+      (features.has("flex") ? withFlex(MORE_MODELS) : MORE_MODELS).map((model) => [
+        model,
+        { inputUsdPerMillion: INPUT_USD, outputUsdPerMillion: OUTPUT_USD },
+      ]),
     ),
     maxInFlight: pick(random, [2, 8, 64]),
     delivery: features.has("at_most_once") ? "at_most_once" : "at_least_once",

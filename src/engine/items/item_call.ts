@@ -78,7 +78,7 @@ export class ItemCall implements Call {
   offer: TakenOffer | undefined;
   /** Whether no such offer is for it: it failed there, or asks for a tier itself. */
   isRealtimeOnly = false;
-  /** Whether its last attempt failed there for other reasons than the offer's: the next one is in realtime. */
+  /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
   failedInOffer = false;
   /** Whether it was refused as if its model did not have a tier. */
   wasTierUnknown = false;

@@ -24,6 +24,7 @@ import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
 import type { LaneOffers } from "../offers/lane_offers.ts";
 import { OffPeakHours } from "../offers/off_peak.ts";
+import { TierLoad } from "../offers/tier_load.ts";
 import { TierOffers } from "../offers/tier_offers.ts";
 import { BatchOffers } from "../batches/batch_offers.ts";
 import type { Batches } from "../batches/batches.ts";
@@ -66,6 +67,8 @@ export class Lanes {
   readonly forecasts: LaneForecasts;
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
+  /** By provider. */
+  readonly #inTiers = new Map<string, TierLoad>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
   /** Lanes in trouble, as they were found last. */
@@ -284,8 +287,8 @@ export class Lanes {
       patience,
       inFlightMax: config.maxInFlight,
       places: () => laneOf().places,
-      drainMs: (deadlineMs: number, beside: DueLoad) =>
-        this.drainMs(laneOf().terms.key, deadlineMs, beside),
+      inTiers: this.#inTiersOf(provider),
+      drainMs: (deadlineMs: number, beside: DueLoad) => this.drainMs(laneOf().terms.key, deadlineMs, beside),
     };
     const other =
       offer === undefined
@@ -301,6 +304,12 @@ export class Lanes {
   drainMs(key: LaneKey, deadlineMs: number, beside: DueLoad = NOTHING): number {
     const batched = this.#options.batches.loadOf(key, deadlineMs);
     return this.forecasts.drainMs(this.of(key), deadlineMs, sumOf(beside, batched));
+  }
+
+  #inTiersOf(provider: string): TierLoad {
+    const load = this.#inTiers.get(provider) ?? new TierLoad();
+    this.#inTiers.set(provider, load);
+    return load;
   }
 
   /** The lanes of a provider. */

@@ -257,7 +257,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const other = besideOf(ended);
     const { code = "provider_error", message, status: httpStatus = 0 } = result;
     call.lastFailure = { code, httpStatus };
-    call.failedInOffer = ended.offer !== undefined;
+    call.failedInOffer =
+      ended.offer !== undefined && result.isRateLimit !== true && result.class !== "not_sent";
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
       call.owner.items.retrying.set(call.line, { call, code, message });

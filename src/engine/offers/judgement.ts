@@ -3,12 +3,12 @@
  *
  *   refused for want of capacity (429 without a named limit, 498, 503, 529)   the tier's: costs nothing, counts nothing
  *   not answered in its time                                                  the tier's: in doubt, repeated at once
- *   400, 403, 404, 422 before the model was ever answered in the tier         perhaps the tier's: asked again in realtime
+ *   400, 403, 404, 422                                                        perhaps the tier's: asked again in realtime, for nothing
  *   everything else                                                           as in realtime
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 
-/** Where the tier is to blame: `shed` for want of capacity, `slow`, or `unknown` to the model, as far as one answer can tell. */
+/** Where the tier is to blame: `shed` for want of capacity, `slow`, or `unknown` to the model or the item, as far as one answer can tell. */
 export type TierFailure = "shed" | "slow" | "unknown";
 
 const UNKNOWN_CODES: ReadonlySet<string> = new Set([
@@ -17,14 +17,14 @@ const UNKNOWN_CODES: ReadonlySet<string> = new Set([
   "model_not_found",
 ]);
 
-/** `isKnown`: the model was answered in the tier before. Undefined where the tier is not to blame. */
-export function tierFailureOf(result: AttemptResult, isKnown: boolean): TierFailure | undefined {
+/** Undefined where the tier is not to blame. */
+export function tierFailureOf(result: AttemptResult): TierFailure | undefined {
   const { class: kind, code = "", scope } = result;
   if (code === "timeout") return "slow";
   if (kind === "refused" && result.isRateLimit === true && result.isLimitNamed !== true) return "shed";
   if (kind === "refused" && code === "overloaded") return "shed";
-  const isPerhaps = kind === "permanent" && scope !== "provider" && UNKNOWN_CODES.has(code);
-  return isPerhaps && !isKnown ? "unknown" : undefined;
+  const isUnknown = kind === "permanent" && scope !== "provider" && UNKNOWN_CODES.has(code);
+  return isUnknown ? "unknown" : undefined;
 }
 
 /** `openai answered 429 (code): ...` in words that say that nothing is wrong. */

@@ -9,6 +9,7 @@ import type { ItemCall } from "../items/item_call.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
 import type { TierFailure } from "./judgement.ts";
+import type { TierLoad } from "./tier_load.ts";
 
 /** What offers need of their lane. */
 export interface LaneOfOffers {
@@ -18,6 +19,8 @@ export interface LaneOfOffers {
   readonly inFlightMax: number;
   /** Requests in flight that it may have now. */
   places(): number;
+  /** What the lanes of its provider have in cheaper tiers together. */
+  readonly inTiers: TierLoad;
   /** Milliseconds that realtime needs for all that waits and is due by a deadline, and for what is under way `beside` it. */
   drainMs(deadlineMs: number, beside: DueLoad): number;
 }

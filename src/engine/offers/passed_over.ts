@@ -19,7 +19,10 @@ export class PassedOver {
   readonly #clock: Clock;
   readonly #again: () => void;
   #lacksMoney = false;
+  /** For the shortest wait of them; undefined while nobody waits for time to pass. */
   #timer: Timer | undefined;
+  /** Monotonic: when it fires. */
+  #dueMs = Number.POSITIVE_INFINITY;
 
   /** `again` is called when time has passed that a run waits for. */
   constructor(clock: Clock, again: () => void) {
@@ -34,8 +37,10 @@ export class PassedOver {
 
   /** All of them may be tried again. */
   clear(): void {
-    if (this.runs.size > 0) this.runs.clear();
     this.#lacksMoney = false;
+    if (this.runs.size === 0) return;
+    this.runs.clear();
+    this.close();
   }
 
   /** `items` of the call's project keep it; undefined for one that waits there anyway. */
@@ -53,12 +58,18 @@ export class PassedOver {
 
   /** Nor before an offer has a place, or `waitMs` have passed: all of the run has the same deadline, so none of it is more urgent. */
   forOffer(waitMs: number, call: ItemCall, items?: Keeps): true {
-    this.close();
-    this.#timer = this.#clock.timer(waitMs, this.#again);
+    const dueMs = this.#clock.nowMs() + waitMs;
+    if (dueMs < this.#dueMs) {
+      this.close();
+      this.#dueMs = dueMs;
+      this.#timer = this.#clock.timer(waitMs, this.#again);
+    }
     return this.add(call, items);
   }
 
   close(): void {
     this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#dueMs = Number.POSITIVE_INFINITY;
   }
 }

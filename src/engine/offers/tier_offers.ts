@@ -5,9 +5,9 @@
  *        --no place--> waits                                          |---shed-------> waits: it costs nothing
  *        --no time---> realtime                                       |---slow-------> realtime from now on
  *                                                                     |---5xx, lost--> realtime once, then here again
- *                                                                     |---unknown----> realtime; if that answers it,
- *                                                                                      the tier is off for the model
- *   model --three answers in a row of another tier than the one asked for--> off: it would cost as much
+ *                                                                     |---unknown----> realtime, which may answer it
+ *   model --realtime answers what the tier refused, and the tier never answered the model--> off
+ *         --three in a row: such items, or answers of another tier than the one asked for--> off: it would cost as much
  *
  * Off is for six hours: providers add models.
  */
@@ -24,23 +24,26 @@ import { offerLatencies } from "../items/patience.ts";
 import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
 import { blamedOnTier, type TierFailure, tierFailureOf } from "./judgement.ts";
 import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
+import { TierLoad } from "./tier_load.ts";
 
 const OFF_MS = 6 * 3_600_000;
-const UNTIERED_MAX = 3;
+const OTHERS_MAX = 3;
 /** Of a lane that many models share; beyond, all are forgotten and asked again. */
 const MODELS_MAX = 1_000;
 /** For how long others wait for what realtime says to an item that was refused in a tier. */
 const DOUBT_MS = 60_000;
-/** Of its lane's places: the rest is for what must be sent in realtime. */
+/** Of the places in flight: the rest is for what must be sent in realtime. Of a single place, it is all. */
 const PLACES_SHARE = 3 / 4;
+/** How soon places are looked for again that other lanes have taken. */
+const OTHERS_MS = 1_000;
 /** A timer may fire early by a rounding of its milliseconds. */
 const WAIT_MS_MIN = 1;
 
 /** What is known of a model in a tier. */
 interface TierOfModel {
   isKnown: boolean;
-  /** Answers in a row that another tier gave. */
-  untiered: number;
+  /** Answers in a row that another tier gave, those of realtime to what this one refused included. */
+  others: number;
   /** Until then it is not asked for; monotonic. */
   offUntilMs: number;
   /** Until then it is not known whether the model has the tier at all, and items wait; monotonic. */
@@ -54,9 +57,7 @@ export class TierOffers implements LaneOffers {
   readonly #models = new Map<string, TierOfModel>();
   readonly #heads = new Map<string, WireHead>();
   readonly #capacity: SpareCapacity;
-  /** Tokens of requests in the tier, as reserved. */
-  #inputTokens = 0;
-  #outputTokens = 0;
+  readonly #load = new TierLoad();
 
   constructor(offer: TierOffer, lane: LaneOfOffers) {
     this.#offer = offer;
@@ -79,14 +80,14 @@ export class TierOffers implements LaneOffers {
     if (!lanes.allows(this.#offer.kind, call.model)) return undefined;
     const nowMs = this.#lane.clock.nowMs();
     if (this.#isOff(call.model, nowMs)) return undefined;
-    const { inFlight } = this.#capacity;
-    const own = { items: inFlight, inputTokens: this.#inputTokens, outputTokens: this.#outputTokens };
-    const { patience } = this.#lane;
+    const placesMax = Math.floor(this.#lane.places() * PLACES_SHARE);
+    if (placesMax === 0) return undefined;
+    const { patience, inTiers } = this.#lane;
     const chosen = chooseOffer(this.#offer, {
       nowMs,
       deadlineMs,
-      drainMs: this.#lane.drainMs(deadlineMs, own),
-      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, own),
+      drainMs: this.#lane.drainMs(deadlineMs, this.#load),
+      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, this.#load),
       realtimeMs: patience.quantileMs(call, minOnTime),
       offerMs: patience.quantileMs(offerLatencies(call, this.#offer.kind), offerShareOf(policy)),
       policy,
@@ -96,9 +97,9 @@ export class TierOffers implements LaneOffers {
       call.isRealtimeOnly = true; // its caller has chosen
       return undefined;
     }
-    const isCrowded = inFlight >= Math.max(1, this.#lane.places() * PLACES_SHARE);
     const doubtMs = (this.#models.get(call.model)?.doubtUntilMs ?? 0) - nowMs;
-    const waitMs = isCrowded ? Number.POSITIVE_INFINITY : Math.max(doubtMs, this.#capacity.waitMs(nowMs));
+    const crowdedMs = inTiers.items < placesMax ? 0 : this.#crowdedMs;
+    const waitMs = Math.max(crowdedMs, doubtMs, this.#capacity.waitMs(nowMs));
     if (waitMs > 0)
       return {
         is: "wait",
@@ -107,29 +108,35 @@ export class TierOffers implements LaneOffers {
     return { is: "taken", taken: this.#taken(call, chosen.attemptMsMax) };
   }
 
+  /** The lane is called when a place of its own is free, but not when another lane's is. */
+  get #crowdedMs(): number {
+    return this.#load.items === this.#lane.inTiers.items ? Number.POSITIVE_INFINITY : OTHERS_MS;
+  }
+
   sent({ load }: ItemCall): void {
     this.#capacity.take();
-    this.#inputTokens += load.inputTokens;
-    this.#outputTokens += load.outputTokens;
+    this.#load.add(load);
+    this.#lane.inTiers.add(load);
   }
 
   answered(call: ItemCall, { servedTier }: AttemptResult): void {
     if (call.offer === undefined) {
-      if (call.wasTierUnknown) this.#off(call.model);
+      if (call.wasTierUnknown) this.#answeredByOther(call.model);
       return;
     }
     this.#capacity.answered();
     const model = this.#of(call.model);
     model.isKnown = true;
     model.doubtUntilMs = 0;
-    model.untiered = laneTierOf(servedTier) === this.#offer.kind ? 0 : model.untiered + 1;
-    if (model.untiered >= UNTIERED_MAX) this.#off(call.model);
+    if (laneTierOf(servedTier) === this.#offer.kind) model.others = 0;
+    else this.#answeredByOther(call.model);
   }
 
   failed(call: ItemCall, failure: TierFailure): void {
     if (failure === "unknown") {
       call.wasTierUnknown = true;
-      this.#of(call.model).doubtUntilMs = this.#lane.clock.nowMs() + DOUBT_MS;
+      const model = this.#of(call.model);
+      if (!model.isKnown) model.doubtUntilMs = this.#lane.clock.nowMs() + DOUBT_MS;
     }
     if (failure !== "shed") call.isRealtimeOnly = true;
     if (failure !== "unknown") this.#capacity.refused(this.#lane.clock.nowMs());
@@ -149,13 +156,13 @@ export class TierOffers implements LaneOffers {
       body: (body) => (kind === "slow" ? body : withTier(settings.protocol, body, kind)),
       judged: (result) => {
         if (result.class === "success") return kind === "slow" ? { ...result, servedTier: kind } : result;
-        const failure = tierFailureOf(result, this.#models.get(call.model)?.isKnown === true);
+        const failure = tierFailureOf(result);
         return failure === undefined ? result : blamedOnTier(result, failure, kind);
       },
       freed: (heldMs) => {
         this.#capacity.free(heldMs);
-        this.#inputTokens -= call.load.inputTokens;
-        this.#outputTokens -= call.load.outputTokens;
+        this.#load.remove(call.load);
+        this.#lane.inTiers.remove(call.load);
       },
     };
   }
@@ -176,16 +183,19 @@ export class TierOffers implements LaneOffers {
     return (this.#models.get(model)?.offUntilMs ?? 0) > nowMs;
   }
 
-  #off(model: string): void {
-    const known = this.#of(model);
-    known.offUntilMs = this.#lane.clock.nowMs() + OFF_MS;
-    known.untiered = known.doubtUntilMs = 0;
-    known.isKnown = false;
+  /** Whose answers cost as much as those of realtime. */
+  #answeredByOther(name: string): void {
+    const model = this.#of(name);
+    model.others += 1;
+    if (model.isKnown && model.others < OTHERS_MAX) return;
+    model.offUntilMs = this.#lane.clock.nowMs() + OFF_MS;
+    model.others = model.doubtUntilMs = 0;
+    model.isKnown = false;
   }
 
   #of(model: string): TierOfModel {
     if (this.#models.size >= MODELS_MAX && !this.#models.has(model)) this.#models.clear();
-    const known = this.#models.get(model) ?? { isKnown: false, untiered: 0, offUntilMs: 0, doubtUntilMs: 0 };
+    const known = this.#models.get(model) ?? { isKnown: false, others: 0, offUntilMs: 0, doubtUntilMs: 0 };
     this.#models.set(model, known);
     return known;
   }

@@ -71,7 +71,7 @@ export function basePrice(
   offPeakDays: OffPeakDays = USUAL_DAYS,
 ): BasePrice | undefined {
   const id = `${model.provider}:${model.name}`;
-  const own = overriddenPrice(overrides, id, wallMs);
+  const own = overriddenPrice(overrides, id, wallMs, offPeakDays);
   if (own !== undefined) return own;
   if (isFreeProvider(model.provider)) return localPrice(id, model.name, wallMs);
   const stale = STALE_NAMES.get(id.toLowerCase());

@@ -8,7 +8,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import { suggestion } from "../nearest.ts";
-import type { PriceOverride, PriceOverrides } from "./overrides.ts";
+import { PEAK_FACTOR_MAX, type PriceOverride, type PriceOverrides } from "./overrides.ts";
 import { isModelPattern } from "./pattern.ts";
 
 /** What a sheet says of one model. */
@@ -19,6 +19,8 @@ export interface SheetPrice {
   readonly cache_read_mtok?: number;
   /** The input price when absent. */
   readonly cache_write_mtok?: number;
+  /** What `deepseek` takes of these prices in its peak hours, 1 to 10; absent: the hours do not matter. */
+  readonly peak_factor?: number;
 }
 
 export interface PriceSheet {
@@ -51,7 +53,10 @@ export function readPriceSheet(value: unknown, where: string): PriceSheet {
     const at = `${where}: models[${JSON.stringify(model)}]`;
     if (!isModelPattern(model)) throw invalid(`${at} must be "<provider>:<model>", "*" allowed at the end`);
     const price = objectAt(given, at);
-    refuseOthers(price, PRICE_MEMBERS, at);
+    refuseOthers(price, [...PRICE_MEMBERS, "peak_factor"], at);
+    const { peak_factor: peak = 1 } = price;
+    if (!(typeof peak === "number" && peak >= 1 && peak <= PEAK_FACTOR_MAX))
+      throw invalid(`${at}.peak_factor must be a number from 1 to ${PEAK_FACTOR_MAX}, got ${shown(peak)}`);
     for (const name of PRICE_MEMBERS) {
       const usd = price[name];
       const isAbsent = usd === undefined && name.startsWith("cache_");
@@ -72,6 +77,7 @@ export function overridesOf({ version, models }: PriceSheet): PriceOverrides {
       outputUsdPerMillion: price.output_mtok,
       ...(price.cache_read_mtok === undefined ? {} : { cachedUsdPerMillion: price.cache_read_mtok }),
       ...(price.cache_write_mtok === undefined ? {} : { cacheWriteUsdPerMillion: price.cache_write_mtok }),
+      ...(price.peak_factor === undefined ? {} : { peakFactor: price.peak_factor }),
       ...(day ? { asOf: version } : {}),
       sheet: version,
     };

@@ -152,6 +152,15 @@ describe("the settings of lanes", () => {
     const { notes } = resolveConfig({ lanes: { allow: ["flex", "elsewhere:flex"] } }, NO_ENV);
     expect(notes).toEqual([expect.stringContaining('lanes.allow["elsewhere:flex"] has no effect')]);
   });
+
+  it("that cost nothing less are noted: Groq's flex, and a Batch Chat that nobody knows", () => {
+    const openai = { batchChatUrl: "https://batch.test/v1" };
+    const { notes } = resolveConfig({ lanes: { allow: ["groq:flex"] }, providers: { openai } }, NO_ENV);
+    expect(notes).toEqual([
+      expect.stringContaining("providers.openai.batchChatUrl has no effect"),
+      expect.stringContaining('lanes.allow["groq:flex"] has no effect: flex costs as much as realtime'),
+    ]);
+  });
 });
 
 describe("a run", () => {

@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
+import type { ConfigOptions } from "../../src/engine/config/config_options.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { INPUT, OUTPUT, World } from "./world.ts";
 
@@ -26,10 +27,12 @@ async function runAt(
     rpm?: number;
     deny?: readonly string[];
     offPeakDays?: readonly string[];
+    prices?: ConfigOptions["prices"];
+    model?: string;
     policy?: "balanced" | "fastest";
   },
 ) {
-  const { items = 10, sla, rpm, deny, offPeakDays = [], policy } = options;
+  const { items = 10, sla, rpm, deny, offPeakDays = [], policy, prices = {}, model = MODEL } = options;
   const world = new World({
     wallMs: MIDNIGHT_MS + hour * HOUR_MS,
     latencyMs: 1_000,
@@ -37,11 +40,12 @@ async function runAt(
     config: {
       providers: { deepseek: { baseUrl: "http://deepseek.test/v1", key: "k" } },
       ...(rpm === undefined ? {} : { limits: { deepseek: { requestsPerMinute: rpm } } }),
+      prices,
       lanes: { offPeakDays, ...(deny === undefined ? {} : { deny }) },
       ...(policy === undefined ? {} : { policy }),
     },
   });
-  world.input(items, MODEL);
+  world.input(items, model);
   const engine = await world.engine();
   const startMs = world.clock.nowMs();
   const run = engine.run(INPUT, { out: OUTPUT, ...(sla === undefined ? {} : { sla }) });
@@ -92,6 +96,16 @@ describe("work with an sla in hours that cost more", () => {
     const early = hours.filter((hour) => hour < PEAK_TO_4[1]).length;
     expect(early).toBeGreaterThanOrEqual(450); // of 30 minutes that are left, realtime needs 15 for the rest
     expect(early).toBeLessThan(480);
+  });
+
+  it("waits for the cheap hours of a configured price with a peak factor, and of one without it for nothing", async () => {
+    const model = "deepseek:deepseek-flash";
+    const price = { inputUsdPerMillion: 0.15, outputUsdPerMillion: 0.6 };
+    const dear = await runAt(2, { sla: 180, model, prices: { [model]: { ...price, peakFactor: 2 } } });
+    expect(Math.min(...dear.hours)).toBeGreaterThanOrEqual(PEAK_TO_4[1]);
+    expect(dear.summary.cost.billed_usd).toBeCloseTo(10 * (1_000 * 0.15e-6 + 100 * 0.6e-6), 9);
+    const flat = await runAt(2, { sla: 180, model, prices: { [model]: price } });
+    expect(Math.max(...flat.hours) - 2).toBeLessThan(0.1);
   });
 
   it("waits on a public holiday in China for nothing, as it is configured", async () => {

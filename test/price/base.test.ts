@@ -183,6 +183,38 @@ describe("prices that change with time", () => {
     expect(flash("2027-03-01T02:00:00Z", endless)?.validUntilWallMs).toBe(at("2027-03-15T10:00:00Z"));
   });
 
+  it("takes a configured price times its peak factor in DeepSeek's peak hours, and only there", () => {
+    const flash = {
+      inputUsdPerMillion: 0.15,
+      outputUsdPerMillion: 0.6,
+      cachedUsdPerMillion: 0.003,
+      peakFactor: 2,
+    };
+    const book = new PriceBook({ "deepseek:deepseek-flash": flash, "other:*": flash });
+    const found = (model: string, time: string) => book.priceOf(model, at(time)).price;
+    const peak = found("deepseek:deepseek-flash", "2026-11-24T02:00:00Z");
+    expect(rates(peak)).toEqual([0.3, 0.006, 1.2]);
+    expect(peak).toMatchObject({
+      validFromWallMs: at("2026-11-24T01:00:00Z"),
+      validUntilWallMs: at("2026-11-24T04:00:00Z"),
+    });
+    const off = found("deepseek:deepseek-flash", "2026-11-20T10:00:00Z"); // a Friday
+    expect(rates(off)).toEqual([0.15, 0.003, 0.6]);
+    expect(off).toMatchObject({
+      validFromWallMs: at("2026-11-20T10:00:00Z"),
+      validUntilWallMs: at("2026-11-23T01:00:00Z"),
+      ceiling: [{ start: -1, inputUsdPerMillion: 0.3, outputUsdPerMillion: 1.2 }],
+    });
+    expect(rates(found("deepseek:deepseek-flash", "2026-10-01T02:00:00Z"))).toEqual([0.15, 0.003, 0.6]);
+    expect(found("other:deepseek-flash", "2026-11-24T02:00:00Z")).toMatchObject({
+      inputUsdPerMillion: 0.15,
+      validUntilWallMs: Number.POSITIVE_INFINITY,
+    });
+    expect(() => new PriceBook({ "deepseek:x": { ...flash, peakFactor: 0.5 } })).toThrow(
+      /peakFactor must be/,
+    );
+  });
+
   it.each(["2027-02-30", "2027-2-5", "2027-02-05..2027-02-01", "2027-02-05..2028-02-05", "2027-02-05..", ""])(
     "refuses a public holiday that is not a day: %j",
     (entry) => expect(() => new PriceBook({}, [entry])).toThrow(/lanes\.offPeakDays: must be a day such as/),

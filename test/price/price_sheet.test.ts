@@ -31,6 +31,18 @@ describe("a price sheet", () => {
     });
   });
 
+  it("says what peak hours cost at DeepSeek in times of its prices", () => {
+    const price = { input_mtok: 0.15, output_mtok: 0.6, peak_factor: 2 };
+    const sheet = { version: "2026-11-20", models: { "deepseek:deepseek-flash": price } };
+    const overrides = overridesOf(readPriceSheet(sheet, "sheet.json"));
+    expect(basePrice(MODEL, Date.UTC(2026, 10, 24, 2), overrides)?.inputUsdPerMillion).toBe(0.3);
+    expect(basePrice(MODEL, Date.UTC(2026, 10, 24, 5), overrides)?.inputUsdPerMillion).toBe(0.15);
+    const wrong = { ...sheet, models: { "deepseek:deepseek-flash": { ...price, peak_factor: 0 } } };
+    expect(() => readPriceSheet(wrong, "sheet.json")).toThrow(
+      /peak_factor must be a number from 1 to 10, got 0/,
+    );
+  });
+
   it("may be in the configuration as its prices", async () => {
     const options = await checkOptions({ prices: SHEET }, "perigee.json");
     expect(resolveConfig(options, {}).prices).toEqual(overridesOf(SHEET));

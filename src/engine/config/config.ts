@@ -23,7 +23,7 @@ import { headerText, keyText } from "./header_texts.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
-import { offersBy } from "./provider_offers.ts";
+import { offersBy, vainOffers } from "./provider_offers.ts";
 import { checkVariables, namesIn } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
@@ -193,7 +193,7 @@ export function resolveConfig(
     attemptMsMax: options.attemptMsMax,
     lanes,
     offers: sending.isAtMostOnce ? new Map() : offersBy(providers, lanes), // a slow request could not be sent again
-    notes: checked,
+    notes: [...checked, ...vainOffers(options, providers)],
   };
 }
 

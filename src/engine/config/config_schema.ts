@@ -75,6 +75,7 @@ const fileOptions = z.strictObject({
         outputUsdPerMillion: usd,
         cachedUsdPerMillion: usd.optional(),
         cacheWriteUsdPerMillion: usd.optional(),
+        peakFactor: z.number().min(1).max(10).optional(),
         asOf: z.string().optional(),
         sheet: z.string().optional(),
       }),

@@ -12,8 +12,9 @@
  * A batch that is cancelled has cost only what it finished, so a try that fails costs its share of finished work at the batch's
  * price, which counts.
  */
-import { rescueMs } from "./offer_choice.ts";
+
 import type { LatencyPrior } from "./lane_priors.ts";
+import { rescueMs } from "./offer_choice.ts";
 
 /** What is known of a batch's time. All in milliseconds, times monotonic. */
 export interface BatchOutlook {

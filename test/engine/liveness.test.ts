@@ -2,7 +2,7 @@
  * A run of which items are left goes on, or fails and says what waits for what; it never waits for ever.
  */
 import { describe, expect, it } from "vitest";
-import { ArmedClock } from "../../src/engine/lanes/armed_clock.ts";
+import { ArmedClock } from "../../src/engine/items/armed_clock.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 import { INPUT, itemLine, OUTPUT, ok, status, World } from "./world.ts";
 

@@ -1,7 +1,7 @@
 /** A wire without calls, on real sockets. */
 import { expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
-import { ArmedClock } from "../../src/engine/lanes/armed_clock.ts";
+import { ArmedClock } from "../../src/engine/items/armed_clock.ts";
 import { open, post, serve, textOf, whole } from "./dispatch_server.ts";
 
 it("keeps no timer, so that its process may end", async () => {

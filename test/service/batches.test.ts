@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
 import { keptBatches } from "../../src/service/openai/batch_record.ts";
-import { Batches } from "../../src/service/openai/batches.ts";
+import { ServedBatches } from "../../src/service/openai/batches.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Files } from "../../src/tasks/files/files.ts";
@@ -87,13 +87,13 @@ class TwoLineTasks {
 
 class BatchWorld extends FileWorld {
   readonly tasks = new TwoLineTasks();
-  #open: Batches | undefined;
+  #open: ServedBatches | undefined;
 
-  async start(): Promise<{ readonly batches: Batches; readonly files: Files; readonly store: Store }> {
+  async start(): Promise<{ readonly batches: ServedBatches; readonly files: Files; readonly store: Store }> {
     const store = await this.store.open();
     const files = await this.files({ store });
     const { clock } = this;
-    const batches = new Batches(store, clock, this.tasks as unknown as Tasks, files);
+    const batches = new ServedBatches(store, clock, this.tasks as unknown as Tasks, files);
     await batches.open();
     this.#open = batches;
     return { batches, files, store };
@@ -130,7 +130,7 @@ async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): P
   throw new Error("it did not come about");
 }
 
-const isEnded = (view: Awaited<ReturnType<Batches["batch"]>>): boolean => view.batch.end !== undefined;
+const isEnded = (view: Awaited<ReturnType<ServedBatches["batch"]>>): boolean => view.batch.end !== undefined;
 
 describe("a batch", () => {
   it("has its files when its task is reported as final", async () => {

@@ -90,7 +90,9 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
     case "key_missing":
       return { todo: `set ${keyVariable(provider)}` };
     case "key_changed":
-      return { todo: `set the key of ${provider} that its batches were made with (${keyVariable(provider)})` };
+      return {
+        todo: `set the key of ${provider} that its batches were made with (${keyVariable(provider)})`,
+      };
     case "authentication":
       return hold.address === undefined
         ? { todo: `correct the key that the function of ${provider} uses` }

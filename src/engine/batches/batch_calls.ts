@@ -103,7 +103,11 @@ export function lostBy(error: unknown): LostAnswer {
   throw error;
 }
 
-function bodyOf({ body }: BatchRequest, lines: LinesFile | undefined, disk: Disk): Uint8Array | RequestSource {
+function bodyOf(
+  { body }: BatchRequest,
+  lines: LinesFile | undefined,
+  disk: Disk,
+): Uint8Array | RequestSource {
   if (body.kind === "bytes") return body.bytes;
   if (lines === undefined) return EMPTY;
   const { endOf = () => lines.bytes } = lines;

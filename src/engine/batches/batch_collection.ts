@@ -11,7 +11,12 @@
  *
  * Limits: 1,024 results are staged before the disk is waited for; the place of the last settled one is stored every 8 MiB.
  */
-import type { BatchFault, BatchResult, RemoteBatch, ResultSource } from "../../providers/batches/batch_wire.ts";
+import type {
+  BatchFault,
+  BatchResult,
+  RemoteBatch,
+  ResultSource,
+} from "../../providers/batches/batch_wire.ts";
 import type { BatchItems } from "./batch_lines.ts";
 import { resultsOf } from "./batch_results.ts";
 import type { BatchSettler } from "./batch_settler.ts";
@@ -72,7 +77,11 @@ export class BatchCollection {
         if (element.is === "refused") {
           isWhole = false;
           refusals += element.status === 429 || element.status >= 500 ? 0 : 1;
-          await kept.waitAfter({ is: "refused", message: `its results: HTTP ${element.status}`, status: element.status });
+          await kept.waitAfter({
+            is: "refused",
+            message: `its results: HTTP ${element.status}`,
+            status: element.status,
+          });
         } else if (element.is === "lost") {
           isWhole = false;
           kept.left.throwIfAborted();
@@ -117,7 +126,8 @@ export class BatchCollection {
   }
 
   #fault({ line, message, code }: BatchFault): void {
-    if (line !== undefined && line >= 0 && line < this.#items.items) this.#settler.refused(line, code, message);
+    if (line !== undefined && line >= 0 && line < this.#items.items)
+      this.#settler.refused(line, code, message);
   }
 }
 

@@ -193,7 +193,8 @@ export class BatchCreation {
       if (read.ok) {
         kept.healed();
         from += count;
-      } else if (read.is === "permanent" || read.is === "too_large" || read.is === "gone") return this.#back(read);
+      } else if (read.is === "permanent" || read.is === "too_large" || read.is === "gone")
+        return this.#back(read);
       else await kept.waitAfter(read);
     }
     return undefined;

@@ -117,7 +117,9 @@ export class BatchPolling {
     if (record.state !== "running" || record.isUnconfirmed === true) return false;
     if (way.wire.cancel(record.batchId ?? "") === undefined) return false;
     if (!way.wire.traits.keepsOnCancel && nowMs < lastMs) return false; // what it has finished would be lost
-    return nowMs >= switchMs || this.#isStuck(stuckMs) || this.#ageMs() > way.wire.limits.windowMs + WINDOW_MORE_MS;
+    return (
+      nowMs >= switchMs || this.#isStuck(stuckMs) || this.#ageMs() > way.wire.limits.windowMs + WINDOW_MORE_MS
+    );
   }
 
   /** Nothing of it was finished for as long as slow batches take as a whole. */

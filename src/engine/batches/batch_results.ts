@@ -9,7 +9,7 @@
  */
 import type { BatchRequest, PageMembers, ResultSource } from "../../providers/batches/batch_wire.ts";
 import { isObject } from "../../work/json.ts";
-import { type BatchCalls, lostBy, type LostAnswer } from "./batch_calls.ts";
+import { type BatchCalls, type LostAnswer, lostBy } from "./batch_calls.ts";
 
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
@@ -127,6 +127,7 @@ function pageOf(
   const members: Record<string, string | number | boolean | null> = {};
   if (isObject(root))
     for (const [name, value] of Object.entries(root))
-      if (value === null || typeof value !== "object") members[name] = value as string | number | boolean | null; // of JSON
+      if (value === null || typeof value !== "object")
+        members[name] = value as string | number | boolean | null; // of JSON
   return { elements: found, members };
 }

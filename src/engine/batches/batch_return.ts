@@ -52,7 +52,8 @@ function checked(
 ): number {
   let place = from;
   for (let index = 0; index < measured.count; index += 1) {
-    while (place < items.length && (items[place] as BatchItem).line < (measured.lines[index] as number)) place += 1;
+    while (place < items.length && (items[place] as BatchItem).line < (measured.lines[index] as number))
+      place += 1;
     if (items[place]?.keyJson !== keyJsonOf(measured, index)) throw inputChanged({ lines });
     place += 1;
   }

@@ -61,7 +61,11 @@ export function isSure(
   return batch?.tag === record.tag || (batch?.inputFile !== undefined && batch.inputFile === record.file);
 }
 
-function isOf(batch: RemoteBatch, { record, way }: KeptBatch, { payload, sinceWallMs }: BatchSearch): boolean {
+function isOf(
+  batch: RemoteBatch,
+  { record, way }: KeptBatch,
+  { payload, sinceWallMs }: BatchSearch,
+): boolean {
   if (batch.tag === payload.tag) return true;
   if (way.wire.traits.tag !== "ids") return false;
   if (batch.inputFile !== undefined && record.file !== undefined) return batch.inputFile === record.file;

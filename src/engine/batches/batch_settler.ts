@@ -24,7 +24,7 @@ import type { BatchMoney } from "./batch_money.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 /** Batches that an item is in at most; then it is sent in realtime. */
-export const REQUEUES_MAX = 2;
+const REQUEUES_MAX = 2;
 /** The price of all its answers, also where an answer names another tier or none. */
 const TIER = "batch";
 const NEVER_MADE = {
@@ -143,7 +143,11 @@ export class BatchSettler {
     if (last.billedUsd + last.ambiguousUsd === 0) return; // as if it had not been sent
     const made = this.#madeOf(item);
     const ambiguousAttempts = made.ambiguousAttempts + (last.ambiguousUsd > 0 ? 1 : 0);
-    this.#close(item, { ...made, ambiguousAttempts, spent: addSpent(made.spent, last) }, last.ambiguousUsd > 0);
+    this.#close(
+      item,
+      { ...made, ambiguousAttempts, spent: addSpent(made.spent, last) },
+      last.ambiguousUsd > 0,
+    );
     this.#services.held.settle(0, last);
   }
 
@@ -159,7 +163,12 @@ export class BatchSettler {
     if (hasTwin) tally.ambiguousAttempts += 1;
     tally.usage = result.usage ?? NO_USAGE;
     const isLate = owner.phase === "expired";
-    const facts = { ...result, servedTier: TIER, batch: this.#kept.record.batchId, ...(isLate ? { isLate } : {}) };
+    const facts = {
+      ...result,
+      servedTier: TIER,
+      batch: this.#kept.record.batchId,
+      ...(isLate ? { isLate } : {}),
+    };
     const ended =
       result.class === "success"
         ? completed(tally, facts)

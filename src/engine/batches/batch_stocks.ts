@@ -11,7 +11,8 @@ export class BatchStocks {
   /** Whether a batch may be created beside those that are. */
   hasRoomFor(batch: OpenBatch, all: Iterable<OpenBatch>): boolean {
     const { record, way } = batch.kept;
-    const { openMax = Number.POSITIVE_INFINITY, enqueuedTokensMax = Number.POSITIVE_INFINITY } = way.wire.limits;
+    const { openMax = Number.POSITIVE_INFINITY, enqueuedTokensMax = Number.POSITIVE_INFINITY } =
+      way.wire.limits;
     let open = 0;
     let tokens = record.inputTokens;
     for (const other of all) {

@@ -7,11 +7,11 @@
  */
 import { createHash, randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { batchLastMs, type BatchOutlook, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
-import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Provider, ProviderSettings } from "../../providers/provider.ts";
+import { type BatchOutlook, batchLastMs, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
+import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
@@ -54,8 +54,8 @@ export interface BatchServices {
   /** What batches of a model take, as learnt or known. */
   latencyOf(model: string): LatencyPrior;
   learn(model: string, tookMs: number): void;
-  /** What realtime needs for all that is due by a deadline in a lane, with batches included; milliseconds. */
-  drainMs(lane: string, deadlineMs: number): number;
+  /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
+  drainMs(lane: string, deadlineMs: number, beside: DueLoad): number;
   realtimeP99Ms(model: string): number | undefined;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
@@ -112,7 +112,11 @@ export class Batches {
     this.#services.money.giveBack(call);
     spool.money.add(usd);
     spool.add(call);
-    if (spool.isBehind) void spool.written().then(() => this.#services.changed(), () => undefined);
+    if (spool.isBehind)
+      void spool.written().then(
+        () => this.#services.changed(),
+        () => undefined,
+      );
   }
 
   /** What is with batches of a lane and due by a deadline, in items and tokens. */
@@ -135,7 +139,7 @@ export class Batches {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#services.drainMs(lane, deadlineMs),
+      drainMs: this.#services.drainMs(lane, deadlineMs, this.loadOf(lane, deadlineMs)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -273,7 +277,9 @@ export class Batches {
     const { storage, calls, times, money } = this.#services;
     const [path, itemsPath] = this.#pathsOf(record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
-    const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () => this.#services.changed());
+    const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
+      this.#services.changed(),
+    );
     const settling = {
       ...{ provider: this.#services.providerOf(record.model), money, held },
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
@@ -321,7 +327,11 @@ export class Batches {
     const { record, clock } = kept;
     const nowMs = clock.nowMs();
     if (!owner.isOpen) {
-      return { switchMs: Number.NEGATIVE_INFINITY, lastMs: overMs + OVER_MS, stuckMs: Number.POSITIVE_INFINITY };
+      return {
+        switchMs: Number.NEGATIVE_INFINITY,
+        lastMs: overMs + OVER_MS,
+        stuckMs: Number.POSITIVE_INFINITY,
+      };
     }
     const outlook = this.outlookOf(record.model, record.lane, owner.settings.deadlineMs, left);
     const switchMs = batchSwitchMs(outlook);
@@ -334,13 +344,16 @@ export class Batches {
     };
   }
 
-
   /** Batches that were made with another key: they are never asked for with this one, and nothing of them is sent again. */
   #refuseKey(owner: ItemOwner, { model, batchId, tag, items, lines }: BatchRecord): void {
     const provider = parseModelId(model)?.provider ?? model;
     const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
     for (const line of linesIn(lines)) this.#claim(owner, line);
-    owner.items.hold({ reason: "key_changed", provider, message }, items, this.#services.storage.clock.nowMs());
+    owner.items.hold(
+      { reason: "key_changed", provider, message },
+      items,
+      this.#services.storage.clock.nowMs(),
+    );
   }
 
   #claim(owner: ItemOwner, line: number): void {
@@ -356,7 +369,10 @@ export class Batches {
     const records: BatchRecord[] = [];
     for (let after: string | undefined; ; ) {
       const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
-      const page = await store.records(owner.settings.project, after === undefined ? query : { ...query, after });
+      const page = await store.records(
+        owner.settings.project,
+        after === undefined ? query : { ...query, after },
+      );
       records.push(...page.map(readBatch));
       after = page.at(-1)?.id;
       if (page.length < PAGE) return records;
@@ -371,7 +387,10 @@ export class Batches {
 
 /** The address and the key that a batch belongs to, not readable. */
 function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
-  return createHash("sha256").update(JSON.stringify([name, baseUrl, key])).digest("hex").slice(0, 32);
+  return createHash("sha256")
+    .update(JSON.stringify([name, baseUrl, key]))
+    .digest("hex")
+    .slice(0, 32);
 }
 
 function spoolKey({ owner, lane, model }: ItemCall): string {

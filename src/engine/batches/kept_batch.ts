@@ -143,7 +143,7 @@ export class KeptBatch {
 }
 
 /** Why work on a batch has ended before the batch did. */
-export class BatchLeft extends Error {
+class BatchLeft extends Error {
   constructor() {
     super("its task has left");
     this.name = "BatchLeft";

@@ -5,15 +5,16 @@
  *       \-> back                      \-> gone, rescued: back, in doubt       \-> another's: created again
  *   any -> left: its record stays, and the next process goes on
  */
+
+import { PerigeeError } from "../../errors.ts";
 import type { RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import { PerigeeError } from "../../errors.ts";
 import { BatchCollection } from "./batch_collection.ts";
 import { BatchCreation, type CreationTerms } from "./batch_creation.ts";
 import { BatchItems } from "./batch_lines.ts";
 import { type BatchMoments, BatchPolling } from "./batch_polling.ts";
-import { BatchSettler, type SettlingServices } from "./batch_settler.ts";
 import { linesIn } from "./batch_record.ts";
+import { BatchSettler, type SettlingServices } from "./batch_settler.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 /** What a batch needs of all batches of its engine. */

@@ -4,9 +4,9 @@
  *   a provider has batches: its wire is known, it sells them for less, its key is set, and the configuration allows them
  */
 import type { Transport } from "../../dispatch/transport.ts";
+import { laneFactor } from "../../price/lane_factors.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../../providers/batches/batch_wires.ts";
-import { laneFactor } from "../../price/lane_factors.ts";
 import { isChosen } from "../../queue/lane_choice.ts";
 import { latencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -60,7 +60,10 @@ export function createBatches(
       return { p50, p90, p99 };
     },
     learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
-    drainMs: (lane, deadlineMs) => lanes().drainMs(lane, deadlineMs),
+    drainMs: (lane, deadlineMs, beside) => {
+      const { forecasts } = lanes();
+      return forecasts.drainMs(lanes().of(lane), deadlineMs, beside);
+    },
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),
     feed: { add: (owner, shards) => feed().add(owner, shards) },
     changed: () => {
@@ -72,7 +75,12 @@ export function createBatches(
 }
 
 /** The wires of providers that have batches, by their names. */
-function wiresOf({ providers, keysMissing, isAtMostOnce, lanes }: EngineConfig): ReadonlyMap<string, BatchWire> {
+function wiresOf({
+  providers,
+  keysMissing,
+  isAtMostOnce,
+  lanes,
+}: EngineConfig): ReadonlyMap<string, BatchWire> {
   if (isAtMostOnce) return new Map(); // what a batch was too slow for could not be sent again
   return new Map(
     providers.flatMap((settings) => {

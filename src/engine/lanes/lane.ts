@@ -10,7 +10,7 @@
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
  * a shard (backlog) or space on the disk. It never waits itself. Hot path: about 2 us an item (bench/jobs/engine.ts).
  */
-import type { Clock, Timer } from "../../clock.ts";
+import type { Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import type { LaneLimits, Permit, Reservation } from "../../limits/limits.ts";
 import { AnswerPace } from "../../queue/answer_pace.ts";
@@ -26,7 +26,7 @@ import type { LaneOffers } from "../offers/lane_offers.ts";
 import { PassedOver } from "../offers/passed_over.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
-import { type Intended, LaneIntents } from "./lane_intents.ts";
+import { type Intended, type IntentServices, LaneIntents } from "./lane_intents.ts";
 import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
@@ -37,8 +37,7 @@ const READY_ITEMS = 1_024;
 const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
 
 /** A lane's way to the rest of the engine. */
-export interface LaneServices {
-  readonly clock: Clock;
+export interface LaneServices extends IntentServices {
   readonly backlog: Backlog;
   /** Those of the provider's lanes. */
   readonly turns: LaneTurns;
@@ -46,11 +45,8 @@ export interface LaneServices {
   readonly trials: Pick<KeyTrials, "isTrial" | "waitMs" | "sent">;
   /** Which work has precedence in the lane, if work with deadlines waits. */
   urgency(): Urgency | undefined;
-  /** False while the disk is full or the engine stops; of a request whose intent `isRecorded`, not before it is closed. */
-  mayAdmit(isRecorded: boolean): boolean;
   /** Bounds the memory of what was taken. */
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
-  /** Cheaper than realtime; undefined for a lane without any. */
   readonly offers?: LaneOffers | undefined;
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
@@ -64,15 +60,10 @@ export interface LaneServices {
   reserveMoney(call: ItemCall, tier?: "batch"): MoneyAnswer;
   /** An item goes with a batch; its money is reserved. */
   batch(call: ItemCall): void;
-  returnMoney(call: ItemCall): void;
   /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
   /** Says whether the lane waits for money that others may release; `hasSent` since it last said so. */
   setMoneyless(isMoneyless: boolean, hasSent: boolean): void;
-  /** The intent is durable: send. */
-  send(call: ItemCall): void;
-  /** Its run left before it could be sent, or the lane was stopped. */
-  giveUp(call: ItemCall): void;
   /** An item waits until the caller changes its cap or its prices. */
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void;
 }

@@ -31,9 +31,12 @@ export interface Intended extends Pick<ItemCall, "ambiguousAttempts"> {
 /** What intents need of the engine; see `LaneServices`. */
 export interface IntentServices {
   readonly clock: Clock;
+  /** False while the disk is full or the engine stops; of a request whose intent `isRecorded`, not before it is closed. */
   mayAdmit(isRecorded: boolean): boolean;
   returnMoney(call: ItemCall): void;
+  /** The intent is durable: send. */
   send(call: ItemCall): void;
+  /** Its run left before it could be sent, or the lane was stopped. */
   giveUp(call: ItemCall): void;
 }
 

@@ -7,13 +7,13 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
-import type { PriceBook } from "../../price/price_book.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
+import { ArmedClock } from "../items/armed_clock.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "../items/holds.ts";
@@ -22,13 +22,6 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
-import type { LaneOffers } from "../offers/lane_offers.ts";
-import { OffPeakHours } from "../offers/off_peak.ts";
-import { TierLoad } from "../offers/tier_load.ts";
-import { TierOffers } from "../offers/tier_offers.ts";
-import { BatchOffers } from "../batches/batch_offers.ts";
-import type { Batches } from "../batches/batches.ts";
-import { ArmedClock } from "./armed_clock.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
@@ -50,10 +43,9 @@ export interface LanesOptions {
   readonly learnt: LearntStore;
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
-  readonly prices: PriceBook;
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
-  readonly batches: Batches;
+  readonly cheaper: CheaperLanes;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -67,8 +59,6 @@ export class Lanes {
   readonly forecasts: LaneForecasts;
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
-  /** By provider. */
-  readonly #inTiers = new Map<string, TierLoad>();
   /** Lanes that wait for money, longest first: what one frees may be what another waits for. */
   readonly #moneyless = new Set<Lane>();
   /** Lanes in trouble, as they were found last. */
@@ -110,13 +100,17 @@ export class Lanes {
       mayAdmit,
       claimed,
       trials: this.#trials,
-      offers: this.#offersOf(terms, armed, () => lane),
+      offers: this.#options.cheaper.of({
+        ...{ terms, clock: armed },
+        places: () => lane.places,
+        drainMs: (deadlineMs, beside) => this.forecasts.drainMs(lane, deadlineMs, beside),
+      }),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => sender.reserveMoney(call, tier),
-      batch: (call) => this.#options.batches.take(call),
+      batch: (call) => this.#options.cheaper.batches.take(call),
       returnMoney: (call) => sender.returnMoney(call),
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
@@ -187,16 +181,17 @@ export class Lanes {
   drop(owner: ItemOwner): void {
     this.#options.backlog.removeRun(owner);
     owner.items.waitingItems = 0;
-    this.#options.batches.drop(owner);
+    this.#options.cheaper.batches.drop(owner);
     for (const lane of this.#lanes.values()) lane.drop(owner, new RunStopped());
     this.#options.backlog.wake();
   }
 
   /** What holds the items of a run, as far as lanes know. */
   holdsOf(owner: ItemOwner, isStopping: boolean): RunHolds {
-    const { clock, sender, batches } = this.#options;
-    const batched = batches.workOf(owner);
-    if (this.#held.size === 0 && owner.items.held.size === 0 && batched.troubles.length === 0) return NO_HOLDS;
+    const { clock, sender, cheaper } = this.#options;
+    const batched = cheaper.batches.workOf(owner);
+    if (this.#held.size === 0 && owner.items.held.size === 0 && batched.troubles.length === 0)
+      return NO_HOLDS;
     const hasAnswered = (provider: string): boolean => sender.hasAnswered(provider);
     return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping, batched });
   }
@@ -279,39 +274,6 @@ export class Lanes {
     });
   }
 
-  #offersOf({ provider, key }: LaneTerms, clock: Clock, laneOf: () => Lane): LaneOffers | undefined {
-    const { config, patience, prices, batches, sender } = this.#options;
-    const [offer] = config.offers.get(provider) ?? [];
-    const lane = {
-      clock,
-      patience,
-      inFlightMax: config.maxInFlight,
-      places: () => laneOf().places,
-      inTiers: this.#inTiersOf(provider),
-      drainMs: (deadlineMs: number, beside: DueLoad) => this.drainMs(laneOf().terms.key, deadlineMs, beside),
-    };
-    const other =
-      offer === undefined
-        ? undefined
-        : offer.kind === "offpeak"
-          ? new OffPeakHours(prices, lane)
-          : new TierOffers(offer, lane);
-    if (!batches.hasWires(provider)) return other;
-    return new BatchOffers({ lane: key, batches, money: sender.money }, lane, other);
-  }
-
-  /** Milliseconds that a lane needs in realtime for all that is due by a deadline, with batches included, and for what is under way `beside`. */
-  drainMs(key: LaneKey, deadlineMs: number, beside: DueLoad = NOTHING): number {
-    const batched = this.#options.batches.loadOf(key, deadlineMs);
-    return this.forecasts.drainMs(this.of(key), deadlineMs, sumOf(beside, batched));
-  }
-
-  #inTiersOf(provider: string): TierLoad {
-    const load = this.#inTiers.get(provider) ?? new TierLoad();
-    this.#inTiers.set(provider, load);
-    return load;
-  }
-
   /** The lanes of a provider. */
   lanesOf(provider: string): Lane[] {
     return [...this.#lanes.values()].filter(({ terms }) => terms.provider === provider);
@@ -340,7 +302,7 @@ export class Lanes {
     const nowMs = this.#options.clock.nowMs();
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
     const providers = new Set(holding.map(({ terms }) => terms.provider));
-    if (this.#options.batches.workOf(owner).items > 0) return undefined; // each of them has a timer or a request
+    if (this.#options.cheaper.batches.workOf(owner).items > 0) return undefined; // each of them has a timer or a request
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;
@@ -369,16 +331,6 @@ export class Lanes {
       this.#reloading -= 1;
     }
   }
-}
-
-const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
-
-function sumOf(left: DueLoad, right: DueLoad): DueLoad {
-  return {
-    items: left.items + right.items,
-    inputTokens: left.inputTokens + right.inputTokens,
-    outputTokens: left.outputTokens + right.outputTokens,
-  };
 }
 
 function isStill({ limits }: Lane, nowMs: number): boolean {

@@ -94,7 +94,10 @@ const BATCH_REASONS = {
 } as const;
 
 /** Undefined for what is no hold: a batch that is being given back. */
-function batchHold({ kept, left }: OpenBatch, { clock, hasAnswered, isStopping }: HoldFacts): Hold | undefined {
+function batchHold(
+  { kept, left }: OpenBatch,
+  { clock, hasAnswered, isStopping }: HoldFacts,
+): Hold | undefined {
   const { trouble, record } = kept;
   if (trouble === undefined || !(trouble.is in BATCH_REASONS)) return undefined;
   const isKey = trouble.is === "account" && (trouble.status === 401 || trouble.status === 403);

@@ -7,6 +7,7 @@ import { createDispatcher } from "../../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import type { Batches } from "../batches/batches.ts";
+import { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
 import { Backlog } from "../items/backlog.ts";
 import { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -89,7 +90,8 @@ export function createSending(
     feed: () => shardFeed,
   });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, prices, claimed, learnt, mayAdmit, batches },
+    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+    cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
     onHold: () => holds.changed(),
   });
   const holds = new EngineHolds(lanes, storage.room, clock);

@@ -12,7 +12,7 @@ export const BATCHES = "openai_batch";
 export const OPEN = "open";
 
 /** A line of the input that could not be read as a request. */
-export interface BatchFault {
+export interface ServedBatchFault {
   readonly code: string;
   readonly message: string;
   /** From 1. */
@@ -20,7 +20,7 @@ export interface BatchFault {
 }
 
 /** How a batch ended. */
-export interface BatchEnd {
+export interface ServedBatchEnd {
   readonly kind: "completed" | "failed" | "expired" | "cancelled";
   /** When its last request was final, and when its files were ready. */
   readonly finalWallMs: number;
@@ -30,11 +30,11 @@ export interface BatchEnd {
   readonly hasOutput: boolean;
   readonly hasErrors: boolean;
   /** The first of them. */
-  readonly faults?: readonly BatchFault[];
+  readonly faults?: readonly ServedBatchFault[];
 }
 
 /** What OpenAI's interface shows of a batch and its task does not have. */
-export interface BatchRecord {
+export interface ServedBatchRecord {
   /** UUID, its task's too. */
   readonly id: string;
   readonly project: string;
@@ -49,23 +49,23 @@ export interface BatchRecord {
   readonly outputFileId: string;
   readonly errorFileId: string;
   readonly cancellingWallMs?: number;
-  readonly end?: BatchEnd;
+  readonly end?: ServedBatchEnd;
 }
 
 /** Open ones are found by their parent, `OPEN`. */
-export function batchToRecord(batch: BatchRecord): StoredRecord {
+export function batchToRecord(batch: ServedBatchRecord): StoredRecord {
   const { id, project, createdWallMs, ...body } = batch;
   const parent = batch.end === undefined ? OPEN : "";
   return { collection: BATCHES, id, project, parent, createdWallMs, body: JSON.stringify(body) };
 }
 
 /** What `batchToRecord` made. */
-export function recordToBatch({ id, project, createdWallMs, body }: StoredRecord): BatchRecord {
-  const own = JSON.parse(body) as Omit<BatchRecord, "id" | "project" | "createdWallMs">; // written by this file
+export function recordToBatch({ id, project, createdWallMs, body }: StoredRecord): ServedBatchRecord {
+  const own = JSON.parse(body) as Omit<ServedBatchRecord, "id" | "project" | "createdWallMs">; // written by this file
   return { ...own, id, project, createdWallMs };
 }
 
-/** Batches go so long after they have ended. */
+/** ServedBatches go so long after they have ended. */
 export function keptBatches(store: RecordStore, keepMs: number): KeptRecords {
   return {
     collection: BATCHES,

@@ -1,5 +1,5 @@
 /**
- * Batches of OpenAI's interface: each is a task on one file, with two files made of its answers when it is final.
+ * ServedBatches of OpenAI's interface: each is a task on one file, with two files made of its answers when it is final.
  *
  *   in progress -> (cancelling ->) finalizing -> ended: completed | expired | cancelled | failed
  *
@@ -19,12 +19,12 @@ import { objectNumber } from "../../work/object_id.ts";
 import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
 import {
   BATCHES,
-  type BatchEnd,
-  type BatchFault,
-  type BatchRecord,
   batchToRecord,
   OPEN,
   recordToBatch,
+  type ServedBatchEnd,
+  type ServedBatchFault,
+  type ServedBatchRecord,
 } from "./batch_record.ts";
 import { toBatchId } from "./openai_ids.ts";
 
@@ -39,7 +39,7 @@ export interface NewBatch {
 
 /** A batch and the task that does its work; without task once it has ended, or when it never had one. */
 export interface BatchView {
-  readonly batch: BatchRecord;
+  readonly batch: ServedBatchRecord;
   readonly task: TaskView | undefined;
 }
 
@@ -56,7 +56,7 @@ const UNREADABLE: ReadonlySet<string> = new Set([
 const RETRY_MS = 10_000;
 
 /** One for a store. The two files of a batch are made once, also over restarts. */
-export class Batches {
+export class ServedBatches {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #tasks: Tasks;
@@ -84,7 +84,7 @@ export class Batches {
       // Most tasks are not batches. One that ends before its file is held here is finished with the open ones below.
       return this.#held.has(taskId) ? this.#finish(project, taskId) : undefined;
     });
-    const open: BatchRecord[] = [];
+    const open: ServedBatchRecord[] = [];
     for (let after: string | undefined; ; ) {
       const query = { collection: BATCHES, parent: OPEN, limit: PAGE };
       const page = await store.records(EVERY_PROJECT, after === undefined ? query : { ...query, after });
@@ -107,7 +107,7 @@ export class Batches {
     const [tasks, files, store, clock] = [this.#tasks, this.#files, this.#store, this.#clock];
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };
-    const batch: BatchRecord = { id, project, createdWallMs: clock.wallMs(), ...terms, ...chosen };
+    const batch: ServedBatchRecord = { id, project, createdWallMs: clock.wallMs(), ...terms, ...chosen };
     try {
       await this.#checkInput(project, terms.inputFileId);
       await store.change([{ kind: "insert", record: batchToRecord(batch) }]);
@@ -172,7 +172,7 @@ export class Batches {
     return { batch: cancelled, task };
   }
 
-  async #view(batch: BatchRecord): Promise<BatchView> {
+  async #view(batch: ServedBatchRecord): Promise<BatchView> {
     if (batch.end !== undefined) return { batch, task: undefined };
     return { batch, task: await this.#taskOf(batch) };
   }
@@ -186,11 +186,11 @@ export class Batches {
   }
 
   /** Undefined when it was killed before its task was stored, or the task was erased. */
-  #taskOf({ project, id }: BatchRecord): Promise<TaskView | undefined> {
+  #taskOf({ project, id }: ServedBatchRecord): Promise<TaskView | undefined> {
     return ifFound(this.#tasks.task(project, id));
   }
 
-  async #finishAll(open: readonly BatchRecord[]): Promise<void> {
+  async #finishAll(open: readonly ServedBatchRecord[]): Promise<void> {
     for (const { project, id } of open) await this.#finish(project, id); // one by one: there may be thousands
   }
 
@@ -240,7 +240,7 @@ export class Batches {
 
   /** Makes a file unless an earlier attempt has. */
   async #keep(
-    { project, id: batchId }: BatchRecord,
+    { project, id: batchId }: ServedBatchRecord,
     id: string,
     what: "output" | "error",
     lines: AsyncIterable<string>,
@@ -254,11 +254,11 @@ export class Batches {
     }
   }
 
-  async *#answerLines({ project, id }: BatchRecord): AsyncGenerator<string> {
+  async *#answerLines({ project, id }: ServedBatchRecord): AsyncGenerator<string> {
     for await (const line of this.#tasks.answers(project, id, "answers")) yield answerLine(line);
   }
 
-  async *#errorLines({ project, id }: BatchRecord): AsyncGenerator<string> {
+  async *#errorLines({ project, id }: ServedBatchRecord): AsyncGenerator<string> {
     for await (const line of this.#tasks.answers(project, id, "errors")) yield errorLine(line);
   }
 
@@ -266,8 +266,11 @@ export class Batches {
   async #faultsOf({
     project,
     id,
-  }: BatchRecord): Promise<{ readonly faults: readonly BatchFault[]; readonly unreadable: number }> {
-    const faults: BatchFault[] = [];
+  }: ServedBatchRecord): Promise<{
+    readonly faults: readonly ServedBatchFault[];
+    readonly unreadable: number;
+  }> {
+    const faults: ServedBatchFault[] = [];
     let unreadable = 0;
     for await (const { objectId, error } of this.#tasks.answers(project, id, "errors")) {
       if (error === null || !UNREADABLE.has(error.code)) continue;
@@ -279,13 +282,17 @@ export class Batches {
     return { faults: faults.sort((one, other) => one.line - other.line), unreadable };
   }
 
-  async #find(project: string, id: string): Promise<BatchRecord> {
+  async #find(project: string, id: string): Promise<ServedBatchRecord> {
     const record = await this.#store.record(project, BATCHES, id);
     if (record === undefined) throw noBatch();
     return recordToBatch(record);
   }
 
-  #change(project: string, id: string, change: (found: BatchRecord) => BatchRecord): Promise<BatchRecord> {
+  #change(
+    project: string,
+    id: string,
+    change: (found: ServedBatchRecord) => ServedBatchRecord,
+  ): Promise<ServedBatchRecord> {
     const changed = this.#lastChange.then(async () => {
       const batch = change(await this.#find(project, id));
       await this.#store.change([{ kind: "put", record: batchToRecord(batch) }]);
@@ -300,7 +307,7 @@ function noBatch(): PerigeeError {
   return new PerigeeError("not_found", "there is no batch with this id");
 }
 
-function kindOf(batch: BatchRecord, task: TaskView | undefined): BatchEnd["kind"] {
+function kindOf(batch: ServedBatchRecord, task: TaskView | undefined): ServedBatchEnd["kind"] {
   if (task === undefined || task.status === "failed") return "failed";
   if (task.isCancelled || batch.cancellingWallMs !== undefined) return "cancelled";
   return task.counts.expired > 0 ? "expired" : "completed";

@@ -10,7 +10,7 @@ import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
-import { Batches, type BatchView } from "./batches.ts";
+import { type BatchView, ServedBatches } from "./batches.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
@@ -98,7 +98,7 @@ const listQuery = z.strictObject({
 /** Files and batches as OpenAI's clients know them. Takes up what an earlier process left when the app gets ready. */
 export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceContext): void {
   registerOpenaiFileRoutes(app, context);
-  const batches = new Batches(context.store, context.clock, context.tasks, context.files);
+  const batches = new ServedBatches(context.store, context.clock, context.tasks, context.files);
   app.addHook("onReady", () => batches.open());
   app.addHook("onClose", async () => batches.close());
   registerCreate(app, batches, context);
@@ -106,7 +106,7 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
   registerCancel(app, batches);
 }
 
-function registerCreate(app: FastifyInstance, batches: Batches, { idempotency }: ServiceContext): void {
+function registerCreate(app: FastifyInstance, batches: ServedBatches, { idempotency }: ServiceContext): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
     config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key"] },
     schema: {
@@ -136,7 +136,7 @@ function registerCreate(app: FastifyInstance, batches: Batches, { idempotency }:
   });
 }
 
-function registerReads(app: FastifyInstance, batches: Batches): void {
+function registerReads(app: FastifyInstance, batches: ServedBatches): void {
   app.get<{ Params: { id: string } }>("/v1/batches/:id", {
     config: { scope: "infer:read" },
     schema: {
@@ -164,7 +164,7 @@ function registerReads(app: FastifyInstance, batches: Batches): void {
   });
 }
 
-function registerCancel(app: FastifyInstance, batches: Batches): void {
+function registerCancel(app: FastifyInstance, batches: ServedBatches): void {
   app.post<{ Params: { id: string } }>("/v1/batches/:id/cancel", {
     config: { scope: "infer:write", event: "task.cancelled" },
     schema: {

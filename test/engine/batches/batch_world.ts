@@ -4,20 +4,29 @@
 import { type ConfigOptions, resolveConfig } from "../../../src/engine/config/config.ts";
 import { type OpenedEngine, openEngine } from "../../../src/engine/engine.ts";
 import { createInlineMeasurer } from "../../../src/shard/measurer.ts";
-import { type CrashableStore, createCrashableStore, FakeClock, MemoryDisk } from "../../../src/testing/index.ts";
+import {
+  type CrashableStore,
+  createCrashableStore,
+  FakeClock,
+  MemoryDisk,
+} from "../../../src/testing/index.ts";
 import type { BatchFake } from "../../batch_servers/fake.ts";
 import { type BatchTransport, batchTransport } from "../../batch_servers/transport.ts";
 import { mortal, mortalDisk } from "../world.ts";
 
-export const INPUT = "/in.jsonl";
-export const OUTPUT = "/out.jsonl";
+const INPUT = "/in.jsonl";
+const OUTPUT = "/out.jsonl";
 
 /** A line of the output. */
 export interface OutputLine {
   readonly key: string;
   readonly output: { readonly text: string } | null;
   readonly error?: { readonly code: string; readonly message: string };
-  readonly cost?: { readonly billed_usd: number; readonly ambiguous_usd: number; readonly tier: string | null };
+  readonly cost?: {
+    readonly billed_usd: number;
+    readonly ambiguous_usd: number;
+    readonly tier: string | null;
+  };
 }
 
 export class BatchWorld {
@@ -33,7 +42,10 @@ export class BatchWorld {
     this.clock = new FakeClock({ wallMs: Date.UTC(2026, 10, 1) });
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: 0 });
     this.store = createCrashableStore({ random: () => 0.999 });
-    this.wire = batchTransport(fakesOf(() => this.clock.wallMs()), this.clock);
+    this.wire = batchTransport(
+      fakesOf(() => this.clock.wallMs()),
+      this.clock,
+    );
     this.#config = config;
   }
 
@@ -45,7 +57,11 @@ export class BatchWorld {
   input(count: number, model: string, textOf: (line: number) => string = (line) => `prompt ${line}`): void {
     const lines = Array.from({ length: count }, (_, index) => {
       const parts = [{ text: textOf(index + 1) }];
-      const request = { model, contents: [{ role: "user", parts }], generation_config: { max_output_tokens: 64 } };
+      const request = {
+        model,
+        contents: [{ role: "user", parts }],
+        generation_config: { max_output_tokens: 64 },
+      };
       return `${JSON.stringify({ key: `k${index + 1}`, request })}\n`;
     });
     this.disk.put(INPUT, lines.join(""));

@@ -6,8 +6,8 @@
  */
 import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { createRandom } from "../../../src/testing/random.ts";
-import type { Call, CallFault, CallKind, FakeOptions } from "../../batch_servers/behaviour.ts";
 import { FakeAnthropicBatches } from "../../batch_servers/anthropic.ts";
+import type { Call, CallFault, CallKind, FakeOptions } from "../../batch_servers/behaviour.ts";
 import type { BatchFake } from "../../batch_servers/fake.ts";
 import { FakeGeminiBatches } from "../../batch_servers/gemini.ts";
 import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
@@ -56,20 +56,33 @@ export const WIRES: readonly WireCase[] = [
   },
 ];
 
-const KINDS: readonly CallKind[] = ["upload", "create", "add", "get", "cancel", "results", "list", "delete", "find_file"];
+const KINDS: readonly CallKind[] = [
+  "upload",
+  "create",
+  "add",
+  "get",
+  "cancel",
+  "results",
+  "list",
+  "delete",
+  "find_file",
+];
 
 /** Loses answers, each kind at most twice. */
-export function losses(random: () => number, share: number): (call: Call) => CallFault | undefined {
+function losses(random: () => number, share: number): (call: Call) => CallFault | undefined {
   const plan = new Map<string, CallFault>();
   for (const kind of KINDS)
     for (let nth = 1; nth <= 2; nth += 1)
       if (random() < share)
-        plan.set(`${kind} ${nth}`, random() < 0.5 ? "lost" : random() < 0.5 ? "lost_before" : { tornAfter: 0.5 });
+        plan.set(
+          `${kind} ${nth}`,
+          random() < 0.5 ? "lost" : random() < 0.5 ? "lost_before" : { tornAfter: 0.5 },
+        );
   return ({ kind, nth }) => plan.get(`${kind} ${nth}`);
 }
 
 /** A world with one provider. */
-export function worldOf(wire: WireCase, options: Omit<FakeOptions, "nowMs">, config: ConfigOptions = {}) {
+function worldOf(wire: WireCase, options: Omit<FakeOptions, "nowMs">, config: ConfigOptions = {}) {
   let fake: BatchFake | undefined;
   const world = new BatchWorld(
     (nowMs) => {
@@ -85,7 +98,12 @@ const SCALES_MS = [50, 2_000, 60_000, 900_000];
 const SLA_MINUTES = 1_440;
 
 /** What is wrong after a trial; nothing where all holds. */
-export async function killTrial(wire: WireCase, seed: number, items = 60, kills = 4): Promise<readonly string[]> {
+export async function killTrial(
+  wire: WireCase,
+  seed: number,
+  items = 60,
+  kills = 4,
+): Promise<readonly string[]> {
   const random = createRandom(seed);
   const { world, fake } = worldOf(wire, {
     seed: Math.floor(random() * 1e9),
@@ -101,7 +119,8 @@ export async function killTrial(wire: WireCase, seed: number, items = 60, kills 
   const summary = await world.run({ sla: SLA_MINUTES });
   const wrong: string[] = [];
   const keys = new Set(world.lines().map(({ key }) => key));
-  if (world.lines().length !== items || keys.size !== items) wrong.push(`${world.lines().length} lines for ${keys.size} keys`);
+  if (world.lines().length !== items || keys.size !== items)
+    wrong.push(`${world.lines().length} lines for ${keys.size} keys`);
   if (summary.counts.completed !== items) wrong.push(`counts ${JSON.stringify(summary.counts)}`);
   const made = [...fake.ledger.batches.values()].filter(({ cancelledMs }) => cancelledMs === undefined);
   if (made.length !== 1) wrong.push(`${made.length} batches`);
@@ -109,7 +128,8 @@ export async function killTrial(wire: WireCase, seed: number, items = 60, kills 
   if (billed.length !== items) wrong.push(`${billed.length} answers billed`);
   const booksNanos = billed.reduce((sum, { nanoUsd }) => sum + nanoUsd, 0);
   const { billed_usd, ambiguous_usd } = summary.cost;
-  if (Math.abs(billed_usd * 1e9 - booksNanos) > items / 2 + 1) wrong.push(`billed ${billed_usd}, books ${booksNanos / 1e9}`);
+  if (Math.abs(billed_usd * 1e9 - booksNanos) > items / 2 + 1)
+    wrong.push(`billed ${billed_usd}, books ${booksNanos / 1e9}`);
   if (ambiguous_usd !== 0) wrong.push(`${ambiguous_usd} in doubt`);
   return wrong.length === 0 ? [] : [`${wire.name}, seed ${seed}:`, ...wrong, ...world.notices];
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import type { FakeOpenAiOptions } from "../../batch_servers/openai.ts";
+import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import { BatchWorld } from "./batch_world.ts";
 
 const HOUR = 60;
@@ -27,7 +27,9 @@ describe("a run whose deadline leaves time for a batch", () => {
     const summary = await world.run({ sla: 24 * HOUR });
     expect(summary.counts).toMatchObject({ completed: 300 });
     const lines = world.lines();
-    expect(lines.map(({ key }) => key).sort()).toEqual(Array.from({ length: 300 }, (_, i) => `k${i + 1}`).sort());
+    expect(lines.map(({ key }) => key).sort()).toEqual(
+      Array.from({ length: 300 }, (_, i) => `k${i + 1}`).sort(),
+    );
     expect(fake.ledger.batches.size).toBe(1);
   });
 });

@@ -55,6 +55,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   clusters: [["declaration"], ["runs"]],
   limits: [["hidden"]],
   providers: [["batches", "codecs"]],
+  queue: [["plan"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
     ["config"],

@@ -141,7 +141,7 @@ function unseenShare({ nowMs, createdMs, latency }: BatchOdds): number {
 /** The last to be left first. */
 function leftLast(one: RunningBatch, other: RunningBatch): number {
   const [chance, otherChance] = [one.chance ?? 0, other.chance ?? 0];
-  return other.deadlineMs - one.deadlineMs || otherChance - chance || (one.id < other.id ? -1 : 1);
+  return other.deadlineMs - one.deadlineMs || otherChance - chance || (one.id < other.id ? 1 : -1);
 }
 
 function sumOf(batches: readonly RunningBatch[]): DueLoad {

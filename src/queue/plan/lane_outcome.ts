@@ -91,15 +91,15 @@ export interface RescueTimes {
   readonly realtime: PlanOffer | undefined;
   /** Whether all of a batch is then sent, what it has finished included: it was not cancelled, or shows nothing. */
   readonly isBlind: boolean;
+  /** The part that the lane is expected to have done itself; above what it has done by `switchMs` where it is left piece by piece. */
+  readonly doneShare: number;
 }
 
 /** All of a group in a cheaper lane. */
 export function laneOutcome(offer: PlanOffer, group: PlanGroup, times: RescueTimes): LaneOutcome {
-  const { realtime, switchMs } = times;
-  const doneShare = doneBy(offer, switchMs, times);
+  const { realtime, switchMs, doneShare } = times;
   const own = costAt(offer, group);
-  const rest = realtime === undefined ? { expectedUsd: 0, usd90: 0 } : costAt(realtime, group);
-  const twice = realtime !== undefined && offer.batch !== undefined && times.isBlind ? HALF : 0;
+  const rest = realtime === undefined ? 0 : costAt(realtime, group).usd90;
   const rescuedChance =
     realtime === undefined ? 0 : answeredShare(realtime.latency, group.deadlineMs - times.rescuedMs);
   return {
@@ -108,9 +108,8 @@ export function laneOutcome(offer: PlanOffer, group: PlanGroup, times: RescueTim
     doneShare,
     onTime: doneShare + (1 - doneShare) * rescuedChance,
     cost: {
-      expectedUsd:
-        doneShare * own.expectedUsd + (1 - doneShare) * (rest.expectedUsd + twice * own.expectedUsd),
-      usd90: doneShare >= 0.9 ? own.usd90 : Math.max(own.usd90, rest.usd90 + twice * own.usd90),
+      expectedUsd: costIn(offer, group, times),
+      usd90: doneShare >= 0.9 ? own.usd90 : Math.max(own.usd90, rest + twiceShare(offer, times) * own.usd90),
     },
     finish: {
       expectedMs: finishMs(offer, 0.5, times),
@@ -118,6 +117,19 @@ export function laneOutcome(offer: PlanOffer, group: PlanGroup, times: RescueTim
       lateMs: finishMs(offer, 0.9, times),
     },
   };
+}
+
+/** USD that are expected for all of a group in a cheaper lane. */
+export function costIn(offer: PlanOffer, group: PlanGroup, times: RescueTimes): number {
+  const { realtime, doneShare } = times;
+  const own = costAt(offer, group).expectedUsd;
+  const rest = realtime === undefined ? 0 : costAt(realtime, group).expectedUsd;
+  return doneShare * own + (1 - doneShare) * (rest + twiceShare(offer, times) * own);
+}
+
+/** Of what is not done in the lane: what part of its price is paid nevertheless. */
+function twiceShare({ batch }: PlanOffer, { realtime, isBlind }: RescueTimes): number {
+  return realtime !== undefined && batch !== undefined && isBlind ? HALF : 0;
 }
 
 /** When a lane's work begins to be done. */
@@ -138,7 +150,12 @@ export function firstDoneTimes(offer: PlanOffer, nowMs: number): readonly number
   return [likely + leavingMs, even + leavingMs, likely, even, unlikely].toSorted((one, other) => other - one);
 }
 
-function doneBy(offer: PlanOffer, switchMs: number, { nowMs, rescuedMs, due }: RescueTimes): number {
+/** What a lane has done by `switchMs`. */
+export function doneIn(
+  offer: PlanOffer,
+  switchMs: number,
+  { nowMs, rescuedMs, due }: Omit<RescueTimes, "doneShare">,
+): number {
   if (offer.batch !== undefined) return offer.latency.doneShare(switchMs - offer.batch.collectMs - nowMs);
   const beginMs = firstDoneMs(offer, nowMs);
   // At cheap hours the lane is realtime itself: nothing takes over, but the price.

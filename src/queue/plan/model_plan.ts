@@ -14,33 +14,45 @@ import type { GroupPlan, PlanReason, PlanShare } from "./group_plan.ts";
 import { compareOutcomes, isWorthTheWait } from "./lane_order.ts";
 import {
   costAt,
+  costIn,
   costOf,
+  doneIn,
   firstDoneMs,
   firstDoneTimes,
   type LaneOutcome,
   laneOutcome,
+  type RescueTimes,
   realtimeOutcome,
 } from "./lane_outcome.ts";
 import { LaneStock } from "./lane_stock.ts";
 import { EarliestEnds, growthMs, LatestStarts, partOf } from "./latest_starts.ts";
 import type { PlanGroup, PlanInput, PlanOffer } from "./plan_input.ts";
+import { type PlanTotals, totalsOf } from "./plan_totals.ts";
 
-/** Plans of groups by their id. */
-export type ModelShares = ReadonlyMap<string, GroupPlan>;
+/** What becomes of a model's groups. */
+export interface ModelPlan {
+  /** What it was made from. */
+  readonly groups: readonly PlanGroup[];
+  /** By the id of their groups. */
+  readonly plans: ReadonlyMap<string, GroupPlan>;
+  readonly totals: PlanTotals;
+}
 
 /** Work in so many batches moves to realtime one batch at a time. */
 const STAGES_MIN = 4;
-const STAGE_ROUNDS = 6;
+const STAGE_ROUNDS = 4;
+/** Where so much is done before the first batch is left, the later ones add little. */
+const SURE = 0.9;
 const MIN_ON_TIME = 0.99;
 
 /** Plans the groups of a model; a lane that would have fewer than its least items is not used. */
-export function planModel(input: PlanInput, groups: readonly PlanGroup[], model: string): ModelShares {
+export function planModel(input: PlanInput, groups: readonly PlanGroup[], model: string): ModelPlan {
   let offers = input.offers.get(model) ?? [];
   for (;;) {
     const planner = new ModelPlanner(input, groups, offers);
     const plans = planner.plan();
     const short = planner.offerWithTooFew();
-    if (short === undefined) return plans;
+    if (short === undefined) return { groups, plans, totals: totalsOf(plans.values()) };
     offers = offers.filter((offer) => offer !== short);
   }
 }
@@ -87,7 +99,7 @@ class ModelPlanner {
     this.#growthMs = growthMs(sum, capacity);
   }
 
-  plan(): ModelShares {
+  plan(): ReadonlyMap<string, GroupPlan> {
     const sent = this.#forwards();
     const plans = new Map<string, GroupPlan>();
     for (let index = this.#groups.length - 1; index >= 0; index -= 1) {
@@ -123,7 +135,10 @@ class ModelPlanner {
     const { nowMs, policy = "cheapest" } = this.#input;
     const shares: PlanShare[] = [];
     const realtime = this.#realtime && realtimeOutcome(this.#realtime, group, sentMs);
-    const lanes = this.#cheaper.map((offer) => this.#outcomeIn(offer, group, index, fits));
+    const best = this.#cheaper.map((offer) => this.#bestShare(offer, group, index, fits));
+    const lanes = this.#cheaper.map(
+      (offer, lane) => best[lane]?.outcome ?? this.#outcomeIn(offer, group, index, fits),
+    );
     const all = realtime === undefined ? lanes : [realtime, ...lanes];
     let left = 1 - fits;
     for (const { outcome, share } of this.#beyondRealtime(group, index, left)) {
@@ -139,7 +154,7 @@ class ModelPlanner {
         .filter((lane) => isWorthTheWait(lane, realtime, policy))
         .toSorted((one, other) => compareOutcomes(one, other, policy));
       for (const { offer } of worth) {
-        const taken = this.#gamble(offer, group, index, stays);
+        const taken = this.#gamble(offer, group, index, stays, stays === fits ? best : []);
         if (taken === undefined) continue;
         shares.push(shareIn(taken.outcome, taken.share, nowMs, policyReason(policy)));
         stays = Math.max(0, stays - taken.share);
@@ -151,20 +166,24 @@ class ModelPlanner {
     return joined(group, shares, all);
   }
 
-  /** All of a group in a cheaper lane, with realtime to rescue what fits there. */
+  /** All of a group in a cheaper lane that realtime would take over from at once, or before. */
   #outcomeIn(offer: PlanOffer, group: PlanGroup, index: number, fits: number): LaneOutcome {
-    const best = this.#bestShare(offer, group, index, fits);
-    if (best !== undefined) return best.outcome;
     const part = partOf(group, fits);
-    return this.#rescued(offer, group, index, {
-      startMs: this.#starts.startMs(part, this.#rescueEndMs(group)),
-      part,
-    });
+    const startMs = this.#starts.startMs(part, this.#rescueEndMs(group));
+    return this.#rescued(offer, group, index, { startMs, part });
   }
 
   /** Lets as much of a group wait in a lane as saves most and can be rescued, and as the lane takes. */
-  #gamble(offer: PlanOffer, group: PlanGroup, index: number, stays: number): TakenShare | undefined {
-    const best = this.#bestShare(offer, group, index, Math.min(stays, this.#stock.shareLeft(offer, group)));
+  #gamble(
+    offer: PlanOffer,
+    group: PlanGroup,
+    index: number,
+    stays: number,
+    known: readonly (TakenShare | undefined)[],
+  ): TakenShare | undefined {
+    const left = this.#stock.shareLeft(offer, group);
+    const whole = left >= stays ? known.find((taken) => taken?.outcome.offer === offer) : undefined;
+    const best = whole ?? this.#bestShare(offer, group, index, Math.min(stays, left));
     if (best === undefined) return undefined;
     this.#stock.take(offer, group, best.share);
     this.#starts.add(partOf(group, best.share), this.#rescueEndMs(group));
@@ -210,7 +229,10 @@ class ModelPlanner {
       isBlind: false,
     };
     const alone = this.#cheaper
-      .map((offer) => ({ ...laneOutcome(offer, group, times), switchMs: Number.POSITIVE_INFINITY }))
+      .map((offer) => {
+        const doneShare = doneIn(offer, deadlineMs, times);
+        return { ...laneOutcome(offer, group, { ...times, doneShare }), switchMs: Number.POSITIVE_INFINITY };
+      })
       .filter(({ onTime }) => this.#realtime === undefined || onTime > 0)
       .toSorted((one, other) => {
         const isLikely = (outcome: LaneOutcome): boolean => outcome.onTime >= minOnTime;
@@ -230,37 +252,36 @@ class ModelPlanner {
   }
 
   /** A lane that realtime takes over from at `startMs`: after a cancel, or without one if that is expected to cost less. */
-  #rescued(offer: PlanOffer, group: PlanGroup, index: number, { startMs, part }: Rescue): LaneOutcome {
-    const sendMs = startMs - this.#growthMs;
-    const held = this.#left(offer, group, index, { startMs: sendMs, part }, 0);
-    if (offer.batch === undefined || offer.batch.results === "ended") return held;
-    const { cancelMs, collectMs } = offer.batch;
-    const cancelled = this.#left(offer, group, index, { startMs: sendMs, part }, cancelMs + collectMs);
-    return held.cost.expectedUsd < cancelled.cost.expectedUsd ? held : cancelled;
+  #rescued(offer: PlanOffer, group: PlanGroup, index: number, rescue: Rescue): LaneOutcome {
+    const { batch } = offer;
+    const held = this.#left(offer, group, index, rescue, 0);
+    if (batch === undefined || batch.results === "ended") return laneOutcome(offer, group, held);
+    const cancelled = this.#left(offer, group, index, rescue, batch.cancelMs + batch.collectMs);
+    const isHeld = costIn(offer, group, held) < costIn(offer, group, cancelled);
+    return laneOutcome(offer, group, isHeld ? held : cancelled);
   }
 
   /** A lane that is left so long before realtime takes over, a batch at a time where there are several. */
-  #left(
-    offer: PlanOffer,
-    group: PlanGroup,
-    index: number,
-    { startMs, part }: Rescue,
-    leavingMs: number,
-  ): LaneOutcome {
+  #left(offer: PlanOffer, group: PlanGroup, index: number, rescue: Rescue, leavingMs: number): RescueTimes {
     const { nowMs } = this.#input;
+    const { startMs, part } = rescue;
     const rescuedMs = this.#rescueEndMs(group);
-    const firstMs = startMs - leavingMs;
-    let switchMs = firstMs;
-    if (offer.batch !== undefined && stagesOf(offer, part) >= STAGES_MIN) {
+    const firstMs = startMs - this.#growthMs - leavingMs;
+    const times = {
+      nowMs,
+      switchMs: firstMs,
+      rescuedMs,
+      due: this.#dueWith(group, index, part),
+      realtime: this.#realtime,
+      isBlind: leavingMs === 0,
+    };
+    let doneShare = doneIn(offer, firstMs, times);
+    if (offer.batch !== undefined && doneShare < SURE && stagesOf(offer, part) >= STAGES_MIN) {
       const lastMs = rescuedMs - leavingMs - this.#growthMs;
-      for (let round = 0; round < STAGE_ROUNDS; round += 1) {
-        const done = offer.latency.doneShare(switchMs - offer.batch.collectMs - nowMs);
-        switchMs = firstMs + done * (lastMs - firstMs);
-      }
+      for (let round = 0; round < STAGE_ROUNDS; round += 1)
+        doneShare = doneIn(offer, firstMs + doneShare * (lastMs - firstMs), times);
     }
-    const due = this.#dueWith(group, index, part);
-    const times = { nowMs, switchMs, rescuedMs, due, realtime: this.#realtime, isBlind: leavingMs === 0 };
-    return { ...laneOutcome(offer, group, times), switchMs: firstMs };
+    return { ...times, doneShare };
   }
 
   /** All that is due by a group's deadline, with a part of the group. */

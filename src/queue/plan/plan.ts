@@ -17,35 +17,28 @@
  * 10,000 groups take some 100 ms (`npm run bench -- plan`).
  */
 import type { GroupPlan, PlanShare } from "./group_plan.ts";
-import { costOf, type PlanCost, type PlanFinish } from "./lane_outcome.ts";
-import { type ModelShares, planModel } from "./model_plan.ts";
+import { costOf } from "./lane_outcome.ts";
+import { type ModelPlan, planModel } from "./model_plan.ts";
 import type { PlanGroup, PlanInput } from "./plan_input.ts";
+import { joinedTotals, type PlanTotals, totalsOf } from "./plan_totals.ts";
 
 /** What becomes of all groups. */
-export interface WorkPlan {
+export interface WorkPlan extends PlanTotals {
   /** What it was made from. */
   readonly input: PlanInput;
   /** In the order of the input. */
   readonly groups: readonly GroupPlan[];
-  readonly cost: PlanCost;
-  /** Everything in realtime, where there is realtime. */
-  readonly realtimeUsd: number;
-  /** The least of all groups. */
-  readonly onTime: number;
-  /** Of the group that ends last. */
-  readonly finish: PlanFinish;
-  /** The first moment at which realtime may have to take over something; Infinity without one. */
-  readonly nextSwitchMs: number;
+  /** The plans of models, before it is known what there is money for. */
+  readonly models: ReadonlyMap<string, ModelPlan>;
 }
 
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** Plans all groups. Throws nothing: a model without lanes has shares without an offer. */
 export function planWork(input: PlanInput): WorkPlan {
-  return planOf(
-    input,
-    new Map([...byModel(input.groups)].map(([model, groups]) => [model, planModel(input, groups, model)])),
-  );
+  const models = new Map<string, ModelPlan>();
+  for (const [model, groups] of byModel(input.groups)) models.set(model, planModel(input, groups, model));
+  return planOf(input, models);
 }
 
 /** Groups by their model, in the order of the input. */
@@ -60,49 +53,35 @@ export function byModel(groups: readonly PlanGroup[]): ReadonlyMap<string, reado
 }
 
 /** Joins the plans of models, and leaves waiting what there is no money for: the latest deadlines. */
-export function planOf(input: PlanInput, models: ReadonlyMap<string, ModelShares>): WorkPlan {
-  const unpaid = input.moneyLeftUsd === undefined ? undefined : unpaidShares(input, models);
+export function planOf(input: PlanInput, models: ReadonlyMap<string, ModelPlan>): WorkPlan {
+  const unpaid = unpaidShares(input, models);
   const groups = input.groups.map((group) => {
-    const planned = models.get(group.model)?.get(group.id);
-    if (planned === undefined) throw new Error(`group ${group.id} was not planned`);
-    const share = unpaid?.get(group.id);
+    const planned = plannedIn(models, group);
+    const share = unpaid.get(group.id);
     return share === undefined ? planned : withoutMoney(planned, share, input.nowMs);
   });
-  return { input, groups, ...totalsOf(groups) };
-}
-
-function totalsOf(groups: readonly GroupPlan[]): Omit<WorkPlan, "input" | "groups"> {
-  let [expectedUsd, usd90, realtimeUsd, onTime] = [0, 0, 0, 1];
-  let [expectedMs, earlyMs, lateMs] = [0, 0, 0];
-  let nextSwitchMs = Number.POSITIVE_INFINITY;
-  for (const { cost, onTime: chance, finish, lanes, shares } of groups) {
-    expectedUsd += cost.expectedUsd;
-    usd90 += cost.usd90;
-    realtimeUsd += lanes.find(({ offer }) => offer.kind === "realtime")?.cost.expectedUsd ?? 0;
-    onTime = Math.min(onTime, chance);
-    expectedMs = Math.max(expectedMs, finish.expectedMs);
-    earlyMs = Math.max(earlyMs, finish.earlyMs);
-    lateMs = Math.max(lateMs, finish.lateMs);
-    for (const { switchMs } of shares) nextSwitchMs = Math.min(nextSwitchMs, switchMs);
-  }
+  const totals = [...models.values()].map((model) => model.totals);
   return {
-    cost: { expectedUsd, usd90 },
-    realtimeUsd,
-    onTime,
-    finish: { expectedMs, earlyMs, lateMs },
-    nextSwitchMs,
+    input,
+    groups,
+    models,
+    ...joinedTotals(unpaid.size === 0 ? totals : groups.map((planned) => totalsOf([planned]))),
   };
 }
 
+function plannedIn(models: ReadonlyMap<string, ModelPlan>, group: PlanGroup): GroupPlan {
+  const planned = models.get(group.model)?.plans.get(group.id);
+  if (planned === undefined) throw new Error(`group ${group.id} was not planned`);
+  return planned;
+}
+
 /** The part of each group that the money does not reach, where it is above 0. */
-function unpaidShares(
-  input: PlanInput,
-  models: ReadonlyMap<string, ModelShares>,
-): ReadonlyMap<string, number> {
+function unpaidShares(input: PlanInput, models: ReadonlyMap<string, ModelPlan>): ReadonlyMap<string, number> {
   const unpaid = new Map<string, number>();
-  let leftUsd = input.moneyLeftUsd ?? Number.POSITIVE_INFINITY;
-  for (const group of input.groups.toSorted((left, right) => left.deadlineMs - right.deadlineMs)) {
-    const usd90 = models.get(group.model)?.get(group.id)?.cost.usd90 ?? 0;
+  if (input.moneyLeftUsd === undefined) return unpaid;
+  let leftUsd = input.moneyLeftUsd;
+  for (const group of input.groups.toSorted((left, right) => (left.deadlineMs < right.deadlineMs ? -1 : 1))) {
+    const { usd90 } = plannedIn(models, group).cost;
     const paid = usd90 <= leftUsd ? group.items : Math.floor((group.items * leftUsd) / usd90);
     if (paid < group.items) unpaid.set(group.id, 1 - paid / group.items);
     leftUsd = Math.max(0, leftUsd - (usd90 * paid) / group.items);
@@ -123,18 +102,14 @@ function withoutMoney(planned: GroupPlan, unpaid: number, nowMs: number): GroupP
     finish: { expectedMs: NEVER, earlyMs: NEVER, lateMs: NEVER },
     why: "no_money",
   };
+  const kept = planned.shares.map((share) => ({
+    ...share,
+    share: share.share * paid,
+    cost: costOf(share.cost, paid),
+  }));
   return {
     ...planned,
-    shares: [
-      ...(paid > 0
-        ? planned.shares.map((share) => ({
-            ...share,
-            share: share.share * paid,
-            cost: costOf(share.cost, paid),
-          }))
-        : []),
-      waits,
-    ],
+    shares: paid > 0 ? [...kept, waits] : [waits],
     onTime: planned.onTime * paid,
     cost: costOf(planned.cost, paid),
     finish: { ...planned.finish, lateMs: NEVER },

@@ -5,8 +5,7 @@
  * or chance of a latency, and a switch that has come are changes however small: they decide where items go.
  */
 
-import type { GroupPlan } from "./group_plan.ts";
-import { type ModelShares, planModel } from "./model_plan.ts";
+import { type ModelPlan, planModel } from "./model_plan.ts";
 import { byModel, planOf, type WorkPlan } from "./plan.ts";
 import type { PlanGroup, PlanInput, PlanOffer } from "./plan_input.ts";
 
@@ -23,53 +22,49 @@ export function replan(plan: WorkPlan, input: PlanInput): WorkPlan {
     input.policy !== plan.input.policy ||
     input.minOnTime !== plan.input.minOnTime ||
     isChanged(plan.input.moneyLeftUsd, input.moneyLeftUsd);
-  if (isOther) return withModels(plan, input, () => true);
-  const before = byModel(plan.input.groups);
+  if (isOther) return withModels(plan, input, byModel(input.groups), () => true);
   const now = byModel(input.groups);
   const changed = new Set<string>();
-  const switches = nextSwitches(plan);
-  for (const model of new Set([...before.keys(), ...now.keys()]))
+  for (const model of new Set([...plan.models.keys(), ...now.keys()])) {
+    const before = plan.models.get(model);
     if (
-      input.nowMs >= (switches.get(model) ?? Number.POSITIVE_INFINITY) ||
+      input.nowMs >= (before?.totals.nextSwitchMs ?? Number.POSITIVE_INFINITY) ||
       areOtherOffers(plan.input.offers.get(model), input.offers.get(model)) ||
-      areOtherGroups(before.get(model) ?? [], now.get(model) ?? [])
+      areOtherGroups(before, now.get(model) ?? [])
     )
       changed.add(model);
-  return changed.size === 0 ? plan : withModels(plan, input, (model) => changed.has(model));
+  }
+  return changed.size === 0 ? plan : withModels(plan, input, now, (model) => changed.has(model));
 }
 
-function withModels(plan: WorkPlan, input: PlanInput, isPlanned: (model: string) => boolean): WorkPlan {
-  const kept = new Map<string, GroupPlan>();
-  const models = new Map<string, ModelShares>();
-  const unpaid = plan.input.moneyLeftUsd !== undefined || input.moneyLeftUsd !== undefined;
-  for (const planned of plan.groups) kept.set(planned.group.id, planned);
-  for (const [model, groups] of byModel(input.groups))
-    models.set(model, isPlanned(model) || unpaid ? planModel(input, groups, model) : kept);
+/** Of models that are not planned again, groups that are new in the input cannot be: they would have changed it. */
+function withModels(
+  plan: WorkPlan,
+  input: PlanInput,
+  now: ReadonlyMap<string, readonly PlanGroup[]>,
+  isPlanned: (model: string) => boolean,
+): WorkPlan {
+  const models = new Map<string, ModelPlan>();
+  for (const [model, groups] of now) {
+    const kept = isPlanned(model) ? undefined : plan.models.get(model);
+    models.set(model, kept ?? planModel(input, groups, model));
+  }
   return planOf(input, models);
 }
 
-/** By model, the first time at which realtime may have to take over. */
-function nextSwitches(plan: WorkPlan): ReadonlyMap<string, number> {
-  const next = new Map<string, number>();
-  for (const { group, shares } of plan.groups)
-    for (const { switchMs } of shares)
-      if (switchMs < (next.get(group.model) ?? Number.POSITIVE_INFINITY)) next.set(group.model, switchMs);
-  return next;
-}
-
-function areOtherGroups(before: readonly PlanGroup[], now: readonly PlanGroup[]): boolean {
-  const open = new Map(before.map((group) => [group.id, group]));
-  let [total, moved] = [0, 0];
-  for (const { items } of before) total += items;
+function areOtherGroups(before: ModelPlan | undefined, now: readonly PlanGroup[]): boolean {
+  if (before === undefined) return true;
+  let [total, left, moved] = [0, 0, 0];
+  for (const { items } of before.groups) total += items;
   for (const group of now) {
-    const old = open.get(group.id);
+    const old = before.plans.get(group.id)?.group;
     if (old === undefined || old.deadlineMs !== group.deadlineMs) return true;
-    open.delete(group.id);
+    left += old.items;
+    if (old === group) continue;
     moved += Math.abs(group.items - old.items);
     if (areOtherTokens(old, group)) return true;
   }
-  for (const { items } of open.values()) moved += items;
-  return moved > CHANGE_MIN * total;
+  return moved + (total - left) > CHANGE_MIN * total;
 }
 
 /** Tokens of an item. */

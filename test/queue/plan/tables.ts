@@ -31,14 +31,19 @@ export interface StallRow extends WorldResult {
 const STALL_ITEMS = 10_000;
 const STALL_DEADLINE_MS = 24 * HOUR_MS;
 
-/** 10,000 items in 24 h, whose batches stall at 0, 10, ... 100 %, on three wires. */
-export function runStallTable(seeds: readonly number[]): readonly StallRow[] {
+/**
+ * 10,000 items in 24 h, whose batches stall at 0, 10, ... 100 %, on three wires. A cancel takes up to `cancelTimes` of what is
+ * known to be its 99th percentile.
+ */
+export function runStallTable(seeds: readonly number[], cancelTimes: number = 1): readonly StallRow[] {
   return seeds.flatMap((seed) =>
-    WIRES.flatMap((wire) => Array.from({ length: 11 }, (_, tenth) => stallRow(wire, seed, tenth * 10))),
+    WIRES.flatMap((wire) =>
+      Array.from({ length: 11 }, (_, tenth) => stallRow(wire, seed, tenth * 10, cancelTimes)),
+    ),
   );
 }
 
-function stallRow(wire: Wire, seed: number, stallPercent: number): StallRow {
+function stallRow(wire: Wire, seed: number, stallPercent: number, cancelTimes: number): StallRow {
   const random = createRandom(seed * 1_009 + stallPercent * 7 + wire.name.length);
   const takesMs = (0.5 + 4 * random()) * HOUR_MS;
   // Every lot draws whether it is before the stall, so that each batch stalls at about k %.
@@ -51,7 +56,7 @@ function stallRow(wire: Wire, seed: number, stallPercent: number): StallRow {
       const rank = ranks[lot] ?? 0;
       return rank * 100 < stallPercent ? (rank + 0.01) * takesMs : Number.POSITIVE_INFINITY;
     },
-    cancelMs: () => wire.terms.cancelMs * random(),
+    cancelMs: () => cancelTimes * wire.terms.cancelMs * random(),
     random,
   };
   const group = groupOf("all", STALL_ITEMS, STALL_DEADLINE_MS, "one");
@@ -84,7 +89,10 @@ const BATCH_LOTS = 10;
 /** A lane has so much of each deadline for the last answers. */
 const KEPT_MS = 45_000;
 
-/** Mixes of up to 40 groups: 5 models, 1 to 8 projects, deadlines of 2 min to 48 h, loads of 0.5 to 0.98. */
+/**
+ * Mixes of up to 40 groups: 5 models, 1 to 8 projects, deadlines of 2 min to 48 h (as many between 2 and 20 min as between 5 and
+ * 48 h), loads of 0.5 to 0.98. Work is in proportion to its time, so that lanes are full at most deadlines and not only at one.
+ */
 export function runMixes(seeds: readonly number[]): readonly MixRow[] {
   return seeds.map((seed) => {
     const random = createRandom(seed);
@@ -93,7 +101,7 @@ export function runMixes(seeds: readonly number[]): readonly MixRow[] {
     const count = MODELS + Math.floor(random() * (41 - MODELS));
     const groups = Array.from({ length: count }, (_, index) => {
       const deadlineMs = 2 * MINUTE_MS * (48 * 30) ** random();
-      const items = Math.ceil(20 * 250 ** random());
+      const items = Math.ceil((deadlineMs / MINUTE_MS) * 40 ** random());
       const project = `project-${Math.floor(random() * projects)}`;
       return { ...groupOf(`group-${index}`, items, deadlineMs, `model-${index % MODELS}`), project };
     });

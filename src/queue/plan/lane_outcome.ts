@@ -56,7 +56,7 @@ export function costOf({ expectedUsd, usd90 }: PlanCost, share: number): PlanCos
 }
 
 /** The chance that one answer arrives within `ms`, if it may be asked for twice. */
-export function answeredShare(latency: LatencyCurve, ms: number): number {
+function answeredShare(latency: LatencyCurve, ms: number): number {
   if (ms === Number.POSITIVE_INFINITY) return 1;
   const half = latency.doneShare((ms - RETRY_AFTER_MS) / 2);
   return Math.max(latency.doneShare(ms), 1 - (1 - half) ** 2);

@@ -17,7 +17,7 @@ import { drainMs } from "../feasibility.ts";
 import type { Capacity } from "../planner.ts";
 
 /** The limits of a capacity, each as a capacity of its own; places do not grow. */
-export function limitsOf(capacity: Capacity): readonly Capacity[] {
+function limitsOf(capacity: Capacity): readonly Capacity[] {
   const { requestsPerMinute, tokensPerMinute, inputTokensPerMinute, outputTokensPerMinute } = capacity;
   const limits: Capacity[] = [];
   if (requestsPerMinute !== undefined) limits.push({ itemMs: 0, requestsPerMinute });

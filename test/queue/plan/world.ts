@@ -18,7 +18,7 @@ import type { BatchTerms, PlanGroup, PlanOffer, PlanPolicy } from "../../../src/
 
 /** Answers in realtime take from a second to so long. */
 const REALTIME_MS_MAX = 20_000;
-export const REALTIME = curveOf({ p50: 2_000, p90: 5_000, p99: 10_000 });
+const REALTIME = curveOf({ p50: 2_000, p90: 5_000, p99: 10_000 });
 const BATCH_FACTOR = 0.5;
 const USD_PER_TOKEN = { usdPerInputToken: 1e-6, usdPerOutputToken: 4e-6 };
 /** Items whose batch results are finished together, wherever they are cut. */
@@ -84,7 +84,7 @@ export interface WorldResult {
   readonly realtimeUsd: number;
 }
 
-export function offersOf(model: WorldModel): readonly PlanOffer[] {
+function offersOf(model: WorldModel): readonly PlanOffer[] {
   const { wire, requestsPerMinute } = model;
   const capacity = { requestsPerMinute, itemMs: 2_500 };
   const common = { ...USD_PER_TOKEN };
@@ -361,7 +361,7 @@ function sumOf({ lots }: RunningPart): number {
 }
 
 /** Of one item at list price. */
-export function usdOf({ inputTokens, outputTokens, items }: PlanGroup): number {
+function usdOf({ inputTokens, outputTokens, items }: PlanGroup): number {
   return (
     (inputTokens * USD_PER_TOKEN.usdPerInputToken + outputTokens * USD_PER_TOKEN.usdPerOutputToken) / items
   );

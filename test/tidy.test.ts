@@ -56,6 +56,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   clusters: [["declaration"], ["runs"]],
   limits: [["hidden"]],
   providers: [["codecs"], ["batches"]],
+  queue: [["plan"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
     ["config"],

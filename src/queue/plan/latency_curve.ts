@@ -8,7 +8,7 @@
  * Sources: Abramowitz and Stegun 1964, 26.2.17 (the normal distribution, error below 7.5e-8); Acklam 2003 (its inverse,
  * relative error below 1.2e-9).
  */
-import type { LatencyPrior } from "../offers.ts";
+import type { LatencyPrior } from "../lane_priors.ts";
 
 /** A distribution of durations. */
 export interface LatencyCurve {

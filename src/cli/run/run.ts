@@ -37,6 +37,7 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly cap?: { readonly name: string; readonly usd: number };
   readonly model?: string;
   readonly ordered?: boolean;
+  readonly receipts?: string;
   readonly format?: LineFormat;
   readonly fields?: readonly string[];
   readonly retryFailed?: true | readonly string[];
@@ -112,6 +113,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       ...(given.wait === undefined ? {} : { waitMs: given.wait }),
       finish: given.finish === true,
       ordered: given.ordered === true,
+      ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
       ...(given.format === undefined ? {} : { format: given.format }),
       ...fields,
       update: given.update === true,

@@ -20,6 +20,7 @@ export interface KeptCall {
   readonly fields?: readonly LineField[];
   readonly waitMs?: number;
   readonly finish?: boolean;
+  readonly receipts?: string;
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
@@ -38,6 +39,7 @@ const NAMES = Object.keys({
   fields: true,
   waitMs: true,
   finish: true,
+  receipts: true,
   project: true,
   weight: true,
   rateCard: true,

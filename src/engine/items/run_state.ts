@@ -29,6 +29,8 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly measureOptions: MeasureOptions;
   readonly measurer: Measurer;
   readonly slaMinutes: number | undefined;
+  /** What a cap counted in a version that did not record what is in doubt: in no line. */
+  readonly unrecordedUsd: number;
   readonly skip: ((line: number) => boolean) | undefined;
 }
 

@@ -5,7 +5,7 @@
  * step of the journal has each once; the last one is found by a comparison. Hot path: 0.2 us an item, two readings of clocks included.
  */
 import type { Clock } from "../../clock.ts";
-import type { SentLane, SentAs, SentFacts } from "../journal/sent_rows.ts";
+import type { SentAs, SentFacts, SentLane } from "../journal/sent_rows.ts";
 
 /** How the last request of an item was sent. What is absent is as in realtime: no tier was named, and there is no batch. */
 export interface SentBy {

@@ -8,7 +8,7 @@
  *
  * Hot path: once an item, 0.5 us.
  */
-import type { SentLane, SentAs, SentFacts } from "../journal/sent_rows.ts";
+import type { SentAs, SentFacts, SentLane } from "../journal/sent_rows.ts";
 
 const TIME_CHARS = 13;
 

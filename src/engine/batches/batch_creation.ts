@@ -29,12 +29,20 @@ export type Created =
 export interface CreationTerms {
   /** Whether a batch at the provider is another record's. */
   isTaken(batchId: string): boolean;
-  /** `go`, or for how many milliseconds it waits for what its provider takes at once; `late`: its items must go another way now. */
-  turn(): "go" | "late" | { readonly waitMs: number };
+  /**
+   * `go`, or for how many milliseconds it waits for what its provider takes at once; `late`: its items must go another way now;
+   * `split`: its provider never takes so many tokens at once.
+   */
+  turn(): "go" | "late" | "split" | { readonly waitMs: number };
   /** Whether its items can wait no longer, even if it may exist. */
   isLast(): boolean;
 }
 
+const TOO_LARGE = {
+  is: "too_large",
+  message: "too many tokens for its provider at once",
+  status: 0,
+} as const;
 const LATE = { is: "refused", message: "its deadline is near, or its run is over", status: 0 } as const;
 
 /** One for a batch that has no id yet. */
@@ -59,6 +67,7 @@ export class BatchCreation {
       if (isCreating && this.#terms.isLast()) return { is: "doubt" };
       const turn = isCreating ? "go" : this.#terms.turn();
       if (turn === "late") return { is: "back", why: LATE };
+      if (turn === "split") return { is: "back", why: TOO_LARGE };
       if (turn !== "go") {
         await this.#kept.wait(turn.waitMs);
         continue;

@@ -102,8 +102,9 @@ export class BatchPolling {
       ? Math.min(CANCELLING_MS, pollMsMin)
       : Math.min(pollMsMax, Math.max(pollMsMin, this.#ageMs() / AGE_SHARE));
     const spreadMs = ownMs * (1 - SPREAD + 2 * SPREAD * clock.random());
-    const leftMs = (isCancelling ? lastMs : switchMs) - clock.nowMs();
-    return Math.max(1, leftMs > 0 ? Math.min(spreadMs, leftMs) : spreadMs);
+    const nowMs = clock.nowMs();
+    const nextMs = isCancelling || nowMs >= switchMs ? lastMs : switchMs;
+    return Math.max(1, nextMs > nowMs ? Math.min(spreadMs, nextMs - nowMs) : spreadMs);
   }
 
   /** Since it was created, as far as the wall clock tells. */

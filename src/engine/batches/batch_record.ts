@@ -12,7 +12,9 @@
  *
  * It belongs to one task, and names its lines as ranges. They are *with the batch*: neither fresh nor in doubt.
  */
+import { createHash } from "node:crypto";
 import type { BatchEnd, BatchEndpoint } from "../../providers/batches/batch_wire.ts";
+import type { ProviderSettings } from "../../providers/provider.ts";
 import type { StoredRecord } from "../../store/records.ts";
 
 /** The collection of the store. */
@@ -96,6 +98,14 @@ export function storedBatch(record: BatchRecord): StoredRecord {
 /** What `storedBatch` has stored. */
 export function readBatch({ body }: Pick<StoredRecord, "body">): BatchRecord {
   return JSON.parse(body) as BatchRecord; // written by `storedBatch` only
+}
+
+/** The address and the key that a batch belongs to, not readable. */
+export function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
+  return createHash("sha256")
+    .update(JSON.stringify([name, baseUrl, key]))
+    .digest("hex")
+    .slice(0, 32);
 }
 
 /** Lines as ranges. They need not be in order. */

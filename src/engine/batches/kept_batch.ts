@@ -83,8 +83,12 @@ export class KeptBatch {
   }
 
   /** Resolves when the record is durable with these changes. */
-  async put(changes: Partial<BatchRecord>): Promise<void> {
-    const record = { ...this.record, ...changes };
+  put(changes: Partial<BatchRecord>): Promise<void> {
+    return this.restate({ ...this.record, ...changes });
+  }
+
+  /** Resolves when the record is durable as it is now, without what it has no more. */
+  async restate(record: BatchRecord): Promise<void> {
     await this.#store([{ kind: "put", record: storedBatch(record) }]);
     this.record = record;
   }

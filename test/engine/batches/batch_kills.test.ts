@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { killTrial, WIRES } from "./kill_trials.ts";
+import { killTrial } from "./kill_trials.ts";
+import { WIRES } from "./wires.ts";
 
 describe.each(WIRES)("kills beside batches of $name", (wire) => {
   const seeds = Array.from({ length: 12 }, (_, index) => index + 1);

@@ -175,6 +175,7 @@ export class BatchCreation {
       ...(isUnconfirmed ? { isUnconfirmed } : {}),
       ...(hasTwin ? { hasTwin } : {}),
     });
+    this.#kept.asked();
     return { is: "running" };
   }
 

@@ -5,10 +5,10 @@
  *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
-import type { Provider, ProviderSettings } from "../../providers/provider.ts";
+import type { Provider } from "../../providers/provider.ts";
 import { type BatchOutlook, batchLastMs, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
@@ -23,7 +23,15 @@ import type { CreationTerms } from "./batch_creation.ts";
 import type { BatchItem } from "./batch_lines.ts";
 import { BatchMoney } from "./batch_money.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import { BATCHES, type BatchRecord, linesIn, rangesOf, readBatch, storedBatch } from "./batch_record.ts";
+import {
+  type BatchRecord,
+  keyPrintOf,
+  type LineRange,
+  linesIn,
+  rangesOf,
+  recordsOf,
+  storedBatch,
+} from "./batch_record.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchSpool } from "./batch_spool.ts";
 import { BatchStocks } from "./batch_stocks.ts";
@@ -36,7 +44,6 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
-const PAGE = 100;
 const FOLDER = "batches";
 
 /** What batches ask of the rest of the engine. */
@@ -67,6 +74,8 @@ export interface BatchServices {
 export interface BatchedWork {
   /** Items at providers, or on their way. */
   readonly items: number;
+  /** Of them, those that are at providers. */
+  readonly submitted: number;
   /** Items whose batches wait for an account, with why. */
   readonly troubles: readonly OpenBatch[];
 }
@@ -77,6 +86,8 @@ export class Batches {
   readonly #spools = new Map<string, BatchSpool>();
   readonly #open = new Set<OpenBatch>();
   readonly #stocks = new BatchStocks();
+  /** Lines of batches that were made with another key. */
+  readonly #refused = new WeakMap<ItemOwner, readonly LineRange[]>();
   /** Spools whose records are being stored, by their runs. */
   readonly #sealing = new Map<BatchSpool, Promise<void>>();
 
@@ -149,7 +160,7 @@ export class Batches {
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
-    for (const record of await this.#recordsOf(owner)) {
+    for (const record of await recordsOf(this.#services.storage.store, owner)) {
       const wire = this.#services.wireOf(record.model);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -164,15 +175,17 @@ export class Batches {
   /** What a run has with batches, its spools included. */
   workOf(owner: ItemOwner): BatchedWork {
     const troubles: OpenBatch[] = [];
-    let items = 0;
+    let [items, submitted] = [0, 0];
     for (const open of this.#open) {
       if (open.owner !== owner) continue;
       items += open.left;
-      if (open.kept.trouble !== undefined) troubles.push(open);
+      if (open.isSubmitted) submitted += open.left;
+      const isLeft = owner.isDetaching === true && open.isSubmitted; // the run does not wait for it
+      if (open.kept.trouble !== undefined && !isLeft) troubles.push(open);
     }
     for (const { terms, items: count } of [...this.#spools.values(), ...this.#sealing.keys()])
       if (terms.owner === owner) items += count;
-    return { items, troubles };
+    return { items, submitted, troubles };
   }
 
   /** Whether all that a run has with batches is at its providers. */
@@ -192,6 +205,7 @@ export class Batches {
       void spool.drop().catch(() => undefined);
     }
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
+    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner) ?? []));
     for (const open of this.#open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
@@ -349,6 +363,7 @@ export class Batches {
     const provider = parseModelId(model)?.provider ?? model;
     const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
     for (const line of linesIn(lines)) this.#claim(owner, line);
+    this.#refused.set(owner, [...(this.#refused.get(owner) ?? []), ...lines]);
     owner.items.hold(
       { reason: "key_changed", provider, message },
       items,
@@ -364,33 +379,10 @@ export class Batches {
     for (const line of lines) owner.items.claimed.delete(line);
   }
 
-  async #recordsOf(owner: ItemOwner): Promise<readonly BatchRecord[]> {
-    const { store } = this.#services.storage;
-    const records: BatchRecord[] = [];
-    for (let after: string | undefined; ; ) {
-      const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
-      const page = await store.records(
-        owner.settings.project,
-        after === undefined ? query : { ...query, after },
-      );
-      records.push(...page.map(readBatch));
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) return records;
-    }
-  }
-
   #pathsOf(tag: string): readonly [requests: string, items: string] {
     const folder = join(this.#services.storage.dataDir, FOLDER);
     return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
   }
-}
-
-/** The address and the key that a batch belongs to, not readable. */
-function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
-  return createHash("sha256")
-    .update(JSON.stringify([name, baseUrl, key]))
-    .digest("hex")
-    .slice(0, 32);
 }
 
 function spoolKey({ owner, lane, model }: ItemCall): string {

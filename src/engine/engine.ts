@@ -143,7 +143,7 @@ class LocalEngine implements Engine {
     this.#config = config;
     const { clock, disk, store, dataDir, observer, notice } = seams;
     const failures = new Listeners<[PerigeeError]>();
-    const prices = new PriceBook(config.prices, config.lanes.offPeakDays);
+    const prices = new PriceBook(config.prices, config.lanes.offPeakDays, config.batches.factors);
     const room = new DiskSpace({
       clock,
       waitMs: config.diskWaitMs,

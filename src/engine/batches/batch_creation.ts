@@ -184,6 +184,7 @@ export class BatchCreation {
       ...(isUnconfirmed ? { isUnconfirmed } : {}),
       ...(hasTwin ? { hasTwin } : {}),
     });
+    this.#kept.asked();
     return { is: "running" };
   }
 

@@ -83,12 +83,15 @@ export class BatchPolling {
     if (finished > this.#finished) this.#progressMs = kept.clock.nowMs();
     this.#finished = finished;
     this.#onProgress(batch);
-    return batch.end === undefined ? undefined : { is: "ended", batch };
+    if (batch.end !== undefined) return { is: "ended", batch };
+    kept.asked();
+    return undefined;
   }
 
   async #failed(failure: BatchFailure): Promise<Polled | undefined> {
     this.#goneInRow = failure.is === "gone" ? this.#goneInRow + 1 : 0;
     if (this.#goneInRow >= GONE_MIN && this.#ageMs() > this.#kept.way.times.adoptMs) return { is: "gone" };
+    this.#kept.asked();
     if (failure.is === "account") await this.#kept.waitAfter(failure);
     return undefined;
   }

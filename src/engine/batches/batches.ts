@@ -23,7 +23,13 @@ import type { BatchItem } from "./batch_lines.ts";
 import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import { BATCHES, type BatchRecord, keyPrintOf, linesIn, readBatch } from "./batch_record.ts";
+import {
+  type BatchRecord,
+  keyPrintOf,
+  type LineRange,
+  linesIn,
+  recordsOf,
+} from "./batch_record.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
@@ -35,7 +41,6 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
-const PAGE = 100;
 
 /** What batches ask of the rest of the engine. */
 export interface BatchServices {
@@ -78,6 +83,8 @@ export class Batches {
   readonly #open = new Set<OpenBatch>();
   readonly #loads = new BatchLoads();
   readonly #stocks: BatchStocks;
+  /** Lines of batches that were made with another key. */
+  readonly #refused = new WeakMap<ItemOwner, readonly LineRange[]>();
 
   constructor(services: BatchServices) {
     this.#services = services;
@@ -143,7 +150,7 @@ export class Batches {
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
-    for (const record of await this.#recordsOf(owner)) {
+    for (const record of await recordsOf(this.#services.storage.store, owner)) {
       const wire = this.#services.wireOf(record.model);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -164,7 +171,8 @@ export class Batches {
       if (open.owner !== owner) continue;
       items += open.left;
       if (open.isSubmitted) submitted += open.left;
-      if (open.kept.trouble !== undefined) troubles.push(open);
+      const isLeft = owner.isDetaching === true && open.isSubmitted; // the run does not wait for it
+      if (open.kept.trouble !== undefined && !isLeft) troubles.push(open);
     }
     return { items, submitted, troubles };
   }
@@ -179,6 +187,7 @@ export class Batches {
   drop(owner: ItemOwner): void {
     this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
+    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner) ?? []));
     for (const open of this.#open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
@@ -295,6 +304,7 @@ export class Batches {
     const provider = parseModelId(model)?.provider ?? model;
     const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
     for (const line of linesIn(lines)) this.#claim(owner, line);
+    this.#refused.set(owner, [...(this.#refused.get(owner) ?? []), ...lines]);
     owner.items.hold(
       { reason: "key_changed", provider, message },
       items,
@@ -310,18 +320,4 @@ export class Batches {
     for (const line of lines) owner.items.claimed.delete(line);
   }
 
-  async #recordsOf(owner: ItemOwner): Promise<readonly BatchRecord[]> {
-    const { store } = this.#services.storage;
-    const records: BatchRecord[] = [];
-    for (let after: string | undefined; ; ) {
-      const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
-      const page = await store.records(
-        owner.settings.project,
-        after === undefined ? query : { ...query, after },
-      );
-      records.push(...page.map(readBatch));
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) return records;
-    }
-  }
 }

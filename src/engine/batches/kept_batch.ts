@@ -46,6 +46,8 @@ export class KeptBatch {
   readonly way: BatchWay;
   record: BatchRecord;
   trouble: BatchTrouble | undefined;
+  /** Whether its provider was asked for it in this process, and has not said that it has ended. */
+  isAsked = false;
   readonly #leaving = new AbortController();
   readonly #onTrouble: () => void;
   #nap: (() => void) | undefined;
@@ -113,6 +115,13 @@ export class KeptBatch {
       this.left.addEventListener("abort", onLeft, { once: true });
       this.#nap = () => end(resolve);
     });
+  }
+
+  /** It was created, or polled and has not ended. */
+  asked(): void {
+    if (this.isAsked) return;
+    this.isAsked = true;
+    this.#onTrouble();
   }
 
   /** The provider has answered: nothing makes it wait. */

@@ -71,10 +71,10 @@ export class OpenBatch {
     return this.#settler?.leftLines() ?? linesIn(this.kept.record.lines);
   }
 
-  /** Whether the provider has it: a process may leave. */
+  /** Whether the provider has it and works on it, as far as is known: a process may leave. */
   get isSubmitted(): boolean {
-    const { state } = this.kept.record;
-    return state !== "spooled" && state !== "uploading" && state !== "uploaded" && state !== "creating";
+    const { isAsked, record } = this.kept;
+    return isAsked && (record.state === "running" || record.state === "cancelling");
   }
 
   /** Money is held here no more: the process leaves, or it has ended. */

@@ -23,7 +23,8 @@ import type { BatchItem } from "./batch_lines.ts";
 import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import { BATCHES, type BatchRecord, keyPrintOf, linesIn, readBatch } from "./batch_record.ts";
+import { BATCHES, type BatchRecord, keyPrintOf, linesIn } from "./batch_record.ts";
+import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
@@ -35,7 +36,7 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
-const PAGE = 100;
+const NEVER_LEFT: AbortSignal = new AbortController().signal;
 
 /** What batches ask of the rest of the engine. */
 export interface BatchServices {
@@ -143,7 +144,7 @@ export class Batches {
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
-    for (const record of await this.#recordsOf(owner)) {
+    for await (const record of batchRecords(this.#services.storage.store, owner.id)) {
       const wire = this.#services.wireOf(record.model);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -196,6 +197,30 @@ export class Batches {
   /** Resolves when records that are being stored are. */
   stored(owner: ItemOwner): Promise<void> {
     return this.#filling.stored(owner);
+  }
+
+  /** At the start, before any run: removes files of batches that were never recorded. */
+  async clean(): Promise<void> {
+    const tags = new Set<string>();
+    for await (const { tag } of batchRecords(this.#services.storage.store)) tags.add(tag);
+    await this.#filling.removeOrphans(tags);
+  }
+
+  /**
+   * Nobody needs the batches of a task that is not at work any more: those that its provider may still work on are cancelled, as far as
+   * it can be reached with the key that made them, and all that is kept of them here is removed.
+   */
+  async forget(taskId: string): Promise<void> {
+    const { storage, calls } = this.#services;
+    for await (const record of batchRecords(storage.store, taskId)) {
+      const { tag, batchId, keyPrint, end } = record;
+      const wire = this.#services.wireOf(record.model);
+      const isOurs = wire !== undefined && keyPrintOf(wire.settings) === keyPrint;
+      const cancel = isOurs && batchId !== undefined && end === undefined ? wire.cancel(batchId) : undefined;
+      if (cancel !== undefined) await calls.send(cancel, NEVER_LEFT);
+      for (const path of batchPaths(storage, tag)) await storage.disk.remove(path);
+      await storage.store.change([{ kind: "delete", collection: BATCHES, id: tag }]);
+    }
   }
 
   close(): void {
@@ -308,20 +333,5 @@ export class Batches {
 
   #release(owner: ItemOwner, lines: Iterable<number>): void {
     for (const line of lines) owner.items.claimed.delete(line);
-  }
-
-  async #recordsOf(owner: ItemOwner): Promise<readonly BatchRecord[]> {
-    const { store } = this.#services.storage;
-    const records: BatchRecord[] = [];
-    for (let after: string | undefined; ; ) {
-      const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
-      const page = await store.records(
-        owner.settings.project,
-        after === undefined ? query : { ...query, after },
-      );
-      records.push(...page.map(readBatch));
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) return records;
-    }
   }
 }

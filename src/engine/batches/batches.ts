@@ -294,13 +294,15 @@ export class Batches {
   }
 
   /** When a batch is to be left, by what else its lane has to do. */
-  #momentsOf({ kept, owner, left, overMs = kept.clock.nowMs() }: OpenBatch): BatchMoments {
+  #momentsOf(batch: OpenBatch): BatchMoments {
+    const { kept, owner, left } = batch;
     const { record, clock } = kept;
     const nowMs = clock.nowMs();
     if (!owner.isOpen) {
+      batch.overMs ??= nowMs; // its run was over before it was opened
       return {
         switchMs: Number.NEGATIVE_INFINITY,
-        lastMs: overMs + OVER_MS,
+        lastMs: batch.overMs + OVER_MS,
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }

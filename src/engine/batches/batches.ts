@@ -76,7 +76,8 @@ export interface BatchedWork {
 export class Batches {
   readonly #services: BatchServices;
   readonly #filling: BatchFilling;
-  readonly #open = new Set<OpenBatch>();
+  /** With their ends. */
+  readonly #open = new Map<OpenBatch, Promise<void>>();
   readonly #loads = new BatchLoads();
   readonly #stocks: BatchStocks;
 
@@ -96,7 +97,7 @@ export class Batches {
   }
 
   get open(): Iterable<OpenBatch> {
-    return this.#open;
+    return this.#open.keys();
   }
 
   /** Whether models of a provider may have batches here. */
@@ -161,7 +162,7 @@ export class Batches {
   workOf(owner: ItemOwner): BatchedWork {
     const troubles: OpenBatch[] = [];
     let [items, submitted] = [this.#filling.itemsOf(owner), 0];
-    for (const open of this.#open) {
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       items += open.left;
       if (open.isSubmitted) submitted += open.left;
@@ -180,7 +181,7 @@ export class Batches {
   drop(owner: ItemOwner): void {
     this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
-    for (const open of this.#open) {
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
         open.overMs ??= this.#services.storage.clock.nowMs();
@@ -192,6 +193,11 @@ export class Batches {
       open.release();
       this.#release(owner, open.leftLines());
     }
+  }
+
+  /** Resolves when nothing is left of a run's batches, at their providers and here; it has no items with them. */
+  async over(owner: ItemOwner): Promise<void> {
+    for (const [open, over] of this.#open) if (open.owner === owner) await over;
   }
 
   /** Resolves when records that are being stored are. */
@@ -225,7 +231,7 @@ export class Batches {
 
   close(): void {
     this.#filling.close();
-    for (const { kept } of this.#open) kept.leave();
+    for (const { kept } of this.open) kept.leave();
   }
 
   #mayWait(model: string, lane: string, deadlineMs: number): boolean {
@@ -248,7 +254,7 @@ export class Batches {
       creating: (batch) => this.#creationOf(batch),
       momentsOf: (batch) => this.#momentsOf(batch),
       changed: () => this.#services.changed(),
-      overflowed: (batch) => this.#stocks.overflowed(batch, this.#open),
+      overflowed: (batch) => this.#stocks.overflowed(batch, this.open),
       tooLarge: (batch) => this.#stocks.tooLarge(batch),
       refused: (batch, status) => this.#stocks.refused(batch.kept.way.wire, status),
       ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),
@@ -257,14 +263,14 @@ export class Batches {
 
   #start(open: OpenBatch): void {
     const { owner } = open;
-    this.#open.add(open);
-    open.run().then(
+    const over = open.run().then(
       () => this.#over(open),
       (error: unknown) => {
         this.#over(open);
         owner.fail(error as Error);
       },
     );
+    this.#open.set(open, over);
   }
 
   #over(open: OpenBatch): void {
@@ -284,11 +290,11 @@ export class Batches {
   #creationOf(batch: OpenBatch): CreationTerms {
     const { clock } = this.#services.storage;
     return {
-      isTaken: (id) => [...this.#open].some((other) => other !== batch && other.kept.record.batchId === id),
+      isTaken: (id) => [...this.open].some((other) => other !== batch && other.kept.record.batchId === id),
       isLast: () => clock.nowMs() >= this.#momentsOf(batch).lastMs,
       turn: () => {
         if (clock.nowMs() >= this.#momentsOf(batch).switchMs) return "late";
-        return this.#stocks.turnOf(batch, this.#open, STOCK_MS);
+        return this.#stocks.turnOf(batch, this.open, STOCK_MS);
       },
     };
   }

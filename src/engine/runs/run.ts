@@ -362,15 +362,15 @@ export class Run implements AsyncIterable<ResultLine> {
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, body } = opened;
     const { log } = state.settings;
+    if (state.phase !== "stopping") await watch.during(this.#core.sending.batches.over(state));
     await watch.during(state.phase === "stopping" ? log.recorded() : log.settled());
-    const { signal } = this.#stopping;
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),
       held: this.#held,
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
-    return finishRun(this.#core.storage, opened, { signal, completed, stopped });
+    return finishRun(this.#core.storage, opened, { signal: this.#stopping.signal, completed, stopped });
   }
 
   #leave(phase: "stopping" | "cancelling"): void {

@@ -27,6 +27,7 @@ export interface OutputLine {
   readonly key: string;
   readonly output: { readonly text: string } | null;
   readonly error?: { readonly code: string; readonly message: string };
+  readonly late?: true;
   readonly cost?: {
     readonly billed_usd: number;
     readonly ambiguous_usd: number;

@@ -13,7 +13,7 @@ import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batc
 import type { WireAnswer } from "../../providers/provider.ts";
 import type { LinesFile } from "./batch_calls.ts";
 import { lostFailure } from "./batch_failures.ts";
-import { findBatch, isSure } from "./batch_search.ts";
+import { cancelTwin, findBatch, isSure } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 /** How long between two searches. */
@@ -133,7 +133,8 @@ export class BatchCreation {
     }
     const nowWallMs = clock.wallMs();
     const createdFromWallMs = this.#isInDoubt ? (kept.record.createdFromWallMs ?? nowWallMs) : nowWallMs;
-    await kept.put({ state: "creating", createdFromWallMs, createdWallMs: nowWallMs });
+    const mayHaveTwin = this.#isInDoubt || kept.record.mayHaveTwin === true;
+    await kept.put({ state: "creating", createdFromWallMs, createdWallMs: nowWallMs, mayHaveTwin });
     const { wire, calls, lines } = kept.way;
     const answer = await calls.send(wire.create(kept.payload, kept.record.file), kept.left, lines);
     if (kept.left.aborted) this.#isInDoubt = true;
@@ -221,13 +222,6 @@ export class BatchCreation {
   #back(why: BatchFailure): Created {
     return { is: "back", why };
   }
-}
-
-/** A batch that was created a second time: nobody needs it. What it may have cost is in doubt. */
-async function cancelTwin(kept: KeptBatch, { id, end }: RemoteBatch): Promise<void> {
-  const cancel = kept.way.wire.cancel(id);
-  if (cancel === undefined || end !== undefined) return;
-  await kept.way.calls.send(cancel, kept.left);
 }
 
 /** How many lines from a place on fit into one step, at least one. */

@@ -117,14 +117,14 @@ export class BatchFilling {
     const { owner, model } = call;
     const lane = call.lane.key;
     const terms = {
-      ...{ tag, owner, lane, model, wire, minItems },
+      ...{ tag, owner, lane, model, wire, minItems, clock: storage.clock },
       modelName: parseModelId(model)?.name ?? model,
       paths: batchPaths(storage, tag),
       tokensMax: stocks.tokensMaxOf(wire, model),
       bytesMax: stocks.bytesMaxOf(wire),
       mayWait: () => this.#services.mayWait(model, lane, owner.settings.deadlineMs),
     };
-    const spool = new BatchSpool(terms, storage, (full) => this.#flush(key, full));
+    const spool = new BatchSpool(terms, storage.disk, (full) => this.#flush(key, full));
     this.#spools.set(key, spool);
     return spool;
   }

@@ -12,6 +12,7 @@
  */
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import { lostFailure } from "./batch_failures.ts";
+import { cancelTwins } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 const AGE_SHARE = 8;
@@ -19,6 +20,8 @@ const SPREAD = 0.1;
 const CANCELLING_MS = 15_000;
 /** Answers in a row that say that there is no such batch, before that is believed. */
 const GONE_MIN = 3;
+/** So long after a batch was created again, a list shows the first one, too. */
+const TWIN_MS = 600_000;
 /** After its window, a batch that shows no end is cancelled. */
 const WINDOW_MORE_MS = 900_000;
 
@@ -38,19 +41,29 @@ export type Polled =
   /** Nobody knows what it did. */
   | { readonly is: "gone" | "rescued" };
 
+/** What polling is told, and tells. */
+export interface PollingTerms {
+  readonly momentsOf: () => BatchMoments;
+  readonly onProgress: (batch: RemoteBatch) => void;
+  /** Whether a batch at the provider is another record's. */
+  readonly isTaken: (batchId: string) => boolean;
+}
+
 /** One for a batch that has an id. */
 export class BatchPolling {
   readonly #kept: KeptBatch;
   readonly #momentsOf: () => BatchMoments;
   readonly #onProgress: (batch: RemoteBatch) => void;
+  readonly #isTaken: (batchId: string) => boolean;
   #goneInRow = 0;
   #finished = 0;
   #progressMs: number;
 
-  constructor(kept: KeptBatch, momentsOf: () => BatchMoments, onProgress: (batch: RemoteBatch) => void) {
+  constructor(kept: KeptBatch, { momentsOf, onProgress, isTaken }: PollingTerms) {
     this.#kept = kept;
     this.#momentsOf = momentsOf;
     this.#onProgress = onProgress;
+    this.#isTaken = isTaken;
     this.#progressMs = kept.clock.nowMs();
   }
 
@@ -83,6 +96,8 @@ export class BatchPolling {
     if (finished > this.#finished) this.#progressMs = kept.clock.nowMs();
     this.#finished = finished;
     this.#onProgress(batch);
+    const isListed = batch.end !== undefined || this.#ageMs() > TWIN_MS;
+    if (kept.record.mayHaveTwin === true && isListed) await cancelTwins(kept, this.#isTaken);
     if (batch.end !== undefined) return { is: "ended", batch };
     kept.asked();
     return undefined;

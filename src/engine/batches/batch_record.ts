@@ -75,6 +75,8 @@ export interface BatchRecord extends BatchContent {
   readonly batchId?: string;
   /** It has as many requests as this one, and no result has shown yet whose they are. */
   readonly isUnconfirmed?: true;
+  /** It was created again after a search that found nothing: the first one may have been listed too late. */
+  readonly mayHaveTwin?: boolean;
   /** It was created twice: the other one is cancelled, and what it may have cost is in doubt. */
   readonly hasTwin?: boolean;
   /** Ids of batches that were found to be another's. */

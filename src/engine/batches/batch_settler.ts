@@ -230,6 +230,7 @@ export class BatchSettler {
   async #return(to: "realtime" | "again" | "counted"): Promise<void> {
     const owner = this.#owner;
     const places = this.#places();
+    if (this.#kept.record.hasTwin === true) this.#doubt(places.filter((place) => !this.#doubted.has(place)));
     const items = places.map((place) => this.#items.at(place));
     for (const [index, place] of places.entries()) {
       const mostUsd = this.#doubted.has(place) ? 0 : this.#mostUsd(items[index] as BatchItem);

@@ -7,11 +7,11 @@
  * Idle: nothing came for a second. With fewer items than `lanes.minItems` it waits for more, unless its run has read all of its
  * input, an item comes back from another batch, or waiting would cost a deadline.
  */
-import type { Timer } from "../../clock.ts";
+import type { Clock, Timer } from "../../clock.ts";
+import type { Disk } from "../../disk.ts";
 import type { BatchLimits, BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import type { EngineStorage } from "../journal/storage.ts";
 import { idOf } from "./batch_collection.ts";
 import { BatchLinesWriter, type SealedLines } from "./batch_lines.ts";
 import { BatchMoney } from "./batch_money.ts";
@@ -26,6 +26,7 @@ const ITEMS_MAX = 100_000;
 
 /** What its items have in common. */
 export interface SpoolTerms {
+  readonly clock: Clock;
   readonly tag: string;
   readonly owner: ItemOwner;
   readonly lane: string;
@@ -48,7 +49,6 @@ export class BatchSpool {
   readonly terms: SpoolTerms;
   readonly money: BatchMoney;
   readonly #writer: BatchLinesWriter;
-  readonly #clock: EngineStorage["clock"];
   readonly #onFlush: (spool: BatchSpool) => void;
   readonly lines: number[] = [];
   inputTokens = 0;
@@ -59,15 +59,10 @@ export class BatchSpool {
   #timer: Timer | undefined;
 
   /** `onFlush`: it is to be sealed now. */
-  constructor(
-    terms: SpoolTerms,
-    { disk, clock }: Pick<EngineStorage, "disk" | "clock">,
-    onFlush: (spool: BatchSpool) => void,
-  ) {
+  constructor(terms: SpoolTerms, disk: Disk, onFlush: (spool: BatchSpool) => void) {
     this.terms = terms;
     this.money = new BatchMoney(terms.owner.settings.budget);
     this.#writer = new BatchLinesWriter(disk, terms.paths);
-    this.#clock = clock;
     this.#onFlush = onFlush;
   }
 
@@ -108,8 +103,8 @@ export class BatchSpool {
     this.inputTokens += call.load.inputTokens;
     this.outputTokens += call.load.outputTokens;
     this.#hasReturned ||= requeues !== undefined;
-    this.#addedMs = this.#clock.nowMs();
-    this.#timer ??= this.#clock.timer(IDLE_MS, () => this.#look());
+    this.#addedMs = this.terms.clock.nowMs();
+    this.#timer ??= this.terms.clock.timer(IDLE_MS, () => this.#look());
   }
 
   /** It is filled no more, and its lines are durable when this resolves. */
@@ -136,10 +131,10 @@ export class BatchSpool {
   /** One timer for all its items: a timer for each took as long as its line. */
   #look(): void {
     const { owner, minItems, mayWait } = this.terms;
-    const idleMs = this.#clock.nowMs() - this.#addedMs;
+    const idleMs = this.terms.clock.nowMs() - this.#addedMs;
     const isReady = this.items >= minItems || !owner.hasMore || this.#hasReturned;
     if (idleMs >= IDLE_MS && (isReady || !mayWait())) this.#onFlush(this);
-    else this.#timer = this.#clock.timer(Math.max(1, IDLE_MS - idleMs), () => this.#look());
+    else this.#timer = this.terms.clock.timer(Math.max(1, IDLE_MS - idleMs), () => this.#look());
   }
 }
 

@@ -23,13 +23,8 @@ import type { BatchItem } from "./batch_lines.ts";
 import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import {
-  type BatchRecord,
-  keyPrintOf,
-  type LineRange,
-  linesIn,
-  recordsOf,
-} from "./batch_record.ts";
+import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "./batch_record.ts";
+import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
@@ -41,6 +36,7 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
+const NEVER_LEFT: AbortSignal = new AbortController().signal;
 
 /** What batches ask of the rest of the engine. */
 export interface BatchServices {
@@ -80,7 +76,8 @@ export interface BatchedWork {
 export class Batches {
   readonly #services: BatchServices;
   readonly #filling: BatchFilling;
-  readonly #open = new Set<OpenBatch>();
+  /** With their ends. */
+  readonly #open = new Map<OpenBatch, Promise<void>>();
   readonly #loads = new BatchLoads();
   readonly #stocks: BatchStocks;
   /** Lines of batches that were made with another key. */
@@ -102,7 +99,7 @@ export class Batches {
   }
 
   get open(): Iterable<OpenBatch> {
-    return this.#open;
+    return this.#open.keys();
   }
 
   /** Whether models of a provider may have batches here. */
@@ -150,7 +147,7 @@ export class Batches {
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
-    for (const record of await recordsOf(this.#services.storage.store, owner)) {
+    for await (const record of batchRecords(this.#services.storage.store, owner.id)) {
       const wire = this.#services.wireOf(record.model);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -167,7 +164,7 @@ export class Batches {
   workOf(owner: ItemOwner): BatchedWork {
     const troubles: OpenBatch[] = [];
     let [items, submitted] = [this.#filling.itemsOf(owner), 0];
-    for (const open of this.#open) {
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       items += open.left;
       if (open.isSubmitted) submitted += open.left;
@@ -188,7 +185,7 @@ export class Batches {
     this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
     if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner) ?? []));
-    for (const open of this.#open) {
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
         open.overMs ??= this.#services.storage.clock.nowMs();
@@ -202,14 +199,43 @@ export class Batches {
     }
   }
 
+  /** Resolves when nothing is left of a run's batches, at their providers and here; it has no items with them. */
+  async over(owner: ItemOwner): Promise<void> {
+    for (const [open, over] of this.#open) if (open.owner === owner) await over;
+  }
+
   /** Resolves when records that are being stored are. */
   stored(owner: ItemOwner): Promise<void> {
     return this.#filling.stored(owner);
   }
 
+  /** At the start, before any run: removes files of batches that were never recorded. */
+  async clean(): Promise<void> {
+    const tags = new Set<string>();
+    for await (const { tag } of batchRecords(this.#services.storage.store)) tags.add(tag);
+    await this.#filling.removeOrphans(tags);
+  }
+
+  /**
+   * Nobody needs the batches of a task that is not at work any more: those that its provider may still work on are cancelled, as far as
+   * it can be reached with the key that made them, and all that is kept of them here is removed.
+   */
+  async forget(taskId: string): Promise<void> {
+    const { storage, calls } = this.#services;
+    for await (const record of batchRecords(storage.store, taskId)) {
+      const { tag, batchId, keyPrint, end } = record;
+      const wire = this.#services.wireOf(record.model);
+      const isOurs = wire !== undefined && keyPrintOf(wire.settings) === keyPrint;
+      const cancel = isOurs && batchId !== undefined && end === undefined ? wire.cancel(batchId) : undefined;
+      if (cancel !== undefined) await calls.send(cancel, NEVER_LEFT);
+      for (const path of batchPaths(storage, tag)) await storage.disk.remove(path);
+      await storage.store.change([{ kind: "delete", collection: BATCHES, id: tag }]);
+    }
+  }
+
   close(): void {
     this.#filling.close();
-    for (const { kept } of this.#open) kept.leave();
+    for (const { kept } of this.open) kept.leave();
   }
 
   #mayWait(model: string, lane: string, deadlineMs: number): boolean {
@@ -232,7 +258,7 @@ export class Batches {
       creating: (batch) => this.#creationOf(batch),
       momentsOf: (batch) => this.#momentsOf(batch),
       changed: () => this.#services.changed(),
-      overflowed: (batch) => this.#stocks.overflowed(batch, this.#open),
+      overflowed: (batch) => this.#stocks.overflowed(batch, this.open),
       tooLarge: (batch) => this.#stocks.tooLarge(batch),
       refused: (batch, status) => this.#stocks.refused(batch.kept.way.wire, status),
       ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),
@@ -241,14 +267,14 @@ export class Batches {
 
   #start(open: OpenBatch): void {
     const { owner } = open;
-    this.#open.add(open);
-    open.run().then(
+    const over = open.run().then(
       () => this.#over(open),
       (error: unknown) => {
         this.#over(open);
         owner.fail(error as Error);
       },
     );
+    this.#open.set(open, over);
   }
 
   #over(open: OpenBatch): void {
@@ -268,23 +294,25 @@ export class Batches {
   #creationOf(batch: OpenBatch): CreationTerms {
     const { clock } = this.#services.storage;
     return {
-      isTaken: (id) => [...this.#open].some((other) => other !== batch && other.kept.record.batchId === id),
+      isTaken: (id) => [...this.open].some((other) => other !== batch && other.kept.record.batchId === id),
       isLast: () => clock.nowMs() >= this.#momentsOf(batch).lastMs,
       turn: () => {
         if (clock.nowMs() >= this.#momentsOf(batch).switchMs) return "late";
-        return this.#stocks.turnOf(batch, this.#open, STOCK_MS);
+        return this.#stocks.turnOf(batch, this.open, STOCK_MS);
       },
     };
   }
 
   /** When a batch is to be left, by what else its lane has to do. */
-  #momentsOf({ kept, owner, left, overMs = kept.clock.nowMs() }: OpenBatch): BatchMoments {
+  #momentsOf(batch: OpenBatch): BatchMoments {
+    const { kept, owner, left } = batch;
     const { record, clock } = kept;
     const nowMs = clock.nowMs();
     if (!owner.isOpen) {
+      batch.overMs ??= nowMs; // its run was over before it was opened
       return {
         switchMs: Number.NEGATIVE_INFINITY,
-        lastMs: overMs + OVER_MS,
+        lastMs: batch.overMs + OVER_MS,
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }
@@ -319,5 +347,4 @@ export class Batches {
   #release(owner: ItemOwner, lines: Iterable<number>): void {
     for (const line of lines) owner.items.claimed.delete(line);
   }
-
 }

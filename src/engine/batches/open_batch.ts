@@ -107,11 +107,11 @@ export class OpenBatch {
       if (created.is === "doubt") return this.#leave("rescued");
       if (created.is === "back") return this.#back(created.why);
     }
-    const polled = await new BatchPolling(
-      kept,
-      () => this.#company.momentsOf(this),
-      (batch) => this.#progress(batch),
-    ).run();
+    const polled = await new BatchPolling(kept, {
+      momentsOf: () => this.#company.momentsOf(this),
+      onProgress: (batch) => this.#progress(batch),
+      isTaken: this.#company.creating(this).isTaken,
+    }).run();
     return polled.is === "ended" ? this.#collect(polled.batch) : this.#leave(polled.is);
   }
 
@@ -135,7 +135,8 @@ export class OpenBatch {
 
   async #leave(why: "gone" | "rescued"): Promise<true> {
     const { kept } = this;
-    kept.way.storage.notice(doubtText(kept.record.batchId ?? kept.record.tag, kept.record.model, why));
+    const then = this.owner.isOpen ? "its items are sent again" : "its items end with their run";
+    kept.way.storage.notice(doubtText(kept.record, why, then));
     await (await this.#settlerOf()).doubtRest();
     return this.#remove();
   }
@@ -226,8 +227,8 @@ function holdIn({ end, faults, results }: RemoteBatch): "account" | "full" | und
   return kinds.has("account") ? "account" : kinds.has("full") ? "full" : undefined;
 }
 
-function doubtText(batchId: string, model: string, why: "gone" | "rescued"): string {
+function doubtText({ batchId, tag, model }: BatchRecord, why: "gone" | "rescued", then: string): string {
   const reason =
     why === "gone" ? "the provider does not know it any more" : "it did not end before its deadline was near";
-  return `batch ${batchId} of ${model} is left: ${reason}; its items are sent again, and what it may have cost is in doubt`;
+  return `batch ${batchId ?? tag} of ${model} is left: ${reason}; ${then}, and what it may have cost is in doubt`;
 }

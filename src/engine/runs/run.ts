@@ -355,6 +355,7 @@ export class Run implements AsyncIterable<ResultLine> {
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, body } = opened;
     const { log } = state.settings;
+    if (state.phase !== "stopping") await watch.during(this.#core.sending.batches.over(state));
     await watch.during(state.phase === "stopping" ? log.recorded() : log.settled());
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),

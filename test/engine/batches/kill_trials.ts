@@ -6,6 +6,8 @@
  */
 import { createRandom } from "../../../src/testing/random.ts";
 import type { Call, CallFault, CallKind } from "../../batch_servers/behaviour.ts";
+import type { BatchFake } from "../../batch_servers/fake.ts";
+import type { BatchWorld } from "./batch_world.ts";
 import { booksOf, paidTwice, wrongsOf } from "./books.ts";
 import { type WireCase, worldOf } from "./wires.ts";
 
@@ -56,6 +58,31 @@ export async function killTrial(
     const scaleMs = SCALES_MS[Math.floor(random() * SCALES_MS.length)] as number;
     await world.killedAfter(random() * scaleMs, { sla: SLA_MINUTES }, random);
   }
+  const wrong = await endedWrong(world, fake, items);
+  return wrong.length === 0 ? [] : [`${wire.name}, seed ${seed}:`, ...wrong, ...world.notices];
+}
+
+/**
+ * The same for a process that is killed exactly before or after its nth step with batches, from 1. Undefined if it came to its end
+ * before that step.
+ */
+export async function stepTrial(
+  wire: WireCase,
+  nth: number,
+  when: "before" | "after",
+  items = 60,
+): Promise<readonly string[] | undefined> {
+  const random = createRandom(nth);
+  const times = { p50: 20_000, p90: 60_000, p99: 90_000 };
+  const { world, fake } = worldOf(wire, { seed: nth, listDelayMs: 30_000, times });
+  world.input(items, wire.model);
+  if (!(await world.killedAt(nth, when, { sla: SLA_MINUTES }, random))) return undefined;
+  const wrong = await endedWrong(world, fake, items);
+  return wrong.length === 0 ? [] : [`${wire.name}, ${when} step ${nth}:`, ...wrong, ...world.notices];
+}
+
+/** Ends the work in one more process. Returns what is wrong then. */
+async function endedWrong(world: BatchWorld, fake: BatchFake, items: number): Promise<string[]> {
   const summary = await world.run({ sla: SLA_MINUTES });
   const wrong = wrongsOf(world, fake, items);
   if (summary.counts.completed !== items) wrong.push(`counts ${JSON.stringify(summary.counts)}`);
@@ -65,5 +92,5 @@ export async function killTrial(
   if (twice.length > 0) wrong.push(`${twice.length} items billed twice`);
   const { ambiguousNanos } = booksOf(world, fake);
   if (ambiguousNanos !== 0) wrong.push(`${ambiguousNanos} nano-USD in doubt`);
-  return wrong.length === 0 ? [] : [`${wire.name}, seed ${seed}:`, ...wrong, ...world.notices];
+  return wrong;
 }

@@ -19,6 +19,7 @@ export interface WireCase {
   readonly name: string;
   readonly model: string;
   readonly origin: string;
+  readonly baseUrl: string;
   readonly config: ConfigOptions;
   make(options: FakeOptions): BatchFake;
 }
@@ -38,6 +39,7 @@ export const WIRES: readonly WireCase[] = [
     name: "openai",
     model: "openai:gpt-5-mini",
     origin: "https://api.openai.test",
+    baseUrl: "https://api.openai.test/v1",
     config: configOf("openai", "https://api.openai.test/v1"),
     make: (options) => new FakeOpenAiBatches(options),
   },
@@ -45,6 +47,7 @@ export const WIRES: readonly WireCase[] = [
     name: "anthropic",
     model: "anthropic:claude-haiku-4-5",
     origin: "https://api.anthropic.test",
+    baseUrl: "https://api.anthropic.test",
     config: configOf("anthropic", "https://api.anthropic.test"),
     make: (options) => new FakeAnthropicBatches(options),
   },
@@ -52,6 +55,7 @@ export const WIRES: readonly WireCase[] = [
     name: "gemini",
     model: "gemini:gemini-2.5-flash",
     origin: "https://gemini.test",
+    baseUrl: "https://gemini.test",
     config: configOf("gemini", "https://gemini.test"),
     make: (options) => new FakeGeminiBatches(options),
   },
@@ -59,6 +63,7 @@ export const WIRES: readonly WireCase[] = [
     name: "mistral",
     model: "mistral:mistral-small-2603",
     origin: "https://api.mistral.test",
+    baseUrl: "https://api.mistral.test/v1",
     config: configOf("mistral", "https://api.mistral.test/v1"),
     make: (options) => new FakeMistralBatches(options),
   },
@@ -66,6 +71,7 @@ export const WIRES: readonly WireCase[] = [
     name: "openrouter",
     model: "openrouter:openai/gpt-5-mini",
     origin: "https://openrouter.test",
+    baseUrl: "https://openrouter.test/api/v1",
     config: configOf("openrouter", "https://openrouter.test/api/v1"),
     make: (options) => new FakeOpenRouterBatches(options),
   },

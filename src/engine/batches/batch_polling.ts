@@ -19,6 +19,8 @@ const SPREAD = 0.1;
 const CANCELLING_MS = 15_000;
 /** Answers in a row that say that there is no such batch, before that is believed. */
 const GONE_MIN = 3;
+/** Of a batch's items: progress by less is not stored. */
+const NOTED_SHARE = 0.01;
 /** After its window, a batch that shows no end is cancelled. */
 const WINDOW_MORE_MS = 900_000;
 
@@ -84,8 +86,16 @@ export class BatchPolling {
     this.#finished = finished;
     this.#onProgress(batch);
     if (batch.end !== undefined) return { is: "ended", batch };
+    await this.#note(finished);
     kept.asked();
     return undefined;
+  }
+
+  /** For people who look from another process; seldom enough to cost nothing. */
+  async #note(finished: number): Promise<void> {
+    const { items, finished: noted } = this.#kept.record;
+    if (noted === undefined || finished - noted >= Math.max(1, items * NOTED_SHARE))
+      await this.#kept.put({ finished });
   }
 
   async #failed(failure: BatchFailure): Promise<Polled | undefined> {

@@ -86,6 +86,8 @@ export class BatchPolling {
     this.#finished = finished;
     this.#onProgress(batch);
     if (batch.end !== undefined) return { is: "ended", batch };
+    // The request was lost, or the process that was about to send it was killed.
+    if (kept.record.state === "cancelling" && !batch.isCancelling) await this.#askToCancel();
     await this.#note(finished);
     kept.asked();
     return undefined;
@@ -146,10 +148,16 @@ export class BatchPolling {
   }
 
   async #cancel(): Promise<void> {
+    if (this.#kept.way.wire.cancel(this.#kept.record.batchId ?? "") === undefined) return;
+    await this.#kept.put({ state: "cancelling" });
+    await this.#askToCancel();
+  }
+
+  /** Takes effect once, however often it is sent. */
+  async #askToCancel(): Promise<void> {
     const kept = this.#kept;
     const request = kept.way.wire.cancel(kept.record.batchId ?? "");
     if (request === undefined) return;
-    await kept.put({ state: "cancelling" });
     await kept.way.calls.send(request, kept.left);
     kept.left.throwIfAborted();
   }

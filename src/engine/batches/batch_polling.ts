@@ -63,6 +63,7 @@ export class BatchPolling {
     for (;;) {
       if (!isFirst) await kept.wait(this.#waitMs());
       isFirst = false;
+      kept.left.throwIfAborted(); // a run that is left is not open, and cancels nothing
       const moments = this.#momentsOf();
       if (this.#isToCancel(moments)) await this.#cancel();
       if (this.#isRescued(moments)) return { is: "rescued" };

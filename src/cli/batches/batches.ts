@@ -2,27 +2,27 @@
  * `perigee batches`: the open batches of a data folder. `list` and `cancel` work while another process uses the folder, `adopt` does not.
  */
 import { resolve } from "node:path";
-import { systemClock } from "../clock.ts";
-import { systemDisk } from "../disk.ts";
-import { proxiesFrom } from "../dispatch/proxy.ts";
-import { createUndiciTransport, loadUndici } from "../dispatch/undici.ts";
-import { BatchCalls } from "../engine/batches/batch_calls.ts";
-import { adoptBatch, type BatchCare, cancelBatch, providerOfBatch } from "../engine/batches/batch_care.ts";
-import { BATCHES, type BatchRecord, readBatch, storedBatch } from "../engine/batches/batch_record.ts";
-import { resolveConfig } from "../engine/config/config.ts";
-import { importModules } from "../engine/config/own_providers.ts";
-import { isRunOf } from "../engine/files/stored_tasks.ts";
-import { decodeBody } from "../engine/files/task_body.ts";
-import { PerigeeError } from "../errors.ts";
-import { batchWireOf } from "../providers/batches/batch_wires.ts";
-import { FOLDER_IN_USE } from "../store/folder/data_dir.ts";
-import { readStoreCopy } from "../store/folder/store_copy.ts";
-import { EVERY_PROJECT } from "../store/records.ts";
-import { openSqliteStore } from "../store/sqlite.ts";
-import { count, duration, percent } from "./numbers.ts";
-import { type ConfigArguments, configOf } from "./prices.ts";
-import { answer } from "./satellites/answer.ts";
-import { table } from "./table.ts";
+import { systemClock } from "../../clock.ts";
+import { systemDisk } from "../../disk.ts";
+import { proxiesFrom } from "../../dispatch/proxy.ts";
+import { createUndiciTransport, loadUndici } from "../../dispatch/undici.ts";
+import { BatchCalls } from "../../engine/batches/batch_calls.ts";
+import { adoptBatch, type BatchCare, cancelBatch, providerOfBatch } from "../../engine/batches/batch_care.ts";
+import { BATCHES, type BatchRecord, readBatch, storedBatch } from "../../engine/batches/batch_record.ts";
+import { resolveConfig } from "../../engine/config/config.ts";
+import { importModules } from "../../engine/config/own_providers.ts";
+import { isRunOf } from "../../engine/files/stored_tasks.ts";
+import { decodeBody } from "../../engine/files/task_body.ts";
+import { PerigeeError } from "../../errors.ts";
+import { batchWireOf } from "../../providers/batches/batch_wires.ts";
+import { FOLDER_IN_USE } from "../../store/folder/data_dir.ts";
+import { readStoreCopy } from "../../store/folder/store_copy.ts";
+import { EVERY_PROJECT } from "../../store/records.ts";
+import { openSqliteStore } from "../../store/sqlite.ts";
+import { count, duration, percent } from "../numbers.ts";
+import { type ConfigArguments, configOf } from "../prices.ts";
+import { answer } from "../satellites/answer.ts";
+import { table } from "../table.ts";
 
 const CONNECTIONS_MAX = 8;
 /** A data folder has fewer open batches. */

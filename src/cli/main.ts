@@ -12,6 +12,7 @@ import { checkVariables } from "../engine/config/variables.ts";
 import { PerigeeError } from "../errors.ts";
 import { LANE_POLICIES } from "../queue/lane_choice.ts";
 import { LINE_FORMATS } from "../work/line_layout.ts";
+import { addBatchCommands } from "./batches/batch_commands.ts";
 import { outliveOutput } from "./closed_output.ts";
 import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
@@ -81,6 +82,7 @@ function program(): Command {
   addSatellites(root);
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, checked(slaList), finish);
+  addBatchCommands(root, finish);
   nameHelp(root, "perigee");
   return root;
 }

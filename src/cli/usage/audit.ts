@@ -13,9 +13,9 @@ import { type AuditReport, auditReport } from "../../spend/report.ts";
 import { StreamFile } from "../../spend/stream_file.ts";
 import { waitMsOf } from "../../spend/what_if.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
+import { errorJson } from "../exit.ts";
 import { auditLog } from "./audit_log.ts";
 import { auditText } from "./audit_text.ts";
-import { errorJson } from "../exit.ts";
 
 /** As of a run whose lines ended in errors. */
 const EXIT_LINES = 3;

@@ -62,6 +62,7 @@ export class BatchCreation {
   /** Resolves when it runs or cannot; rejects when the batch is left. */
   async run(): Promise<Created> {
     for (;;) {
+      this.#kept.left.throwIfAborted();
       const { state } = this.#kept.record;
       const isCreating = state === "creating" && this.#isInDoubt;
       if (isCreating && this.#terms.isLast()) return { is: "doubt" };

@@ -22,6 +22,8 @@ const CANCELLING_MS = 15_000;
 const GONE_MIN = 3;
 /** So long after a batch was created again, a list shows the first one, too. */
 const TWIN_MS = 600_000;
+/** Of a batch's items: progress by less is not stored. */
+const NOTED_SHARE = 0.01;
 /** After its window, a batch that shows no end is cancelled. */
 const WINDOW_MORE_MS = 900_000;
 
@@ -74,6 +76,7 @@ export class BatchPolling {
     for (;;) {
       if (!isFirst) await kept.wait(this.#waitMs());
       isFirst = false;
+      kept.left.throwIfAborted(); // a run that is left is not open, and cancels nothing
       const moments = this.#momentsOf();
       if (this.#isToCancel(moments)) await this.#cancel();
       if (this.#isRescued(moments)) return { is: "rescued" };
@@ -99,8 +102,18 @@ export class BatchPolling {
     const isListed = batch.end !== undefined || this.#ageMs() > TWIN_MS;
     if (kept.record.mayHaveTwin === true && isListed) await cancelTwins(kept, this.#isTaken);
     if (batch.end !== undefined) return { is: "ended", batch };
+    // The request was lost, or the process that was about to send it was killed.
+    if (kept.record.state === "cancelling" && !batch.isCancelling) await this.#askToCancel();
+    await this.#note(finished);
     kept.asked();
     return undefined;
+  }
+
+  /** For people who look from another process; seldom enough to cost nothing. */
+  async #note(finished: number): Promise<void> {
+    const { items, finished: noted } = this.#kept.record;
+    if (noted === undefined || finished - noted >= Math.max(1, items * NOTED_SHARE))
+      await this.#kept.put({ finished });
   }
 
   async #failed(failure: BatchFailure): Promise<Polled | undefined> {
@@ -152,10 +165,16 @@ export class BatchPolling {
   }
 
   async #cancel(): Promise<void> {
+    if (this.#kept.way.wire.cancel(this.#kept.record.batchId ?? "") === undefined) return;
+    await this.#kept.put({ state: "cancelling" });
+    await this.#askToCancel();
+  }
+
+  /** Takes effect once, however often it is sent. */
+  async #askToCancel(): Promise<void> {
     const kept = this.#kept;
     const request = kept.way.wire.cancel(kept.record.batchId ?? "");
     if (request === undefined) return;
-    await kept.put({ state: "cancelling" });
     await kept.way.calls.send(request, kept.left);
     kept.left.throwIfAborted();
   }

@@ -82,6 +82,8 @@ export interface BatchRecord extends BatchContent {
   /** Ids of batches that were found to be another's. */
   readonly passedOver?: readonly string[];
   readonly end?: BatchEnd;
+  /** Items that it had finished by the provider's word, within a hundredth of them; absent before its first poll. */
+  readonly finished?: number;
   /** Bytes of each of its results that are settled. */
   readonly collectedBytes?: readonly number[];
 }

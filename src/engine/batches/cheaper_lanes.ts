@@ -20,8 +20,8 @@ export interface CheaperLaneTerms {
   readonly terms: LaneTerms;
   readonly clock: Clock;
   places(): number;
-  /** Milliseconds that realtime needs for what waits in it and is due by a deadline, and for what is under way `beside` it. */
-  drainMs(deadlineMs: number, beside: DueLoad): number;
+  /** Milliseconds that realtime needs for what waits in it and is due by a deadline, and for what is under way beside it or elsewhere. */
+  drainMs(deadlineMs: number, load: { readonly beside: DueLoad; readonly elsewhere: DueLoad }): number;
 }
 
 /** One for an engine. */
@@ -59,7 +59,7 @@ export class CheaperLanes {
       places: () => lane.places(),
       inTiers: this.#inTiersOf(provider),
       drainMs: (deadlineMs, beside) =>
-        lane.drainMs(deadlineMs, sumOf(beside, batches.loadOf(key, deadlineMs))),
+        lane.drainMs(deadlineMs, { beside, elsewhere: batches.loadOf(key, deadlineMs) }),
     };
     const other = this.#other(provider, asked);
     if (!batches.hasWires(provider)) return other;
@@ -77,12 +77,4 @@ export class CheaperLanes {
     this.#inTiers.set(provider, load);
     return load;
   }
-}
-
-function sumOf(left: DueLoad, right: DueLoad): DueLoad {
-  return {
-    items: left.items + right.items,
-    inputTokens: left.inputTokens + right.inputTokens,
-    outputTokens: left.outputTokens + right.outputTokens,
-  };
 }

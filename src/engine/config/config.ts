@@ -167,11 +167,7 @@ export function resolveConfig(
     if (Object.keys(fromEnv).length > 0) limits[name] = { ...fromEnv, ...limits[name] };
   }
   const sending = sendingOf(options, env);
-  const batches = batchConfig(
-    providers,
-    (name) => networked(options.providers?.[name]).batches,
-    (name) => env[`${envPrefix(name)}_BATCH_SECRET`],
-  );
+  const batches = batchConfig(providers, (name) => networked(options.providers?.[name]).batches);
   return {
     providers,
     providerNames: names,

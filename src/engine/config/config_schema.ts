@@ -30,10 +30,6 @@ const endpoints = z.enum(["chat", "responses", "embeddings"]);
 const batchOptions = z.strictObject({
   wire: z.string().min(1).optional(),
   priceFactor: z.number().min(0).max(10).optional(),
-  webhookSecret: z
-    .string()
-    .regex(/^(whsec_)?[A-Za-z0-9+/]{16,}={0,2}$/, "must be whsec_ and base64")
-    .optional(),
   itemsMax: positive.optional(),
   bytesMax: positive.optional(),
   openMax: positive.optional(),

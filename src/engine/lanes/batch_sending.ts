@@ -32,6 +32,8 @@ export interface BatchSurroundings {
   readonly patience: ItemPatience;
 }
 
+const NOTHING = { items: 0, inputTokens: 0, outputTokens: 0 };
+
 /** One for an engine. */
 export function createBatches(
   transport: Transport,
@@ -60,9 +62,9 @@ export function createBatches(
       return { p50, p90, p99 };
     },
     learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
-    drainMs: (lane, deadlineMs, beside) => {
+    drainMs: (lane, deadlineMs, elsewhere) => {
       const { forecasts } = lanes();
-      return forecasts.drainMs(lanes().of(lane), deadlineMs, beside);
+      return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NOTHING, elsewhere });
     },
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),
     feed: { add: (owner, shards) => feed().add(owner, shards) },

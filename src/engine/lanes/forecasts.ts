@@ -108,15 +108,21 @@ export class Forecasts {
     return basis;
   }
 
-  /** Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
-  drainMs({ limits, itemMs }: Lane, basis: LaneForecastBasis, deadlineMs: number, beside: DueLoad): number {
+  /** Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it or elsewhere. */
+  drainMs({ limits, itemMs }: Lane, basis: LaneForecastBasis, deadlineMs: number, load: LoadBeside): number {
+    const { beside, elsewhere } = load;
     const due = this.#due.get(basis) ?? new DueWork(basis);
     this.#due.set(basis, due);
     const concurrency = Math.max(1, limits.placesHoped - beside.items);
     const concurrencyNow = Math.max(1, limits.places - beside.items);
     return (
       basis.closedMs +
-      due.drainMs(deadlineMs, beside, { ...basis.capacity, itemMs, concurrency, concurrencyNow })
+      due.drainMs(deadlineMs, elsewhere === undefined ? beside : sumOf(beside, elsewhere), {
+        ...basis.capacity,
+        itemMs,
+        concurrency,
+        concurrencyNow,
+      })
     );
   }
 
@@ -128,6 +134,22 @@ export class Forecasts {
     this.#shared.set(provider, { atMs: nowMs, waiting });
     return waiting;
   }
+}
+
+/** What is under way and may have to be done in realtime. */
+export interface LoadBeside {
+  /** In places of the lane, which it keeps. */
+  readonly beside: DueLoad;
+  /** Without a place of it, such as in batches. */
+  readonly elsewhere?: DueLoad;
+}
+
+function sumOf(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+  };
 }
 
 /** Which of the waiting items of these lanes has precedence; computed twice a second, because every item needs it. */

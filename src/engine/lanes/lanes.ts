@@ -103,7 +103,7 @@ export class Lanes {
       offers: this.#options.cheaper.of({
         ...{ terms, clock: armed },
         places: () => lane.places,
-        drainMs: (deadlineMs, beside) => this.forecasts.drainMs(lane, deadlineMs, beside),
+        drainMs: (deadlineMs, load) => this.forecasts.drainMs(lane, deadlineMs, load),
       }),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),

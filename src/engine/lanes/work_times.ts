@@ -8,7 +8,6 @@
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { ITEM_MS_START } from "../../queue/answer_pace.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
 import {
   drainMs,
   earliestDoneMs,
@@ -29,6 +28,7 @@ import {
   Forecasts,
   forecastOf,
   GUARD_SHARE,
+  type LoadBeside,
   type NewWork,
   type SharedLimits,
 } from "./forecasts.ts";
@@ -228,8 +228,8 @@ export class LaneForecasts {
   }
 
   /** Milliseconds that a lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
-  drainMs(lane: Lane, deadlineMs: number, beside: DueLoad): number {
-    return this.#forecasts.drainMs(lane, this.#basisOf(lane), deadlineMs, beside);
+  drainMs(lane: Lane, deadlineMs: number, load: LoadBeside): number {
+    return this.#forecasts.drainMs(lane, this.#basisOf(lane), deadlineMs, load);
   }
 
   #basisOn(model: string): { readonly lane: Lane; readonly basis: LaneForecastBasis } {

@@ -14,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
+import { EVERY_PROJECT, type StoredRecord } from "../records.ts";
 import type { PageStart } from "../requests.ts";
 import { loadSqlite } from "../sqlite_database.ts";
 import { SqliteTables } from "../sqlite_tables.ts";
@@ -25,11 +26,14 @@ const LOG_HEAD_BYTES = 32;
 /** Copies until one is whole: a log is begun again every 8 MiB at most. */
 const COPIES_MAX = 50;
 const TASKS_PAGE = 100;
+const RECORDS_PAGE = 100;
 
 /** What a copy can read. */
 export type ReadableStore = Pick<Store, "journal"> & {
   /** The first task that fits, in order of creation. */
   findTask(isWanted: (task: StoredTask) => boolean): StoredTask | undefined;
+  /** All of a collection, of every project, in order of creation. */
+  records(collection: string): readonly StoredRecord[];
 };
 
 /** Copies the store of a data folder, lets `read` work on the copy, and removes it. Throws `not_found`. */
@@ -45,6 +49,7 @@ export async function readStoreCopy<T>(
       return await read({
         findTask: (isWanted) => findTask(tables, isWanted),
         journal: (taskId) => journalOf(tables, taskId),
+        records: (collection) => recordsOf(tables, collection),
       });
     } finally {
       tables.close();
@@ -92,6 +97,17 @@ function findTask(tables: SqliteTables, isWanted: (task: StoredTask) => boolean)
     const found = page.find(isWanted);
     if (found !== undefined || page.length < TASKS_PAGE) return found;
     after = page.at(-1)?.id;
+  }
+}
+
+function recordsOf(tables: SqliteTables, collection: string): StoredRecord[] {
+  const records: StoredRecord[] = [];
+  for (let after: string | undefined; ; ) {
+    const query = { collection, limit: RECORDS_PAGE, ...(after === undefined ? {} : { after }) };
+    const page = tables.records.records(EVERY_PROJECT, query);
+    records.push(...page);
+    after = page.at(-1)?.id;
+    if (page.length < RECORDS_PAGE) return records;
   }
 }
 

@@ -18,7 +18,7 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
-import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, STATE } from "./run/run_choices.ts";
+import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, RECEIPTS, STATE } from "./run/run_choices.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
@@ -90,6 +90,7 @@ function declareRun(root: Command): void {
     )
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
+    .option(...RECEIPTS)
     .addOption(new Option(...FORMAT).choices([...LINE_FORMATS]))
     .option(...FIELDS, checked(list))
     .option(

@@ -67,6 +67,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   out: A_TEXT,
   id: A_TEXT,
   ordered: A_TRUTH,
+  receipts: A_TEXT,
   format: CHECKED_LATER,
   fields: CHECKED_LATER,
   hedge: A_TRUTH,

@@ -13,8 +13,11 @@ import type { Moment } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import { checkVersion } from "../store/folder/known_version.ts";
 
-/** In version 1 an attempt that ended did not say how it failed, nor which answers could not be used. */
-const VERSION = 2;
+/**
+ * In version 1 an attempt that ended did not say how it failed, nor which answers could not be used. In version 2 the answer of a posted
+ * item did not say how it was sent (engine/posted/answer_text.ts); records were the same.
+ */
+const VERSION = 3;
 const HEADER_BYTES = 1 + 4 * 8 + 4 + 16;
 const BOOT_ID_AT = 37;
 const U8_MAX = 0xff;

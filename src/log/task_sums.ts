@@ -1,6 +1,7 @@
 /**
- * Sums of what items of a task took.
+ * Sums of what items of a task took. Money in whole nano-USD, each item's rounded once (price/nano.ts), stored as USD.
  */
+import { minusUsd, plusUsd } from "../price/nano.ts";
 import type { EndedStatus, FieldsOf } from "./records.ts";
 
 /** What the ended items of a task took together; `completed` to `cancelled` count them. */
@@ -50,9 +51,9 @@ export function addedSums(
       sums.cacheWriteTokens + (taken?.cacheWriteTokens ?? 0) - (before?.cacheWriteTokens ?? 0),
     outputTokens: sums.outputTokens + (taken?.outputTokens ?? 0) - (before?.outputTokens ?? 0),
     reasoningTokens: sums.reasoningTokens + (taken?.reasoningTokens ?? 0) - (before?.reasoningTokens ?? 0),
-    listUsd: sums.listUsd + (taken?.listUsd ?? 0) - (before?.listUsd ?? 0),
-    usd: sums.usd + (taken?.usd ?? 0) - (before?.usd ?? 0),
-    billedUsd: sums.billedUsd + (taken?.billedUsd ?? 0) - (before?.billedUsd ?? 0),
-    ambiguousUsd: sums.ambiguousUsd + (taken?.ambiguousUsd ?? 0) - (before?.ambiguousUsd ?? 0),
+    listUsd: minusUsd(plusUsd(sums.listUsd, taken?.listUsd ?? 0), before?.listUsd ?? 0),
+    usd: minusUsd(plusUsd(sums.usd, taken?.usd ?? 0), before?.usd ?? 0),
+    billedUsd: minusUsd(plusUsd(sums.billedUsd, taken?.billedUsd ?? 0), before?.billedUsd ?? 0),
+    ambiguousUsd: minusUsd(plusUsd(sums.ambiguousUsd, taken?.ambiguousUsd ?? 0), before?.ambiguousUsd ?? 0),
   };
 }

@@ -134,6 +134,8 @@ export class Budget implements Taken {
   /** The plain sum of what is held; exactly 0 when nothing is. */
   #heldUsd = 0;
   #heldCount = 0;
+  /** Held by what goes on after this process. */
+  #leftUsd = 0;
   #wantedUsd = 0;
   #wantedItems = 0;
   /** What items are expected to take that have arrived, and what was taken in this process. */
@@ -216,9 +218,9 @@ export class Budget implements Taken {
     this.want(-this.#wantedUsd, -this.#wantedItems);
   }
 
-  /** Billed, in doubt or held. */
+  /** Billed, in doubt, held, or left to others. */
   get committedUsd(): number {
-    return this.#billedUsd + this.#ambiguousUsd + this.heldUsd;
+    return this.#billedUsd + this.#ambiguousUsd + this.heldUsd + this.#leftUsd;
   }
 
   /** By how much settled amounts were above their reservations, in sum. */
@@ -247,6 +249,19 @@ export class Budget implements Taken {
     this.#heldNanos += nanos;
     for (const cap of this.#caps) cap.move(nanos, 0);
     return { usd, nanos, closes: this.#closes, isSettled: false };
+  }
+
+  /**
+   * Ends a reservation for what others go on with after this process: it is still committed, and caps count it until their next
+   * owner holds it again.
+   */
+  leave(reservation: MoneyReservation): void {
+    const { usd, nanos } = reservation;
+    if (reservation.isSettled || reservation.closes !== this.#closes) return;
+    this.settle(reservation, { billedUsd: 0, ambiguousUsd: 0 });
+    this.#leftUsd += usd;
+    this.#spentNanos += nanos;
+    for (const cap of this.#caps) cap.move(0, nanos);
   }
 
   /** The cap that leaves too little for so much, also when all that is held is released; undefined when no cap does. */

@@ -30,6 +30,11 @@ export function usedPrice(model: string, price: BasePrice | "charged" | undefine
   };
 }
 
+/** A source with its day, as receipts name it: `genai-prices 0.0.30, 2026-11-20`; null when no price is known. */
+export function versionText({ source, as_of }: UsedPrice): string | null {
+  return source === null || as_of === null ? source : `${source}, ${as_of}`;
+}
+
 /** Each source with its day, once, for people. */
 export function sourceText(prices: readonly UsedPrice[]): string {
   return [...new Set(prices.map(sourceOf))].join("; ");

@@ -13,6 +13,7 @@ import type { PostedWork } from "../engine/posted/posted_work.ts";
 import { checkRetryFailed } from "../engine/reopening/reopen.ts";
 import { heldWaitMs } from "../engine/runs/watch.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
+import type { Receipt } from "../jsonl/receipts.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { ATTEMPT_MS_MAX } from "../queue/lanes.ts";
@@ -234,6 +235,15 @@ class TasksOfFolder implements OpenedTasks {
     const [object] = (await this.#rooms.posted.objects(task, { from: itemOf(task, id), limit: 1 })).items;
     if (object === undefined) throw notFound("object", id);
     return object;
+  }
+
+  async receipt(project: string, id: string): Promise<Receipt> {
+    const task = isId(id) ? await this.#rooms.posted.find(project, id) : undefined;
+    const found = await (task === undefined
+      ? this.#rooms.lots.receipt(project, id)
+      : this.#rooms.posted.receipt(task, itemOf(task, id)));
+    if (found !== undefined) return found;
+    throw new PerigeeError("conflict", `object ${id} has not ended: it has a receipt when it has`);
   }
 
   cancel(project: string, id: string): Promise<TaskView> {

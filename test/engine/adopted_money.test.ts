@@ -166,6 +166,8 @@ function withoutLine({ lineBytes: _bytes, lineCrc32: _crc32, ...outcome }: Outco
   return outcome;
 }
 
-function withoutMoney({ usd: _usd, listUsd: _list, billedUsd: _billed, ...others }: OutcomeRecord): object {
+/** When an adopted answer arrived is not known. */
+function withoutMoney(outcome: OutcomeRecord): object {
+  const { usd: _usd, listUsd: _list, billedUsd: _billed, sent: _sent, ...others } = outcome;
   return others;
 }

@@ -10,6 +10,7 @@ import {
   stamped,
 } from "../../src/engine/journal/journal.ts";
 import { Replay } from "../../src/engine/journal/replay.ts";
+import type { SentFacts } from "../../src/engine/journal/sent_rows.ts";
 import type { StoredEntry } from "../../src/store/store.ts";
 import { LineSet } from "../../src/work/line_set.ts";
 
@@ -82,6 +83,11 @@ const header = fc.record({
   committedUsd: usd,
 });
 
+/** As up to version 5, which said nothing of how items were sent. */
+function withoutSent(bytes: Uint8Array): Buffer {
+  return Buffer.concat([bytes.subarray(0, 96), bytes.subarray(104)]);
+}
+
 describe("a step of the journal", () => {
   it("reads back as it was written, with any contents", () => {
     const lists = [fc.array(intent), fc.array(closed), fc.array(outcome), fc.array(price), warned] as const;
@@ -153,7 +159,7 @@ describe("a step of the journal", () => {
     const writer = new StepWriter();
     writer.hold(Uint8Array.of(1, 2, 3));
     const bytes = writer.finish({ outStart: 1, outEnd: 2, outCrc32: 3, voids: 0, committedUsd: 4 });
-    const old = Buffer.concat([bytes.subarray(0, 64), bytes.subarray(96)]); // what version 2 added to the header
+    const old = Buffer.concat([bytes.subarray(0, 64), bytes.subarray(104)]); // what versions 2 and 6 added to the header
     old[0] = 1;
     expect(readStep(old)).toMatchObject({ outEnd: 2, committedUsd: 4, held: Buffer.from([1, 2, 3]) });
     expect(momentOf({ taskId: "a", wallMs: 1, records: old })).toBeUndefined();
@@ -171,7 +177,7 @@ describe("a step of the journal", () => {
     writer.intent({ line: 1, ...place, attempt: 1, ambiguousAttempts: 0, ...reserved, mostUsd: 9 }, "a");
     writer.closed({ line: 2, ...counts, uncounted: 1, uncountedAmbiguous: 1, unusableAnswers: 2, ...spent });
     writer.outcome({ line: 3, status: "failed", code: "timeout", ...counts, ...spent }, 77, 1_234);
-    const bytes = Buffer.from(
+    const bytes = withoutSent(
       writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
     );
     const [intent, closed, outcome] = [bytes.subarray(96), bytes.subarray(132), bytes.subarray(204)];
@@ -215,7 +221,9 @@ describe("a step of the journal", () => {
     const outcomeRow = { line: 3, status: "failed", code: "timeout", ...counts, ...spent } as const;
     for (const line of [2, 4]) writer.closed({ ...closedRow, line });
     for (const line of [3, 5]) writer.outcome({ ...outcomeRow, line }, 77, 1_234);
-    const bytes = writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 });
+    const bytes = withoutSent(
+      writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 }),
+    );
     const rows = Buffer.from(bytes.subarray(96));
     const old = Buffer.concat([
       bytes.subarray(0, 96),
@@ -234,6 +242,36 @@ describe("a step of the journal", () => {
     });
   });
 
+  it("says how items were sent, each statement once, and up to version 5 nothing of it", () => {
+    const writer = new StepWriter();
+    const as: SentFacts["as"] = {
+      model: "alpha:m1",
+      lane: "batch",
+      tierAsked: null,
+      tier: "batch",
+      batch: "b1",
+      deadlineWallMs: 9,
+    };
+    const counts = { attempts: 1, ambiguousAttempts: 0, code: undefined };
+    const record = { status: "completed", ...counts, ...NOTHING_SPENT } as const;
+    const facts: (SentFacts | undefined)[] = [
+      { as, startedWallMs: 1.5, endedWallMs: 7, isMet: true },
+      undefined,
+      { as, startedWallMs: undefined, endedWallMs: 8, isMet: undefined },
+      { as: { ...as, batch: "b2" }, startedWallMs: 2, endedWallMs: 10, isMet: false },
+    ];
+    for (const [index, sent] of facts.entries()) writer.outcome({ ...record, line: index + 1, sent }, 5, 1);
+    const bytes = writer.finish({ outStart: 0, outEnd: 20, outCrc32: 0, voids: 0, committedUsd: 0 });
+    expect(readStep(bytes).outcomes.map(({ sent }) => sent)).toEqual(facts);
+    expect(Buffer.from(bytes).toString("latin1").split('"b1"')).toHaveLength(2);
+    const none = new StepWriter();
+    none.outcome({ ...record, line: 1 }, 5, 1);
+    const old = withoutSent(none.finish({ outStart: 0, outEnd: 5, outCrc32: 0, voids: 0, committedUsd: 0 }));
+    old[0] = 5;
+    expect(readStep(old).outcomes).toMatchObject([{ line: 1, lineBytes: 5 }]);
+    expect(readStep(old).outcomes[0]?.sent).toBeUndefined();
+  });
+
   it("of version 4 is read: how attempts failed is not said", () => {
     const writer = new StepWriter();
     const counts = {
@@ -247,8 +285,9 @@ describe("a step of the journal", () => {
     const spent = { ...NOTHING_SPENT, cacheWriteTokens: 3, ambiguousUsd: 1 };
     for (const line of [2, 4]) writer.closed({ line, ...counts, ...spent, failure });
     writer.outcome({ line: 3, status: "failed", code: "timeout", ...counts, ...spent }, 77, 1_234);
-    const bytes = writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 });
-    expect(readStep(bytes).closed.map((record) => record.failure)).toEqual([failure, failure]);
+    const whole = writer.finish({ outStart: 1, outEnd: 78, outCrc32: 3, voids: 0, committedUsd: 6 });
+    expect(readStep(whole).closed.map((record) => record.failure)).toEqual([failure, failure]);
+    const bytes = withoutSent(whole);
     const rows = bytes.subarray(96);
     const old = Buffer.concat([
       bytes.subarray(0, 96),

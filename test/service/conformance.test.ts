@@ -186,6 +186,7 @@ describe("every operation", () => {
     const object = { id: objects[0]?.object_id ?? "" };
     const objectTag = (await check("/v0/infer/object/{id}", "GET", object)).headers.get("etag") ?? "";
     await check("/v0/infer/object/{id}", "GET", object, { headers: { "if-none-match": objectTag } });
+    expect((await check("/v0/infer/object/{id}/receipt", "GET", object)).status).toBe(200);
     await check("/v0/infer/tasks", "GET", {}, { query: "?limit=1" });
     const keyed = { headers: { "idempotency-key": "infer" } };
     await check("/v0/infer/", "POST", {}, { body: [item], ...keyed });
@@ -370,6 +371,10 @@ describe("every operation", () => {
       (await whole.call("POST", "/v0/infer/", { body: Array(1_000).fill(item) })).text,
     );
     expect((await check("/v0/infer/task/{id}", "DELETE", { id: task_id })).status).toBe(409);
+    const { text } = await check("/v0/infer/task/{id}", "GET", { id: task_id });
+    const open = (JSON.parse(text) as { objects: { object_id: string }[] }).objects.at(-1);
+    const receipt = await check("/v0/infer/object/{id}/receipt", "GET", { id: open?.object_id ?? "" });
+    expect(receipt.status).toBe(409);
   });
 
   it("says that the bytes of a file are not those that came", async () => {

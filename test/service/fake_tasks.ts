@@ -94,6 +94,10 @@ export class FakeTasks implements Tasks {
     throw new PerigeeError("not_found", `no object ${objectId}`);
   }
 
+  async receipt(_project: string, id: string): Promise<never> {
+    throw new PerigeeError("not_found", `no object ${id}`);
+  }
+
   async cancel(project: string, id: string): Promise<TaskView> {
     const held = this.#of(project, id);
     held.objects = held.objects.map((object) => (object.status === "submitted" ? cancelled(object) : object));

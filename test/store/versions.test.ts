@@ -106,14 +106,14 @@ const VERSIONED: Readonly<
     open: () => decodeBody(readFileSync(join(folder, "task"), "utf8")),
   },
   "steps of the journal": {
-    newest: 5,
+    newest: 6,
     older: 0,
     words: "a step of the journal has version",
     set: (version) => rewrite(join(folder, "step"), (text) => String.fromCharCode(version) + text.slice(1)),
     open: () => readStep(readFileSync(join(folder, "step"))),
   },
   "entries of the work log": {
-    newest: 2,
+    newest: 3,
     older: 0,
     words: "an entry of the work log has version",
     set: (version) => rewrite(join(folder, "entry"), (text) => String.fromCharCode(version) + text.slice(1)),

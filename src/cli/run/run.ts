@@ -39,6 +39,7 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly cap?: { readonly name: string; readonly usd: number };
   readonly model?: string;
   readonly ordered?: boolean;
+  readonly receipts?: string;
   readonly format?: LineFormat;
   readonly fields?: readonly string[];
   readonly retryFailed?: true | readonly string[];
@@ -119,6 +120,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       finish: given.finish === true,
       ...laneOptions(given),
       ordered: given.ordered === true,
+      ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
       ...(given.format === undefined ? {} : { format: given.format }),
       ...fields,
       update: given.update === true,

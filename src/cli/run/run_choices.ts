@@ -11,6 +11,11 @@ export const FIELDS = [
   "members of a line beside key and output (comma separated; none: no others)",
 ] as const;
 
+export const RECEIPTS = [
+  "--receipts <file>",
+  "write a receipt for each line when the run ends: how it was sent and what it cost, chained by hashes",
+] as const;
+
 export const DELIVERY = [
   "--delivery <mode>",
   "whether to ask again when an answer may have been lost (default: at_least_once)",

@@ -1,5 +1,5 @@
 /**
- * Commands that read a run: status, errors, trace.
+ * Commands that read a run: status, errors, trace, receipts.
  */
 
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
@@ -31,6 +31,16 @@ export function addStatusCommands(root: Commands, finish: (code: number) => void
   ).action(async (out: string, options: Record<string, unknown>) =>
     finish(await (await import("./status.ts")).errors(out, options)),
   );
+  root
+    .command("receipts")
+    .description("Receipts of a run, as perigee run --receipts writes them.")
+    .command("verify")
+    .description("Check that no receipt was changed, removed, added or moved since the run wrote them.")
+    .argument("<file>", "the file of the receipts")
+    .option("--json", "print what was found as one JSON object")
+    .action(async (file: string, options: Record<string, unknown>) =>
+      finish(await (await import("../receipts.ts")).verifyReceipts(file, options)),
+    );
   root
     .command("trace")
     .description("The life of one item of a run, step by step. Works while the run does.")

@@ -46,6 +46,8 @@ export function summaryTable(summary: Summary): string {
   const saved = isUnpriced ? undefined : savedText(cost);
   if (saved !== undefined) rows.splice(-2, 0, ["saved", saved]);
   if (isUnpriced) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
+  const { receipts } = summary;
+  if (receipts !== undefined) rows.push(["receipts", `${receipts.file} (last hash ${receipts.hash})`]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
 }

@@ -40,6 +40,12 @@ export class BatchMoney {
     this.#reservation = this.#budget.hold(this.#usd);
   }
 
+  /** Its batch goes on without this process. */
+  leave(): void {
+    this.#budget.leave(this.#reservation);
+    this.#usd = 0;
+  }
+
   /** Nothing is held any more. */
   release(): void {
     this.#budget.settle(this.#reservation, NOTHING);

@@ -166,7 +166,6 @@ export class BatchSettler {
     const facts = {
       ...result,
       servedTier: TIER,
-      batch: this.#kept.record.batchId,
       ...(isLate ? { isLate } : {}),
     };
     const ended =
@@ -179,13 +178,16 @@ export class BatchSettler {
     this.#stage(item, addSpent(made.spent, twice), ended.outcome);
   }
 
-  #stage(item: BatchItem, spent: Spent, outcome: Outcome): void {
-    const { line, keyJson, metadata, warnings } = item;
-    const { model } = this.#kept.record;
+  #stage({ line, keyJson, metadata, warnings }: BatchItem, spent: Spent, outcome: Outcome): void {
+    const { model, batchId, createdWallMs: startedWallMs } = this.#kept.record;
+    const sentAs = {
+      lane: "batch" as const,
+      tier: TIER,
+      ...(batchId === undefined ? {} : { batch: batchId }),
+    };
+    const item = { line, keyJson, model, metadata, warnings, spent, sentAs, startedWallMs };
     this.#staged += 1;
-    this.#owner.records.outcome({ line, keyJson, model, metadata, warnings, spent }, outcome, () =>
-      this.#durable(),
-    );
+    this.#owner.records.outcome(item, outcome, () => this.#durable());
   }
 
   #durable(): void {

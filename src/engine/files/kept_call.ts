@@ -24,6 +24,7 @@ export interface KeptCall {
   readonly fields?: readonly LineField[];
   readonly waitMs?: number;
   readonly finish?: boolean;
+  readonly receipts?: string;
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
@@ -45,6 +46,7 @@ const NAMES = Object.keys({
   fields: true,
   waitMs: true,
   finish: true,
+  receipts: true,
   project: true,
   weight: true,
   rateCard: true,

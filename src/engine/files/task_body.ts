@@ -82,6 +82,11 @@ export function isOfInput({ lines, keptLines = 0 }: TaskBody, line: number): boo
   return keptLines === 0 || lines === undefined || line <= lines;
 }
 
+/** When the sla of a task ends, Unix time on the clock of its body; null without one. */
+export function deadlineOf({ acceptedWallMs, slaMinutes }: TaskBody): number | null {
+  return slaMinutes === undefined ? null : acceptedWallMs + slaMinutes * 60_000;
+}
+
 export function encodeBody(body: TaskBody): string {
   return JSON.stringify(body);
 }

@@ -14,6 +14,7 @@ import type { TokenLoad } from "../../work/limits.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
+import type { SentBy } from "./sent_as.ts";
 import type { TakenOffer } from "./taken_offer.ts";
 
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
@@ -76,6 +77,10 @@ export class ItemCall implements Call {
   isWithdrawn = false;
   /** What its attempt takes that is cheaper than realtime. */
   offer: TakenOffer | undefined;
+  /** How its last request was sent; undefined: in realtime. */
+  sentAs: SentBy | undefined;
+  /** When its first request left, Unix time. */
+  startedWallMs: number | undefined;
   /** Whether no such offer is for it: it failed there, or asks for a tier itself. */
   isRealtimeOnly = false;
   /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
@@ -115,6 +120,7 @@ export class ItemCall implements Call {
     this.isTried = made !== undefined && (made.attempts > 0 || made.failure !== undefined) && !made.isInDoubt;
     this.spent = made?.spent ?? NOTHING_SPENT;
     this.lastFailure = made?.failure;
+    this.startedWallMs = made?.startedWallMs;
   }
 
   /** Whether it is a second attempt beside another. */

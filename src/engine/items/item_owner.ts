@@ -18,6 +18,7 @@ import type { ClosedRecord, IntentRecord, Spent } from "../journal/journal.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
+import type { SentBy } from "./sent_as.ts";
 
 /** For how long requests in flight are waited for when work stops. */
 export const DRAIN_MS = 30_000;
@@ -54,6 +55,10 @@ export interface SentItem {
   /** What was left out of it, as JSON; empty text for nothing. */
   readonly warnings: string;
   readonly spent: Spent;
+  /** How its last request was sent; absent: in realtime. */
+  readonly sentAs?: SentBy | undefined;
+  /** When its first request left, Unix time. */
+  readonly startedWallMs?: number | undefined;
 }
 
 /** Makes durable what happens to items. Methods stage and return at once, and take effect in the order of their calls. */

@@ -109,6 +109,8 @@ export interface Summary {
     readonly price_source: string;
   };
   readonly output: string;
+  /** Where its receipts are, how many, and the hash of their last line; absent unless this call was to write them. */
+  readonly receipts?: { readonly file: string; readonly count: number; readonly hash: string };
   /** Wall time of this call, not of earlier ones that it continued. */
   readonly elapsed_ms: number;
   /** Attempts of this call whose request left this machine, answered or not. */

@@ -30,6 +30,8 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly measureOptions: MeasureOptions;
   readonly measurer: Measurer;
   readonly slaMinutes: number | undefined;
+  /** What a cap counted in a version that did not record what is in doubt: in no line. */
+  readonly unrecordedUsd: number;
   readonly skip: ((line: number) => boolean) | undefined;
 }
 
@@ -123,7 +125,7 @@ export class RunState implements ItemOwner {
 
   /** Lines that are not read, or of a stream that has not ended. */
   get hasMore(): boolean {
-    return this.linesTotal === undefined || this.unreadItems > 0 || this.#isWoken;
+    return this.isReading || this.linesTotal === undefined || this.unreadItems > 0 || this.#isWoken;
   }
 
   measureAgain(places: LinePlaces): AsyncGenerator<MeasuredBlock> {

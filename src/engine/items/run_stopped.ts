@@ -5,6 +5,7 @@ import type { FailureCode } from "../../errors.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { AttemptFailure } from "../journal/journal.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
+import type { SentBy } from "./sent_as.ts";
 
 /** Why a waiting retry was given up: its run no longer sends. */
 export class RunStopped extends Error {
@@ -28,6 +29,9 @@ export interface UnsentEnd {
   /** Who refused it, or what it was held by, and the HTTP status. */
   readonly provider?: string;
   readonly providerStatus?: number;
+  /** How its last request was sent, and when its first one left, as in `SentItem`. */
+  readonly sentAs?: SentBy | undefined;
+  readonly startedWallMs?: number | undefined;
 }
 
 export function endMessage(status: "expired" | "cancelled"): string {

@@ -16,11 +16,13 @@ import {
 import type { EngineObserver } from "../journal/observer.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
 import type { Totals } from "../journal/totals.ts";
 import type { ItemRecords, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
+import type { SentStatements } from "./sent_as.ts";
 
 /** How ended items are written as lines. */
 export interface TextTerms {
@@ -39,6 +41,7 @@ export interface RecordTerms extends TextTerms {
   readonly totals: Totals;
   readonly observer: EngineObserver | undefined;
   readonly project: string;
+  readonly sent: SentStatements;
 }
 
 /** The records of a run, in its journal and its output. */
@@ -73,13 +76,14 @@ export class RunRecords implements ItemRecords {
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
     const text = sentText(this.#terms, item, outcome);
     if (item.warnings !== "") this.#warn(item.warnings);
-    this.#stage(recordOf(item, outcome), text, whenDurable);
+    this.#stage(recordOf(item, outcome, this.#terms.sent), text, whenDurable);
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
     const made = this.#items.made.get(line);
     const { record, text } = unsentEnding(this.#terms, made, { line, keyJson, end });
-    this.#stage(record, text, whenDurable);
+    const sent = unsentFacts(this.#terms.sent, record, made, end);
+    this.#stage({ ...record, sent }, text, whenDurable);
   }
 
   /** In the step of the line that is staged next. */
@@ -180,13 +184,28 @@ function ownerOf({ taskId }: TextTerms, keyJson: string | null, line: number): L
   return { keyJson, line, taskId };
 }
 
+/** How an item was sent that ends without a request, or a further one. */
+export function unsentFacts(
+  statements: SentStatements,
+  { attempts, status }: StagedOutcome,
+  made: AttemptsMade | undefined,
+  { model = "", sentAs, startedWallMs = made?.startedWallMs }: UnsentEnd,
+): SentFacts {
+  return statements.ended({ model, sentAs, startedWallMs, attempts, isExpired: status === "expired" });
+}
+
 /** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
-export function recordOf({ line, spent }: SentItem, outcome: Outcome): StagedOutcome {
+export function recordOf(item: SentItem, outcome: Outcome, statements: SentStatements): StagedOutcome {
+  const { line, spent, model, sentAs, startedWallMs } = item;
+  const { attempts, last } = outcome;
+  const isExpired = outcome.status === "expired";
+  const servedTier = last?.servedTier;
   return {
+    sent: statements.ended({ model, sentAs, startedWallMs, servedTier, attempts, isExpired }),
     line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
-    attempts: outcome.attempts,
+    attempts,
     ambiguousAttempts: outcome.ambiguousAttempts,
     isEstimated: spent.isEstimated,
     inputTokens: spent.inputTokens,

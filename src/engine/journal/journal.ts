@@ -14,6 +14,7 @@
  *   held       output lines that found no space on the output's disk, kept here until they do
  *   prices     prices that are first met in this step; they number on from those of the steps before (price_table.ts)
  *   warned     lists of warnings, and how many of the step's lines have each (absent when no line has one)
+ *   as, sent   how ended items were sent, and when (sent_rows.ts)
  *
  * Life of a line in the journal:   (nothing) -> intent -> [closed -> intent]* -> outcome
  * An intent without a later closed record or outcome is *in doubt* after a crash. A closed record in a later step that
@@ -37,6 +38,7 @@ import {
   readRows,
   type StagedOutcome,
 } from "./journal_rows.ts";
+import { eachSent, SentWriter } from "./sent_rows.ts";
 
 export {
   type AttemptFailure,
@@ -51,16 +53,20 @@ export {
   spentOf,
 } from "./journal_rows.ts";
 
-/** Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 4 were shorter (journal_rows.ts). */
-const VERSION = 5;
-const HEADER_BYTES = 96;
+/**
+ * Version 1 had no boot in its header, which was shorter by it; rows of versions 1 to 4 were shorter (journal_rows.ts), and up to
+ * version 5 nothing said how items were sent.
+ */
+const VERSION = 6;
+const HEADER_BYTES = 104;
+const HEADER_BYTES_5 = 96;
 const HEADER_BYTES_1 = 64;
 const VOIDS_AT = 24;
 const SINCE_BOOT_AT = 64;
 const BOOT_ID_AT = 72;
 const BOOT_ID_END = 88;
-/** Where the header keeps the bytes of each section; version 1 had no prices, and version 2 no warnings. */
-const LENGTHS_AT = [32, 36, 40, 44, 48, 52, 88, 92] as const;
+/** Where the header keeps the bytes of each section; those beyond the header of an earlier version were not there. */
+const LENGTHS_AT = [32, 36, 40, 44, 48, 52, 88, 92, 96, 100] as const;
 /** What was reserved on one lane in one step. */
 export interface SentRecord {
   readonly lane: string;
@@ -118,6 +124,7 @@ export class StepWriter {
   #held: Uint8Array = new Uint8Array(0);
   readonly #prices: UsedPrice[] = [];
   readonly #warned = new Map<string, number>();
+  readonly #sentAs = new SentWriter();
   #lanes: readonly LaneRecord[] | undefined;
 
   /** `lane` is where it is reserved; without one nothing is reserved, as when an earlier intent is stated again. */
@@ -149,6 +156,7 @@ export class StepWriter {
 
   /** Of a line that is written `lineBytes` long with this checksum. */
   outcome(record: StagedOutcome, lineBytes: number, lineCrc32: number): void {
+    if (record.sent !== undefined) this.#sentAs.add(this.#rows.outcomes, record.sent);
     this.#rows.outcome(record, lineBytes, lineCrc32);
   }
 
@@ -178,7 +186,8 @@ export class StepWriter {
     const lanes = Buffer.from(this.#lanes === undefined ? "" : JSON.stringify(this.#lanes));
     const prices = Buffer.from(this.#prices.length === 0 ? "" : JSON.stringify(this.#prices));
     const warned = Buffer.from(this.#warned.size === 0 ? "" : JSON.stringify([...this.#warned]));
-    const sections = [...this.#rows.sections(), sent, this.#held, lanes, prices, warned];
+    const rows = this.#rows.sections();
+    const sections = [...rows, sent, this.#held, lanes, prices, warned, ...this.#sentAs.sections()];
     const head = Buffer.alloc(HEADER_BYTES);
     head.writeUInt8(VERSION, 0);
     head.writeUInt32LE(header.outCrc32 >>> 0, 4);
@@ -237,13 +246,19 @@ export function readStep(bytes: Uint8Array): Step {
   const version = all.readUInt8(0);
   if (version < 1 || version > VERSION)
     checkVersion("a step of the journal has version", version, { oldest: 1, newest: VERSION });
-  const lengths = LENGTHS_AT.map((at) => (version === 1 && at >= HEADER_BYTES_1 ? 0 : all.readUInt32LE(at)));
-  let from = version === 1 ? HEADER_BYTES_1 : HEADER_BYTES;
-  const [intents, closed, outcomes, sent, held, lanes, prices, warned] = lengths.map((length) => {
+  const headerBytes = version === 1 ? HEADER_BYTES_1 : version <= 5 ? HEADER_BYTES_5 : HEADER_BYTES;
+  const lengths = LENGTHS_AT.map((at) => (at >= headerBytes ? 0 : all.readUInt32LE(at)));
+  let from = headerBytes;
+  const [intents, closed, outcomes, sent, held, lanes, prices, warned, as, sentAs] = lengths.map((length) => {
     const section = all.subarray(from, from + length);
     from += length;
     return section;
-  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // eight lengths give eight sections
+  }) as [Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer, Buffer]; // ten lengths give ten sections
+  const rows = readRows(version, { intents, closed, outcomes });
+  eachSent(as, sentAs, (index, facts) => {
+    const outcome = rows.outcomes[index];
+    if (outcome !== undefined) outcome.sent = facts;
+  });
   return {
     outCrc32: all.readUInt32LE(4),
     outStart: all.readDoubleLE(8),
@@ -251,7 +266,7 @@ export function readStep(bytes: Uint8Array): Step {
     voids: all.readDoubleLE(VOIDS_AT),
     committedUsd: all.readDoubleLE(56),
     hasMoney: version >= 3,
-    ...readRows(version, { intents, closed, outcomes }),
+    ...rows,
     // These texts are written only by `finish`, and checked by the store's CRC.
     sent: JSON.parse(sent.toString()) as SentRecord[],
     held,

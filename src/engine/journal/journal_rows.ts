@@ -14,6 +14,7 @@
 import { crc32 } from "node:zlib";
 import type { FailureCode } from "../../errors.ts";
 import { codeOfNumber, numberOfCode } from "../../work/failure_numbers.ts";
+import type { SentFacts } from "./sent_rows.ts";
 
 const INTENT_BYTES = 36;
 const CLOSED_BYTES = 72;
@@ -128,6 +129,8 @@ export interface OutcomeRecord extends Spent {
   readonly lineBytes: number;
   /** Of those bytes, so that each line can be checked when it is read; 0 when it is not known. */
   readonly lineCrc32: number;
+  /** How it was sent, and when: another section of the step, absent up to version 5. */
+  sent?: SentFacts | undefined;
 }
 
 /** Whether these bytes are the output line that was recorded. */
@@ -145,6 +148,11 @@ export class RowsWriter {
   readonly #intents = new Section(INTENT_BYTES);
   readonly #closed = new Section(CLOSED_BYTES);
   readonly #outcomes = new Section(OUTCOME_BYTES);
+
+  /** Outcomes so far. */
+  get outcomes(): number {
+    return this.#outcomes.count;
+  }
 
   intent(record: IntentRecord): void {
     const { view, at } = this.#intents.take();

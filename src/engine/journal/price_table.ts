@@ -12,7 +12,7 @@
  * Hot path: once per attempt, a look-up and a comparison while the price stays.
  */
 import type { BasePrice } from "../../price/rates.ts";
-import { type UsedPrice, usedPrice } from "../../price/used_prices.ts";
+import { type UsedPrice, usedPrice, versionText } from "../../price/used_prices.ts";
 
 const PRICES_MAX = 65_534;
 /** Models whose number is remembered without comparing the price's parts. */
@@ -38,6 +38,17 @@ export class PriceTable {
   /** The source of the price of a number; null when it is not known, as for 0. */
   sourceOf(number: number): string | null {
     return this.#prices[number - 1]?.source ?? null;
+  }
+
+  /** The price sheet of a number, and its day; null when it is not known. */
+  versionOf(number: number): string | null {
+    const price = this.#prices[number - 1];
+    return price === undefined ? null : versionText(price);
+  }
+
+  /** The model of a number; undefined when it is not known. */
+  modelOf(number: number): string | undefined {
+    return this.#prices[number - 1]?.model;
   }
 
   /** Prices that an earlier call recorded, in their order. */

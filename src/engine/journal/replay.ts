@@ -33,6 +33,8 @@ export interface AttemptsMade extends Made {
   /** How the last of those failed that have ended; absent where it is not known. */
   readonly failure?: AttemptFailure | undefined;
   readonly spent: Spent;
+  /** When its first request was recorded, Unix time; absent where that is not known. */
+  readonly startedWallMs?: number | undefined;
 }
 
 /** How far the output is written. */
@@ -55,6 +57,8 @@ export class Replay {
   gone: ClosedRecord[] = [];
   /** Outcomes whose range was damaged: their lines may be whole all the same. */
   readonly voided: Map<number, OutcomeRecord> = new Map();
+  /** When the first request of each open line was recorded, Unix time. */
+  readonly started: Map<number, number> = new Map();
   readonly #counted = new CountedMoney();
   held: Uint8Array[] = [];
   /** The end of the output, and the checksum up to there. */
@@ -77,7 +81,8 @@ export class Replay {
       }
     | undefined;
 
-  apply(sequence: number, step: Step): void {
+  /** `wallMs`: when the step was appended, Unix time. */
+  apply(sequence: number, step: Step, wallMs?: number): void {
     this.#counted.apply(step, () => this.#recorded());
     const isRelease = step.voids === RELEASES_HELD;
     const released = isRelease ? this.held : [];
@@ -88,6 +93,7 @@ export class Replay {
       const before = this.open.get(intent.line);
       if (before !== undefined && before.attempt < intent.attempt) this.#doubt(before); // else stated again, by when it left
       this.open.set(intent.line, intent);
+      if (wallMs !== undefined && !this.started.has(intent.line)) this.started.set(intent.line, wallMs);
       this.closed.delete(intent.line);
       this.voided.delete(intent.line); // an answer that is found from now on belongs to another request
     }
@@ -145,6 +151,7 @@ export class Replay {
     this.open.delete(outcome.line);
     this.closed.delete(outcome.line);
     this.spent.delete(outcome.line);
+    this.started.delete(outcome.line);
   }
 
   taken(): Taken {
@@ -189,7 +196,8 @@ export class Replay {
 
   attemptsMade(): Map<number, AttemptsMade> {
     const made = new Map<number, AttemptsMade>();
-    for (const [line, record] of this.closed) made.set(line, madeOf(record));
+    for (const [line, record] of this.closed)
+      made.set(line, { ...madeOf(record), startedWallMs: this.started.get(line) });
     for (const [line, intent] of this.open) {
       const before = this.spent.get(line) ?? NOTHING_SPENT;
       made.set(line, {
@@ -202,6 +210,7 @@ export class Replay {
         isInDoubt: true,
         intent,
         spent: addDoubt(before, intent.mostUsd),
+        startedWallMs: this.started.get(line),
       });
     }
     return made;
@@ -233,6 +242,7 @@ export class Replay {
     const { line } = outcome;
     const { uncounted = 0, uncountedAmbiguous = 0, unusableAnswers = 0 } = spent.get(line) ?? {};
     this.voided.set(line, outcome);
+    if (outcome.sent?.startedWallMs !== undefined) this.started.set(line, outcome.sent.startedWallMs);
     if (intent !== undefined) {
       this.open.set(line, { ...intent, mostUsd: 0 }); // its outcome says what it cost
       this.spent.set(line, { ...outcome, uncounted, uncountedAmbiguous, unusableAnswers });
@@ -253,7 +263,7 @@ export class Replay {
   #forget(): void {
     this.done = new LineSet();
     this.totals = new Totals();
-    for (const lines of [this.open, this.closed, this.spent, this.voided]) lines.clear();
+    for (const lines of [this.open, this.closed, this.spent, this.voided, this.started]) lines.clear();
     this.gone = [];
     this.held = [];
     this.out = START;

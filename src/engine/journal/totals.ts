@@ -1,10 +1,13 @@
 /**
  * Running totals of one task: the sums of its settled lines. A plain record, one field a sum.
+ *
+ * Money is summed in whole nano-USD, each line's rounded once (price/nano.ts): the sums equal those of the receipts.
  */
+import { nanoOf, usdOfNano } from "../../price/nano.ts";
 import { countedAs, warningsIn } from "../../work/warning.ts";
 import type { ClosedRecord, Spent, StagedOutcome } from "./journal.ts";
 
-/** Sums over settled lines. Money in USD, counts whole. */
+/** Sums over settled lines. Counts whole. */
 export class Totals {
   completed = 0;
   failed = 0;
@@ -19,14 +22,10 @@ export class Totals {
   attempts = 0;
   /** Of them, those that may have been billed without an answer. */
   ambiguousAttempts = 0;
-  /** At list price. */
-  listUsd = 0;
-  /** What a service charges its callers. */
-  usd = 0;
-  /** What providers bill. */
-  billedUsd = 0;
-  /** The most that attempts of unknown end may have cost besides. */
-  ambiguousUsd = 0;
+  listNano = 0;
+  chargedNano = 0;
+  billedNano = 0;
+  ambiguousNano = 0;
   isEstimated = false;
   readonly #errors = new Map<string, number>();
   /** Lists of warnings as JSON, and how many lines have each. */
@@ -35,6 +34,26 @@ export class Totals {
   /** Lines settled in any way. */
   get settled(): number {
     return this.completed + this.failed + this.expired + this.cancelled;
+  }
+
+  /** At list price. */
+  get listUsd(): number {
+    return usdOfNano(this.listNano);
+  }
+
+  /** What a service charges its callers. */
+  get usd(): number {
+    return usdOfNano(this.chargedNano);
+  }
+
+  /** What providers bill. */
+  get billedUsd(): number {
+    return usdOfNano(this.billedNano);
+  }
+
+  /** The most that attempts of unknown end may have cost besides. */
+  get ambiguousUsd(): number {
+    return usdOfNano(this.ambiguousNano);
   }
 
   /** Error codes and how many lines ended with each, most frequent first. */
@@ -77,10 +96,10 @@ export class Totals {
     this.reasoningTokens += record.reasoningTokens;
     this.attempts += record.attempts;
     this.ambiguousAttempts += record.ambiguousAttempts;
-    this.listUsd += record.listUsd;
-    this.usd += record.usd;
-    this.billedUsd += record.billedUsd;
-    this.ambiguousUsd += record.ambiguousUsd;
+    this.listNano += nanoOf(record.listUsd);
+    this.chargedNano += nanoOf(record.usd);
+    this.billedNano += nanoOf(record.billedUsd);
+    this.ambiguousNano += nanoOf(record.ambiguousUsd);
     if (record.isEstimated) this.isEstimated = true;
   }
 
@@ -94,10 +113,10 @@ export class Totals {
     this.reasoningTokens -= record.reasoningTokens;
     this.attempts -= record.attempts;
     this.ambiguousAttempts -= record.ambiguousAttempts;
-    this.listUsd -= record.listUsd;
-    this.usd -= record.usd;
-    this.billedUsd -= record.billedUsd;
-    this.ambiguousUsd -= record.ambiguousUsd;
+    this.listNano -= nanoOf(record.listUsd);
+    this.chargedNano -= nanoOf(record.usd);
+    this.billedNano -= nanoOf(record.billedUsd);
+    this.ambiguousNano -= nanoOf(record.ambiguousUsd);
     if (record.code === undefined) return;
     const count = (this.#errors.get(record.code) ?? 0) - 1;
     if (count > 0) this.#errors.set(record.code, count);

@@ -14,6 +14,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
+import { IN_OFFERS } from "../items/sent_as.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { Retry } from "./lane_items.ts";
 
@@ -112,6 +113,9 @@ export class LaneIntents {
   }
 
   #go({ call, retry }: Intended): void {
+    const { item } = call; // of a second attempt, the first one
+    item.startedWallMs ??= this.#services.clock.wallMs();
+    item.sentAs = call.offer === undefined ? undefined : IN_OFFERS[call.offer.kind];
     if (retry === undefined) this.#services.send(call);
     else retry.resolve();
   }

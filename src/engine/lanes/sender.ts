@@ -296,10 +296,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
   }
 
   #recordClosed(call: ItemCall, made: Made): AttemptsMade {
-    const { spent, lastFailure: failure } = call;
+    const { spent, lastFailure: failure, startedWallMs } = call;
     const counts = madeOf(made);
     call.owner.records.closed({ ...spent, ...counts, line: call.line, failure });
-    return { ...counts, isInDoubt: false, spent, failure };
+    return { ...counts, isInDoubt: false, spent, failure, startedWallMs };
   }
 
   #ended(call: ItemCall, result: DispatchResult): void {
@@ -346,6 +346,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.series = call.series;
     again.failuresInRow = call.failuresInRow;
     again.isRealtimeOnly = call.isRealtimeOnly;
+    again.startedWallMs = call.startedWallMs;
+    again.sentAs = call.sentAs;
     again.wasTierUnknown = call.wasTierUnknown;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
@@ -355,7 +357,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
   /** Ends an item that is not sent, or not again. */
   #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
     const { owner, model } = call;
-    const unsent = { ...endOf(owner, status, model), metadata: call.metadata };
+    const { metadata, sentAs, startedWallMs } = call;
+    const unsent = { ...endOf(owner, status, model), metadata, sentAs, startedWallMs };
     owner.records.unsent(call.line, call.keyJson, unsent, () => owner.changed());
   }
 

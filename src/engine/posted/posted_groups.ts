@@ -178,7 +178,7 @@ export class PostedGroups {
       layout: lineLayout({}),
       namesLines: false,
       observer: core.recording.observer,
-      nowMs: () => core.storage.clock.nowMs(),
+      clock: core.storage.clock,
     };
     const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
       (await log.log.rows.loggedTask(number))?.request;

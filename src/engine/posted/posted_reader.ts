@@ -2,7 +2,7 @@
  * The present items of posted tasks, read from the rows of their answers; nothing else is stored per item.
  *
  *   open -> submitted (queued, running, retrying)
- *   ended with an answer -> its line, after the 13 digits of the Unix time of its end
+ *   ended with an answer -> its line, after the time of its end and how it was sent (answer_text.ts)
  *   ended with the rest of its task -> cancelled or expired, with a line made here from what its attempts took
  */
 import { parseOutputLine } from "../../jsonl/write.ts";
@@ -19,11 +19,11 @@ import { concerns, objectHold } from "../items/object_holds.ts";
 import { endMessage, failureText } from "../items/run_stopped.ts";
 import { unsentEnding } from "../items/settle.ts";
 import type { AttemptFailure } from "../journal/journal.ts";
+import { readAnswerText, type StatedEnd } from "./answer_text.ts";
 import type { PostedRecord } from "./posted_record.ts";
 import type { PostedHome, PostedWork } from "./posted_work.ts";
 import { madeOf } from "./tried_items.ts";
 
-const TIME_CHARS = 13;
 const PAGE_ITEMS = 256;
 const LINES = { taskId: "", layout: lineLayout({}), namesLines: false };
 
@@ -42,6 +42,8 @@ export interface EndedPosted {
   /** As the provider counted. */
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** How it was sent; undefined where an earlier version wrote its answer, and without one. */
+  readonly stated: StatedEnd | undefined;
   /** Whether it has its own answer. */
   readonly isAnswered: boolean;
   /** What its attempts took; undefined if there were none. */
@@ -151,7 +153,8 @@ export class PostedItemReader {
       end: { status, code: status, message: endMessage(status), ...endedAfter(status, made?.failure) },
     });
     const { inputTokens, outputTokens } = record;
-    return { item, status, line, endedWallMs: 0, inputTokens, outputTokens, isAnswered: false, taken };
+    const tokens = { inputTokens, outputTokens };
+    return { item, status, line, endedWallMs: 0, stated: undefined, ...tokens, isAnswered: false, taken };
   }
 }
 
@@ -177,9 +180,8 @@ function answered(item: number, record: Uint8Array, text: Uint8Array = new Uint8
   const taken = recordOf("outcome", record);
   const { status, inputTokens, outputTokens } = taken;
   const all = Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString();
-  const endedWallMs = Number(all.slice(0, TIME_CHARS));
-  const line = all.slice(TIME_CHARS);
-  return { item, status, line, endedWallMs, inputTokens, outputTokens, isAnswered: true, taken };
+  const { endedWallMs, stated, line } = readAnswerText(all);
+  return { item, status, line, endedWallMs, stated, inputTokens, outputTokens, isAnswered: true, taken };
 }
 
 /** How the error of an expired item describes its last request; empty if that is not known. */

@@ -1,14 +1,18 @@
 /**
- * The records of posted items in the work log. The text of an ended item is the Unix time of its end (13 digits) and its output
- * line, in the row of its answer.
+ * The records of posted items in the work log. The text of an ended item (`answer_text.ts`) is in the row of its answer.
  */
+import type { Clock } from "../../clock.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import type { Outcome } from "../../work/outcome.ts";
 import type { ItemRecords, SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
-import { recordOf, sentText, type TextTerms, unsentEnding } from "../items/settle.ts";
+import { SentStatements } from "../items/sent_as.ts";
+import { recordOf, sentText, type TextTerms, unsentEnding, unsentFacts } from "../items/settle.ts";
 import type { ClosedRecord, IntentRecord, StagedOutcome } from "../journal/journal.ts";
 import type { EngineObserver } from "../journal/observer.ts";
+import type { PriceTable } from "../journal/price_table.ts";
+import type { SentFacts } from "../journal/sent_rows.ts";
+import { answerText } from "./answer_text.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
@@ -17,7 +21,8 @@ import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
 export interface PostedTerms extends TextTerms {
   readonly log: PostedLog;
   readonly observer: EngineObserver | undefined;
-  readonly nowMs: () => number;
+  readonly prices: Pick<PriceTable, "sourceOf" | "versionOf">;
+  readonly clock: Clock;
   /** An attempt has ended durably, and its item continues. */
   readonly onTried: (task: number) => void;
   /** An item has ended durably. */
@@ -31,6 +36,7 @@ export interface PostedTerms extends TextTerms {
 export class PostedRecords implements ItemRecords {
   readonly #terms: PostedTerms;
   readonly #owner: PostedItems;
+  readonly #sent: SentStatements;
   /** Numbers of the attempts under way, by line. */
   readonly #attempts = new Map<number, number[]>();
   /** What lines took before they were opened again, already reported then. */
@@ -39,6 +45,9 @@ export class PostedRecords implements ItemRecords {
   constructor(terms: PostedTerms, owner: PostedItems) {
     this.#terms = terms;
     this.#owner = owner;
+    const { deadlineMs } = owner.settings;
+    const deadlineWallMs = Number.isFinite(deadlineMs) ? 0 : null; // of each task its own, by `#end`
+    this.#sent = new SentStatements({ clock: terms.clock, deadlineMs, deadlineWallMs });
   }
 
   intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
@@ -82,15 +91,13 @@ export class PostedRecords implements ItemRecords {
   }
 
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
-    this.#end(recordOf(item, outcome), sentText(this.#terms, item, outcome), whenDurable);
+    this.#end(recordOf(item, outcome, this.#sent), sentText(this.#terms, item, outcome), whenDurable);
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
-    const { record, text } = unsentEnding(this.#terms, this.#owner.items.made.get(line), {
-      line,
-      keyJson,
-      end,
-    });
+    const made = this.#owner.items.made.get(line);
+    const { record, text } = unsentEnding(this.#terms, made, { line, keyJson, end });
+    record.sent = unsentFacts(this.#sent, record, made, end);
     this.#end(record, text, whenDurable);
   }
 
@@ -121,7 +128,7 @@ export class PostedRecords implements ItemRecords {
   /** Items that ended with the rest of their task meanwhile keep that end. */
   #end(record: StagedOutcome, text: string, whenDurable?: () => void): void {
     const { line, status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
-    const { log, nowMs, observer } = this.#terms;
+    const { log, clock, observer } = this.#terms;
     const { project } = this.#owner.settings;
     const isReported = this.#owner.items.done.has(line); // reported with the rest of its task
     const { number: task, firstLine, wallOffsetMs } = this.#owner.taskAt(line);
@@ -130,8 +137,8 @@ export class PostedRecords implements ItemRecords {
     this.#attempts.delete(line);
     this.#before.delete(line);
     const isOpen = log.log.isOpen(task, item);
-    const endedWallMs = Math.round(nowMs() + wallOffsetMs);
-    const bytes = Buffer.from(`${String(endedWallMs).padStart(13, "0")}${text}`);
+    const endedWallMs = Math.round(clock.nowMs() + wallOffsetMs);
+    const bytes = Buffer.from(this.#textOf(record, text, { endedWallMs, wallOffsetMs }));
     const ended = (): void => {
       this.#owner.items.finished(line);
       if (!isReported) reportEnd(observer, project, { status, code, taken: record, before });
@@ -163,6 +170,20 @@ export class PostedRecords implements ItemRecords {
       ambiguousUsd,
     };
     log.write((into) => into.end(outcome, bytes), ended);
+  }
+
+  #textOf(
+    { sent, priceNumber }: StagedOutcome,
+    line: string,
+    { endedWallMs, wallOffsetMs }: { readonly endedWallMs: number; readonly wallOffsetMs: number },
+  ): string {
+    const { as, startedWallMs, isMet } = sent as SentFacts; // both callers state it
+    const { model, lane, tierAsked, tier, batch } = as;
+    const deadlineWallMs =
+      as.deadlineWallMs === null ? null : Math.round(this.#owner.settings.deadlineMs + wallOffsetMs);
+    const statement = { model, lane, tierAsked, tier, batch, deadlineWallMs };
+    const priceVersion = this.#terms.prices.versionOf(priceNumber);
+    return answerText({ as: statement, startedWallMs, endedWallMs, isMet, priceVersion }, line);
   }
 
   /** What an item took before it was opened again, while its task is open. */

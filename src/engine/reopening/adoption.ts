@@ -23,6 +23,7 @@ import { readWhole } from "../journal/line_bytes.ts";
 import type { OutputFile } from "../journal/output.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { Replay } from "../journal/replay.ts";
+import type { SentAs, SentFacts } from "../journal/sent_rows.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { CostOfReserved, ReckonAdopted } from "./adopted_costs.ts";
 import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
@@ -45,6 +46,8 @@ export interface AdoptedCosts {
   readonly reserved: CostOfReserved;
   /** What a line took in earlier runs, which is in it. */
   readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
+  /** When the sla of the run ends, Unix time; null without one. */
+  readonly deadlineWallMs: number | null;
 }
 
 /** Call `flush` after the last line; what is not flushed is not adopted. */
@@ -79,7 +82,10 @@ export class Adoption {
     const step = new StepWriter();
     prices.whenAdded = (price) => step.price(price);
     const outcomes: OutcomeRecord[] = [];
-    for (const line of lines) outcomes.push(await adoptedOutcome(line, this.#costs, replay));
+    for (const line of lines) {
+      const sent = adoptedFacts(line.line, this.#costs, replay, moment.wallMs);
+      outcomes.push({ ...(await adoptedOutcome(line, this.#costs, replay)), sent });
+    }
     for (const { found } of lines) if (found.warnings !== undefined) step.warned(found.warnings);
     for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
     output.resume(replay.outEnd, replay.outCrc32);
@@ -91,6 +97,25 @@ export class Adoption {
     for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
     replay.out = { end: range.outEnd, crc32: output.crc32 };
   }
+}
+
+/**
+ * How an item was sent whose answer was written and not recorded: without an sla in realtime, otherwise nobody knows. It ended before
+ * the process did, so it was in time if its deadline has not passed.
+ */
+function adoptedFacts(
+  line: number,
+  { deadlineWallMs }: AdoptedCosts,
+  replay: Replay,
+  nowWallMs: number,
+): SentFacts | undefined {
+  const known = replay.voided.get(line)?.sent;
+  const startedWallMs = replay.started.get(line);
+  if (known !== undefined || startedWallMs === undefined) return known;
+  const lane = deadlineWallMs === null ? "realtime" : null;
+  const as: SentAs = { model: "", lane, tierAsked: null, tier: null, batch: null, deadlineWallMs };
+  const isMet = deadlineWallMs !== null && nowWallMs <= deadlineWallMs ? true : undefined;
+  return { as, startedWallMs, endedWallMs: nowWallMs, isMet };
 }
 
 /** What is known of an item whose answer was not recorded. */

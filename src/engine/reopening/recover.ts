@@ -13,7 +13,7 @@ import type { StoredEntry } from "../../store/store.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import type { EngineCore } from "../core.ts";
 import type { OpenInput } from "../files/input.ts";
-import type { TaskBody } from "../files/task_body.ts";
+import { deadlineOf, type TaskBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
 import { checksumText, crc32Of } from "../journal/checksum.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
@@ -35,6 +35,8 @@ export interface Recovered {
   readonly held: readonly Uint8Array[];
   /** What providers took for all attempts so far, those in doubt included. */
   readonly taken: Taken;
+  /** Of it, what a cap counted beyond the records of an earlier version. */
+  readonly unrecordedUsd: number;
 }
 
 /** A run as an earlier call left it, with its output open. */
@@ -84,6 +86,7 @@ export function recoverRun(
       input: lines,
       ...adoptedCosts(core, terms, { modelOverride: model }),
       takenEarlier,
+      deadlineWallMs: deadlineOf(body),
     },
     input: lines,
     lineBytesMax: LINE_BYTES_MAX,
@@ -106,7 +109,7 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
   const replay = new Replay();
   for await (const entry of options.entries) {
     const step = readStep(entry.records);
-    replay.apply(entry.sequence, step);
+    replay.apply(entry.sequence, step, entry.wallMs);
     options.steps.prices.restore(step.prices);
     options.steps.onStep?.(entry.sequence, step, stampOf(entry));
   }
@@ -114,8 +117,9 @@ async function recover(options: RecoveryOptions): Promise<Recovered> {
   await stateEarlierDoubt(options.steps, options.costs, replay);
   await checkLastRange(options, replay);
   await recoverTail(options, replay, options.alsoIn);
-  const { done, totals, held } = replay;
-  return { done, totals, made: replay.attemptsMade(), held, taken: replay.taken() };
+  const { done, totals, held, unrecordedUsd } = replay;
+  const [made, taken] = [replay.attemptsMade(), replay.taken()];
+  return { done, totals, made, held, taken, unrecordedUsd };
 }
 
 /** Bytes before the last step were synced before it was written: other content there was written by another program. */

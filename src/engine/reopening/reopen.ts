@@ -246,3 +246,9 @@ async function readAgain({ input, body }: LeftRun): Promise<void> {
   if (String(await input.spool.checksum()) !== body.streamChecksum) throw streamChanged("other");
   await input.spool.sync(); // an open run counts on the copy of every line that it has recorded
 }
+
+/** What a run says that found no line to run again. Submitted lists run several runs for one retry, and say nothing of each. */
+export function nothingToRetry(out: string, retry: RetryFailed): string {
+  const errors = retry === true ? "an error that may pass when it is tried again" : retry.join(" or ");
+  return `no line of ${out} has ended in ${errors}: none is run again`;
+}

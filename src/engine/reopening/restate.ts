@@ -259,7 +259,7 @@ class RestatementWriter {
     this.#step.rows += isSplit ? 2 : 1;
   }
 
-  #carry(line: number, { intent, spent, ...counts }: AttemptsMade): void {
+  #carry(line: number, { intent, spent, startedWallMs: _started, ...counts }: AttemptsMade): void {
     if (intent === undefined) {
       this.#step.writer.closed({ ...spent, ...counts, line });
     } else {

@@ -29,11 +29,11 @@ import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
 import { type ErrorGroup, readErrors } from "./run_errors.ts";
-import { finishRun } from "./run_finish.ts";
+import { finishAgain, finishRun } from "./run_finish.ts";
 import { followLines } from "./run_lines.ts";
 import { type EngineRunOptions, type OpenedRun, openRun } from "./run_open.ts";
 import { Pilot } from "./run_pilot.ts";
-import { readRun } from "./run_reader.ts";
+import { readRest, readRun } from "./run_reader.ts";
 import { RunReport } from "./run_report.ts";
 import { WarningFeed } from "./warning_feed.ts";
 import { Watch } from "./watch.ts";
@@ -53,7 +53,10 @@ export class Run implements AsyncIterable<ResultLine> {
   update: UpdateCounts | undefined;
   readonly #core: EngineCore;
   readonly #report: RunReport;
-  readonly #options: Pick<EngineRunOptions, "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "waitMs">;
+  readonly #options: Pick<
+    EngineRunOptions,
+    "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "receipts" | "waitMs"
+  >;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
@@ -141,8 +144,7 @@ export class Run implements AsyncIterable<ResultLine> {
 
   /** The state of the run; cheap enough for four times a second. */
   progress(): Progress {
-    const looked = this.look();
-    const state = this.#state;
+    const [looked, state] = [this.look(), this.#state];
     return state === undefined ? looked : { ...looked, ...this.#report.eta(state, looked) };
   }
 
@@ -230,9 +232,9 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#opened = opened;
     if (opened.kind === "finished") {
       const summary = this.#report.again(opened.summary);
-      return opened.isChecked
-        ? summary
-        : { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
+      if (!opened.isChecked)
+        return { ...summary, status: "stopped", reason: this.#stopReason ?? "cancelled" };
+      return finishAgain(this.#core.storage, opened, summary, this.#finishing);
     }
     const { config, sending, storage } = this.#core;
     const { onHeld, waitMs = config.waitMs } = this.#options;
@@ -363,14 +365,17 @@ export class Run implements AsyncIterable<ResultLine> {
     const { state, body } = opened;
     const { log } = state.settings;
     await watch.during(state.phase === "stopping" ? log.recorded() : log.settled());
-    const { signal } = this.#stopping;
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),
       held: this.#held,
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
-    return finishRun(this.#core.storage, opened, { signal, completed, stopped });
+    return finishRun(this.#core.storage, opened, { ...this.#finishing, completed, stopped });
+  }
+
+  get #finishing(): { readonly receipts: string | undefined; readonly signal: AbortSignal } {
+    return { receipts: this.#options.receipts, signal: this.#stopping.signal };
   }
 
   #leave(phase: "stopping" | "cancelling"): void {
@@ -384,12 +389,6 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#core.sending.lanes.drop(state);
     state.changed();
   }
-}
-
-/** Reads a stream on whose reader waits for a place in the backlog; undefined when there is nothing left to read. */
-function readRest({ input }: OpenRun, isWanted: () => boolean): Promise<void> | undefined {
-  if (input.spool?.isWhole !== false) return undefined;
-  return input.spool.readToEnd(isWanted).catch(rethrowReadError);
 }
 
 function settled(promise: Promise<unknown>): Promise<void> {

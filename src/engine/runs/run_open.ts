@@ -23,15 +23,17 @@ import type { CheckedKeys } from "../files/key_check.ts";
 import { noteChanged } from "../files/output_check.ts";
 import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "../files/run_terms.ts";
 import { checkCap } from "../files/shared_caps.ts";
-import { encodeBody, type TaskBody } from "../files/task_body.ts";
+import { deadlineOf, encodeBody, type TaskBody } from "../files/task_body.ts";
 import { answersPath, spoolPath } from "../files/task_files.ts";
 import { ItemStates } from "../items/item_states.ts";
 import { type RunSettings, RunState } from "../items/run_state.ts";
+import { SentStatements } from "../items/sent_as.ts";
 import { OutputFile } from "../journal/output.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import { checkReceiptsPlace } from "../receipts/run_receipts.ts";
 import { findTask, mended } from "../reopening/found_task.ts";
 import { recoverRun } from "../reopening/recover.ts";
-import { checkRetryFailed, type RetryFailed, reopenFailed } from "../reopening/reopen.ts";
+import { checkRetryFailed, nothingToRetry, reopenFailed } from "../reopening/reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
@@ -204,6 +206,8 @@ async function openWith(
   const { checked, body: termed } = await checkedBody(core, input, options, task, before);
   if (before === undefined) await assertFits(core.storage, termed);
   claim(termed.out);
+  const others = [termed.out, before?.input?.name ?? input.identity?.name];
+  await checkReceiptsPlace(core.storage.disk, options.receipts, { taskId: task.id, others });
   const continued =
     before === undefined
       ? termed
@@ -271,12 +275,6 @@ async function changed(
   if (reopened === body && options.onHeld === undefined)
     core.storage.notice(nothingToRetry(body.out, retryFailed));
   return reopened;
-}
-
-/** Submitted lists run several runs for one retry, and say nothing of each. */
-function nothingToRetry(out: string, retry: RetryFailed): string {
-  const errors = retry === true ? "an error that may pass when it is tried again" : retry.join(" or ");
-  return `no line of ${out} has ended in ${errors}: none is run again`;
 }
 
 /** The command line replaces these words (cli/run/library_words.ts). */
@@ -349,7 +347,6 @@ async function openState(
 ): Promise<RunState> {
   const { clock } = core.storage;
   const { rateCard = core.config.rateCard } = options;
-  const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
   const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const { onStep, takenEarlier, keepsDamage } = options;
@@ -359,11 +356,8 @@ async function openState(
     input.spool.recordedLines = Math.max(recovered.done.highest, ...recovered.made.keys());
   const log = core.recording.committer.open(taskId, output, onStep);
   terms.prices.whenAdded = (price) => log.price(price);
-  const { acceptedWallMs } = onThisClock(body, clock.moment()); // it may have jumped since it was accepted
-  const deadlineMs =
-    slaMinutes === undefined
-      ? Number.POSITIVE_INFINITY
-      : overAtMs(clock, acceptedWallMs + slaMinutes * 60_000);
+  const deadlineWallMs = deadlineOf(onThisClock(body, clock.moment())); // it may have jumped since it was accepted
+  const deadlineMs = deadlineWallMs === null ? Number.POSITIVE_INFINITY : overAtMs(clock, deadlineWallMs);
   const budget = await openBudget(core, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
   const layout = lineLayout(options);
@@ -381,12 +375,14 @@ async function openState(
     totals: recovered.totals,
     deadlineMs,
     startedMs: clock.nowMs(),
-    slaMinutes,
+    slaMinutes: body.slaMinutes,
+    unrecordedUsd: recovered.unrecordedUsd,
     budget,
     allowsUnbounded: options.maxCostUnbounded === true,
     isHedged: options.hedge ?? core.config.isHedged,
     ...laneRules(core.config.lanes, options),
     observer: core.recording.observer,
+    sent: new SentStatements({ clock, deadlineMs, deadlineWallMs }),
     project: options.project ?? "",
     weight: options.weight ?? 1,
     skip: options.skip,

@@ -34,6 +34,12 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, 
   /** Members beside `key` and `output`, for lines written from this call on; default: all. Only with `perigee`. */
   readonly fields?: readonly LineField[];
   /**
+   * A file to which a receipt for each line is written when the run ends: what was sent how, and what it cost in nano-USD, chained by
+   * hashes (`docs/guide/receipts.md`). Of a run that is over, it is written if it is missing. Throws `output_unwritable` for a file
+   * that is not the receipts of this run.
+   */
+  readonly receipts?: string;
+  /**
    * Runs lines again that ended in an error; their new answers replace the errors. True: those whose error is marked
    * `retryable`, and those that expired; not those that were cancelled. Codes: those that ended with one of them.
    */

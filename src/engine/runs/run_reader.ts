@@ -17,6 +17,7 @@ import { pickItems } from "../files/pick_items.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import { ChecksummedFile, lengthOf } from "../journal/checksum.ts";
+import { rethrowReadError } from "../journal/file_errors.ts";
 import { measureAhead } from "./measure_ahead.ts";
 import type { OpenedRun } from "./run_open.ts";
 import type { Pilot } from "./run_pilot.ts";
@@ -229,4 +230,10 @@ export function changedWhileRead(opened: Pick<OpenRun, "input">): PerigeeError {
     "input_changed",
     `${opened.input.identity?.name} changed while it was read; nothing answered so far is lost: put it back as it was and run the same command again, or start over with another data folder`,
   );
+}
+
+/** Reads a stream on whose reader waits for a place in the backlog; undefined when there is nothing left to read. */
+export function readRest({ input }: OpenRun, isWanted: () => boolean): Promise<void> | undefined {
+  if (input.spool?.isWhole !== false) return undefined;
+  return input.spool.readToEnd(isWanted).catch(rethrowReadError);
 }

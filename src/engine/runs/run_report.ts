@@ -2,7 +2,9 @@
  * The report of a run: its progress while it works, its summary at the end.
  */
 import type { LimitsSnapshot } from "../../limits/limits.ts";
+import type { Taken } from "../../price/budget.ts";
 import { roundedUsd } from "../../price/cost.ts";
+import { plusUsd } from "../../price/nano.ts";
 import { sourceText } from "../../price/used_prices.ts";
 import type { EngineCore } from "../core.ts";
 import type { TaskBody } from "../files/task_body.ts";
@@ -137,8 +139,8 @@ export class RunReport {
   }
 
   summary(state: RunState, body: TaskBody, stopReason?: string): Summary {
-    const { totals, budget } = state.settings;
-    const ambiguousUsd = budget.ambiguousUsd + budget.heldUsd; // nothing more is recorded: what is under way is in doubt
+    const { totals } = state.settings;
+    const taken = stopReason === undefined ? settledMoney(state) : stoppedMoney(state);
     const total = Math.max(totals.settled, (state.linesTotal ?? state.linesRead) - state.blankLines);
     const items = stopReason === undefined ? totals.settled : total;
     const open = attemptsOfOpen(state);
@@ -167,11 +169,11 @@ export class RunReport {
         ambiguous_attempts: totals.ambiguousAttempts + open.ambiguousAttempts,
       },
       cost: {
-        billed_usd: roundedUsd(budget.billedUsd),
-        ambiguous_usd: roundedUsd(ambiguousUsd),
-        list_usd: roundedUsd(totals.listUsd),
-        usd: roundedUsd(totals.usd),
-        is_estimated: totals.isEstimated || ambiguousUsd > 0 || open.ambiguousAttempts > 0,
+        billed_usd: taken.billedUsd,
+        ambiguous_usd: taken.ambiguousUsd,
+        list_usd: totals.listUsd,
+        usd: totals.usd,
+        is_estimated: totals.isEstimated || taken.ambiguousUsd > 0 || open.ambiguousAttempts > 0,
         prices,
         price_source: sourceText(prices) || "nothing to price",
       },
@@ -209,6 +211,17 @@ export class RunReport {
       requests_sent: 0,
     };
   }
+}
+
+/** Of a run whose every line has ended: the sums of its lines, as their receipts have them. */
+function settledMoney({ settings: { totals, unrecordedUsd } }: RunState): Taken {
+  return { billedUsd: totals.billedUsd, ambiguousUsd: plusUsd(totals.ambiguousUsd, unrecordedUsd) };
+}
+
+/** Of a run that stops: nothing more is recorded, so what is under way is in doubt. */
+function stoppedMoney({ settings: { budget } }: RunState): Taken {
+  const { billedUsd, ambiguousUsd, heldUsd } = budget;
+  return { billedUsd: roundedUsd(billedUsd), ambiguousUsd: roundedUsd(ambiguousUsd + heldUsd) };
 }
 
 /** Whether lines that ended were reckoned without a known price. */

@@ -4,6 +4,7 @@
 import type { FailureCode } from "../../errors.ts";
 import type { Taken } from "../../price/budget.ts";
 import { roundedUsd } from "../../price/cost.ts";
+import { plusUsd } from "../../price/nano.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { settledLines } from "../files/settled_lines.ts";
 import { decodeBody } from "../files/task_body.ts";
@@ -76,8 +77,8 @@ export async function readStatus(files: RunFiles, task: StoredTask): Promise<Run
     const { status } = line.outcome;
     if (status === "completed") answered += 1;
     else failed += 1;
-    billedUsd += line.outcome.billedUsd;
-    ambiguousUsd += line.outcome.ambiguousUsd;
+    billedUsd = plusUsd(billedUsd, line.outcome.billedUsd);
+    ambiguousUsd = plusUsd(ambiguousUsd, line.outcome.ambiguousUsd);
     ambiguousRequests += line.outcome.ambiguousAttempts;
     groups.add(line);
     unsettled.settled(line.outcome.line);

@@ -23,6 +23,7 @@ import {
 } from "../shapes/infer_schema.ts";
 import { pageOf } from "../shapes/list_page.ts";
 import { outputUrl } from "./output.ts";
+import { registerReceiptRoutes } from "./receipts.ts";
 import { retryHint } from "./retry_hint.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
 
@@ -37,6 +38,7 @@ export function registerInferRoutes(app: FastifyInstance, context: ServiceContex
   registerSubmit(app, context, urlOf);
   registerReads(app, context, urlOf);
   registerChanges(app, context, urlOf);
+  registerReceiptRoutes(app, context);
 }
 
 function registerSubmit(

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import type { OpenedEngine } from "../../engine/engine.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { PerigeeError } from "../../errors.ts";
+import type { Receipt } from "../../jsonl/receipts.ts";
 import { completeMoney, roundedMoney } from "../../price/money.ts";
 import {
   EVERY_PROJECT,
@@ -53,6 +54,7 @@ import type { TaskBacklog } from "../usage/backlog.ts";
 import type { Spending } from "../usage/spending.ts";
 import { Erasure } from "./erasure.ts";
 import { LargeAcceptance, type LargeAcceptanceOptions } from "./large_acceptance.ts";
+import { objectReceipt } from "./object_receipts.ts";
 import { type OpenCounts, openCountsOf } from "./open_counts.ts";
 import { basesOf, layersOf } from "./part_layers.ts";
 import { type OwnLotTask, type ReopeningOptions, reopenLots } from "./reopening.ts";
@@ -192,6 +194,15 @@ export class LotTasks {
     if (record === undefined) throw notFound("object", id);
     const task = recordToTask(record);
     return this.#unlessRemoved(task, this.#objects.object(task, id));
+  }
+
+  /** Undefined while it has not ended. */
+  async receipt(project: string, id: string): Promise<Receipt | undefined> {
+    await this.object(project, id);
+    const record = await this.#record(project, id);
+    if (record === undefined) throw notFound("object", id);
+    const task = recordToTask(record);
+    return this.#unlessRemoved(task, objectReceipt(this.#options.core.storage, this.#lots, task, id));
   }
 
   async cancel(project: string, id: string): Promise<TaskView> {

@@ -8,6 +8,7 @@ import type { Hold } from "../../engine/items/holds.ts";
 import { allHolds } from "../../engine/lanes/run_holds.ts";
 import type { Cap } from "../../price/budget.ts";
 import { completeMoney, type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
+import { plusUsd } from "../../price/nano.ts";
 import type { TaskCounts } from "../../work/task.ts";
 import type { Lot } from "../lots/lot.ts";
 import { shownWallMs } from "../lots/lot_deadline.ts";
@@ -218,10 +219,10 @@ function addUsage(a: TaskView["usage"], b: TaskView["usage"]): TaskView["usage"]
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     outputTokens: a.outputTokens + b.outputTokens,
-    listUsd: a.listUsd + b.listUsd,
-    usd: a.usd + b.usd,
-    billedUsd: a.billedUsd + b.billedUsd,
-    ambiguousUsd: a.ambiguousUsd + b.ambiguousUsd,
+    listUsd: plusUsd(a.listUsd, b.listUsd),
+    usd: plusUsd(a.usd, b.usd),
+    billedUsd: plusUsd(a.billedUsd, b.billedUsd),
+    ambiguousUsd: plusUsd(a.ambiguousUsd, b.ambiguousUsd),
   };
 }
 

@@ -14,6 +14,7 @@ import { UNREADABLE } from "../../engine/reopening/wanted_errors.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { type Money, NO_MONEY, roundedMoney } from "../../price/money.ts";
+import { nanoOf, usdOfNano } from "../../price/nano.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
 import type { Share } from "../usage/backlog.ts";
 import type { OpenUsage } from "../usage/open_usage.ts";
@@ -368,9 +369,9 @@ export class Lot {
 }
 
 function sumOf(column: Float64Array, first: number, count: number): number {
-  let sum = 0;
-  for (let index = first; index < first + count; index += 1) sum += column[index] ?? 0;
-  return sum;
+  let nano = 0;
+  for (let index = first; index < first + count; index += 1) nano += nanoOf(column[index] ?? 0);
+  return usdOfNano(nano);
 }
 
 function noSums(): { counts: Record<SettledStatus, number>; inputTokens: number; outputTokens: number } {

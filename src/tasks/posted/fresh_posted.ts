@@ -4,6 +4,7 @@
 import type { PostedRecord } from "../../engine/posted/posted_record.ts";
 import type { EndedStatus } from "../../log/records.ts";
 import type { Money } from "../../price/money.ts";
+import { plusUsd } from "../../price/nano.ts";
 import type { ProjectUsage } from "../usage/project_usage.ts";
 
 /** Tokens and money of an item. */
@@ -48,9 +49,9 @@ export class FreshPosted {
     this.lastWallMs = Math.max(this.lastWallMs, endedWallMs);
     this.inputTokens += used.inputTokens;
     this.outputTokens += used.outputTokens;
-    this.listUsd += used.listUsd;
-    this.usd += used.usd;
-    this.billedUsd += used.billedUsd;
-    this.ambiguousUsd += used.ambiguousUsd;
+    this.listUsd = plusUsd(this.listUsd, used.listUsd);
+    this.usd = plusUsd(this.usd, used.usd);
+    this.billedUsd = plusUsd(this.billedUsd, used.billedUsd);
+    this.ambiguousUsd = plusUsd(this.ambiguousUsd, used.ambiguousUsd);
   }
 }

@@ -15,6 +15,7 @@ import { PostedRetries } from "../../engine/posted/posted_retries.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
+import type { Receipt } from "../../jsonl/receipts.ts";
 import type { EndedStatus } from "../../log/records.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -27,6 +28,7 @@ import type { Share, TaskBacklog } from "../usage/backlog.ts";
 import { NO_PROJECT_USAGE, takenUsd } from "../usage/project_usage.ts";
 import type { Spending, SpendingHold } from "../usage/spending.ts";
 import { FreshPosted, type UsedByItem } from "./fresh_posted.ts";
+import { postedReceipt } from "./posted_receipts.ts";
 import { PostedViews } from "./posted_views.ts";
 import type { RestoredTasks } from "./restored_tasks.ts";
 import { restoreTasks } from "./restoring.ts";
@@ -170,6 +172,11 @@ export class PostedTasks {
     const submitted = view === undefined ? undefined : this.views.submittedIn(view);
     const items = await this.reader.objects(task, { from, to, submitted });
     return { items, hasMore: to < task.totalItems };
+  }
+
+  /** Of an item, from 0; undefined while it has not ended. */
+  receipt(task: PostedRecord, item: number): Promise<Receipt | undefined> {
+    return postedReceipt(this.reader, this.#options.log, task, item);
   }
 
   async cancel(task: PostedRecord): Promise<PostedRecord> {

@@ -2,6 +2,7 @@
  * The tasks of projects: accepts them durably, gathers them into runs, finds, cancels and erases them.
  */
 import type { FailureCode } from "../../errors.ts";
+import type { Receipt } from "../../jsonl/receipts.ts";
 import type { TaskObject } from "../../work/task.ts";
 import type { TaskRequest } from "./requests.ts";
 import type {
@@ -38,6 +39,8 @@ export interface Tasks {
   /** In the order of submission. With a view that `submit` or `task` returned, objects are as they were at its moment, and no look-up is needed. */
   objects(project: string, task: string | TaskView, query: PageQuery): Promise<Page<TaskObject>>;
   object(project: string, objectId: string): Promise<TaskObject>;
+  /** How an object was sent and what it took. Throws `conflict` until it has ended. */
+  receipt(project: string, objectId: string): Promise<Receipt>;
   /** Sends nothing more; requests in flight and answers stay. Idempotent, also once it is final. */
   cancel(project: string, id: string): Promise<TaskView>;
   /**

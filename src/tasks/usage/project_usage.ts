@@ -1,8 +1,9 @@
 /**
- * The usage of projects: items, tokens and money.
+ * The usage of projects: items, tokens and money. Money is summed in whole nano-USD (price/nano.ts).
  */
 import type { Taken } from "../../price/budget.ts";
 import { type Money, NO_MONEY } from "../../price/money.ts";
+import { minusUsd, plusUsd } from "../../price/nano.ts";
 
 /** Tokens and money of settled items. */
 export interface ProjectUsage extends Money {
@@ -28,10 +29,10 @@ export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage 
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
-    listUsd: left.listUsd + right.listUsd,
-    usd: left.usd + right.usd,
-    billedUsd: left.billedUsd + right.billedUsd,
-    ambiguousUsd: left.ambiguousUsd + right.ambiguousUsd,
+    listUsd: plusUsd(left.listUsd, right.listUsd),
+    usd: plusUsd(left.usd, right.usd),
+    billedUsd: plusUsd(left.billedUsd, right.billedUsd),
+    ambiguousUsd: plusUsd(left.ambiguousUsd, right.ambiguousUsd),
   };
 }
 
@@ -41,10 +42,10 @@ export function usageSince(usage: ProjectUsage, before: ProjectUsage): ProjectUs
     items: usage.items - before.items,
     inputTokens: usage.inputTokens - before.inputTokens,
     outputTokens: usage.outputTokens - before.outputTokens,
-    listUsd: usage.listUsd - before.listUsd,
-    usd: usage.usd - before.usd,
-    billedUsd: usage.billedUsd - before.billedUsd,
-    ambiguousUsd: usage.ambiguousUsd - before.ambiguousUsd,
+    listUsd: minusUsd(usage.listUsd, before.listUsd),
+    usd: minusUsd(usage.usd, before.usd),
+    billedUsd: minusUsd(usage.billedUsd, before.billedUsd),
+    ambiguousUsd: minusUsd(usage.ambiguousUsd, before.ambiguousUsd),
   };
 }
 

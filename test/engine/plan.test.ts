@@ -53,7 +53,9 @@ describe("a plan of a source", () => {
     const model = "openai:gpt-5-mini";
     expect(lanesOf((await planned(model, 50, { sla: 360 })).plan)).toEqual(["openai:flex"]);
     const deny = ["flex"];
-    expect(lanesOf((await planned(model, 50, { sla: 1_440, lanes: { deny } })).plan)).toEqual(["openai:batch"]);
+    expect(lanesOf((await planned(model, 50, { sla: 1_440, lanes: { deny } })).plan)).toEqual([
+      "openai:batch",
+    ]);
     const config = configOf("openai", { lanes: { deny: ["flex", "batch"] } });
     expect(lanesOf((await planned(model, 50, { sla: 360 }, config)).plan)).toEqual(["openai:realtime"]);
     expect(lanesOf((await planned(model, 50, { sla: 360, policy: "fastest" })).plan)).toEqual([

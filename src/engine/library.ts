@@ -2,7 +2,8 @@
  * The engine as programs see it: what it returns is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
  * JSON keep the interface's names, and so do lines in the format of a provider.
  */
-import type { Quote, QuoteModel, QuoteSla } from "../price/quote.ts";
+import type { Quote, QuoteModel } from "../price/quote.ts";
+import type { QuoteSla } from "../price/quote_sla.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import { type CamelCase, camelCased } from "../work/camel_case.ts";
 import type { Item, OutputLine, ResultLine } from "../work/item.ts";

@@ -121,6 +121,20 @@ describe("a plan of a source", () => {
     expect(plan.price_changes.map(({ at }) => Date.parse(at))).toContain(fallsAt);
   });
 
+  it("is what a quote states: the expected price of an sla, and list price without one", async () => {
+    const world = new World({ config: configOf("anthropic") });
+    world.input(1_000, "anthropic:claude-haiku-4-5");
+    const engine = await world.engine();
+    const plan = await world.settle(engine.plan(INPUT, { sla: 1_440 }));
+    const quoted = await world.settle(engine.quote(INPUT, { slas: [1, 1_440] }));
+    await world.settle(engine.close());
+    const [minute, day] = quoted.slas;
+    expect(quoted).toMatchObject({ basis: "ceiling", billed_usd: plan.realtime_usd });
+    expect(minute).toMatchObject({ billed_usd: quoted.billed_usd });
+    expect(day?.billed_usd).toBeCloseTo(plan.expected_usd, 9);
+    expect(day).toMatchObject({ lanes: [{ lane: "anthropic:batch", items: 1_000 }], finish: plan.finish });
+  });
+
   it("sends nothing, leaves nothing, and refuses what it does not know", async () => {
     const { world } = await planned("anthropic:claude-haiku-4-5", 10, { sla: 360 });
     expect(world.disk.paths.filter((path) => path.includes("quote-") || path === OUTPUT)).toEqual([]);

@@ -125,10 +125,23 @@ function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumpt
 }
 
 function slaRow(sla: Quote["slas"][number]): [string, string] {
+  const feasible = sla.is_feasible ? "feasible under the limits" : "not feasible under the limits";
+  const cheaper = sla.lanes.filter(({ lane }) => !lane.endsWith(":realtime"));
+  if (cheaper.length === 0) return [`sla ${sla.sla_minutes} min`, feasible];
+  const lanes = sla.lanes.map(({ lane, items }) => `${count(items)} in ${lane}`).join(", ");
   return [
     `sla ${sla.sla_minutes} min`,
-    sla.is_feasible ? "feasible under the limits" : "not feasible under the limits",
+    `${feasible}; ${billedText(sla)}; ${lanes}; done ${doneText(sla.finish)}`,
   ];
+}
+
+function doneText({
+  expected_seconds,
+  early_seconds,
+  late_seconds,
+}: Quote["slas"][number]["finish"]): string {
+  const at = (seconds: number | null): string => (seconds === null ? "never" : duration(seconds * 1_000));
+  return `in about ${at(expected_seconds)}, ${at(early_seconds)} to ${at(late_seconds)}`;
 }
 
 function block(title: string, rows: readonly [string, string][]): string {

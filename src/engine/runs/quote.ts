@@ -6,10 +6,14 @@ import { type Quote, type QuoteInput, quote, type TimeNeeded } from "../../price
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
+import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
+import { lanePlanOf } from "../plans/lane_plan.ts";
+import { basisOf } from "../plans/plan_source.ts";
+import { planUsage } from "../plans/planned_work.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -40,12 +44,17 @@ export async function quoteSource(core: EngineCore, source: Source, options: Quo
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
   const behind = project === undefined ? {} : { behindSeconds: behindSeconds(core, project) };
-  return quoteOf(core, counted, { slasMinutes, ...behind });
+  const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
+  return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
 }
 
 /** What is left of a run. */
 export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
-  readonly slas: readonly number[];
+  /** The run's; absent without one. */
+  readonly sla?: number;
+  /** Items that the run has answered. */
+  readonly answered: number;
+  readonly rules: LaneRules;
   readonly volumeTokens: number;
   /** Lines that are not counted. */
   readonly done: Pick<LineSet, "slice" | "has">;
@@ -55,17 +64,25 @@ export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
 export async function quoteRest(
   core: EngineCore,
   file: Pick<DiskFile, "read">,
-  { slas, volumeTokens, ...options }: RestOptions,
+  { sla, answered, rules, volumeTokens, ...options }: RestOptions,
 ): Promise<Quote> {
   const counted = await countLines(core, file, { volumeTokens, ...options });
-  return quoteOf(core, counted, { slasMinutes: slas });
+  const own = sla === undefined ? {} : { ownSlaMinutes: sla };
+  const slasMinutes = sla === undefined ? [] : [sla];
+  return quoteOf(core, counted, { slasMinutes, ...own, rules, basis: pilotBasis(counted, answered) });
 }
 
 function quoteOf(
   core: EngineCore,
   { usage, rejectedLines, firstFault, volumeTokens }: Counted,
-  asked: Pick<QuoteInput, "slasMinutes" | "behindSeconds">,
+  {
+    rules,
+    ...asked
+  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "ownSlaMinutes" | "basis"> & { rules: LaneRules },
 ): Quote {
+  const plans = new Map(
+    asked.slasMinutes.map((slaMinutes) => [slaMinutes, planUsage(core, usage, { slaMinutes, rules })]),
+  );
   const wallMs = core.storage.clock.wallMs();
   const quoted = quote({
     totals: usage.totals(),
@@ -76,9 +93,16 @@ function quoteOf(
     price: (model) => core.figures.prices.price(model, wallMs),
     times: timesOf(core, usage),
     assumptions: ASSUMED_SPEED,
+    planned: (model, slaMinutes) => lanePlanOf(plans.get(slaMinutes), model),
     ...asked,
   });
   return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
+}
+
+/** Whatever else was learnt: the run's own answers are what the rest is like. */
+function pilotBasis({ usage }: Counted, answered: number): string {
+  const basis = basisOf(usage);
+  return basis === "ceiling" ? basis : `pilot n=${answered}`;
 }
 
 /**

@@ -110,7 +110,7 @@ export interface QuoteModel {
   readonly price: QuotePrice | null;
   /** What the provider is expected to bill: in realtime, or for what is left of a run with an sla, at that. */
   readonly billed_usd: number | null;
-  /** The bill is between these two in 90 of 100 quotes, if the expected output was learnt. */
+  /** The bill is between these two in 95 of 100 quotes, if the expected output was learnt. */
   readonly billed_usd_low: number | null;
   readonly billed_usd_high: number | null;
   readonly list_usd: number | null;

@@ -33,7 +33,7 @@ const Z90 = 1.2815515655446004;
 const TIER_PLACES = 3 / 4;
 
 /** One model's work, and where it may go. */
-export interface OfferTerms {
+export interface PlannedOffers {
   readonly work: ModelWork;
   readonly rows: readonly ModelTotals[];
   readonly shares: LaneShares;
@@ -43,7 +43,7 @@ export interface OfferTerms {
 }
 
 /** The lanes that may have the work; realtime first. A model without a known price costs 1 USD a million tokens here. */
-export function planOffers(core: EngineCore, terms: OfferTerms): readonly PlanOffer[] {
+export function planOffers(core: EngineCore, terms: PlannedOffers): readonly PlanOffer[] {
   const { work, rows, shares, rules, deadlineMs } = terms;
   const { model, items } = work;
   const provider = parseModelId(model)?.provider ?? "";

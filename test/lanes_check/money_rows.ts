@@ -23,7 +23,7 @@ interface CapTrial {
  * One run under a cap that does not suffice for its items, in realtime, flex or batches, beside lost answers, slow batches and
  * refusals. The first answers show whether the model keeps its output limits.
  */
-export async function capTrial(seed: number): Promise<CapTrial> {
+async function capTrial(seed: number): Promise<CapTrial> {
   const random = createRandom(seed * 7_919);
   const wire = WIRES[Math.floor(random() * WIRES.length)] as WireCase;
   const sla = SLAS[Math.floor(random() * SLAS.length)];

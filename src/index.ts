@@ -31,6 +31,8 @@ export {
   type LibraryLine as ResultLine,
   type LibraryObject as TaskObject,
   type LibraryOutputLine as OutputLine,
+  type LibraryPlan as Plan,
+  type LibraryPlannedModel as PlannedModel,
   type LibraryPrice as UsedPrice,
   type LibraryProgress as Progress,
   type LibraryProgressEvent as ProgressEvent,
@@ -46,6 +48,7 @@ export {
   type LibrarySummary as Summary,
   type LibraryTask as Task,
 } from "./engine/library.ts";
+export type { PlanOptions } from "./engine/plans/plan_source.ts";
 export type { RetryFailed } from "./engine/reopening/reopen.ts";
 export type { ProgressEnd, ProgressOptions } from "./engine/runs/progress_feed.ts";
 export type { QuoteOptions } from "./engine/runs/quote.ts";

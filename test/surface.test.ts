@@ -91,6 +91,9 @@ describe("the entry points", () => {
         "Outcome",
         "Output",
         "OutputLine",
+        "Plan",
+        "PlanOptions",
+        "PlannedModel",
         "PriceOverride",
         "PriceOverrides",
         "PriceSheet",
@@ -320,6 +323,8 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["retry"]>().returns.resolves.toEqualTypeOf<door.Run>();
     expectTypeOf<Engine["quote"]>().toBeCallableWith("in.jsonl", { slas: [60, 1_440], model: "echo:x" });
     expectTypeOf<Engine["quote"]>().returns.resolves.toEqualTypeOf<door.Quote>();
+    expectTypeOf<Engine["plan"]>().toBeCallableWith("in.jsonl", { sla: 360, policy: "cheapest" });
+    expectTypeOf<Engine["plan"]>().returns.resolves.toEqualTypeOf<door.Plan>();
     expectTypeOf<Engine["lanes"]>().toEqualTypeOf<() => readonly door.LaneStatus[]>();
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["trace"]>().toEqualTypeOf<(id: string, key?: string) => Promise<door.ItemTrace>>();
@@ -333,6 +338,7 @@ describe("the fixed calls", () => {
       | "retry"
       | "retryTask"
       | "quote"
+      | "plan"
       | "lanes"
       | "holds"
       | "trace"

@@ -67,6 +67,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["lanes"],
     ["files"],
     ["reopening"],
+    ["plans"],
     ["receipts"],
     ["runs"],
     ["posted"],

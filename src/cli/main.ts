@@ -18,6 +18,7 @@ import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
+import { addForecastCommands } from "./run/forecast_commands.ts";
 import {
   CANCEL,
   DELIVERY,
@@ -59,21 +60,7 @@ function program(): Command {
     .exitOverride()
     .hook("preAction", () => checkVariables(process.env));
   declareRun(root);
-  root
-    .command("quote")
-    .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
-    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", checked(slaList))
-    .option("--config <file>", "configuration: providers, limits, prices")
-    .option("--prices <file>", "your own price sheet; its prices take precedence")
-    .option("--model <id>", "count every line for this model instead", checked(modelId))
-    .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
-    .addOption(new Option(...STATE))
-    .option(...NO_LEARN)
-    .option("--json", "print the quote as one JSON object")
-    .action(async (input: string, options: Record<string, unknown>) =>
-      finish(await (await import("./run/quote.ts")).quote(input, options)),
-    );
+  addForecastCommands(root, { checked, choice }, finish);
   addStatusCommands(root, finish);
   addServe(root);
   addKeys(root);
@@ -370,6 +357,10 @@ function dataOption(): Option {
 
 function finish(code: number): void {
   process.exitCode = code;
+}
+
+function choice([flags, text]: readonly [string, string], choices: readonly string[]): Option {
+  return new Option(flags, text).choices([...choices]);
 }
 
 /** Commander shows the option and the text with it. */

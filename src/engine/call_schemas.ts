@@ -1,5 +1,5 @@
 /**
- * What each option of `engine.run`, `submit`, `retry`, `retryTask` and `quote` must be. This file does not compile until a new
+ * What each option of `engine.run`, `submit`, `retry`, `retryTask`, `quote` and `plan` must be. This file does not compile until a new
  * option is added here.
  */
 import type { FactorRate, RateCard } from "../price/factor.ts";
@@ -19,6 +19,7 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
+import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { EngineRunOptions, RunOptions } from "./runs/run_options.ts";
@@ -57,6 +58,8 @@ const A_POLICY: OptionKind = {
   isValid: (value) => LANE_POLICIES.some((policy) => policy === value),
 };
 
+const LANES: OptionKind = anObjectOf<LaneChoices>({ allow: A_LIST, deny: A_LIST });
+
 /** Those of programs. */
 export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   ...PROGRESS,
@@ -68,7 +71,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   format: CHECKED_LATER,
   fields: CHECKED_LATER,
   hedge: A_TRUTH,
-  lanes: anObjectOf<LaneChoices>({ allow: A_LIST, deny: A_LIST }),
+  lanes: LANES,
   policy: A_POLICY,
   minOnTime: AN_AMOUNT,
   maxCostUsd: AN_AMOUNT,
@@ -125,5 +128,16 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   project: CHECKED_LATER,
   sizeBytes: AN_AMOUNT,
   modelsMax: AN_AMOUNT,
+  signal: A_SIGNAL,
+};
+
+export const PLAN_OPTIONS: OptionSchema<PlanOptions> = {
+  sla: CHECKED_LATER,
+  model: A_MODEL,
+  project: CHECKED_LATER,
+  lanes: LANES,
+  policy: A_POLICY,
+  minOnTime: AN_AMOUNT,
+  maxCostUsd: AN_AMOUNT,
   signal: A_SIGNAL,
 };

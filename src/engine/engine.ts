@@ -21,6 +21,7 @@ import { checkId, checkItems, takenSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
 import {
   ENGINE_RUN_OPTIONS,
+  PLAN_OPTIONS,
   QUOTE_OPTIONS,
   RETRY_OPTIONS,
   RETRY_TASK_OPTIONS,
@@ -46,6 +47,7 @@ import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
 import { Listeners, withGuarded } from "./listeners.ts";
 import { OpenCalls } from "./open_calls.ts";
+import { type PlanOptions, planSource } from "./plans/plan_source.ts";
 import type { PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { checkRetryFailed } from "./reopening/reopen.ts";
@@ -293,6 +295,14 @@ class LocalEngine implements Engine {
     const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
     return this.#calls.ended(quoteSource(this.core, source, options));
+  }
+
+  plan(given: Source, options: PlanOptions = {}) {
+    this.#calls.assertOpen();
+    const source = takenSource(given, "plan");
+    checkCallOptions(options, PLAN_OPTIONS, "plan");
+    checkLaneOptions(options, this.#config.providerNames, "plan");
+    return this.#calls.ended(planSource(this.core, source, options));
   }
 
   holds(): readonly Hold[] {

@@ -7,6 +7,8 @@ import type { Task, TaskObject } from "../work/task.ts";
 import type { Source } from "./files/input.ts";
 import type { Hold } from "./items/holds.ts";
 import type { LaneStatus } from "./lanes/lane_status.ts";
+import type { Plan } from "./plans/plan.ts";
+import type { PlanOptions } from "./plans/plan_source.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
 import type { EngineRunOptions } from "./runs/run_open.ts";
@@ -54,6 +56,8 @@ export interface Engine {
   trace(id: string, key?: string): Promise<ItemTrace>;
   /** Counts and prices a source without sending anything. */
   quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  /** Says which lanes the items of a source would go to, when and why, without sending anything. */
+  plan(source: Source, options?: PlanOptions): Promise<Plan>;
   /** Items of all runs at work that wait, by what holds them; empty while nothing does. */
   holds(): readonly Hold[];
   /** The state of each lane that was ever used; cheap enough for once a second. */

@@ -2,7 +2,8 @@
  * The engine as programs see it: what it returns is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
  * JSON keep the interface's names, and so do lines in the format of a provider.
  */
-import type { Quote, QuoteModel, QuoteSla } from "../price/quote.ts";
+import type { Quote, QuoteModel } from "../price/quote.ts";
+import type { QuoteSla } from "../price/quote_sla.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import { type CamelCase, camelCased } from "../work/camel_case.ts";
 import type { Item, OutputLine, ResultLine } from "../work/item.ts";
@@ -14,6 +15,8 @@ import { type Engine, type EngineOptions, openEngine } from "./engine.ts";
 import type { Source } from "./files/input.ts";
 import type { Hold } from "./items/holds.ts";
 import type { Progress, Summary } from "./items/progress.ts";
+import type { Plan, PlannedModel } from "./plans/plan.ts";
+import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressEvent } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
@@ -29,6 +32,8 @@ export type LibraryHold = CamelCase<Hold>;
 export type LibraryLine = CamelCase<ResultLine>;
 export type LibraryObject = CamelCase<TaskObject>;
 export type LibraryOutputLine = CamelCase<OutputLine>;
+export type LibraryPlan = CamelCase<Plan>;
+export type LibraryPlannedModel = CamelCase<PlannedModel>;
 export type LibraryPrice = CamelCase<UsedPrice>;
 export type LibraryProgress = CamelCase<Progress>;
 export type LibraryProgressEvent = CamelCase<ProgressEvent>;
@@ -78,6 +83,7 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
   retry(taskId: string, options?: LibraryRetryOptions): Promise<LibraryRun>;
   retryTask(taskId: string, options?: LibraryRetryTaskOptions): Promise<LibraryTask>;
   quote(source: Source, options?: QuoteOptions): Promise<LibraryQuote>;
+  plan(source: Source, options?: PlanOptions): Promise<LibraryPlan>;
   holds(): readonly LibraryHold[];
 }
 
@@ -96,6 +102,7 @@ export async function createEngine(options: EngineOptions): Promise<LibraryEngin
     retry: async (id, given) => shownRun(await engine.retry(id, told<RetryOptions>(given))),
     retryTask: async (id, given) => camelCased(await engine.retryTask(id, told<RetryTaskOptions>(given))),
     quote: async (source, given) => camelCased(await engine.quote(source, given)),
+    plan: async (source, given) => camelCased(await engine.plan(source, given)),
     holds: () => camelCased(engine.holds()),
     trace: (id, key) => engine.trace(id, key),
     lanes: () => engine.lanes(),

@@ -13,9 +13,11 @@
 import type { FailureCode } from "../errors.ts";
 import type { TimeBound } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
+import { type Band, bandOf, partOf } from "./band.ts";
 import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
 import { type QuotePrice, quotePrice } from "./quote_price.ts";
+import { finishAt, type LanePlan, lanesOf, lastFinish, type QuoteSla } from "./quote_sla.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
 /** The source of an expected output. */
@@ -75,6 +77,12 @@ export interface QuoteInput {
   readonly times: ReadonlyMap<string, TimeNeeded>;
   /** Seconds until items of a model would be done after what waits already; absent: nothing waits. */
   readonly behindSeconds?: (model: string, items: number, inputTokens: number) => number;
+  /** Where the items of a model go at an sla; absent: everything is in realtime. */
+  readonly planned?: (model: string, slaMinutes: number) => LanePlan | undefined;
+  /** The sla that the work has, one of `slasMinutes`: `billed_usd` is for it. Absent: without one, in realtime. */
+  readonly ownSlaMinutes?: number;
+  /** What the expected output is based on: `pilot n=50`, `learnt n=340`, `ceiling`. */
+  readonly basis: string;
   readonly card?: RateCard;
   readonly assumptions: QuoteAssumptions;
 }
@@ -83,17 +91,6 @@ export interface QuoteInput {
 export interface QuoteAssumptions {
   readonly first_token_ms: number;
   readonly output_tokens_per_second: number;
-}
-
-/** One window asked for. */
-export interface QuoteSla {
-  readonly sla_minutes: number;
-  /** Of one model: its price factor. Of all: USD at the sla over USD at list price; 1 when that is nothing. */
-  readonly price_factor: number;
-  /** What a service charges at this sla: list price times price factor; null when no price is known. */
-  readonly usd: number | null;
-  /** Whether the time needed fits into the window. */
-  readonly is_feasible: boolean;
 }
 
 export interface QuoteModel {
@@ -111,7 +108,7 @@ export interface QuoteModel {
   readonly learnt_answers: number;
   /** Null when no price is known; the model runs all the same. */
   readonly price: QuotePrice | null;
-  /** What the provider is expected to bill: everything is sent in real time, at its list price. */
+  /** What the provider is expected to bill: in realtime, or for what is left of a run with an sla, at that. */
   readonly billed_usd: number | null;
   /** The bill is between these two in 95 of 100 quotes, if the expected output was learnt. */
   readonly billed_usd_low: number | null;
@@ -150,7 +147,9 @@ export interface Quote {
   readonly input_tokens: number;
   readonly input_tokens_estimated: boolean;
   readonly expected_output_tokens: number;
-  /** What providers are expected to bill, of all models with a known price. */
+  /** What the expected output is based on: `pilot n=50`, `learnt n=340`, or `ceiling` where some was never answered. */
+  readonly basis: string;
+  /** What providers are expected to bill, of all models with a known price: in realtime, or for what is left of a run with an sla, at that. */
   readonly billed_usd: number;
   readonly billed_usd_low: number;
   readonly billed_usd_high: number;
@@ -172,7 +171,7 @@ export function quote(input: QuoteInput): Quote {
   const models = priced.map((each) => quoteModel(each, input));
   const unpriced = models.filter(({ price }) => price === null);
   const slowest = slowestOf(priced.map(({ time }) => time));
-  const billed = bandOf(priced.flatMap(({ bands }) => bands));
+  const billed = bandOf(priced.flatMap((each) => ownBands(each, input)));
   return {
     object: "quote",
     currency: "usd",
@@ -182,11 +181,13 @@ export function quote(input: QuoteInput): Quote {
     input_tokens: sum(models.map((model) => model.input_tokens)),
     input_tokens_estimated: models.some((model) => model.input_tokens_estimated),
     expected_output_tokens: sum(models.map((model) => model.expected_output_tokens)),
-    billed_usd: roundedUsd(billed.expected),
-    billed_usd_low: roundedUsd(billed.low),
-    billed_usd_high: roundedUsd(billed.high),
+    basis: input.basis,
+    ...shownBill(billed),
     list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
-    slas: input.slasMinutes.map((slaMinutes, index) => quoteAll(slaMinutes, index, models, slowest)),
+    slas: input.slasMinutes.map((slaMinutes, index) => {
+      const bands = priced.flatMap((each) => bandsAt(each, slaMinutes, input));
+      return quoteAll(slaMinutes, index, models, { slowest, billed: bandOf(bands) });
+    }),
     time: shown(slowest),
     unpriced_models: unpriced.map(({ model }) => model),
     unpriced_items: sum(unpriced.map(({ items }) => items)),
@@ -194,6 +195,18 @@ export function quote(input: QuoteInput): Quote {
     models,
   };
 }
+
+function shownBill(bill: Band): Record<BillName, number>;
+function shownBill(bill: Band | undefined): Record<BillName, number | null>;
+function shownBill(bill: Band | undefined): Record<BillName, number | null> {
+  return {
+    billed_usd: bill === undefined ? null : roundedUsd(bill.expected),
+    billed_usd_low: bill === undefined ? null : roundedUsd(bill.low),
+    billed_usd_high: bill === undefined ? null : roundedUsd(bill.high),
+  };
+}
+
+type BillName = "billed_usd" | "billed_usd_low" | "billed_usd_high";
 
 /** For work that is never done in the present state: JSON has no larger one. */
 const SECONDS_MAX = 1e9;
@@ -236,29 +249,6 @@ function slowestOf(times: readonly TimeNeeded[]): TimeNeeded {
   return { ...slowest, isMeasured: times.every(({ isMeasured }) => isMeasured) };
 }
 
-/** A figure, and between which two it is. */
-interface Band {
-  readonly expected: number;
-  readonly low: number;
-  readonly high: number;
-  /** Learnt figures err independently; others may all be off the same way. */
-  readonly isLearnt: boolean;
-}
-
-/** Of a sum of figures. */
-function bandOf(bands: readonly Band[]): Band {
-  const expected = sum(bands.map((band) => band.expected));
-  const distance = (of: (band: Band) => number): number => {
-    const [learnt, other] = [true, false].map((isLearnt) =>
-      bands.filter((band) => band.isLearnt === isLearnt).map(of),
-    ) as [number[], number[]]; // one of each
-    return Math.sqrt(sum(learnt.map((each) => each ** 2))) + sum(other);
-  };
-  const low = Math.max(0, expected - distance((band) => band.expected - band.low));
-  const high = expected + distance((band) => band.high - band.expected);
-  return { expected, low, high, isLearnt: bands.every(({ isLearnt }) => isLearnt) };
-}
-
 function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]> {
   const rows = new Map<string, ModelTotals[]>();
   for (const given of totals) {
@@ -281,10 +271,23 @@ function rowsByModel(totals: readonly ModelTotals[]): Map<string, ModelTotals[]>
   return rows;
 }
 
-function quoteModel({ model, totals, price, bands, time }: Priced, input: QuoteInput): QuoteModel {
+/** What is billed at an sla, each row in the lanes of its model. */
+function bandsAt({ model, bands }: Priced, slaMinutes: number, { planned }: QuoteInput): readonly Band[] {
+  const plan = planned?.(model, slaMinutes);
+  return plan === undefined ? bands : bands.map((band) => partOf(band, plan));
+}
+
+/** At the work's own sla; in realtime without one. */
+function ownBands(priced: Priced, input: QuoteInput): readonly Band[] {
+  const { ownSlaMinutes } = input;
+  return ownSlaMinutes === undefined ? priced.bands : bandsAt(priced, ownSlaMinutes, input);
+}
+
+function quoteModel(priced: Priced, input: QuoteInput): QuoteModel {
+  const { model, totals, price, time } = priced;
   const total = (of: (row: ModelTotals) => number): number => sum(totals.map(of));
   const output = bandOf(totals.map(outputOf));
-  const billed = price === undefined ? undefined : bandOf(bands);
+  const billed = price === undefined ? undefined : bandOf(ownBands(priced, input));
   const listUsd = price === undefined ? null : sum(totals.map((row) => usdOf(row, price, 1).expected));
   const uncounted = total((row) => row.itemsUncounted ?? 0);
   return {
@@ -299,16 +302,18 @@ function quoteModel({ model, totals, price, bands, time }: Priced, input: QuoteI
     expected_output_basis: [...new Set(totals.map((row) => row.basis))],
     learnt_answers: total((row) => row.learntAnswers),
     price: price === undefined ? null : quotePrice(price),
-    billed_usd: billed === undefined ? null : roundedUsd(billed.expected),
-    billed_usd_low: billed === undefined ? null : roundedUsd(billed.low),
-    billed_usd_high: billed === undefined ? null : roundedUsd(billed.high),
+    ...shownBill(billed),
     list_usd: listUsd === null ? null : roundedUsd(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
+      const plan = input.planned?.(model, slaMinutes);
       const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
       return {
         sla_minutes: slaMinutes,
         price_factor: factor,
         usd: listUsd === null ? null : roundedUsd(listUsd * factor),
+        ...shownBill(price === undefined ? undefined : bandOf(bandsAt(priced, slaMinutes, input))),
+        lanes: plan?.lanes ?? [],
+        finish: finishAt(time.seconds, plan),
         is_feasible: time.seconds <= slaMinutes * 60,
       };
     }),
@@ -320,14 +325,18 @@ function quoteAll(
   slaMinutes: number,
   index: number,
   models: readonly QuoteModel[],
-  slowest: TimeNeeded,
+  { slowest, billed }: { readonly slowest: TimeNeeded; readonly billed: Band },
 ): QuoteSla {
+  const own = models.flatMap((model) => model.slas[index] ?? []);
   const listUsd = sum(models.map((model) => model.list_usd ?? 0));
   const usd = sum(models.map((model) => model.slas[index]?.usd ?? 0));
   return {
     sla_minutes: slaMinutes,
     price_factor: Math.round((listUsd > 0 ? usd / listUsd : meanFactor(models, index)) * 10_000) / 10_000,
     usd: roundedUsd(usd),
+    ...shownBill(billed),
+    lanes: lanesOf(own.map(({ lanes }) => lanes)),
+    finish: lastFinish(own.map(({ finish }) => finish)),
     is_feasible: slowest.seconds <= slaMinutes * 60,
   };
 }

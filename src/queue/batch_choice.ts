@@ -43,8 +43,12 @@ export function batchLastMs({ deadlineMs, drainMs, realtimeP99Ms }: BatchOutlook
 
 /** When a batch is cancelled if it has not ended; monotonic. */
 export function batchSwitchMs(outlook: BatchOutlook): number {
-  const collectMs = (outlook.items / COLLECTED_PER_SECOND) * 1_000;
-  return batchLastMs(outlook) - outlook.cancelMs - collectMs;
+  return batchLastMs(outlook) - outlook.cancelMs - collectMsOf(outlook.items);
+}
+
+/** What it takes to collect the results of so many items. */
+export function collectMsOf(items: number): number {
+  return (items / COLLECTED_PER_SECOND) * 1_000;
 }
 
 /** Whether an item may go with a batch. */

@@ -15,6 +15,7 @@ const restOf = (items: number): ReturnType<typeof quote> => ({
     wallMs: 0,
     slasMinutes: [],
     price: () => undefined,
+    basis: "ceiling",
     rejectedLines: 0,
     volumeTokens: 0,
     times: new Map(),

@@ -3,48 +3,10 @@
  * 10 %, 85 of 100 inside of the band, and 80 of 100 times within 20 %.
  */
 import { describe, expect, it } from "vitest";
-import type { Quote } from "../../src/price/quote.ts";
-import { drawWorkload, type Workload } from "./workloads.ts";
-import { INPUT, OUTPUT, World } from "./world.ts";
+import { type Compared, compared } from "./quoted_trials.ts";
+import { drawWorkload } from "./workloads.ts";
 
 const WORKLOADS = 50;
-
-interface Compared {
-  /** Of the quote, relative to what was billed. */
-  readonly moneyError: number;
-  readonly isInBand: boolean;
-  readonly timeError: number;
-}
-
-async function compared({ config, answer, lines }: Workload): Promise<Compared> {
-  const world = new World({ config, answer });
-  world.disk.put(INPUT, lines.join(""));
-  const engine = await world.engine();
-  let rest: Quote | undefined;
-  let startMs = 0;
-  let billedBefore = 0;
-  const run = engine.run(INPUT, {
-    out: OUTPUT,
-    pilot: 50,
-    onPilot: (quote) => {
-      rest = quote;
-      startMs = world.clock.nowMs();
-      billedBefore = run.progress().billedUsd;
-      return true;
-    },
-  });
-  const { cost, counts } = await world.settle(run.finished);
-  const seconds = (world.clock.nowMs() - startMs) / 1_000;
-  await world.settle(engine.close());
-  expect(counts.completed).toBe(lines.length);
-  if (rest === undefined) throw new Error("it was not quoted");
-  const billed = cost.billed_usd - billedBefore;
-  return {
-    moneyError: rest.billed_usd / billed - 1,
-    isInBand: rest.billed_usd_low <= billed && billed <= rest.billed_usd_high,
-    timeError: rest.time.seconds / seconds - 1,
-  };
-}
 
 const results: Compared[] = [];
 

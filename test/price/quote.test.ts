@@ -13,6 +13,7 @@ function input(totals: readonly ModelTotals[], times: Readonly<Record<string, Ti
     wallMs: NOON,
     slasMinutes: [60, 1_440],
     price: (model) => book.price(model, NOON),
+    basis: "ceiling",
     rejectedLines: 0,
     volumeTokens: sumOf(totals),
     times: new Map(Object.entries(times)),
@@ -72,7 +73,7 @@ describe("a quote", () => {
       },
       list_usd: 7.12,
     });
-    expect(quoted.slas).toEqual([
+    expect(quoted.slas).toMatchObject([
       { sla_minutes: 60, price_factor: 0.8193, usd: 5.833416, is_feasible: true },
       { sla_minutes: 1_440, price_factor: 0.4983, usd: 3.547896, is_feasible: true },
     ]);
@@ -249,5 +250,24 @@ describe("the time of a quote", () => {
   it("is no sooner than what waits already", () => {
     const quoted = quote({ ...input([totals(sol)], { [sol]: time(10) }), behindSeconds: () => 20 });
     expect(quoted.time).toMatchObject({ seconds: 20, bound_by: "backlog" });
+  });
+
+  it("states at each sla what is billed where the work then goes, and for a run with an sla its own in all", () => {
+    const half = { expectedShare: 0.52, lowShare: 0.5, highShare: 1 };
+    const finish = { expected_seconds: 300, early_seconds: 100, late_seconds: 900 };
+    const lanes = [{ lane: "openai:batch", items: 1_000 }];
+    const planned = (_: string, sla: number) =>
+      sla === 1_440 ? { ...half, lanes, isRealtime: false, finish } : undefined;
+    const asked = { ...input([totals("openai:gpt-6-sol")]), planned };
+    const { billed_usd, billed_usd_low, billed_usd_high, slas } = quote(asked);
+    const [hour, day] = slas;
+    expect(hour).toMatchObject({ billed_usd, billed_usd_low, billed_usd_high, lanes: [] });
+    expect(day?.billed_usd).toBeCloseTo(0.52 * billed_usd, 9);
+    expect(day?.billed_usd_low).toBeCloseTo(0.5 * billed_usd_low, 9);
+    expect(day?.billed_usd_high).toBeCloseTo(billed_usd_high, 9);
+    expect(day).toMatchObject({ lanes, finish });
+    const own = quote({ ...asked, ownSlaMinutes: 1_440 });
+    expect(own.billed_usd).toBe(day?.billed_usd);
+    expect(own.models[0]?.billed_usd).toBe(own.models[0]?.slas[1]?.billed_usd);
   });
 });

@@ -1,20 +1,16 @@
 /**
  * `perigee quote`: what a file would take, as a table or as JSON. Sends nothing.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { openEngine } from "../../engine/engine.ts";
 import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel, QuoteTime } from "../../price/quote.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
-import { requireFile } from "../input.ts";
 import { count, duration } from "../numbers.ts";
-import { type ConfigArguments, configOf } from "../prices.ts";
-import { type StateArguments, stateFolder } from "./state_folder.ts";
+import type { ConfigArguments } from "../prices.ts";
+import type { StateArguments } from "./state_folder.ts";
+import { withEngine } from "./unsent.ts";
 
 /** As for any input that has to be corrected first. */
 const EXIT_FAULTS = 2;
@@ -33,7 +29,7 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
     const found = await quoteFile(input, given);
     process.stdout.write(given.json === true ? `${JSON.stringify(found)}\n` : quoteTable(found));
     if (found.first_fault === undefined) return 0;
-    process.stderr.write(faultText(input, found, found.first_fault));
+    process.stderr.write(faultText(input, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
   } catch (error) {
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
@@ -44,33 +40,22 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
 async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
-  const file = await configOf(given);
-  await requireFile(input);
-  const dataDir = await mkdtemp(join(tmpdir(), "perigee-quote-"));
-  try {
-    const { engine } = await openEngine({
-      ...file,
-      dataDir,
-      stateDir: stateFolder(given),
-      onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
-    });
-    try {
-      return await engine.quote(input === "-" ? process.stdin : input, {
-        ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
-        ...(given.model === undefined ? {} : { model: given.model }),
-      });
-    } finally {
-      await engine.close();
-    }
-  } finally {
-    await rm(dataDir, { recursive: true, force: true });
-  }
+  return withEngine(input, given, (engine, source) =>
+    engine.quote(source, {
+      ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
+      ...(given.model === undefined ? {} : { model: given.model }),
+    }),
+  );
 }
 
-/** Of the quote for the other lines. */
-function faultText(input: string, { rejected_lines }: Quote, { line, code, message }: QuoteFault): string {
+/** Of a forecast for the other lines; `verb`: what is done with those. */
+export function faultText(
+  input: string,
+  { rejected_lines, verb }: { readonly rejected_lines: number; readonly verb: "quoted" | "planned" },
+  { line, code, message }: QuoteFault,
+): string {
   const lines = rejected_lines === 1 ? "1 line that fails" : `${count(rejected_lines)} lines that fail`;
-  return `perigee: ${input === "-" ? "the input" : input} has ${lines} before anything is sent, and that ${rejected_lines === 1 ? "is" : "are"} not quoted; the first is line ${line}: ${code}: ${message}\n`;
+  return `perigee: ${input === "-" ? "the input" : input} has ${lines} before anything is sent, and that ${rejected_lines === 1 ? "is" : "are"} not ${verb}; the first is line ${line}: ${code}: ${message}\n`;
 }
 
 /** One block for each model, and the sum. */
@@ -140,10 +125,23 @@ function timeText({ seconds, bound_by, basis }: QuoteTime, assumed: QuoteAssumpt
 }
 
 function slaRow(sla: Quote["slas"][number]): [string, string] {
+  const feasible = sla.is_feasible ? "feasible under the limits" : "not feasible under the limits";
+  const cheaper = sla.lanes.filter(({ lane }) => !lane.endsWith(":realtime"));
+  if (cheaper.length === 0) return [`sla ${sla.sla_minutes} min`, feasible];
+  const lanes = sla.lanes.map(({ lane, items }) => `${count(items)} in ${lane}`).join(", ");
   return [
     `sla ${sla.sla_minutes} min`,
-    sla.is_feasible ? "feasible under the limits" : "not feasible under the limits",
+    `${feasible}; ${billedText(sla)}; ${lanes}; done ${doneText(sla.finish)}`,
   ];
+}
+
+function doneText({
+  expected_seconds,
+  early_seconds,
+  late_seconds,
+}: Quote["slas"][number]["finish"]): string {
+  const at = (seconds: number | null): string => (seconds === null ? "never" : duration(seconds * 1_000));
+  return `in about ${at(expected_seconds)}, ${at(early_seconds)} to ${at(late_seconds)}`;
 }
 
 function block(title: string, rows: readonly [string, string][]): string {

@@ -30,6 +30,8 @@ export interface BatchSurroundings {
   readonly feed: () => { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   readonly wires: ModelClients;
   readonly patience: ItemPatience;
+  /** Of providers that have batches, by their names. */
+  readonly known: ReadonlyMap<string, BatchWire>;
 }
 
 const NOTHING = { items: 0, inputTokens: 0, outputTokens: 0 };
@@ -39,9 +41,8 @@ export function createBatches(
   transport: Transport,
   config: EngineConfig,
   storage: EngineStorage,
-  { lanes, holds, sender, feed, wires, patience }: BatchSurroundings,
+  { lanes, holds, sender, feed, wires, patience, known }: BatchSurroundings,
 ): Batches {
-  const known = wiresOf(config);
   const { pollMs, adoptMs, minItems, priors } = config.lanes;
   const latencyKey = (model: string) => ({ model: `${model} (batch)`, maxOutputTokens: 0 });
   const services: BatchServices = {
@@ -77,7 +78,7 @@ export function createBatches(
 }
 
 /** The wires of providers that have batches, by their names. */
-function wiresOf({
+export function batchWiresOf({
   providers,
   keysMissing,
   isAtMostOnce,

@@ -74,14 +74,14 @@ export class Lanes {
     this.#trials = options.trials;
     this.#kept = new KeptLimits({ ...options, lanes: () => this.#lanes.values() });
     this.retries = new ArmedClock(options.clock);
-    const { clock, config, sender } = options;
+    const { clock, sender } = options;
     this.forecasts = new LaneForecasts({
       nowMs: () => clock.nowMs(),
       of: (key) => this.of(key),
       all: () => this.#lanes.values(),
       lanesOf: (provider) => this.lanesOf(provider),
       limitsOf: (provider) => this.#sharedOf(provider),
-      hasShared: (provider) => Object.keys(config.limits[provider] ?? {}).length > 0,
+      hasShared: (provider) => this.sharesLimits(provider),
       sender,
     });
   }
@@ -272,6 +272,11 @@ export class Lanes {
       shared: this.#sharedOf(provider),
       ramp: config.ramps[provider],
     });
+  }
+
+  /** Whether rates of a provider are limited for all its lanes together. */
+  sharesLimits(provider: string): boolean {
+    return Object.keys(this.#options.config.limits[provider] ?? {}).length > 0;
   }
 
   /** The lanes of a provider. */

@@ -6,6 +6,7 @@
 import { createDispatcher } from "../../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { PriceBook } from "../../price/price_book.ts";
+import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Batches } from "../batches/batches.ts";
 import { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
@@ -19,7 +20,7 @@ import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import type { Seams } from "../seams.ts";
-import { createBatches } from "./batch_sending.ts";
+import { batchWiresOf, createBatches } from "./batch_sending.ts";
 import { EngineHolds } from "./engine_holds.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { Lanes } from "./lanes.ts";
@@ -37,6 +38,10 @@ export interface Sending {
   readonly sender: Sender;
   readonly holds: EngineHolds;
   readonly batches: Batches;
+  /** Of providers that have batches, by their names. */
+  readonly batchWires: ReadonlyMap<string, BatchWire>;
+  /** What answers take, as far as it was measured. */
+  readonly patience: Pick<ItemPatience, "quantileMs">;
 }
 
 /** What an engine says of all that it sends. */
@@ -83,8 +88,9 @@ export function createSending(
     patience,
     loads,
   });
+  const batchWires = batchWiresOf(config);
   const batches = createBatches(transport, config, storage, {
-    ...{ sender, wires, patience },
+    ...{ sender, wires, patience, known: batchWires },
     lanes: () => lanes,
     holds: () => holds,
     feed: () => shardFeed,
@@ -103,5 +109,5 @@ export function createSending(
     ...{ patience, hedging: sender.secondAttempts },
   });
   const shardFeed = new ShardFeed(clock, backlog, lanes, sender, keysMissing);
-  return { shardFeed, backlog, lanes, sender, holds, batches };
+  return { shardFeed, backlog, lanes, sender, holds, batches, batchWires, patience };
 }

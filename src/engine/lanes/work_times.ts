@@ -129,6 +129,9 @@ function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): 
   return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
+const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+type RateName = "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute";
+
 const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };
 
 function longer(left: WorkTime, right: WorkTime): WorkTime {
@@ -182,6 +185,13 @@ export interface ForecastLanes {
   };
 }
 
+/** The parts of a lane's limits that one model's work has, each in (0, 1]. */
+export interface LaneShares {
+  readonly items: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+}
+
 /** When work is done. One for an engine. */
 export class LaneForecasts {
   readonly #lanes: ForecastLanes;
@@ -199,6 +209,36 @@ export class LaneForecasts {
   /** What a lane can do at this moment. */
   capacityOf(key: LaneKey): Capacity {
     return capacityOf(this.#lanes.of(key), this.#lanes.nowMs());
+  }
+
+  /**
+   * What the lane of a model can do from now on for work whose answers take `itemMs`, behind what waits for it and is due by a
+   * deadline: `shares` of its limits and of its places, and of those that it shares with other lanes of its provider.
+   */
+  plannedCapacity(model: string, itemMs: number, shares: LaneShares, deadlineMs: number): Capacity {
+    const { lane, basis } = this.#basisOn(model);
+    const nowMs = this.#lanes.nowMs();
+    const { provider } = lane.terms;
+    const limits = [
+      lane.limits,
+      ...(this.#lanes.hasShared(provider) ? [this.#lanes.limitsOf(provider)] : []),
+    ];
+    const rates = limits.map((each) => capacityOf({ limits: each, itemMs }, nowMs, 1 - GUARD_SHARE));
+    const least = (rate: RateName, share: number): number | undefined => {
+      const known = rates.flatMap((capacity) => capacity[rate] ?? []);
+      return known.length === 0 ? undefined : Math.min(...known) * share;
+    };
+    const tokens = (shares.inputTokens + shares.outputTokens) / 2;
+    return {
+      itemMs,
+      requestsPerMinute: least("requestsPerMinute", shares.items),
+      tokensPerMinute: least("tokensPerMinute", tokens),
+      inputTokensPerMinute: least("inputTokensPerMinute", shares.inputTokens),
+      outputTokensPerMinute: least("outputTokensPerMinute", shares.outputTokens),
+      concurrency: Math.max(1, lane.limits.placesHoped * shares.items),
+      concurrencyNow: Math.max(1, lane.limits.places * shares.items),
+      waitingMs: this.#forecasts.drainMs(lane, basis, deadlineMs, NO_LOAD),
+    };
   }
 
   /** When new work would be done. */

@@ -1,20 +1,19 @@
 /**
  * Quotes: what a source would take, counted exactly and priced, without sending anything.
  */
-import { randomUUID } from "node:crypto";
-import { join } from "node:path";
 import type { DiskFile } from "../../disk.ts";
-import { PerigeeError } from "../../errors.ts";
-import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
-import { volumeTokensOf } from "../../price/factor.ts";
-import { type Quote, type QuoteFault, type QuoteInput, quote, type TimeNeeded } from "../../price/quote.ts";
-import type { MeasuredBlock } from "../../shard/measured.ts";
+import { type Quote, type QuoteInput, quote, type TimeNeeded } from "../../price/quote.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
+import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
-import { closeInput, openInput, type Source } from "../files/input.ts";
-import { ASSUMED_SPEED, ExpectedUsage } from "../learnt/expected_usage.ts";
+import type { Source } from "../files/input.ts";
+import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
+import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
+import { lanePlanOf } from "../plans/lane_plan.ts";
+import { basisOf } from "../plans/plan_source.ts";
+import { planUsage } from "../plans/planned_work.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -36,15 +35,6 @@ export interface QuoteOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a source holds. */
-interface Counted {
-  readonly usage: ExpectedUsage;
-  readonly models: Set<string>;
-  rejectedLines: number;
-  firstFault: QuoteFault | undefined;
-  volumeTokens: number;
-}
-
 /** Lines that would fail are counted by themselves. Throws as `run` does for an input that cannot be read. */
 export async function quoteSource(core: EngineCore, source: Source, options: QuoteOptions): Promise<Quote> {
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
@@ -54,12 +44,17 @@ export async function quoteSource(core: EngineCore, source: Source, options: Quo
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
   const behind = project === undefined ? {} : { behindSeconds: behindSeconds(core, project) };
-  return quoteOf(core, counted, { slasMinutes, ...behind });
+  const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
+  return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
 }
 
 /** What is left of a run. */
 export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
-  readonly slas: readonly number[];
+  /** The run's; absent without one. */
+  readonly sla?: number;
+  /** Items that the run has answered. */
+  readonly answered: number;
+  readonly rules: LaneRules;
   readonly volumeTokens: number;
   /** Lines that are not counted. */
   readonly done: Pick<LineSet, "slice" | "has">;
@@ -69,17 +64,25 @@ export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
 export async function quoteRest(
   core: EngineCore,
   file: Pick<DiskFile, "read">,
-  { slas, volumeTokens, ...options }: RestOptions,
+  { sla, answered, rules, volumeTokens, ...options }: RestOptions,
 ): Promise<Quote> {
   const counted = await countLines(core, file, { volumeTokens, ...options });
-  return quoteOf(core, counted, { slasMinutes: slas });
+  const own = sla === undefined ? {} : { ownSlaMinutes: sla };
+  const slasMinutes = sla === undefined ? [] : [sla];
+  return quoteOf(core, counted, { slasMinutes, ...own, rules, basis: pilotBasis(counted, answered) });
 }
 
 function quoteOf(
   core: EngineCore,
   { usage, rejectedLines, firstFault, volumeTokens }: Counted,
-  asked: Pick<QuoteInput, "slasMinutes" | "behindSeconds">,
+  {
+    rules,
+    ...asked
+  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "ownSlaMinutes" | "basis"> & { rules: LaneRules },
 ): Quote {
+  const plans = new Map(
+    asked.slasMinutes.map((slaMinutes) => [slaMinutes, planUsage(core, usage, { slaMinutes, rules })]),
+  );
   const wallMs = core.storage.clock.wallMs();
   const quoted = quote({
     totals: usage.totals(),
@@ -90,9 +93,16 @@ function quoteOf(
     price: (model) => core.figures.prices.price(model, wallMs),
     times: timesOf(core, usage),
     assumptions: ASSUMED_SPEED,
+    planned: (model, slaMinutes) => lanePlanOf(plans.get(slaMinutes), model),
     ...asked,
   });
   return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
+}
+
+/** Whatever else was learnt: the run's own answers are what the rest is like. */
+function pilotBasis({ usage }: Counted, answered: number): string {
+  const basis = basisOf(usage);
+  return basis === "ceiling" ? basis : `pilot n=${answered}`;
 }
 
 /**
@@ -127,74 +137,4 @@ function timesOf(core: EngineCore, usage: ExpectedUsage): Map<string, TimeNeeded
       return [model, { seconds: ms / 1_000, boundBy, isMeasured }];
     }),
   );
-}
-
-async function countSource(core: EngineCore, source: Source, options: QuoteOptions): Promise<Counted> {
-  const { sizeBytes, signal } = options;
-  const spool = join(core.storage.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
-  const input = await openInput({ ...core.storage, signal }, source, spool);
-  const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
-  try {
-    return await countLines(core, input.file, { ...options, volumeTokens });
-  } finally {
-    await closeInput(core.storage.disk, input, "remove");
-  }
-}
-
-interface CountOptions extends Pick<QuoteOptions, "model" | "modelsMax" | "signal"> {
-  readonly volumeTokens: number;
-  readonly done?: Pick<LineSet, "slice" | "has">;
-}
-
-async function countLines(
-  core: EngineCore,
-  file: Pick<DiskFile, "read">,
-  { model, modelsMax = Number.POSITIVE_INFINITY, signal, volumeTokens, done }: CountOptions,
-): Promise<Counted> {
-  const counted: Counted = {
-    usage: new ExpectedUsage(core.figures.answers),
-    models: new Set(),
-    rejectedLines: 0,
-    firstFault: undefined,
-    volumeTokens,
-  };
-  const waiting: Promise<MeasuredBlock>[] = [];
-  for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
-    if (signal?.aborted === true) break; // the caller that waits reports it
-    if (event.kind === "refused") {
-      const { line, lengthBytes } = event.refused;
-      if (done?.has(line) === true) continue;
-      const message = `the line has ${lengthBytes} bytes, at most ${LINE_BYTES_MAX} are read`;
-      addFaults(counted, [{ line, code: "line_too_long", message }]);
-      continue;
-    }
-    const measuring = core.measurer.measure(event.block, {
-      wantBodies: false,
-      skip: done?.slice(event.block.firstLine, event.block.lineCount),
-      ...(model === undefined ? {} : { modelOverride: model }),
-    });
-    measuring.catch(() => undefined); // an earlier one may end the quote first
-    waiting.push(measuring);
-    if (waiting.length > core.measurer.concurrency)
-      addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
-  }
-  for (const measured of waiting) addBlock(counted, await measured, modelsMax);
-  return counted;
-}
-
-/** Throws `too_many`. */
-function addBlock(counted: Counted, measured: MeasuredBlock, modelsMax: number): void {
-  for (const { model } of measured.groups) counted.models.add(model);
-  if (counted.models.size > modelsMax)
-    throw new PerigeeError("too_many", `a quote has at most ${modelsMax} different models`);
-  addFaults(counted, measured.rejected);
-  counted.usage.addBlock(measured);
-}
-
-/** Blocks end in any order of their faults. */
-function addFaults(counted: Counted, faults: readonly QuoteFault[]): void {
-  counted.rejectedLines += faults.length;
-  for (const { line, code, message } of faults)
-    if (line < (counted.firstFault?.line ?? Number.POSITIVE_INFINITY))
-      counted.firstFault = { line, code, message };
 }

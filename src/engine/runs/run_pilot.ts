@@ -76,7 +76,9 @@ export class Pilot {
       quoteRest(this.#core, input.file, {
         volumeTokens,
         ...(model === undefined ? {} : { model }),
-        slas: slaMinutes === undefined ? [] : [slaMinutes],
+        ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
+        answered: state.settings.totals.settled,
+        rules: state.settings,
         done: state.items.done,
         signal: state.left,
       }),

@@ -1,0 +1,77 @@
+/**
+ * Commands that say what a file would take, and send nothing: quote and plan.
+ */
+
+import { LANE_POLICIES } from "../../queue/lane_choice.ts";
+import { UNSUPPORTED } from "../prices.ts";
+import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
+import { LANES, NO_LEARN, STATE } from "./run_choices.ts";
+
+type Read = (text: string, before?: never) => unknown;
+
+/** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
+interface Commands {
+  command(name: string): Commands;
+  description(text: string): Commands;
+  argument(name: string, text: string): Commands;
+  option(flags: string, text: string, read?: Read): Commands;
+  addOption(option: never): Commands;
+  action(run: (argument: string, options: Record<string, unknown>) => Promise<void>): Commands;
+}
+
+/** What commander does with options. */
+interface Parsing {
+  /** Shows the option with the text of an error. */
+  checked<T>(read: (text: string, before?: T) => T): (text: string, before?: T) => T;
+  /** An option whose values are known. */
+  choice(words: readonly [string, string], choices: readonly string[]): unknown;
+}
+
+/** Adds them; `finish` ends the process with a code. */
+export function addForecastCommands(
+  root: Commands,
+  { checked, choice }: Parsing,
+  finish: (code: number) => void,
+): void {
+  const read = <T>(of: (text: string, before?: T) => T): Read => checked(of) as Read;
+  const chosen = (words: readonly [string, string], choices: readonly string[]): never =>
+    choice(words, choices) as never; // made by the one who takes it
+  root
+    .command("quote")
+    .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
+    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", read(slaList))
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--prices <file>", "your own price sheet; its prices take precedence")
+    .option("--model <id>", "count every line for this model instead", read(modelId))
+    .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
+    .option(...STATE)
+    .option(...NO_LEARN)
+    .option("--json", "print the quote as one JSON object")
+    .action(async (input, options) => finish(await (await import("./quote.ts")).quote(input, options)));
+  root
+    .command("plan")
+    .description(
+      "Which lanes a file would go to, when and why, and what that costs, for an sla. Sends nothing.",
+    )
+    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .option(
+      "--sla <minutes>",
+      "the time for the whole file: 1 to 43200 minutes, or 90m, 24h, 7d; without it, all goes in realtime",
+      read(slaMinutes),
+    )
+    .option("--config <file>", "configuration: providers, limits, prices")
+    .option("--prices <file>", "your own price sheet; its prices take precedence")
+    .option("--max-cost <usd>", "plan only what this amount pays for", read(amount))
+    .option("--model <id>", "plan every line for this model instead", read(modelId))
+    .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
+    .addOption(chosen(LANES.policy, LANE_POLICIES))
+    .option(...LANES.minOnTime, read(onTimeShare))
+    .option(...LANES.allow, read(laneNames))
+    .option(...LANES.deny, read(laneNames))
+    .option(...STATE)
+    .option(...NO_LEARN)
+    .option("--explain", "also say why, and what all of it would be in each other lane")
+    .option("--json", "print the plan as one JSON object")
+    .action(async (input, options) => finish(await (await import("./plan.ts")).plan(input, options)));
+}

@@ -1,0 +1,204 @@
+/**
+ * What is sold for a model at this moment, as a plan takes it: the lanes that its work may use, with prices, latencies as they were
+ * measured or are known, limits, and what leaving them takes.
+ *
+ *   realtime   every model
+ *   flex, slow where its provider sells them, and as far as is known the model has them
+ *   offpeak    where the price list has a lower price from a later moment on
+ *   batch      where the provider's wire is known
+ *
+ * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
+ */
+import { laneFactor } from "../../price/lane_factors.ts";
+import { type MeanRates, meanRates } from "../../price/mean_rates.ts";
+import type { ModelTotals } from "../../price/quote.ts";
+import type { BasePrice } from "../../price/rates.ts";
+import type { BatchTraits, BatchWire } from "../../providers/batches/batch_wire.ts";
+import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
+import { batchPrior, FLEX_REFUSED_SHARE, type LatencyPrior, mayHaveFlex } from "../../queue/lane_priors.ts";
+import type { TierOffer } from "../../queue/offers.ts";
+import { curveOf, type LatencyCurve } from "../../queue/plan/latency_curve.ts";
+import type { BatchResults, PlanOffer } from "../../queue/plan/plan_input.ts";
+import type { Capacity } from "../../queue/planner.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { LaneRules } from "../config/lane_rules.ts";
+import type { EngineCore } from "../core.ts";
+import type { LaneShares } from "../lanes/work_times.ts";
+import type { ModelWork } from "../learnt/expected_usage.ts";
+
+/** Of answers in realtime of which none was measured: the engine keeps as much for a rescue (queue/offer_choice.ts). */
+const REALTIME_P99_MS = 30_000;
+const Z90 = 1.2815515655446004;
+/** Of a provider's places in flight, what its cheaper tiers may take (engine/offers/tier_offers.ts). */
+const TIER_PLACES = 3 / 4;
+
+/** One model's work, and where it may go. */
+export interface PlannedOffers {
+  readonly work: ModelWork;
+  readonly rows: readonly ModelTotals[];
+  readonly shares: LaneShares;
+  readonly rules: LaneRules;
+  /** Monotonic; Infinity without one. */
+  readonly deadlineMs: number;
+}
+
+/** The lanes that may have the work; realtime first. A model without a known price costs 1 USD a million tokens here. */
+export function planOffers(core: EngineCore, terms: PlannedOffers): readonly PlanOffer[] {
+  const { work, rows, shares, rules, deadlineMs } = terms;
+  const { model, items } = work;
+  const provider = parseModelId(model)?.provider ?? "";
+  const wallMs = core.storage.clock.wallMs();
+  const { price } = core.figures.prices.priceOf(model, wallMs);
+  const rates = price === undefined ? UNKNOWN : meanRates(rows, price);
+  const itemMs = work.busyMs / Math.max(1, items);
+  const capacity = core.sending.lanes.forecasts.plannedCapacity(model, itemMs, shares, deadlineMs);
+  const realtime = realtimeOffer(core, work, { provider, rates, capacity });
+  const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
+    if (!rules.lanes.allows(offer.kind, model)) return [];
+    if (offer.kind === "offpeak") return price === undefined ? [] : offPeakOffer(core, price, realtime);
+    if (offer.kind === "flex" && !mayHaveFlex(provider, parseModelId(model)?.name ?? "")) return [];
+    return [tierOffer(core, work, offer, { provider, rates, capacity })];
+  });
+  const wire = rules.lanes.allows("batch", model) ? core.sending.batchWires.get(provider) : undefined;
+  const batch = wire === undefined ? [] : [batchOffer(core, work, wire, { provider, rates })];
+  return [realtime, ...cheaper, ...batch];
+}
+
+const UNKNOWN: MeanRates = { usdPerInputToken: 1e-6, usdPerFreshToken: 1e-6, usdPerOutputToken: 1e-6 };
+
+interface LaneFigures {
+  readonly provider: string;
+  readonly rates: MeanRates;
+  readonly capacity: Capacity;
+}
+
+function realtimeOffer(
+  { sending }: EngineCore,
+  { model, items, busyMs, latencies, isMeasured }: ModelWork,
+  { provider, rates, capacity }: LaneFigures,
+): PlanOffer {
+  const { usdPerInputToken, usdPerOutputToken } = rates;
+  const p99 = sending.patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99) ?? REALTIME_P99_MS;
+  const meanMs = busyMs / Math.max(1, items);
+  const [group] = latencies;
+  const isSpread = isMeasured && group !== undefined && latencies.length === 1;
+  const p50 = Math.min(p99, isSpread ? Math.exp(group.meanLn) : meanMs);
+  const spread = isSpread ? Math.exp(Z90 * Math.sqrt(group.varianceLn)) : 2;
+  const latency = curveOf({ p50, p90: Math.min(p99, p50 * spread), p99 });
+  const name = `${provider}:realtime`;
+  return { name, kind: "realtime", priceFactor: 1, usdPerInputToken, usdPerOutputToken, latency, capacity };
+}
+
+/** It shares the limits of realtime, refuses a part, and has not all places. */
+function tierOffer(
+  { sending }: EngineCore,
+  { model }: ModelWork,
+  { kind, priceFactor, prior }: TierOffer,
+  { provider, rates, capacity }: LaneFigures,
+): PlanOffer {
+  const { usdPerFreshToken, usdPerOutputToken } = rates;
+  const known = learntPrior(
+    (share) => sending.patience.quantileMs({ model: `${model} (${kind})`, maxOutputTokens: 0 }, share),
+    prior,
+  );
+  const places = (count: number | undefined): number | undefined =>
+    count === undefined ? undefined : Math.max(1, count * TIER_PLACES);
+  const { requestsPerMinute } = capacity;
+  const taken = kind === "flex" ? 1 - FLEX_REFUSED_SHARE : 1;
+  return {
+    name: `${provider}:${kind}`,
+    kind,
+    priceFactor,
+    usdPerInputToken: usdPerFreshToken,
+    usdPerOutputToken,
+    latency: curveOf(known),
+    capacity: {
+      ...capacity,
+      itemMs: known.p50,
+      requestsPerMinute: requestsPerMinute === undefined ? undefined : requestsPerMinute * taken,
+      concurrency: places(capacity.concurrency),
+      concurrencyNow: places(capacity.concurrencyNow),
+    },
+  };
+}
+
+/** The next hours with a lower price, where the price list knows them. */
+function offPeakOffer({ figures, storage }: EngineCore, now: BasePrice, realtime: PlanOffer): PlanOffer[] {
+  const { clock } = storage;
+  const wallMs = clock.wallMs();
+  const fromWallMs = now.validUntilWallMs;
+  if (!Number.isFinite(fromWallMs)) return [];
+  const { price: later } = figures.prices.priceOf(now.model, fromWallMs);
+  if (later === undefined) return [];
+  const [input, output] = [
+    later.inputUsdPerMillion / now.inputUsdPerMillion,
+    later.outputUsdPerMillion / now.outputUsdPerMillion,
+  ];
+  if (!(input <= 1 && output <= 1 && input + output < 2)) return [];
+  const atMs = (at: number): number => clock.nowMs() + (at - wallMs);
+  return [
+    {
+      ...realtime,
+      name: realtime.name.replace(/realtime$/, "offpeak"),
+      kind: "offpeak",
+      priceFactor: 1,
+      usdPerInputToken: realtime.usdPerInputToken * input,
+      usdPerOutputToken: realtime.usdPerOutputToken * output,
+      hours: { fromMs: atMs(fromWallMs), untilMs: atMs(later.validUntilWallMs) },
+    },
+  ];
+}
+
+function batchOffer(
+  { sending, config }: EngineCore,
+  { model, items, inputTokens }: ModelWork,
+  { limits, traits }: BatchWire,
+  { provider, rates }: Omit<LaneFigures, "capacity">,
+): PlanOffer {
+  const lane = sending.sender.models.of(model).key;
+  const { latency } = sending.batches.outlookOf(model, lane, Number.POSITIVE_INFINITY, items);
+  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY);
+  let open = 0;
+  for (const { kept } of sending.batches.open) if (kept.record.lane === lane) open += 1;
+  const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;
+  const bytesPerItem = LINE_BYTES + BYTES_PER_TOKEN * (inputTokens / Math.max(1, items));
+  return {
+    name: `${provider}:batch`,
+    kind: "batch",
+    priceFactor: laneFactor(provider, "batch")?.factor ?? 1,
+    usdPerInputToken: rates.usdPerFreshToken,
+    usdPerOutputToken: rates.usdPerOutputToken,
+    latency: batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),
+    capacity: { itemMs: 0 },
+    batch: {
+      ...(tokensLeft === undefined ? {} : { enqueuedTokensLeft: Math.max(0, tokensLeft) }),
+      ...(limits.openMax === undefined ? {} : { openBatchesLeft: Math.max(0, limits.openMax - open) }),
+      itemsMax: Math.max(1, Math.min(limits.itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
+      cancelMs: cancelMsOf(latency),
+      collectMs: collectMsOf(Math.min(items, limits.itemsMax)) + config.lanes.pollMs.min,
+      results: resultsOf(traits),
+    },
+  };
+}
+
+/** What a line has beside its prompt, and a token of it: the bytes of a batch are not known before it is written. */
+const LINE_BYTES = 300;
+const BYTES_PER_TOKEN = 5;
+
+/** Some batches of others did not end while they were watched; what was measured or configured says it itself. */
+function batchCurve(provider: string, latency: LatencyPrior, isConfigured: boolean): LatencyCurve {
+  const prior = isConfigured ? undefined : batchPrior(provider);
+  const isPrior = prior !== undefined && prior.p50 === latency.p50 && prior.p99 === latency.p99;
+  return curveOf(latency, isPrior ? prior.unendedShare : 0);
+}
+
+/** When the finished results of a batch can be fetched. */
+function resultsOf({ showsFinished, keepsOnCancel, canCancel }: BatchTraits): BatchResults {
+  if (showsFinished) return "running";
+  return canCancel && keepsOnCancel ? "cancelled" : "ended";
+}
+
+function learntPrior(quantileMs: (share: number) => number | undefined, prior: LatencyPrior): LatencyPrior {
+  const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map(quantileMs);
+  return { p50, p90: Math.max(p50, p90), p99: Math.max(p50, p90, p99) };
+}

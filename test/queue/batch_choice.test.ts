@@ -1,0 +1,90 @@
+/** The engine's choice for one item against the plan of all: where the engine takes a batch, the plan does so for everything. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { type BatchOutlook, cancelMsOf, collectMsOf, mayBatch } from "../../src/queue/batch_choice.ts";
+import type { GroupPlan } from "../../src/queue/plan/group_plan.ts";
+import { curveOf } from "../../src/queue/plan/latency_curve.ts";
+import { planWork } from "../../src/queue/plan/plan.ts";
+import type { PlanOffer } from "../../src/queue/plan/plan_input.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const PRICES = { usdPerInputToken: 1e-6, usdPerOutputToken: 4e-6 };
+const P99_MS = 10_000;
+const PRIORS = [
+  { p50: 2.6 * MINUTE_MS, p90: 35 * MINUTE_MS, p99: 6.1 * HOUR_MS },
+  { p50: 2 * MINUTE_MS, p90: 5 * MINUTE_MS, p99: 21 * MINUTE_MS },
+];
+
+interface Situation {
+  readonly items: number;
+  readonly requestsPerMinute: number;
+  readonly deadlineMs: number;
+  readonly latency: (typeof PRIORS)[number];
+}
+
+const situations = fc.record({
+  items: fc.integer({ min: 1, max: 20_000 }),
+  requestsPerMinute: fc.integer({ min: 20, max: 2_000 }),
+  deadlineMs: fc.integer({ min: MINUTE_MS, max: 48 * HOUR_MS }),
+  latency: fc.constantFrom(...PRIORS),
+});
+
+function isBatched({ items, requestsPerMinute, deadlineMs, latency }: Situation): boolean {
+  const outlook: BatchOutlook = {
+    ...{ deadlineMs, latency, items, realtimeP99Ms: P99_MS },
+    drainMs: (items * MINUTE_MS) / requestsPerMinute,
+    cancelMs: cancelMsOf(latency),
+  };
+  return mayBatch(outlook, 0);
+}
+
+function planOf({ items, requestsPerMinute, deadlineMs, latency }: Situation): GroupPlan {
+  const answers = curveOf({ p50: 2_000, p90: 5_000, p99: P99_MS });
+  const capacity = { requestsPerMinute, itemMs: 2_500 };
+  const batch = {
+    itemsMax: 50_000,
+    cancelMs: cancelMsOf(latency),
+    collectMs: collectMsOf(items),
+    results: "cancelled" as const,
+  };
+  const offers: readonly PlanOffer[] = [
+    { ...PRICES, name: "one:realtime", kind: "realtime", priceFactor: 1, latency: answers, capacity },
+    {
+      ...{ ...PRICES, name: "one:batch", kind: "batch", priceFactor: 0.5, batch },
+      ...{ latency: curveOf(latency), capacity: { itemMs: 0 } },
+    },
+  ];
+  const group = {
+    ...{ id: "g", model: "m", project: "p", deadlineMs, items },
+    ...{ inputTokens: items * 500, outputTokens: items * 200 },
+  };
+  const [planned] = planWork({ nowMs: 0, groups: [group], offers: new Map([["m", offers]]) }).groups;
+  return planned as GroupPlan;
+}
+
+describe("the engine's choice of a batch", () => {
+  it("is never for a batch where the plan would not put everything into one", () => {
+    fc.assert(
+      fc.property(situations, (situation) => {
+        fc.pre(isBatched(situation));
+        expect(planOf(situation).shares).toMatchObject([{ offer: { kind: "batch" }, share: 1 }]);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  it("is for realtime where the plan uses a batch only if that is cut short, for a part, or beyond what realtime can do", () => {
+    fc.assert(
+      fc.property(situations, (situation) => {
+        fc.pre(!isBatched(situation));
+        const leavingMs = cancelMsOf(situation.latency) + collectMsOf(situation.items);
+        for (const { offer, share, switchMs, why } of planOf(situation).shares) {
+          if (offer?.kind !== "batch" || why === "beyond_realtime" || share < 1) continue;
+          expect(switchMs).toBeLessThan(situation.latency.p50 + leavingMs + 1_000);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});

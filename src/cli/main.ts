@@ -18,6 +18,7 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
 import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, STATE } from "./run/run_choices.ts";
+import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
@@ -63,6 +64,7 @@ function program(): Command {
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/quote.ts")).quote(input, options)),
     );
+  addSimulateCommand(root, checked, finish);
   addStatusCommands(root, finish);
   addServe(root);
   addKeys(root);

@@ -116,7 +116,9 @@ export function simulateWork(work: SimulatedWork, terms: FileSimulationTerms): F
 
 /** Of the answered items. */
 function listUsdOf(tallies: readonly Tally[]): number {
-  return sum(tallies.flatMap(({ lanes }) => [...lanes.values()].map(({ listUsd }) => listUsd))) / tallies.length;
+  return (
+    sum(tallies.flatMap(({ lanes }) => [...lanes.values()].map(({ listUsd }) => listUsd))) / tallies.length
+  );
 }
 
 function modelsOf(
@@ -160,7 +162,11 @@ function lanesOf(tallies: readonly Tally[], items: number): SimulatedLaneShare[]
 }
 
 function secondsOf(tallies: readonly Tally[], msOf: (tally: Tally) => number): SimulatedRange {
-  return rangeOf(tallies, (tally) => msOf(tally) / 1_000, (seconds) => Math.round(seconds * 10) / 10);
+  return rangeOf(
+    tallies,
+    (tally) => msOf(tally) / 1_000,
+    (seconds) => Math.round(seconds * 10) / 10,
+  );
 }
 
 function rangeOf(

@@ -8,13 +8,14 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { laneRules, type LaneRules } from "../engine/config/lane_rules.ts";
+import { type LaneRules, laneRules } from "../engine/config/lane_rules.ts";
 import type { EngineCore } from "../engine/core.ts";
 import { closeInput, openInput, type Source } from "../engine/files/input.ts";
 import { LaneLimits } from "../limits/limits.ts";
 import { laneFactor } from "../price/lane_factors.ts";
 import type { BasePrice } from "../price/rates.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
+import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
 import {
   batchPrior,
   FLEX_REFUSED_SHARE,
@@ -22,7 +23,6 @@ import {
   latencyPrior,
   mayHaveFlex,
 } from "../queue/lane_priors.ts";
-import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
 import { familyOf, laneKey } from "../queue/lanes.ts";
 import { curveOf } from "../queue/plan/latency_curve.ts";
 import { parseModelId } from "../work/request.ts";
@@ -67,7 +67,12 @@ export async function simulateFile(
   const latencies = shape.models.map((model) => latencyOf(core, model, options));
   const work = {
     shape,
-    lanes: lanePlans(core, shape, rules, latencies.map(({ table }) => table)),
+    lanes: lanePlans(
+      core,
+      shape,
+      rules,
+      latencies.map(({ table }) => table),
+    ),
     shared: core.config.limits,
     terms: {
       deadlineMs: slaMinutes === undefined ? Number.POSITIVE_INFINITY : slaMinutes * 60_000,
@@ -139,7 +144,10 @@ function lanePlans(
     lane.models.push(number);
     modelsOf.set(key, lane);
   }
-  const rows = rowsOf(shape, [...modelsOf.values()].map(({ models }) => models));
+  const rows = rowsOf(
+    shape,
+    [...modelsOf.values()].map(({ models }) => models),
+  );
   return [...modelsOf].map(([key, { provider, family, models }], index) => {
     const names = models.map((model) => shape.models[model] as string);
     return {
@@ -148,11 +156,18 @@ function lanePlans(
       rows: rows[index] as Int32Array,
       limits: limitsOf(core, key, provider, family),
       realtime: new Map(models.map((model) => [model, tables[model]])),
-      isTried: names.every((name) => core.figures.answers.of(name, 0) === undefined),
+      isTried:
+        isTried(core, provider) && names.every((name) => core.figures.answers.of(name, 0) === undefined),
       offer: offerOf(core, provider, names, rules),
       batch: batchOf(core, provider, names, rules),
     };
   });
+}
+
+/** Whether a mistake in the key is looked for with the first requests (engine/lanes/key_trials.ts). */
+function isTried({ config }: EngineCore, provider: string): boolean {
+  const settings = config.providers.find(({ name }) => name === provider);
+  return config.keysUnset.has(provider) || config.keysMissing.has(provider) || settings?.key !== undefined;
 }
 
 function rowsOf(shape: FileShape, lanes: readonly (readonly number[])[]): Int32Array[] {
@@ -206,7 +221,8 @@ function offerOf(
   const { kind, prior } = offer;
   const isFor = models.every(
     (model) =>
-      lanes.allows(kind, model) && (kind !== "flex" || mayHaveFlex(provider, parseModelId(model)?.name ?? "")),
+      lanes.allows(kind, model) &&
+      (kind !== "flex" || mayHaveFlex(provider, parseModelId(model)?.name ?? "")),
   );
   if (!isFor) return undefined;
   const refusedShare = kind === "flex" ? FLEX_REFUSED_SHARE : 0;
@@ -228,7 +244,9 @@ function batchOf(
   if (wire === undefined) return undefined;
   const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = wire.limits;
   const prior = latencyPrior(provider, "batch", config.lanes.priors);
-  const isConfigured = [`${provider}:batch`, "batch"].some((name) => Object.hasOwn(config.lanes.priors, name));
+  const isConfigured = [`${provider}:batch`, "batch"].some((name) =>
+    Object.hasOwn(config.lanes.priors, name),
+  );
   const unended = isConfigured ? 0 : (batchPrior(provider)?.unendedShare ?? 0);
   return {
     priceFactor,

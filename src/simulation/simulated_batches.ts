@@ -69,8 +69,7 @@ export class SimulatedBatches {
     let load = { ...NOTHING };
     let bytes = 0;
     const seal = (): void => {
-      if (rows.length > 0)
-        this.#spooled.push({ rows, load, createdMs: 0, tookMs: 0, stuckAt: 0 });
+      if (rows.length > 0) this.#spooled.push({ rows, load, createdMs: 0, tookMs: 0, stuckAt: 0 });
       rows = [];
       load = { ...NOTHING };
       bytes = 0;
@@ -131,7 +130,10 @@ export class SimulatedBatches {
   #look(batch: Batch): void {
     const { schedule } = this.#run;
     const { nowMs } = schedule;
-    if (nowMs >= batch.createdMs + batch.tookMs) return this.#end(batch, batch.rows.length);
+    if (nowMs >= batch.createdMs + batch.tookMs) {
+      this.#end(batch, batch.rows.length);
+      return;
+    }
     const outlook = this.#outlookOf(batch.rows.length);
     const lastMs = batchLastMs(outlook);
     if (nowMs >= batchSwitchMs(outlook) && (this.#plan.keepsOnCancel || nowMs >= lastMs)) {

@@ -140,22 +140,28 @@ export class SimulatedLane {
 
   /** Whether an item would go to the cheaper tier now. */
   hasOffer(): boolean {
-    return this.#chosen() !== undefined;
+    return this.#tierWaitMs() !== undefined;
   }
 
   /** Sends what may be sent now, and looks again when more may. */
   pump(): void {
-    const { schedule, shape, tally, terms } = this.#run;
+    const { schedule, terms } = this.#run;
+    if (schedule.nowMs >= terms.deadlineMs) this.#miss();
+    const waitMs = this.#sendMost();
+    if (waitMs !== undefined) this.#wakeIn(waitMs);
+  }
+
+  /** Returns after how many milliseconds more may be sent; undefined where nothing waits, or only money helps. */
+  #sendMost(): number | undefined {
+    const { schedule, shape, tally } = this.#run;
     const { nowMs } = schedule;
-    if (nowMs >= terms.deadlineMs) return this.#miss();
     for (;;) {
       const row = this.queue.first;
-      if (row < 0) return;
-      if (this.#isTrying(nowMs)) return this.#wakeIn(TRIAL_MS);
-      const placed = this.#chosen();
-      const isInTier = placed !== undefined;
-      if (placed !== undefined && placed.waitMs > 0) return this.#wakeIn(placed.waitMs);
-      if (!tally.pays(row)) return; // what is answered for less than was kept for it may leave enough
+      if (row < 0) return undefined;
+      if (this.#isTrying(nowMs)) return TRIAL_MS;
+      const tierMs = this.#tierWaitMs();
+      if (tierMs !== undefined && tierMs > 0) return tierMs;
+      if (!tally.pays(row)) return undefined; // what is answered for less than was kept for it may leave enough
       const load = {
         inputTokens: shape.inputTokens[row] as number,
         outputTokens: this.#lengths.reserve("", shape.outputTokensMax[row] as number),
@@ -163,15 +169,11 @@ export class SimulatedLane {
       const reservation = this.limits.reserve(nowMs, load);
       if (!reservation.ok) {
         tally.returns(row);
-        return this.#wakeIn(reservation.waitMs);
+        return reservation.waitMs;
       }
       this.shift();
-      this.#send({
-        row,
-        permit: reservation.permit,
-        offer: isInTier ? this.plan.offer : undefined,
-        sentMs: nowMs,
-      });
+      const offer = tierMs === undefined ? undefined : this.plan.offer;
+      this.#send({ row, permit: reservation.permit, offer, sentMs: nowMs });
     }
   }
 
@@ -181,7 +183,7 @@ export class SimulatedLane {
   }
 
   /** Undefined for realtime; otherwise for how long an item waits for the tier. */
-  #chosen(): { readonly waitMs: number } | undefined {
+  #tierWaitMs(): number | undefined {
     const { terms, schedule } = this.#run;
     const { offer: plan } = this.plan;
     if (plan === undefined || terms.deadlineMs === Number.POSITIVE_INFINITY) return undefined;
@@ -200,7 +202,7 @@ export class SimulatedLane {
     if (chosen === undefined) return undefined;
     const isCrowded = load.items >= Math.floor(this.limits.places * TIER_SHARE);
     const waitMs = Math.max(isCrowded ? Number.POSITIVE_INFINITY : 0, capacity.waitMs(nowMs));
-    return { waitMs: waitMs > 0 ? Math.min(waitMs, Math.max(1, chosen.switchMs - nowMs + 1)) : 0 };
+    return waitMs > 0 ? Math.min(waitMs, Math.max(1, chosen.switchMs - nowMs + 1)) : 0;
   }
 
   /** Put together ten times a second, as the engine does. */
@@ -233,8 +235,7 @@ export class SimulatedLane {
 
   #latencyOf(row: number, offer: OfferPlan | undefined): number {
     const { schedule, shape } = this.#run;
-    const table =
-      offer === undefined ? this.plan.realtime.get(shape.modelOf[row] as number) : offer.latency;
+    const table = offer === undefined ? this.plan.realtime.get(shape.modelOf[row] as number) : offer.latency;
     if (table !== undefined) return table.draw(schedule.random());
     const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
     return firstMs + ((shape.outputTokens[row] as number) / perSecond) * 1_000;
@@ -303,7 +304,12 @@ export class SimulatedLane {
   }
 }
 
-function change(load: { items: number; inputTokens: number; outputTokens: number }, shape: FileShape, row: number, by: 1 | -1): void {
+function change(
+  load: { items: number; inputTokens: number; outputTokens: number },
+  shape: FileShape,
+  row: number,
+  by: 1 | -1,
+): void {
   load.items += by;
   load.inputTokens += by * (shape.inputTokens[row] as number);
   load.outputTokens += by * (shape.outputTokens[row] as number);

@@ -73,6 +73,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["submissions"],
   ],
   spend: [["formats"]],
+  testing: [["simulated"]],
   service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["openai", "operate"]],
   store: [["folder"], ["audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],

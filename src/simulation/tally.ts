@@ -26,7 +26,7 @@ export interface ModelTally {
 }
 
 export class Tally {
-  readonly lanes = new Map<string, LaneTally>();
+  readonly lanes: Map<string, LaneTally> = new Map();
   readonly models: readonly ModelTally[];
   /** What providers bill for batches whose results came too late or were lost. */
   doubleUsd = 0;

@@ -7,7 +7,7 @@
 import { roundedUsd } from "../price/cost.ts";
 import { countsOf } from "./file_shape.ts";
 import { replay, type SimulatedWork } from "./replay.ts";
-import type { LaneTally, Tally } from "./tally.ts";
+import type { LaneTally, SimulationTally } from "./tally.ts";
 
 /** Of all simulations together: 3 s. */
 const REQUESTS_MAX = 1_500_000;
@@ -81,7 +81,7 @@ export interface FileSimulationTerms {
 /** Simulates the work. */
 export function simulateWork(work: SimulatedWork, terms: FileSimulationTerms): FileSimulation {
   const { shape } = work;
-  const tallies: Tally[] = [];
+  const tallies: SimulationTally[] = [];
   const wanted = terms.seeds ?? SEEDS_USUAL;
   let requests = 0;
   do {
@@ -92,7 +92,7 @@ export function simulateWork(work: SimulatedWork, terms: FileSimulationTerms): F
     tallies.length < wanted &&
     (terms.seeds !== undefined || requests * (1 + 1 / tallies.length) <= REQUESTS_MAX)
   );
-  const missedOf = (tally: Tally): number => sum(tally.models.map(({ missed }) => missed));
+  const missedOf = (tally: SimulationTally): number => sum(tally.models.map(({ missed }) => missed));
   return {
     object: "simulation",
     items: shape.items,
@@ -115,7 +115,7 @@ export function simulateWork(work: SimulatedWork, terms: FileSimulationTerms): F
 }
 
 /** Of the answered items. */
-function listUsdOf(tallies: readonly Tally[]): number {
+function listUsdOf(tallies: readonly SimulationTally[]): number {
   return (
     sum(tallies.flatMap(({ lanes }) => [...lanes.values()].map(({ listUsd }) => listUsd))) / tallies.length
   );
@@ -123,12 +123,12 @@ function listUsdOf(tallies: readonly Tally[]): number {
 
 function modelsOf(
   { shape }: SimulatedWork,
-  tallies: readonly Tally[],
+  tallies: readonly SimulationTally[],
   { latencies }: FileSimulationTerms,
 ): SimulatedModel[] {
   const counts = countsOf(shape.modelOf, shape.items, shape.models.length);
   return shape.models.map((model, index) => {
-    const missed = (tally: Tally): number => tally.models[index]?.missed ?? 0;
+    const missed = (tally: SimulationTally): number => tally.models[index]?.missed ?? 0;
     return {
       model,
       items: counts[index] as number,
@@ -140,7 +140,7 @@ function modelsOf(
   });
 }
 
-function lanesOf(tallies: readonly Tally[], items: number): SimulatedLaneShare[] {
+function lanesOf(tallies: readonly SimulationTally[], items: number): SimulatedLaneShare[] {
   const names = new Set(tallies.flatMap(({ lanes }) => [...lanes.keys()]));
   return [...names].sort().flatMap((name) => {
     const same = tallies.flatMap(({ lanes }) => lanes.get(name) ?? []);
@@ -161,7 +161,10 @@ function lanesOf(tallies: readonly Tally[], items: number): SimulatedLaneShare[]
   });
 }
 
-function secondsOf(tallies: readonly Tally[], msOf: (tally: Tally) => number): SimulatedRange {
+function secondsOf(
+  tallies: readonly SimulationTally[],
+  msOf: (tally: SimulationTally) => number,
+): SimulatedRange {
   return rangeOf(
     tallies,
     (tally) => msOf(tally) / 1_000,
@@ -170,8 +173,8 @@ function secondsOf(tallies: readonly Tally[], msOf: (tally: Tally) => number): S
 }
 
 function rangeOf(
-  tallies: readonly Tally[],
-  of: (tally: Tally) => number,
+  tallies: readonly SimulationTally[],
+  of: (tally: SimulationTally) => number,
   shown: (value: number) => number,
 ): SimulatedRange {
   const values = tallies.map(of).sort((left, right) => left - right);

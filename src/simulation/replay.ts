@@ -12,7 +12,7 @@ import type { LanePlan } from "./lane_plan.ts";
 import { Schedule } from "./schedule.ts";
 import { SimulatedBatches } from "./simulated_batches.ts";
 import { type RunTerms, SimulatedLane } from "./simulated_lane.ts";
-import { Tally } from "./tally.ts";
+import { SimulationTally } from "./tally.ts";
 
 /** What is simulated, for any seed. */
 export interface SimulatedWork {
@@ -26,10 +26,13 @@ export interface SimulatedWork {
 }
 
 /** Runs to the end. */
-export function replay({ shape, lanes: plans, shared, terms, maxUsd }: SimulatedWork, seed: number): Tally {
+export function replay(
+  { shape, lanes: plans, shared, terms, maxUsd }: SimulatedWork,
+  seed: number,
+): SimulationTally {
   const random = createRandom(seed);
   const schedule = new Schedule(random);
-  const tally = new Tally(shape, maxUsd);
+  const tally = new SimulationTally(shape, maxUsd);
   const run = { shape, schedule, tally, terms };
   const byProvider = new Map<string, { readonly limits: LaneLimits; readonly lanes: SimulatedLane[] }>();
   for (const plan of plans) {

@@ -21,7 +21,7 @@ import type { FileShape } from "./file_shape.ts";
 import type { LanePlan, OfferPlan } from "./lane_plan.ts";
 import { RowQueue } from "./row_queue.ts";
 import type { Schedule } from "./schedule.ts";
-import type { Tally } from "./tally.ts";
+import type { SimulationTally } from "./tally.ts";
 
 /** Of the places in flight, what a tier may have (engine/offers/tier_offers.ts). */
 const TIER_SHARE = 3 / 4;
@@ -38,7 +38,7 @@ const DRAIN_KEPT_MS = 100;
 export interface SimulatedRun {
   readonly shape: FileShape;
   readonly schedule: Schedule;
-  readonly tally: Tally;
+  readonly tally: SimulationTally;
   readonly terms: RunTerms;
 }
 

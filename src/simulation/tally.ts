@@ -25,7 +25,7 @@ export interface ModelTally {
   left: number;
 }
 
-export class Tally {
+export class SimulationTally {
   readonly lanes: Map<string, LaneTally> = new Map();
   readonly models: readonly ModelTally[];
   /** What providers bill for batches whose results came too late or were lost. */

@@ -11,8 +11,8 @@ import type { PriorSeconds } from "../../queue/lane_priors.ts";
 import { curveOf } from "../../queue/plan/latency_curve.ts";
 import type { FakeClock } from "../fake_clock.ts";
 import { jsonAnswer, openaiError } from "../scripted_transport.ts";
-import type { SimulatedBatch, SimulationEvent } from "./simulate.ts";
 import { type AskedAnswer, answerBody, askedIn, type GivenAnswer } from "./simulated_answers.ts";
+import type { SimulatedBatch, SimulationEvent } from "./simulation_terms.ts";
 
 const LATENCY: PriorSeconds = { p50: 156, p90: 2_100, p99: 21_960 };
 const CANCEL_SECONDS = 60;
@@ -103,7 +103,7 @@ export class OpenaiBatchServer {
 
   /** Of a multipart body the lines that are requests. */
   #upload(body: string): File {
-    const filename = /filename="([^"]*)"/.exec(body)?.[1] ?? "";
+    const filename = /filename=(\S+)/.exec(body)?.[1]?.slice(1, -1) ?? ""; // it is quoted
     const lines = body.split("\n").filter((line) => line.startsWith("{"));
     return this.#add(filename, lines);
   }

@@ -14,8 +14,13 @@ import { curveOf, type LatencyCurve } from "../../queue/plan/latency_curve.ts";
 import type { FakeClock } from "../fake_clock.ts";
 import { jsonAnswer, openaiError, type Script } from "../scripted_transport.ts";
 import { OpenaiBatchServer } from "./openai_batch_server.ts";
-import type { SimulatedFailure, SimulatedProvider, SimulatedRequest, SimulationEvent } from "./simulate.ts";
 import { type AskedAnswer, answerBody, askedIn } from "./simulated_answers.ts";
+import type {
+  SimulatedFailure,
+  SimulatedProvider,
+  SimulatedRequest,
+  SimulationEvent,
+} from "./simulation_terms.ts";
 
 const REALTIME: PriorSeconds = { p50: 0.8, p90: 2, p99: 6 };
 const FLEX: PriorSeconds = { p50: 2.8, p90: 9.5, p99: 60 };

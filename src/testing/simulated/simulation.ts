@@ -14,8 +14,8 @@ import { FakeClock } from "../fake_clock.ts";
 import { MemoryDisk } from "../memory_disk.ts";
 import { createRandom } from "../random.ts";
 import { ScriptedTransport } from "../scripted_transport.ts";
-import type { SimulationEvent, SimulationOptions, SimulationResult } from "./simulate.ts";
 import { SimulatedProviders } from "./simulated_providers.ts";
+import type { SimulationEvent, SimulationOptions, SimulationResult } from "./simulation_terms.ts";
 
 const OUTPUT = "/out.jsonl";
 const LIMITS = { lineBytesMax: 10 * 1024 * 1024, depthMax: 64, keyBytesMax: 512 };

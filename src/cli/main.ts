@@ -30,6 +30,7 @@ import {
   RECEIPTS,
   STATE,
 } from "./run/run_choices.ts";
+import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
@@ -61,6 +62,7 @@ function program(): Command {
     .hook("preAction", () => checkVariables(process.env));
   declareRun(root);
   addForecastCommands(root, { checked, choice }, finish);
+  addSimulateCommand(root, checked, finish);
   addStatusCommands(root, finish);
   addServe(root);
   addKeys(root);
@@ -81,7 +83,7 @@ function nameHelp(command: Command, name: string): void {
 }
 
 function declareRun(root: Command): void {
-  root
+  const command = root
     .command("run")
     .description("Answer every line of a file. The same command again continues where it was.")
     .argument("<input>", "JSONL file, .json array, or - for standard input")
@@ -130,18 +132,24 @@ function declareRun(root: Command): void {
     .addOption(new Option(...UNSUPPORTED).choices(["drop", "refuse"]))
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
-    .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]))
-    .option(...LANES.minOnTime, checked(onTimeShare))
-    .option(...LANES.allow, checked(laneNames))
-    .option(...LANES.deny, checked(laneNames))
-    .option(...DETACH)
-    .option(...CANCEL)
+    .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]));
+  withLanes(command)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),
     );
+}
+
+/** Where work goes, and whether it is waited for. */
+function withLanes(command: Command): Command {
+  return command
+    .option(...LANES.minOnTime, checked(onTimeShare))
+    .option(...LANES.allow, checked(laneNames))
+    .option(...LANES.deny, checked(laneNames))
+    .option(...DETACH)
+    .option(...CANCEL);
 }
 
 function addServe(root: Command): void {

@@ -91,3 +91,22 @@ export function waitMs(text: string): number {
   if (ms !== undefined) return ms;
   throw new PerigeeError("usage", "It must be 0, or a duration such as 90s, 30m or 2h.");
 }
+
+/** One to three durations in seconds, above 0 and not falling, such as 0.8 or 0.8,2,6. */
+export function secondsList(text: string): readonly number[] {
+  const seconds = text
+    .split(",")
+    .map((part) => (/^\d{1,6}(\.\d{1,6})?$/.test(part.trim()) ? Number(part) : Number.NaN));
+  const isRising = seconds.every((each, index) => each > 0 && each >= (seconds[index - 1] ?? 0));
+  if (seconds.length <= 3 && isRising) return seconds;
+  throw new PerigeeError(
+    "usage",
+    "It must be seconds above 0: a median such as 0.8, or p50,p90,p99 such as 0.8,2,6.",
+  );
+}
+
+/** A whole number from 0. */
+export function seedNumber(text: string): number {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new PerigeeError("usage", "It must be a whole number from 0, such as 7.");
+}

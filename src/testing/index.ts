@@ -22,6 +22,16 @@ export {
   type ScriptContext,
   ScriptedTransport,
 } from "./scripted_transport.ts";
+export { simulate } from "./simulated/simulate.ts";
+export type {
+  SimulatedBatch,
+  SimulatedFailure,
+  SimulatedProvider,
+  SimulatedRequest,
+  SimulationEvent,
+  SimulationOptions,
+  SimulationResult,
+} from "./simulated/simulation_terms.ts";
 export { durableStoreContract, type StorageUnderTest, storeContract } from "./store_contract.ts";
 export { type TransportUnderTest, transportContract } from "./transport_contract.ts";
 export { durableWorkLogContract, type WorkLogUnderTest, workLogContract } from "./work_log_contract.ts";

@@ -25,6 +25,7 @@ describe("the examples", () => {
       "benchmark_harness.ts",
       "quote.ts",
       "satellite.ts",
+      "simulate.ts",
     ]);
   });
 
@@ -70,6 +71,15 @@ describe("the examples", () => {
     );
     expect(lines[2]).toMatch(/^ {2}within 1440 minutes: feasible$/);
     expect(lines[4]).toMatch(/^anthropic:claude-haiku-4-5: 300 items, \d+ \(estimated\) input tokens/);
+  });
+
+  it("simulate: an outage and hanging requests leave no item without an answer", async () => {
+    const lines = await run("simulate");
+    expect(lines).toHaveLength(2);
+    for (const line of lines)
+      expect(line).toMatch(
+        /^seed \d: 600 of 600 answered in \d+\.\d minutes, [1-9]\d* requests failed, 0 left$/,
+      );
   });
 
   it("satellite: one of the program's own is described, run, and refuses what its schemas do not know", async () => {

@@ -1,0 +1,77 @@
+/**
+ * What items are expected to take, one by one: tokens and list price, as a quote expects them of all (engine/learnt/expected_usage.ts).
+ *
+ *   learnt    what answers to the same system prompt, or of the model, took
+ *   given     the caller says how long outputs are
+ *   default   512 output tokens, but no more than half of the item's limit
+ */
+import { costOf } from "../price/cost.ts";
+import type { BasePrice } from "../price/rates.ts";
+import { type AnswerEstimate, type AnswerMeans, expectedOutput } from "../queue/answer_means.ts";
+import type { MeasuredGroup } from "../shard/measured.ts";
+import { NO_USAGE } from "../work/outcome.ts";
+
+const DEFAULT_TOKENS = 512;
+/** System prompts that are looked up once; beyond, all are looked up again. */
+const GROUPS_MAX = 1_000;
+
+/** Of one item. */
+export interface ExpectedItem {
+  /** Whole, as providers count them. */
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly listUsd: number;
+}
+
+interface GroupFigures {
+  readonly estimate: AnswerEstimate | undefined;
+  readonly price: BasePrice | undefined;
+}
+
+export interface ExpectedItemsOptions {
+  readonly answers: AnswerMeans;
+  /** The price of a model, `<provider>:<name>`; undefined where it is not known. */
+  readonly priceOf: (model: string) => BasePrice | undefined;
+  /** Of each answer, in place of what was learnt. */
+  readonly outputTokens?: number | undefined;
+}
+
+/** One for a file. */
+export class ExpectedItems {
+  readonly #options: ExpectedItemsOptions;
+  readonly #groups = new Map<string, GroupFigures>();
+
+  constructor(options: ExpectedItemsOptions) {
+    this.#options = options;
+  }
+
+  /** `counted`: input tokens as perigee counts them; `outputTokensMax`: the item's own limit, 0 without one. */
+  of(group: MeasuredGroup, counted: number, outputTokensMax: number): ExpectedItem {
+    const { estimate, price } = this.#figuresOf(group);
+    const inputTokens = Math.round(counted * (estimate?.inputRatio ?? 1));
+    const outputTokens = Math.round(this.#outputOf(estimate, counted, outputTokensMax));
+    const cachedTokens = Math.round(inputTokens * (estimate?.cachedShare ?? 0));
+    const cacheWriteTokens = Math.round(inputTokens * (estimate?.writtenShare ?? 0));
+    const usage = { ...NO_USAGE, inputTokens, outputTokens, cachedTokens, cacheWriteTokens };
+    const { listUsd } = costOf(usage, price, { factor: 1, laneFactor: 1 });
+    return { inputTokens, outputTokens, listUsd };
+  }
+
+  #outputOf(estimate: AnswerEstimate | undefined, counted: number, most: number): number {
+    const { outputTokens } = this.#options;
+    if (outputTokens !== undefined) return most > 0 ? Math.min(most, outputTokens) : outputTokens;
+    if (estimate !== undefined) return expectedOutput(estimate, counted, most);
+    return most > 0 ? Math.min(DEFAULT_TOKENS, most / 2) : DEFAULT_TOKENS;
+  }
+
+  #figuresOf({ model, prefixHash }: MeasuredGroup): GroupFigures {
+    const name = `${prefixHash} ${model}`;
+    const known = this.#groups.get(name);
+    if (known !== undefined) return known;
+    const { answers, priceOf } = this.#options;
+    const figures = { estimate: answers.of(model, prefixHash), price: priceOf(model) };
+    if (this.#groups.size >= GROUPS_MAX) this.#groups.clear();
+    this.#groups.set(name, figures);
+    return figures;
+  }
+}

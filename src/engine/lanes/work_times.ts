@@ -15,6 +15,7 @@ import {
   type ProjectWork,
 } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
 import { boundOf, type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";

@@ -122,11 +122,11 @@ function recordOf(items: number): BatchRecord {
   } as BatchRecord; // a literal of its shape, in three rows
 }
 
-/** The answer to every request: results of a file, or a batch that runs. */
-function transportOf(chunks: () => WireChunks): Transport {
+/** The answer to every request, read to its end: results of a file, or a batch that runs. */
+function transportOf(chunks: () => AsyncIterable<Uint8Array>): Transport {
   return {
     send: () => Promise.reject(new Error("not used")),
-    stream: async () => ({ ok: true, status: 200, headers: {}, chunks: chunks() }),
+    stream: async () => ({ ok: true, status: 200, headers: {}, chunks: chunks() as WireChunks }),
     close: async () => undefined,
   };
 }
@@ -194,7 +194,7 @@ async function collected(paths: readonly string[]): Promise<void> {
   report("collect", { items: ITEMS, perSecond: Math.round((ITEMS / ms) * 1_000), perCpuSecond });
 }
 
-async function* resultLines(count: number): AsyncGenerator<Uint8Array, undefined, void> {
+async function* resultLines(count: number): AsyncGenerator<Uint8Array> {
   const text = "word ".repeat(60);
   const usage = { prompt_tokens: 140, completion_tokens: 60, total_tokens: 200 };
   const choices = [{ index: 0, message: { role: "assistant", content: text }, finish_reason: "stop" }];
@@ -204,7 +204,6 @@ async function* resultLines(count: number): AsyncGenerator<Uint8Array, undefined
     const places = Array.from({ length: Math.min(100, count - from) }, (_, index) => from + index);
     yield Buffer.from(places.map((place) => `{"id":"b","custom_id":"${TAG}-${place}",${end}\n`).join(""));
   }
-  return undefined;
 }
 
 async function polled(): Promise<void> {
@@ -218,7 +217,6 @@ async function polled(): Promise<void> {
   const transport = transportOf(async function* () {
     polls += 1;
     yield Buffer.from(answer);
-    return undefined;
   });
   const never = { switchMs: Infinity, lastMs: Infinity, stuckMs: Infinity };
   const terms = { momentsOf: () => never, onProgress: () => undefined, isTaken: () => false };

@@ -46,6 +46,6 @@ export function paidTwice(fake: BatchFake): readonly string[] {
 }
 
 /** Half up, beside what sums of fractions leave. */
-export function nanosOf(usd: number): number {
+function nanosOf(usd: number): number {
   return Math.floor(usd * 1e9 + 0.5 + 1e-6);
 }

@@ -70,6 +70,6 @@ function addAudit(
     .option("--data <dir>", "data folder of the service, without a log (default: ./perigee-data)")
     .option("--json", "print what was found as one JSON object")
     .action(async (log: string | undefined, options: Record<string, unknown>) =>
-      finish(await (await import("./audit.ts")).audit(log, options)),
+      finish(await (await import("./usage/audit.ts")).audit(log, options)),
     );
 }

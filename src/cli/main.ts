@@ -2,7 +2,7 @@
 /**
  * The command line: reads arguments, starts the engine, shows what happens, and ends with a code.
  *
- *   exit 0 every line answered · 3 some lines ended in error · 2 usage or configuration · 74 input or output
+ *   exit 0 every line answered, or detached · 3 some lines ended in error · 2 usage or configuration · 74 input or output
  *   130 interrupted · 70 the service was blocked · 1 a fault of perigee itself
  */
 import { readFileSync } from "node:fs";
@@ -18,7 +18,17 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
-import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, RECEIPTS, STATE } from "./run/run_choices.ts";
+import {
+  CANCEL,
+  DELIVERY,
+  DETACH,
+  FIELDS,
+  FORMAT,
+  LANES,
+  NO_LEARN,
+  RECEIPTS,
+  STATE,
+} from "./run/run_choices.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import {
@@ -122,6 +132,8 @@ function declareRun(root: Command): void {
     .option(...LANES.minOnTime, checked(onTimeShare))
     .option(...LANES.allow, checked(laneNames))
     .option(...LANES.deny, checked(laneNames))
+    .option(...DETACH)
+    .option(...CANCEL)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")

@@ -84,6 +84,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   signal: A_SIGNAL,
   waitMs: A_WAIT,
   finish: A_TRUTH,
+  detach: A_TRUTH,
   pilot: CHECKED_LATER,
   onPilot: A_FUNCTION,
   onHeld: A_FUNCTION,

@@ -145,7 +145,7 @@ class LocalEngine implements Engine {
     this.#config = config;
     const { clock, disk, store, dataDir, observer, notice } = seams;
     const failures = new Listeners<[PerigeeError]>();
-    const prices = new PriceBook(config.prices, config.lanes.offPeakDays);
+    const prices = new PriceBook(config.prices, config.lanes.offPeakDays, config.batches.factors);
     const room = new DiskSpace({
       clock,
       waitMs: config.diskWaitMs,
@@ -183,7 +183,7 @@ class LocalEngine implements Engine {
       for (const run of this.#runs) run.wakeHeld(reason);
       this.#log.wakeHeld(reason);
     });
-    this.#forgotten = new Forgotten(this.core.storage, this.core.caps, this.core.atWork);
+    this.#forgotten = new Forgotten(this.core);
     this.#log = new EngineLog(this.core);
     this.#calls = new OpenCalls(clock);
     const run = (source: Source, options: EngineRunOptions): Run => this.#run(source, options);
@@ -195,6 +195,7 @@ class LocalEngine implements Engine {
   async open(): Promise<void> {
     await restoreLanes(this.core.sending.lanes, this.#seams.store, this.#seams.clock);
     await this.#log.start();
+    await this.core.sending.batches.clean().catch(() => undefined); // at the next start, then
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
       await this.#submissions.resume(task);

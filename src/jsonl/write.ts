@@ -5,7 +5,7 @@
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
- * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `attempts`, `provider_request_id`;
+ * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `late`, `attempts`, `provider_request_id`;
  * `model` also of one that was held and ended for that.
  * At the end `"warnings":[...]`, when something was left out of the request or changed in it, and `"body"`, the provider's own bytes, where
  * the caller names it. Lines of earlier versions have
@@ -155,7 +155,8 @@ function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attemp
   const latency = last === undefined ? "" : `,"latency_ms":${Math.round(last.latencyMs)}`;
   const tries = attempts === undefined ? "" : `,"attempts":${attempts}`;
   const id = last?.requestId === undefined ? "" : `,"provider_request_id":${textLiteral(last.requestId)}`;
-  return `${model},"usage":${usage},"cost":${cost}${latency}${tries}${id}`;
+  const late = last?.isLate === true ? ',"late":true' : "";
+  return `${model},"usage":${usage},"cost":${cost}${latency}${late}${tries}${id}`;
 }
 
 /** With the provider's name before the name that the provider returned. */

@@ -65,10 +65,14 @@ export function laneFactor(
  * The factor for a provider's name of a tier, requested or served. If the provider's prices are not known, as of a custom server,
  * priority costs twice the list price and cheaper tiers cost all of it. An unknown name costs as much as the dearest tier.
  */
-export function laneFactorOf(provider: string, word: string | undefined): LaneFactor {
+export function laneFactorOf(
+  provider: string,
+  word: string | undefined,
+  overrides?: LaneFactorOverrides,
+): LaneFactor {
   const tier = laneTierOf(word);
   if (tier !== undefined)
-    return laneFactor(provider, tier) ?? (tier === "priority" ? DOUBLE_UNVERIFIED : FULL);
+    return laneFactor(provider, tier, overrides) ?? (tier === "priority" ? DOUBLE_UNVERIFIED : FULL);
   const known = Object.values(LANE_FACTORS.get(provider) ?? {});
   return known.reduce((dearest, one) => (one.factor > dearest.factor ? one : dearest), DOUBLE_UNVERIFIED);
 }

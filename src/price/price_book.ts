@@ -7,6 +7,7 @@
  */
 import { type ModelId, parseModelId } from "../work/request.ts";
 import { basePrice } from "./base.ts";
+import { type LaneFactor, type LaneFactorOverrides, laneFactorOf } from "./lane_factors.ts";
 import { OffPeakDays } from "./off_peak_days.ts";
 import { checkPriceOverrides, type PriceOverrides } from "./overrides.ts";
 import type { BasePrice } from "./rates.ts";
@@ -32,14 +33,20 @@ export type ModelPrice = Pick<ModelEntry, "price" | "provider">;
 export class PriceBook {
   readonly #overrides: PriceOverrides;
   readonly #offPeakDays: OffPeakDays;
+  readonly #laneFactors: LaneFactorOverrides;
   /** By provider, then by name: no key has to be put together on the hot path. */
   readonly #entries = new Map<string, Map<string, Entry>>();
   #entryCount = 0;
   /** Models by their whole ids. */
   readonly #models = new Map<string, ModelEntry>();
 
-  /** `holidays` as in `OffPeakDays`. Throws `invalid_config` when an override is not a price, or a holiday is not a day. */
-  constructor(overrides: PriceOverrides = {}, holidays?: readonly string[]) {
+  /** `holidays` as in `OffPeakDays`; `laneFactors` instead of those that are known. Throws `invalid_config` when an override is not a price, or a holiday is not a day. */
+  constructor(
+    overrides: PriceOverrides = {},
+    holidays?: readonly string[],
+    laneFactors: LaneFactorOverrides = {},
+  ) {
+    this.#laneFactors = structuredClone(laneFactors);
     this.#offPeakDays = new OffPeakDays(holidays);
     checkPriceOverrides(overrides);
     this.#overrides = structuredClone(overrides);
@@ -60,6 +67,11 @@ export class PriceBook {
     if (this.#models.size >= MODELS_MAX) this.#models.clear();
     this.#models.set(model, entry);
     return entry;
+  }
+
+  /** As `laneFactorOf` of lane_factors.ts, with what is configured. */
+  laneFactorOf(provider: string, word: string | undefined): LaneFactor {
+    return laneFactorOf(provider, word, this.#laneFactors);
   }
 
   #find(model: ModelId, wallMs: number): Entry {

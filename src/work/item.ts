@@ -121,6 +121,8 @@ export interface ItemFacts extends AnswerMembers {
   readonly cost?: ItemCost;
   /** Of the last request, in milliseconds. */
   readonly latency_ms?: number;
+  /** Its answer was in a batch that had ended, and was collected after the deadline; absent otherwise. */
+  readonly late?: true;
   /** How often it was tried, also where no request left this machine; of an item that failed, in `error`. */
   readonly attempts?: number;
   /** The provider's id of the last request. */

@@ -28,6 +28,7 @@ export const LINE_FIELDS = [
   "usage",
   "cost",
   "latency_ms",
+  "late",
   "attempts",
   "provider_request_id",
   "metadata",

@@ -84,6 +84,8 @@ export interface AttemptFacts {
   readonly requestId?: string | undefined;
   /** The tier that the provider says it used. */
   readonly servedTier?: string | undefined;
+  /** Whether it came after its deadline, from a batch that nobody had asked for it before. */
+  readonly isLate?: boolean | undefined;
   /** The provider's body of an answer, where lines have it. */
   readonly body?: Uint8Array | undefined;
 }

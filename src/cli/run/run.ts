@@ -23,6 +23,7 @@ import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { holdsReport, leftText } from "./holds.ts";
+import { detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { ProgressDisplay } from "./progress.ts";
@@ -54,6 +55,8 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly json?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
+  readonly detach?: boolean;
+  readonly cancel?: boolean;
   readonly pilot?: number;
   readonly yes?: boolean;
 }
@@ -97,6 +100,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
+  await checkCancel(given);
   await requireFile(input);
   await refuseSameFile(input, given.out);
   const { engine } = await openEngine({
@@ -118,6 +122,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       ...(given.model === undefined ? {} : { model: given.model }),
       ...(given.wait === undefined ? {} : { waitMs: given.wait }),
       finish: given.finish === true,
+      detach: given.detach === true,
       ...laneOptions(given),
       ordered: given.ordered === true,
       ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
@@ -137,6 +142,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
     });
+    if (given.cancel === true) void work.cancel();
     const summary = summaryInOptions(
       await watch(work).finally(() => {
         last.deadlineInMs = work.progress().deadlineInMs;
@@ -181,6 +187,20 @@ function refuseVainUpdate(input: string, { update, prune }: RunArguments): void 
       "usage",
       "--update cannot compare standard input with the previous input: write it to a file, and run that file with --update",
     );
+}
+
+/** There is something to cancel, and nothing that contradicts it. Throws `usage`, `not_found`. */
+async function checkCancel({ cancel, detach, finish, out, data }: RunArguments): Promise<void> {
+  if (detach === true && finish === true)
+    throw new PerigeeError(
+      "usage",
+      "--detach leaves items to a later call, and --finish ends them: remove one of them",
+    );
+  if (cancel !== true) return;
+  if (detach === true)
+    throw new PerigeeError("usage", "--cancel ends what --detach leaves: remove one of them");
+  const { readRun } = await import("./status.ts");
+  await readRun(out, data, async () => undefined);
 }
 
 async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {
@@ -234,13 +254,16 @@ async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Pr
 /** `notes` are lines of text. */
 function report(summary: Summary, given: RunArguments, last: Last, notes: string): void {
   process.stderr.write(`${summaryTable(summary)}${notes}`);
-  if (summary.status !== "completed") {
+  if (summary.status === "detached") {
+    const words = process.argv.slice(2);
+    process.stderr.write(detachedText(summary.batches ?? [], words, systemClock.wallMs()));
+  } else if (summary.status !== "completed") {
     const left = leftText(summary.counts.submitted, summary.held);
     const holds = holdsReport(summary.held, systemClock.wallMs());
     const reasons = [...new Set(summary.held.map(({ reason }) => reason))].join(", ");
     const why = summary.status === "paused" ? `held (${reasons})` : summary.reason;
     const way = toContinue(given, summary.held, last, summary.reason === DECLINED ? ["--yes"] : []);
-    process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${way}`);
+    process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${stayText(summary.batches)}${way}`);
   }
   if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
 }
@@ -254,6 +277,7 @@ function isKeyRefused({ held }: Summary): boolean {
 }
 
 function exitCode(summary: Summary): number {
+  if (summary.status === "detached") return 0;
   if (summary.status === "stopped") return 130;
   if (summary.status === "paused") return isKeyRefused(summary) ? 2 : 3;
   return summary.counts.completed === summary.items ? 0 : 3;

@@ -34,6 +34,16 @@ export const LANES = {
   deny: ["--deny-lanes <lanes>", "do not use these lanes"],
 } as const;
 
+export const DETACH = [
+  "--detach",
+  "end as soon as all that is left is with batches at providers; the same command collects them later",
+] as const;
+
+export const CANCEL = [
+  "--cancel",
+  "cancel the run and its batches, and keep what they have answered by then",
+] as const;
+
 export const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
 
 export const STATE = [

@@ -39,7 +39,7 @@ export function addStatusCommands(root: Commands, finish: (code: number) => void
     .argument("<file>", "the file of the receipts")
     .option("--json", "print what was found as one JSON object")
     .action(async (file: string, options: Record<string, unknown>) =>
-      finish(await (await import("../receipts.ts")).verifyReceipts(file, options)),
+      finish(await (await import("../usage/receipts.ts")).verifyReceipts(file, options)),
     );
   root
     .command("trace")

@@ -13,7 +13,7 @@ import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batc
 import type { WireAnswer } from "../../providers/provider.ts";
 import type { LinesFile } from "./batch_calls.ts";
 import { lostFailure } from "./batch_failures.ts";
-import { findBatch, isSure } from "./batch_search.ts";
+import { cancelTwin, findBatch, isSure } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 /** How long between two searches. */
@@ -29,12 +29,20 @@ export type Created =
 export interface CreationTerms {
   /** Whether a batch at the provider is another record's. */
   isTaken(batchId: string): boolean;
-  /** `go`, or for how many milliseconds it waits for what its provider takes at once; `late`: its items must go another way now. */
-  turn(): "go" | "late" | { readonly waitMs: number };
+  /**
+   * `go`, or for how many milliseconds it waits for what its provider takes at once; `late`: its items must go another way now;
+   * `split`: its provider never takes so many tokens at once.
+   */
+  turn(): "go" | "late" | "split" | { readonly waitMs: number };
   /** Whether its items can wait no longer, even if it may exist. */
   isLast(): boolean;
 }
 
+const TOO_LARGE = {
+  is: "too_large",
+  message: "too many tokens for its provider at once",
+  status: 0,
+} as const;
 const LATE = { is: "refused", message: "its deadline is near, or its run is over", status: 0 } as const;
 
 /** One for a batch that has no id yet. */
@@ -59,6 +67,7 @@ export class BatchCreation {
       if (isCreating && this.#terms.isLast()) return { is: "doubt" };
       const turn = isCreating ? "go" : this.#terms.turn();
       if (turn === "late") return { is: "back", why: LATE };
+      if (turn === "split") return { is: "back", why: TOO_LARGE };
       if (turn !== "go") {
         await this.#kept.wait(turn.waitMs);
         continue;
@@ -124,7 +133,8 @@ export class BatchCreation {
     }
     const nowWallMs = clock.wallMs();
     const createdFromWallMs = this.#isInDoubt ? (kept.record.createdFromWallMs ?? nowWallMs) : nowWallMs;
-    await kept.put({ state: "creating", createdFromWallMs, createdWallMs: nowWallMs });
+    const mayHaveTwin = this.#isInDoubt || kept.record.mayHaveTwin === true;
+    await kept.put({ state: "creating", createdFromWallMs, createdWallMs: nowWallMs, mayHaveTwin });
     const { wire, calls, lines } = kept.way;
     const answer = await calls.send(wire.create(kept.payload, kept.record.file), kept.left, lines);
     if (kept.left.aborted) this.#isInDoubt = true;
@@ -175,6 +185,7 @@ export class BatchCreation {
       ...(isUnconfirmed ? { isUnconfirmed } : {}),
       ...(hasTwin ? { hasTwin } : {}),
     });
+    this.#kept.asked();
     return { is: "running" };
   }
 
@@ -211,13 +222,6 @@ export class BatchCreation {
   #back(why: BatchFailure): Created {
     return { is: "back", why };
   }
-}
-
-/** A batch that was created a second time: nobody needs it. What it may have cost is in doubt. */
-async function cancelTwin(kept: KeptBatch, { id, end }: RemoteBatch): Promise<void> {
-  const cancel = kept.way.wire.cancel(id);
-  if (cancel === undefined || end !== undefined) return;
-  await kept.way.calls.send(cancel, kept.left);
 }
 
 /** How many lines from a place on fit into one step, at least one. */

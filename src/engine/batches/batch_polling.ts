@@ -12,6 +12,7 @@
  */
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import { lostFailure } from "./batch_failures.ts";
+import { cancelTwins } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 const AGE_SHARE = 8;
@@ -19,6 +20,8 @@ const SPREAD = 0.1;
 const CANCELLING_MS = 15_000;
 /** Answers in a row that say that there is no such batch, before that is believed. */
 const GONE_MIN = 3;
+/** So long after a batch was created again, a list shows the first one, too. */
+const TWIN_MS = 600_000;
 /** After its window, a batch that shows no end is cancelled. */
 const WINDOW_MORE_MS = 900_000;
 
@@ -38,19 +41,29 @@ export type Polled =
   /** Nobody knows what it did. */
   | { readonly is: "gone" | "rescued" };
 
+/** What polling is told, and tells. */
+export interface PollingTerms {
+  readonly momentsOf: () => BatchMoments;
+  readonly onProgress: (batch: RemoteBatch) => void;
+  /** Whether a batch at the provider is another record's. */
+  readonly isTaken: (batchId: string) => boolean;
+}
+
 /** One for a batch that has an id. */
 export class BatchPolling {
   readonly #kept: KeptBatch;
   readonly #momentsOf: () => BatchMoments;
   readonly #onProgress: (batch: RemoteBatch) => void;
+  readonly #isTaken: (batchId: string) => boolean;
   #goneInRow = 0;
   #finished = 0;
   #progressMs: number;
 
-  constructor(kept: KeptBatch, momentsOf: () => BatchMoments, onProgress: (batch: RemoteBatch) => void) {
+  constructor(kept: KeptBatch, { momentsOf, onProgress, isTaken }: PollingTerms) {
     this.#kept = kept;
     this.#momentsOf = momentsOf;
     this.#onProgress = onProgress;
+    this.#isTaken = isTaken;
     this.#progressMs = kept.clock.nowMs();
   }
 
@@ -83,12 +96,17 @@ export class BatchPolling {
     if (finished > this.#finished) this.#progressMs = kept.clock.nowMs();
     this.#finished = finished;
     this.#onProgress(batch);
-    return batch.end === undefined ? undefined : { is: "ended", batch };
+    const isListed = batch.end !== undefined || this.#ageMs() > TWIN_MS;
+    if (kept.record.mayHaveTwin === true && isListed) await cancelTwins(kept, this.#isTaken);
+    if (batch.end !== undefined) return { is: "ended", batch };
+    kept.asked();
+    return undefined;
   }
 
   async #failed(failure: BatchFailure): Promise<Polled | undefined> {
     this.#goneInRow = failure.is === "gone" ? this.#goneInRow + 1 : 0;
     if (this.#goneInRow >= GONE_MIN && this.#ageMs() > this.#kept.way.times.adoptMs) return { is: "gone" };
+    this.#kept.asked();
     if (failure.is === "account") await this.#kept.waitAfter(failure);
     return undefined;
   }
@@ -102,8 +120,9 @@ export class BatchPolling {
       ? Math.min(CANCELLING_MS, pollMsMin)
       : Math.min(pollMsMax, Math.max(pollMsMin, this.#ageMs() / AGE_SHARE));
     const spreadMs = ownMs * (1 - SPREAD + 2 * SPREAD * clock.random());
-    const leftMs = (isCancelling ? lastMs : switchMs) - clock.nowMs();
-    return Math.max(1, leftMs > 0 ? Math.min(spreadMs, leftMs) : spreadMs);
+    const nowMs = clock.nowMs();
+    const nextMs = isCancelling || nowMs >= switchMs ? lastMs : switchMs;
+    return Math.max(1, nextMs > nowMs ? Math.min(spreadMs, nextMs - nowMs) : spreadMs);
   }
 
   /** Since it was created, as far as the wall clock tells. */

@@ -12,11 +12,15 @@
  *
  * It belongs to one task, and names its lines as ranges. They are *with the batch*: neither fresh nor in doubt.
  */
+import { createHash } from "node:crypto";
 import type { BatchEnd, BatchEndpoint } from "../../providers/batches/batch_wire.ts";
+import type { ProviderSettings } from "../../providers/provider.ts";
 import type { StoredRecord } from "../../store/records.ts";
+import type { Store } from "../../store/store.ts";
 
 /** The collection of the store. */
 export const BATCHES = "remote_batch";
+const PAGE = 100;
 
 export const BATCH_STATES = [
   "spooled",
@@ -71,6 +75,8 @@ export interface BatchRecord extends BatchContent {
   readonly batchId?: string;
   /** It has as many requests as this one, and no result has shown yet whose they are. */
   readonly isUnconfirmed?: true;
+  /** It was created again after a search that found nothing: the first one may have been listed too late. */
+  readonly mayHaveTwin?: boolean;
   /** It was created twice: the other one is cancelled, and what it may have cost is in doubt. */
   readonly hasTwin?: boolean;
   /** Ids of batches that were found to be another's. */
@@ -96,6 +102,29 @@ export function storedBatch(record: BatchRecord): StoredRecord {
 /** What `storedBatch` has stored. */
 export function readBatch({ body }: Pick<StoredRecord, "body">): BatchRecord {
   return JSON.parse(body) as BatchRecord; // written by `storedBatch` only
+}
+
+/** The records of a task. */
+export async function recordsOf(
+  store: Pick<Store, "records">,
+  { id, settings: { project } }: { readonly id: string; readonly settings: { readonly project: string } },
+): Promise<readonly BatchRecord[]> {
+  const records: BatchRecord[] = [];
+  for (let after: string | undefined; ; ) {
+    const query = { collection: BATCHES, parent: id, limit: PAGE };
+    const page = await store.records(project, after === undefined ? query : { ...query, after });
+    records.push(...page.map(readBatch));
+    after = page.at(-1)?.id;
+    if (page.length < PAGE) return records;
+  }
+}
+
+/** The address and the key that a batch belongs to, not readable. */
+export function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
+  return createHash("sha256")
+    .update(JSON.stringify([name, baseUrl, key]))
+    .digest("hex")
+    .slice(0, 32);
 }
 
 /** Lines as ranges. They need not be in order. */

@@ -53,6 +53,29 @@ export async function findBatch(
   return { ok: true, batch, twins: isSure(batch, kept) ? others : [] };
 }
 
+/**
+ * Looks once for other batches of a record that has one and was created again: they are cancelled where they are ours for sure, and
+ * what they may have cost is in doubt. Of a failed search nothing is known: it is made again at the next poll.
+ */
+export async function cancelTwins(kept: KeptBatch, isTaken: (batchId: string) => boolean): Promise<void> {
+  const isOther = (id: string): boolean => id === kept.record.batchId || isTaken(id);
+  const found = await findBatch(kept, isOther);
+  if (!found.ok) return;
+  const { batch, twins } = found;
+  const all = batch === undefined ? [] : [batch, ...twins];
+  for (const twin of all) if (isSure(twin, kept)) await cancelTwin(kept, twin);
+  const hasTwin = all.length > 0 || kept.record.hasTwin === true;
+  await kept.put({ mayHaveTwin: false, ...(hasTwin ? { hasTwin } : {}) });
+}
+
+/** A batch that was created a second time: nobody needs it. What it may have cost is in doubt. */
+export async function cancelTwin(kept: KeptBatch, { id, end }: RemoteBatch): Promise<void> {
+  const cancel = kept.way.wire.cancel(id);
+  if (cancel === undefined || end !== undefined) return;
+  await kept.way.calls.send(cancel, kept.left);
+  kept.left.throwIfAborted();
+}
+
 /** Whether a batch that was found is ours for sure. */
 export function isSure(
   batch: Pick<RemoteBatch, "tag" | "inputFile"> | undefined,

@@ -2,8 +2,10 @@
  * The items of a batch as their results arrive: each ends, or goes back to its lane.
  *
  *   with the batch --answered, or refused for its own sake--> ended: record, line and money
- *        |--unfinished, no result, a failure that is not its own--> back: sent again, in a batch at most `REQUEUES_MAX` times
- *        |--nobody knows whether it was done (rescued, gone)--> back, with the most that it may have cost in doubt
+ *        |--unfinished, a failure that is not its own--> back: sent again, in a batch at most `REQUEUES_MAX` times
+ *        |--refused because the account has no money--> back, not counted: one of them in realtime, to ask whether it has
+ *        |--nobody knows whether it was done (rescued, gone, no result though the provider has finished more than it shows)
+ *        |        --> back, with the most that it may have cost in doubt
  *        \--its run has ended meanwhile--> expired or cancelled; what was paid for is kept all the same
  *
  * An attempt in a batch that failed never counts against its item: realtime finds out what is its own.
@@ -27,6 +29,8 @@ import type { KeptBatch } from "./kept_batch.ts";
 const REQUEUES_MAX = 2;
 /** The price of all its answers, also where an answer names another tier or none. */
 const TIER = "batch";
+/** Codes of requests that their batch did not come to. */
+const NEVER_RUN = /expired|cancell?ed/i;
 const NEVER_MADE = {
   attempts: 0,
   uncounted: 0,
@@ -53,6 +57,12 @@ export class BatchSettler {
   readonly #services: SettlingServices;
   /** Places whose items are neither settled nor given back. */
   readonly #left = new LineSet(0);
+  /** Places whose results say that they were not done, or not for money. */
+  readonly #explained = new LineSet(0);
+  /** Of these, those that were refused because the account has no money. */
+  readonly #unpaid = new LineSet(0);
+  /** Places in doubt: their money is settled. */
+  readonly #doubted = new LineSet(0);
   #staged = 0;
   #waiter: (() => void) | undefined;
 
@@ -77,7 +87,11 @@ export class BatchSettler {
 
   /** A result arrived; of one that was settled nothing changes. */
   take(place: number, result: Exclude<BatchResult, { is: "unreadable" }>): void {
-    if (!this.#left.has(place) || result.is === "unfinished") return;
+    if (!this.#left.has(place)) return;
+    if (result.is === "unfinished") {
+      if (NEVER_RUN.test(result.code)) this.#explained.add(place);
+      return;
+    }
     const item = this.#items.at(place);
     const { status, headers, body } = result;
     const { clock } = this.#kept;
@@ -112,25 +126,37 @@ export class BatchSettler {
     });
   }
 
-  /** What is left goes back: it has no result. */
-  async returnRest({ end, faults }: Pick<RemoteBatch, "end" | "faults">): Promise<void> {
+  /** What is left goes back: it has no result, or one that is not its end. */
+  async returnRest(batch: Pick<RemoteBatch, "end" | "faults" | "counts">): Promise<void> {
+    const missing = this.#places().filter((place) => !this.#explained.has(place));
+    if (mayHaveFinished(batch, this.#items.items - missing.length)) this.#doubt(missing);
+    const { end, faults } = batch;
     const isUnexplained =
       end === "failed" && faults.every(({ is, line }) => is === "batch" && line === undefined);
-    const isFull = faults.some(({ is }) => is === "full" || is === "account");
-    await this.#return(isUnexplained ? "realtime" : isFull ? "again" : "counted");
+    await this.#return(isUnexplained ? "realtime" : "counted");
+  }
+
+  /** None of it was done, and it may be in a batch again. */
+  returnUnsent(): Promise<void> {
+    return this.#return("again");
   }
 
   /** Nobody knows what the batch did with what is left, or it cannot be waited for: it goes back, and its cost is in doubt. */
   async doubtRest(): Promise<void> {
-    for (const place of this.#places()) {
+    this.#doubt(this.#places());
+    await this.#return("realtime");
+  }
+
+  #doubt(places: readonly number[]): void {
+    for (const place of places) {
       const item = this.#items.at(place);
       const mostUsd = this.#mostUsd(item);
       const made = this.#madeOf(item);
       const spent = addDoubt(made.spent, mostUsd);
       this.#close(item, { ...made, ambiguousAttempts: made.ambiguousAttempts + 1, spent }, true);
       this.#services.held.settle(mostUsd, { billedUsd: 0, ambiguousUsd: mostUsd });
+      this.#doubted.add(place);
     }
-    await this.#return("realtime", true);
   }
 
   #judge(place: number, item: BatchItem, result: AttemptResult): void {
@@ -139,6 +165,8 @@ export class BatchSettler {
       this.#end(place, item, result);
       return;
     }
+    this.#explained.add(place);
+    if (result.code === "quota_exceeded") this.#unpaid.add(place);
     const last = this.#spentBy(item, result);
     if (last.billedUsd + last.ambiguousUsd === 0) return; // as if it had not been sent
     const made = this.#madeOf(item);
@@ -198,32 +226,52 @@ export class BatchSettler {
     this.#waiter = undefined;
   }
 
-  /** Gives back what is left, to realtime only, or to batches again, counted or not. `isSettled`: its money is settled. */
-  async #return(to: "realtime" | "again" | "counted", isSettled = false): Promise<void> {
+  /** Gives back what is left, to realtime only, or to batches again, counted or not. */
+  async #return(to: "realtime" | "again" | "counted"): Promise<void> {
     const owner = this.#owner;
     const places = this.#places();
-    const items = places.map((place) => this.#items.at(place)).sort((one, other) => one.line - other.line);
-    for (const place of places) this.#left.delete(place);
-    if (!isSettled)
-      for (const item of items)
-        this.#services.held.settle(this.#mostUsd(item), { billedUsd: 0, ambiguousUsd: 0 });
+    if (this.#kept.record.hasTwin === true) this.#doubt(places.filter((place) => !this.#doubted.has(place)));
+    const items = places.map((place) => this.#items.at(place));
+    for (const [index, place] of places.entries()) {
+      const mostUsd = this.#doubted.has(place) ? 0 : this.#mostUsd(items[index] as BatchItem);
+      this.#services.held.settle(mostUsd, { billedUsd: 0, ambiguousUsd: 0 });
+    }
     const { phase } = owner;
-    if (phase === "expired" || phase === "cancelled" || phase === "cancelling" || phase === "giving_up") {
-      const status = phase === "cancelling" ? "cancelled" : phase;
-      for (const { line, keyJson, metadata } of items) {
-        this.#staged += 1;
-        const end = { ...endOf(owner, status, this.#kept.record.model), metadata };
-        owner.records.unsent(line, keyJson, end, () => this.#durable());
-      }
-      await this.settled();
-      return;
+    if (phase === "expired" || phase === "cancelled" || phase === "cancelling" || phase === "giving_up")
+      return this.#endRest(places, items, phase === "cancelling" ? "cancelled" : phase);
+    let isAsking = false;
+    for (const [index, place] of places.entries()) {
+      const { line, requeues } = items[index] as BatchItem;
+      const isUnpaid = this.#unpaid.has(place);
+      const isProbe: boolean = isUnpaid && !isAsking;
+      isAsking ||= isProbe;
+      const isCounted = to === "counted" && !isUnpaid;
+      if (to === "realtime" || isProbe || (isCounted && requeues + 1 >= REQUEUES_MAX))
+        owner.items.notBatched.add(line);
+      else owner.items.requeues.set(line, requeues + (isCounted ? 1 : 0));
+      this.#left.delete(place);
     }
     if (!owner.isOpen || items.length === 0) return;
-    for (const { line, requeues } of items) {
-      if (to === "realtime" || requeues + 1 >= REQUEUES_MAX) owner.items.notBatched.add(line);
-      else if (to === "counted") owner.items.requeues.set(line, requeues + 1);
+    await this.#services.sendAgain(
+      owner,
+      items.sort((one, other) => one.line - other.line),
+    );
+  }
+
+  /** What is left ends as its run has. */
+  async #endRest(
+    places: readonly number[],
+    items: readonly BatchItem[],
+    status: Parameters<typeof endOf>[1],
+  ): Promise<void> {
+    const owner = this.#owner;
+    for (const place of places) this.#left.delete(place);
+    for (const { line, keyJson, metadata } of items) {
+      this.#staged += 1;
+      const end = { ...endOf(owner, status, this.#kept.record.model), metadata };
+      owner.records.unsent(line, keyJson, end, () => this.#durable());
     }
-    await this.#services.sendAgain(owner, items);
+    await this.settled();
   }
 
   /** Records what attempts took that did not end their item; none of it counts against it. */
@@ -260,4 +308,14 @@ export class BatchSettler {
     for (let place = 0; place < this.#items.items; place += 1) if (this.#left.has(place)) places.push(place);
     return places;
   }
+}
+
+/**
+ * Whether a batch may have finished more of its requests than the `shown` that have a result: what it finished is paid for. One that
+ * has failed did so before it ran, unless its counts say otherwise.
+ */
+function mayHaveFinished({ end, counts }: Pick<RemoteBatch, "end" | "counts">, shown: number): boolean {
+  const { succeeded, failed } = counts;
+  if (succeeded === undefined) return end !== "failed";
+  return succeeded + (failed ?? 0) > shown;
 }

@@ -1,17 +1,17 @@
 /**
  * Items on their way into one batch, while it is filled.
  *
- *   filling --full, idle with enough items, the input's end, or its time--> sealed (its record is durable) -> an open batch
+ *   filling --full, or idle and ready--> sealed (its record is durable) -> an open batch
  *      |--its run leaves--> dropped: its items are fresh, nothing of it was sent
  *
- * Idle: nothing came for a second. With fewer items than `lanes.minItems` it waits for more, unless no more come, or waiting
- * would cost a deadline.
+ * Idle: nothing came for a second. With fewer items than `lanes.minItems` it waits for more, unless its run has read all of its
+ * input, an item comes back from another batch, or waiting would cost a deadline.
  */
-import type { Timer } from "../../clock.ts";
+import type { Clock, Timer } from "../../clock.ts";
+import type { Disk } from "../../disk.ts";
 import type { BatchLimits, BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-import type { EngineStorage } from "../journal/storage.ts";
 import { idOf } from "./batch_collection.ts";
 import { BatchLinesWriter, type SealedLines } from "./batch_lines.ts";
 import { BatchMoney } from "./batch_money.ts";
@@ -26,6 +26,7 @@ const ITEMS_MAX = 100_000;
 
 /** What its items have in common. */
 export interface SpoolTerms {
+  readonly clock: Clock;
   readonly tag: string;
   readonly owner: ItemOwner;
   readonly lane: string;
@@ -36,6 +37,9 @@ export interface SpoolTerms {
   readonly wire: BatchWire;
   readonly paths: readonly [requests: string, items: string];
   readonly minItems: number;
+  /** Input tokens that the provider takes at once; Infinity where that is not known. */
+  readonly tokensMax: number;
+  readonly bytesMax: number;
   /** Whether it may wait for more items without costing a deadline. */
   readonly mayWait: () => boolean;
 }
@@ -45,25 +49,20 @@ export class BatchSpool {
   readonly terms: SpoolTerms;
   readonly money: BatchMoney;
   readonly #writer: BatchLinesWriter;
-  readonly #clock: EngineStorage["clock"];
   readonly #onFlush: (spool: BatchSpool) => void;
   readonly lines: number[] = [];
   inputTokens = 0;
   outputTokens = 0;
-  /** Monotonic: when its first item came; undefined before. */
-  sinceMs: number | undefined;
+  /** Monotonic: when its last item came. */
+  #addedMs = 0;
+  #hasReturned = false;
   #timer: Timer | undefined;
 
   /** `onFlush`: it is to be sealed now. */
-  constructor(
-    terms: SpoolTerms,
-    { disk, clock }: Pick<EngineStorage, "disk" | "clock">,
-    onFlush: (spool: BatchSpool) => void,
-  ) {
+  constructor(terms: SpoolTerms, disk: Disk, onFlush: (spool: BatchSpool) => void) {
     this.terms = terms;
     this.money = new BatchMoney(terms.owner.settings.budget);
     this.#writer = new BatchLinesWriter(disk, terms.paths);
-    this.#clock = clock;
     this.#onFlush = onFlush;
   }
 
@@ -82,13 +81,14 @@ export class BatchSpool {
 
   /** Whether an item of so many body bytes and tokens fits. */
   fits(bodyBytes: number, inputTokens: number): boolean {
-    const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = this.terms.wire.limits;
+    const { tokensMax, bytesMax, wire } = this.terms;
+    const { itemsMax } = wire.limits;
     if (this.items === 0) return true;
     const bytes = this.bytes + bodyBytes + lineOverhead(this.terms);
     return (
       this.items + 1 <= shareOf(Math.min(itemsMax, ITEMS_MAX)) &&
       bytes <= shareOf(bytesMax) &&
-      this.inputTokens + inputTokens <= shareOf(enqueuedTokensMax)
+      this.inputTokens + inputTokens <= shareOf(tokensMax)
     );
   }
 
@@ -97,13 +97,14 @@ export class BatchSpool {
     const { tag, wire, modelName, owner } = this.terms;
     const id = idOf(tag, this.items);
     const request = wire.line(id, call.plainBody, { model: modelName, endpoint: "chat" });
-    this.#writer.add(call, owner.items.requeues.get(call.line) ?? 0, request);
+    const requeues = owner.items.requeues.get(call.line);
+    this.#writer.add(call, requeues ?? 0, request);
     this.lines.push(call.line);
-    this.sinceMs ??= this.#clock.nowMs();
     this.inputTokens += call.load.inputTokens;
     this.outputTokens += call.load.outputTokens;
-    if (this.#isLast) this.#onFlush(this);
-    else this.#later(IDLE_MS);
+    this.#hasReturned ||= requeues !== undefined;
+    this.#addedMs = this.terms.clock.nowMs();
+    this.#timer ??= this.terms.clock.timer(IDLE_MS, () => this.#look());
   }
 
   /** It is filled no more, and its lines are durable when this resolves. */
@@ -127,21 +128,13 @@ export class BatchSpool {
     return this.#writer.written();
   }
 
-  #later(ms: number): void {
-    this.#timer?.cancel();
-    this.#timer = this.#clock.timer(ms, () => this.#look());
-  }
-
-  /** Whether no more items will come. */
-  get #isLast(): boolean {
-    const { owner } = this.terms;
-    return !owner.hasMore && owner.items.waitingItems === 0;
-  }
-
+  /** One timer for all its items: a timer for each took as long as its line. */
   #look(): void {
-    const { minItems, mayWait } = this.terms;
-    if (this.items >= minItems || this.#isLast || !mayWait()) this.#onFlush(this);
-    else this.#later(IDLE_MS);
+    const { owner, minItems, mayWait } = this.terms;
+    const idleMs = this.terms.clock.nowMs() - this.#addedMs;
+    const isReady = this.items >= minItems || !owner.hasMore || this.#hasReturned;
+    if (idleMs >= IDLE_MS && (isReady || !mayWait())) this.#onFlush(this);
+    else this.#timer = this.terms.clock.timer(Math.max(1, IDLE_MS - idleMs), () => this.#look());
   }
 }
 

@@ -1,26 +1,130 @@
 /**
- * What a provider takes at once of batches: how many are open, and how many tokens they have in its queue. Reserved when a batch
- * is created, given back at every end.
+ * What a provider takes of batches: how many are open, how many tokens they have in its queue, and whether it takes any at all.
+ * Reserved when a batch is created, given back at every end.
  *
- * A batch that is alone goes, however large it is: only its provider knows its limits for sure.
+ *   limits as configured or known -> an overflow shows less: half of what was enqueued then, for some hours
+ *   refused as too large -> half of its bytes, for some hours
+ *   no batches at this address --> none are tried for some hours
+ *
+ * A batch that is alone goes, unless it overflowed before: only its provider knows its limits for sure.
  */
+import type { Clock } from "../../clock.ts";
+import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { OpenBatch } from "./open_batch.ts";
 
-/** Of limits that nobody has configured, and that differ by account. */
+/** How long what was shown is believed: accounts and servers change. */
+const BELIEVED_MS = 6 * 3_600_000;
+/** After an overflow of what may be enqueued; a batch that failed may hold its tokens for a while. */
+const OVERFLOW_WAIT_MS = 60_000;
+const OVERFLOW_WAIT_MS_MAX = 1_800_000;
+/** Of addresses without batches: the path is not there, or takes no such request. */
+const NO_BATCHES: ReadonlySet<number> = new Set([404, 405, 501]);
+
+/** What an overflow has shown of a model. */
+interface Overflow {
+  readonly tokensMax: number;
+  readonly waitMs: number;
+  /** Monotonic. */
+  readonly atMs: number;
+}
+
+/** Whether a batch may be created now, or for how many milliseconds it waits; `split`: never as large as it is. */
+export type StockTurn = "go" | "split" | { readonly waitMs: number };
+
+/** One for an engine. */
 export class BatchStocks {
-  /** Whether a batch may be created beside those that are. */
-  hasRoomFor(batch: OpenBatch, all: Iterable<OpenBatch>): boolean {
-    const { record, way } = batch.kept;
-    const { openMax = Number.POSITIVE_INFINITY, enqueuedTokensMax = Number.POSITIVE_INFINITY } =
-      way.wire.limits;
-    let open = 0;
-    let tokens = record.inputTokens;
-    for (const other of all) {
-      const isBeside = other !== batch && other.kept.way.wire.settings.name === way.wire.settings.name;
-      if (!isBeside || other.kept.record.state === "spooled" || other.kept.record.end !== undefined) continue;
-      open += 1;
-      if (other.kept.record.model === record.model) tokens += other.kept.record.inputTokens;
-    }
-    return open === 0 || (open < openMax && tokens <= enqueuedTokensMax);
+  readonly #clock: Clock;
+  /** By model. */
+  readonly #overflows = new Map<string, Overflow>();
+  /** What a refusal has shown of the size of batches, by the names of providers. */
+  readonly #bytes = new Map<string, { readonly bytesMax: number; readonly atMs: number }>();
+  /** Monotonic: until when no batches are tried, by the names of providers. */
+  readonly #refused = new Map<string, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
+
+  /** Whether a batch may be created beside those that are. `waitMs`: how long one waits that has no room. */
+  turnOf(batch: OpenBatch, all: Iterable<OpenBatch>, waitMs: number): StockTurn {
+    const { record, way } = batch.kept;
+    const { openMax = Number.POSITIVE_INFINITY } = way.wire.limits;
+    const overflow = this.#overflowOf(record.model);
+    const tokensMax = this.tokensMaxOf(way.wire, record.model);
+    if (overflow !== undefined && record.items > 1 && record.inputTokens > overflow.tokensMax) return "split";
+    const leftMs = overflow === undefined ? 0 : overflow.atMs + overflow.waitMs - this.#clock.nowMs();
+    if (leftMs > 0) return { waitMs: leftMs };
+    const { open, tokens } = beside(batch, all);
+    const hasRoom = open === 0 || (open < openMax && record.inputTokens + tokens <= tokensMax);
+    return hasRoom ? "go" : { waitMs };
+  }
+
+  /** Input tokens that all batches of a model may have at once, as far as is known; Infinity where nothing is. */
+  tokensMaxOf({ limits }: BatchWire, model: string): number {
+    const { enqueuedTokensMax = Number.POSITIVE_INFINITY } = limits;
+    return Math.min(enqueuedTokensMax, this.#overflowOf(model)?.tokensMax ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** A batch was refused because too many tokens were enqueued. */
+  overflowed(batch: OpenBatch, all: Iterable<OpenBatch>): void {
+    const { record } = batch.kept;
+    const { tokens } = beside(batch, all);
+    const before = this.#overflowOf(record.model);
+    const shownMax = Math.max(tokens, (tokens + record.inputTokens) / 2);
+    this.#overflows.set(record.model, {
+      tokensMax: Math.min(before?.tokensMax ?? Number.POSITIVE_INFINITY, shownMax),
+      waitMs: Math.min(OVERFLOW_WAIT_MS_MAX, 2 * (before?.waitMs ?? OVERFLOW_WAIT_MS / 2)),
+      atMs: this.#clock.nowMs(),
+    });
+  }
+
+  /** Bytes that a batch may have, as far as is known. */
+  bytesMaxOf({ limits, settings }: BatchWire): number {
+    const shown = this.#bytes.get(settings.name);
+    const isOld = shown !== undefined && this.#clock.nowMs() - shown.atMs > BELIEVED_MS;
+    return shown === undefined || isOld ? limits.bytesMax : Math.min(limits.bytesMax, shown.bytesMax);
+  }
+
+  /** A batch was refused because it was too large. */
+  tooLarge({ kept: { record, way } }: OpenBatch): void {
+    const bytesMax = Math.min(record.bytes, this.bytesMaxOf(way.wire)) / 2;
+    this.#bytes.set(way.wire.settings.name, { bytesMax, atMs: this.#clock.nowMs() });
+  }
+
+  /** A batch was refused for good, with this status. Returns whether its provider is not asked again for some hours. */
+  refused({ settings }: BatchWire, status: number): boolean {
+    if (!NO_BATCHES.has(status)) return false;
+    const { name } = settings;
+    this.#refused.set(name, this.#clock.nowMs() + BELIEVED_MS);
+    return true;
+  }
+
+  /** Whether no batches are tried at a provider now. */
+  isRefused({ settings }: BatchWire): boolean {
+    return this.#clock.nowMs() < (this.#refused.get(settings.name) ?? Number.NEGATIVE_INFINITY);
+  }
+
+  #overflowOf(model: string): Overflow | undefined {
+    const overflow = this.#overflows.get(model);
+    const isOld = overflow !== undefined && this.#clock.nowMs() - overflow.atMs > BELIEVED_MS;
+    return isOld ? undefined : overflow;
+  }
+}
+
+/** Other batches of the provider that are with it, and the tokens of those of the same model. */
+function beside(
+  batch: OpenBatch,
+  all: Iterable<OpenBatch>,
+): { readonly open: number; readonly tokens: number } {
+  const { record, way } = batch.kept;
+  let open = 0;
+  let tokens = 0;
+  for (const other of all) {
+    const { record: held, way: otherWay } = other.kept;
+    if (other === batch || otherWay.wire.settings.name !== way.wire.settings.name) continue;
+    if (held.state === "spooled" || held.end !== undefined) continue;
+    open += 1;
+    if (held.model === record.model) tokens += held.inputTokens;
+  }
+  return { open, tokens };
 }

@@ -5,10 +5,8 @@
  *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
-import { createHash, randomUUID } from "node:crypto";
-import { join } from "node:path";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
-import type { Provider, ProviderSettings } from "../../providers/provider.ts";
+import type { Provider } from "../../providers/provider.ts";
 import { type BatchOutlook, batchLastMs, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
@@ -20,12 +18,14 @@ import type { ItemOwner } from "../items/item_owner.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { BatchCalls } from "./batch_calls.ts";
 import type { CreationTerms } from "./batch_creation.ts";
+import { BatchFilling, batchPaths } from "./batch_filling.ts";
 import type { BatchItem } from "./batch_lines.ts";
+import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import { BATCHES, type BatchRecord, linesIn, rangesOf, readBatch, storedBatch } from "./batch_record.ts";
+import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "./batch_record.ts";
+import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
-import { BatchSpool } from "./batch_spool.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
@@ -36,8 +36,7 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
-const PAGE = 100;
-const FOLDER = "batches";
+const NEVER_LEFT: AbortSignal = new AbortController().signal;
 
 /** What batches ask of the rest of the engine. */
 export interface BatchServices {
@@ -67,6 +66,8 @@ export interface BatchServices {
 export interface BatchedWork {
   /** Items at providers, or on their way. */
   readonly items: number;
+  /** Of them, those that are at providers. */
+  readonly submitted: number;
   /** Items whose batches wait for an account, with why. */
   readonly troubles: readonly OpenBatch[];
 }
@@ -74,18 +75,31 @@ export interface BatchedWork {
 /** One for an engine. */
 export class Batches {
   readonly #services: BatchServices;
-  readonly #spools = new Map<string, BatchSpool>();
-  readonly #open = new Set<OpenBatch>();
-  readonly #stocks = new BatchStocks();
-  /** Spools whose records are being stored, by their runs. */
-  readonly #sealing = new Map<BatchSpool, Promise<void>>();
+  readonly #filling: BatchFilling;
+  /** With their ends. */
+  readonly #open = new Map<OpenBatch, Promise<void>>();
+  readonly #loads = new BatchLoads();
+  readonly #stocks: BatchStocks;
+  /** Lines of batches that were made with another key. */
+  readonly #refused = new WeakMap<ItemOwner, readonly LineRange[]>();
 
   constructor(services: BatchServices) {
     this.#services = services;
+    const { storage, minItems } = services;
+    this.#stocks = new BatchStocks(storage.clock);
+    this.#filling = new BatchFilling({
+      ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
+      mayWait: (model, lane, deadlineMs) => this.#mayWait(model, lane, deadlineMs),
+      caughtUp: () => services.changed(),
+      begin: (owner, record, wire, held) => {
+        this.#start(this.#openOf(owner, record, wire, held));
+        if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
+      },
+    });
   }
 
   get open(): Iterable<OpenBatch> {
-    return this.#open;
+    return this.#open.keys();
   }
 
   /** Whether models of a provider may have batches here. */
@@ -93,45 +107,29 @@ export class Batches {
     return this.#services.wireOf(`${provider}:`) !== undefined;
   }
 
-  /** The wire for a model, where its run may use batches; undefined otherwise. */
+  /** The wire for a model, where its run may use batches and its provider takes them now; undefined otherwise. */
   wireOf(model: string, owner: ItemOwner): BatchWire | undefined {
-    return this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
+    const wire = this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
+    return wire === undefined || this.#stocks.isRefused(wire) ? undefined : wire;
   }
 
   /** Whether an item can join the batch that is being filled now, or a new one; `wait`: when the disk has caught up. */
   canTake(call: ItemCall): "yes" | "wait" {
-    return this.#spools.get(spoolKey(call))?.isBehind === true ? "wait" : "yes";
+    return this.#filling.isBehind(call) ? "wait" : "yes";
   }
 
   /** Takes an item whose money is reserved and which its lane has claimed. */
   take(call: ItemCall): void {
     const wire = this.#services.wireOf(call.model);
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
-    const spool = this.#spoolFor(call, wire);
     const usd = call.reservation?.usd ?? 0;
     this.#services.money.giveBack(call);
-    spool.money.add(usd);
-    spool.add(call);
-    if (spool.isBehind)
-      void spool.written().then(
-        () => this.#services.changed(),
-        () => undefined,
-      );
+    this.#filling.take(call, wire, usd);
   }
 
   /** What is with batches of a lane and due by a deadline, in items and tokens. */
   loadOf(lane: string, deadlineMs: number): DueLoad {
-    const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
-    const add = (load: DueLoad): void => {
-      sum.items += load.items;
-      sum.inputTokens += load.inputTokens;
-      sum.outputTokens += load.outputTokens;
-    };
-    for (const spool of [...this.#spools.values(), ...this.#sealing.keys()])
-      if (spool.terms.lane === lane && spool.terms.owner.settings.deadlineMs <= deadlineMs) add(spool);
-    for (const { kept, owner } of this.#open)
-      if (kept.record.lane === lane && owner.settings.deadlineMs <= deadlineMs) add(kept.record);
-    return sum;
+    return this.#loads.of(lane, deadlineMs);
   }
 
   /** The outlook of a batch for a model, with one more item or without. */
@@ -149,7 +147,7 @@ export class Batches {
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
-    for (const record of await this.#recordsOf(owner)) {
+    for await (const record of batchRecords(this.#services.storage.store, owner.id)) {
       const wire = this.#services.wireOf(record.model);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -157,125 +155,97 @@ export class Batches {
       }
       const open = this.#openOf(owner, record, wire, new BatchMoney(owner.settings.budget, record.mostUsd));
       for (const line of linesIn(record.lines)) this.#claim(owner, line);
+      this.#loads.add(record.lane, owner.settings.deadlineMs, record);
       this.#start(open);
     }
   }
 
-  /** What a run has with batches, its spools included. */
+  /** What a run has with batches, what is being filled included. */
   workOf(owner: ItemOwner): BatchedWork {
     const troubles: OpenBatch[] = [];
-    let items = 0;
-    for (const open of this.#open) {
+    let [items, submitted] = [this.#filling.itemsOf(owner), 0];
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       items += open.left;
-      if (open.kept.trouble !== undefined) troubles.push(open);
+      if (open.isSubmitted) submitted += open.left;
+      const isLeft = owner.isDetaching === true && open.isSubmitted; // the run does not wait for it
+      if (open.kept.trouble !== undefined && !isLeft) troubles.push(open);
     }
-    for (const { terms, items: count } of [...this.#spools.values(), ...this.#sealing.keys()])
-      if (terms.owner === owner) items += count;
-    return { items, troubles };
+    return { items, submitted, troubles };
   }
 
   /** Whether all that a run has with batches is at its providers. */
   isSubmitted(owner: ItemOwner): boolean {
-    for (const { terms } of [...this.#spools.values(), ...this.#sealing.keys()])
-      if (terms.owner === owner) return false;
-    for (const open of this.#open) if (open.owner === owner && !open.isSubmitted) return false;
-    return true;
+    const { items, submitted } = this.workOf(owner);
+    return items === submitted;
   }
 
   /** A run sends no more: what it has with providers stays there, or is cancelled and collected if the run is over. */
   drop(owner: ItemOwner): void {
-    for (const [key, spool] of this.#spools) {
-      if (spool.terms.owner !== owner) continue;
-      this.#spools.delete(key);
-      this.#release(owner, spool.lines);
-      void spool.drop().catch(() => undefined);
-    }
+    this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
-    for (const open of this.#open) {
+    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner) ?? []));
+    for (const open of this.open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
         open.overMs ??= this.#services.storage.clock.nowMs();
         open.kept.wake();
         continue;
       }
-      this.#open.delete(open);
+      this.#gone(open);
       open.kept.leave();
       open.release();
       this.#release(owner, open.leftLines());
     }
   }
 
+  /** Resolves when nothing is left of a run's batches, at their providers and here; it has no items with them. */
+  async over(owner: ItemOwner): Promise<void> {
+    for (const [open, over] of this.#open) if (open.owner === owner) await over;
+  }
+
   /** Resolves when records that are being stored are. */
-  async stored(owner: ItemOwner): Promise<void> {
-    for (const [{ terms }, storing] of this.#sealing) if (terms.owner === owner) await storing;
+  stored(owner: ItemOwner): Promise<void> {
+    return this.#filling.stored(owner);
+  }
+
+  /** At the start, before any run: removes files of batches that were never recorded. */
+  async clean(): Promise<void> {
+    const tags = new Set<string>();
+    for await (const { tag } of batchRecords(this.#services.storage.store)) tags.add(tag);
+    await this.#filling.removeOrphans(tags);
+  }
+
+  /**
+   * Nobody needs the batches of a task that is not at work any more: those that its provider may still work on are cancelled, as far as
+   * it can be reached with the key that made them, and all that is kept of them here is removed.
+   */
+  async forget(taskId: string): Promise<void> {
+    const { storage, calls } = this.#services;
+    for await (const record of batchRecords(storage.store, taskId)) {
+      const { tag, batchId, keyPrint, end } = record;
+      const wire = this.#services.wireOf(record.model);
+      const isOurs = wire !== undefined && keyPrintOf(wire.settings) === keyPrint;
+      const cancel = isOurs && batchId !== undefined && end === undefined ? wire.cancel(batchId) : undefined;
+      if (cancel !== undefined) await calls.send(cancel, NEVER_LEFT);
+      for (const path of batchPaths(storage, tag)) await storage.disk.remove(path);
+      await storage.store.change([{ kind: "delete", collection: BATCHES, id: tag }]);
+    }
   }
 
   close(): void {
-    for (const spool of this.#spools.values()) spool.close();
-    for (const { kept } of this.#open) kept.leave();
+    this.#filling.close();
+    for (const { kept } of this.open) kept.leave();
   }
 
-  #spoolFor(call: ItemCall, wire: BatchWire): BatchSpool {
-    const key = spoolKey(call);
-    const known = this.#spools.get(key);
-    if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
-    if (known !== undefined) this.#flush(key, known);
-    const tag = `pg${randomUUID().replaceAll("-", "").slice(0, 14)}`;
-    const { storage, minItems } = this.#services;
-    const { owner, model } = call;
-    const lane = call.lane.key;
-    const terms = {
-      ...{ tag, owner, lane, model, wire, minItems },
-      mayWait: () => {
-        const outlook = this.outlookOf(model, lane, owner.settings.deadlineMs, 1);
-        return storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
-      },
-      modelName: parseModelId(call.model)?.name ?? call.model,
-      paths: this.#pathsOf(tag),
-    };
-    const spool = new BatchSpool(terms, storage, (full) => this.#flush(key, full));
-    this.#spools.set(key, spool);
-    return spool;
-  }
-
-  #flush(key: string, spool: BatchSpool): void {
-    if (this.#spools.get(key) === spool) this.#spools.delete(key);
-    const storing = this.#store(spool)
-      .catch((error: unknown) => spool.terms.owner.fail(error as Error))
-      .finally(() => this.#sealing.delete(spool));
-    this.#sealing.set(spool, storing);
-  }
-
-  async #store(spool: BatchSpool): Promise<void> {
-    const { storage } = this.#services;
-    const { owner, tag, lane, model, wire, paths } = spool.terms;
-    const { items, bytes, sha256 } = await storage.room.waitFor(() => spool.seal(), { path: paths[0] });
-    const record: BatchRecord = {
-      ...{ tag, lane, model, sha256, items, bytes, endpoint: "chat" as const, state: "spooled" as const },
-      taskId: owner.id,
-      project: owner.settings.project,
-      keyPrint: keyPrintOf(wire.settings),
-      lines: rangesOf(spool.lines),
-      inputTokens: spool.inputTokens,
-      outputTokens: spool.outputTokens,
-      mostUsd: spool.money.heldUsd,
-      spooledWallMs: storage.clock.wallMs(),
-    };
-    if (!owner.isOpen) {
-      this.#release(owner, spool.lines);
-      await spool.drop();
-      return;
-    }
-    await storage.room.waitFor(() => storage.store.change([{ kind: "insert", record: storedBatch(record) }]));
-    const open = this.#openOf(owner, record, wire, spool.money);
-    this.#start(open);
-    if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
+  #mayWait(model: string, lane: string, deadlineMs: number): boolean {
+    const outlook = this.outlookOf(model, lane, deadlineMs, 1);
+    return this.#services.storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
   }
 
   #openOf(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): OpenBatch {
     const { storage, calls, times, money } = this.#services;
-    const [path, itemsPath] = this.#pathsOf(record.tag);
+    const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
     const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
       this.#services.changed(),
@@ -288,48 +258,61 @@ export class Batches {
       creating: (batch) => this.#creationOf(batch),
       momentsOf: (batch) => this.#momentsOf(batch),
       changed: () => this.#services.changed(),
+      overflowed: (batch) => this.#stocks.overflowed(batch, this.open),
+      tooLarge: (batch) => this.#stocks.tooLarge(batch),
+      refused: (batch, status) => this.#stocks.refused(batch.kept.way.wire, status),
       ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),
     });
   }
 
   #start(open: OpenBatch): void {
     const { owner } = open;
-    this.#open.add(open);
-    open.run().then(
+    const over = open.run().then(
       () => this.#over(open),
       (error: unknown) => {
         this.#over(open);
         owner.fail(error as Error);
       },
     );
+    this.#open.set(open, over);
   }
 
   #over(open: OpenBatch): void {
-    if (!this.#open.delete(open)) return; // it was left
+    if (!this.#gone(open)) return; // it was left
     open.owner.changed();
     this.#services.changed();
+  }
+
+  /** Whether it was at work here. */
+  #gone(open: OpenBatch): boolean {
+    if (!this.#open.delete(open)) return false;
+    const { kept, owner } = open;
+    this.#loads.remove(kept.record.lane, owner.settings.deadlineMs, kept.record);
+    return true;
   }
 
   #creationOf(batch: OpenBatch): CreationTerms {
     const { clock } = this.#services.storage;
     return {
-      isTaken: (id) => [...this.#open].some((other) => other !== batch && other.kept.record.batchId === id),
+      isTaken: (id) => [...this.open].some((other) => other !== batch && other.kept.record.batchId === id),
       isLast: () => clock.nowMs() >= this.#momentsOf(batch).lastMs,
       turn: () => {
         if (clock.nowMs() >= this.#momentsOf(batch).switchMs) return "late";
-        return this.#stocks.hasRoomFor(batch, this.#open) ? "go" : { waitMs: STOCK_MS };
+        return this.#stocks.turnOf(batch, this.open, STOCK_MS);
       },
     };
   }
 
   /** When a batch is to be left, by what else its lane has to do. */
-  #momentsOf({ kept, owner, left, overMs = kept.clock.nowMs() }: OpenBatch): BatchMoments {
+  #momentsOf(batch: OpenBatch): BatchMoments {
+    const { kept, owner, left } = batch;
     const { record, clock } = kept;
     const nowMs = clock.nowMs();
     if (!owner.isOpen) {
+      batch.overMs ??= nowMs; // its run was over before it was opened
       return {
         switchMs: Number.NEGATIVE_INFINITY,
-        lastMs: overMs + OVER_MS,
+        lastMs: batch.overMs + OVER_MS,
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }
@@ -349,6 +332,7 @@ export class Batches {
     const provider = parseModelId(model)?.provider ?? model;
     const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
     for (const line of linesIn(lines)) this.#claim(owner, line);
+    this.#refused.set(owner, [...(this.#refused.get(owner) ?? []), ...lines]);
     owner.items.hold(
       { reason: "key_changed", provider, message },
       items,
@@ -363,36 +347,4 @@ export class Batches {
   #release(owner: ItemOwner, lines: Iterable<number>): void {
     for (const line of lines) owner.items.claimed.delete(line);
   }
-
-  async #recordsOf(owner: ItemOwner): Promise<readonly BatchRecord[]> {
-    const { store } = this.#services.storage;
-    const records: BatchRecord[] = [];
-    for (let after: string | undefined; ; ) {
-      const query = { collection: BATCHES, parent: owner.id, limit: PAGE };
-      const page = await store.records(
-        owner.settings.project,
-        after === undefined ? query : { ...query, after },
-      );
-      records.push(...page.map(readBatch));
-      after = page.at(-1)?.id;
-      if (page.length < PAGE) return records;
-    }
-  }
-
-  #pathsOf(tag: string): readonly [requests: string, items: string] {
-    const folder = join(this.#services.storage.dataDir, FOLDER);
-    return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
-  }
-}
-
-/** The address and the key that a batch belongs to, not readable. */
-function keyPrintOf({ name, baseUrl, key = "" }: ProviderSettings): string {
-  return createHash("sha256")
-    .update(JSON.stringify([name, baseUrl, key]))
-    .digest("hex")
-    .slice(0, 32);
-}
-
-function spoolKey({ owner, lane, model }: ItemCall): string {
-  return `${owner.id} ${lane.key} ${model}`;
 }

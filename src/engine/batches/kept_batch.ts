@@ -46,6 +46,8 @@ export class KeptBatch {
   readonly way: BatchWay;
   record: BatchRecord;
   trouble: BatchTrouble | undefined;
+  /** Whether its provider was asked for it in this process, and has not said that it has ended. */
+  isAsked = false;
   readonly #leaving = new AbortController();
   readonly #onTrouble: () => void;
   #nap: (() => void) | undefined;
@@ -83,8 +85,12 @@ export class KeptBatch {
   }
 
   /** Resolves when the record is durable with these changes. */
-  async put(changes: Partial<BatchRecord>): Promise<void> {
-    const record = { ...this.record, ...changes };
+  put(changes: Partial<BatchRecord>): Promise<void> {
+    return this.restate({ ...this.record, ...changes });
+  }
+
+  /** Resolves when the record is durable as it is now, without what it has no more. */
+  async restate(record: BatchRecord): Promise<void> {
     await this.#store([{ kind: "put", record: storedBatch(record) }]);
     this.record = record;
   }
@@ -109,6 +115,13 @@ export class KeptBatch {
       this.left.addEventListener("abort", onLeft, { once: true });
       this.#nap = () => end(resolve);
     });
+  }
+
+  /** It was created, or polled and has not ended. */
+  asked(): void {
+    if (this.isAsked) return;
+    this.isAsked = true;
+    this.#onTrouble();
   }
 
   /** The provider has answered: nothing makes it wait. */

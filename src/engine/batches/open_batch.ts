@@ -7,13 +7,13 @@
  */
 
 import { PerigeeError } from "../../errors.ts";
-import type { RemoteBatch } from "../../providers/batches/batch_wire.ts";
+import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { BatchCollection } from "./batch_collection.ts";
 import { BatchCreation, type CreationTerms } from "./batch_creation.ts";
 import { BatchItems } from "./batch_lines.ts";
 import { type BatchMoments, BatchPolling } from "./batch_polling.ts";
-import { linesIn } from "./batch_record.ts";
+import { type BatchRecord, linesIn } from "./batch_record.ts";
 import { BatchSettler, type SettlingServices } from "./batch_settler.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
@@ -24,6 +24,12 @@ export interface BatchCompany {
   momentsOf(batch: OpenBatch): BatchMoments;
   /** Its record, its file or what it waits for has changed. */
   changed(batch: OpenBatch): void;
+  /** Its provider had too many tokens enqueued for it. */
+  overflowed(batch: OpenBatch): void;
+  /** Its provider takes no batch of so many bytes. */
+  tooLarge(batch: OpenBatch): void;
+  /** It was refused for good, with this status. Returns whether no other is tried for some hours. */
+  refused(batch: OpenBatch, status: number): boolean;
   /** What is learnt of how long batches take. */
   ended(batch: OpenBatch, tookMs: number): void;
 }
@@ -65,10 +71,10 @@ export class OpenBatch {
     return this.#settler?.leftLines() ?? linesIn(this.kept.record.lines);
   }
 
-  /** Whether the provider has it: a process may leave. */
+  /** Whether the provider has it and works on it, as far as is known: a process may leave. */
   get isSubmitted(): boolean {
-    const { state } = this.kept.record;
-    return state !== "spooled" && state !== "uploading" && state !== "uploaded" && state !== "creating";
+    const { isAsked, record } = this.kept;
+    return isAsked && (record.state === "running" || record.state === "cancelling");
   }
 
   /** Money is held here no more: the process leaves, or it has ended. */
@@ -99,41 +105,79 @@ export class OpenBatch {
       lines.endOf = undefined;
       this.#company.changed(this);
       if (created.is === "doubt") return this.#leave("rescued");
-      if (created.is === "back") {
-        const why = `batch of ${kept.record.items} items for ${kept.record.model} could not be created: ${created.why.message}`;
-        kept.way.storage.notice(why);
-        await (await this.#settlerOf()).returnRest({ end: "failed", faults: [] });
-        return this.#remove();
-      }
+      if (created.is === "back") return this.#back(created.why);
     }
-    const polled = await new BatchPolling(
-      kept,
-      () => this.#company.momentsOf(this),
-      (batch) => this.#progress(batch),
-    ).run();
+    const polled = await new BatchPolling(kept, {
+      momentsOf: () => this.#company.momentsOf(this),
+      onProgress: (batch) => this.#progress(batch),
+      isTaken: this.#company.creating(this).isTaken,
+    }).run();
     return polled.is === "ended" ? this.#collect(polled.batch) : this.#leave(polled.is);
+  }
+
+  /** It was not created: its items go back, to smaller batches where it was too large. */
+  async #back({ is, message, status }: Pick<BatchFailure, "is" | "message" | "status">): Promise<true> {
+    const { record, way } = this.kept;
+    const settler = await this.#settlerOf();
+    if (is === "too_large" && record.items > 1) {
+      if (status !== 0) this.#company.tooLarge(this);
+      await settler.returnUnsent();
+    } else {
+      const isOff = is !== "refused" && this.#company.refused(this, status);
+      const more = isOff ? "; no other batch is tried there for some hours" : "";
+      way.storage.notice(
+        `batch of ${record.items} items for ${record.model} could not be created: ${message}${more}`,
+      );
+      await settler.returnRest({ end: "failed", faults: [], counts: {} });
+    }
+    return this.#remove();
   }
 
   async #leave(why: "gone" | "rescued"): Promise<true> {
     const { kept } = this;
-    kept.way.storage.notice(doubtText(kept.record.batchId ?? kept.record.tag, kept.record.model, why));
+    const then = this.owner.isOpen ? "its items are sent again" : "its items end with their run";
+    kept.way.storage.notice(doubtText(kept.record, why, then));
     await (await this.#settlerOf()).doubtRest();
     return this.#remove();
   }
 
   async #collect(batch: RemoteBatch): Promise<boolean> {
     const { kept } = this;
-    if (kept.record.state === "running" || kept.record.state === "cancelling") {
+    const isOver = kept.record.state !== "running" && kept.record.state !== "cancelling";
+    if (!isOver) {
       if (batch.end === "completed") this.#company.ended(this, this.#tookMs());
       await kept.put({ state: "ended", ...(batch.end === undefined ? {} : { end: batch.end }) });
     }
+    const hold = this.owner.isOpen ? holdIn(batch) : undefined;
+    if (hold !== undefined) return this.#createLater(batch, hold);
     const settler = await this.#settlerOf();
     const items = await this.#items();
     if ((await new BatchCollection(kept, items, settler).run(batch)) === "all") return this.#remove();
-    const { batchId, isUnconfirmed: _, end: _end, ...rest } = kept.record;
-    kept.record = rest;
-    await kept.put({ state: "creating", passedOver: [...(rest.passedOver ?? []), batchId ?? ""] });
+    await this.#passOver("creating");
     return false;
+  }
+
+  /** Its account had no money or no room for it: the same lines are a batch again once it has. */
+  async #createLater(batch: RemoteBatch, is: "account" | "full"): Promise<boolean> {
+    const { kept } = this;
+    if (is === "full") this.#company.overflowed(this);
+    await this.#passOver("spooled");
+    for (const request of kept.way.wire.remove(batch)) await kept.way.calls.send(request, kept.left);
+    const { message = "" } = batch.faults.find((fault) => fault.is === is) ?? {};
+    if (is === "account") await kept.waitAfter({ is, message, status: 0 });
+    return false;
+  }
+
+  /** Its batch was another's, or failed as a whole: it has none again. */
+  async #passOver(state: "creating" | "spooled"): Promise<void> {
+    const { kept } = this;
+    const { batchId = "", isUnconfirmed: _, end: _end, file: _file, ...rest } = kept.record;
+    const passedOver = [...(rest.passedOver ?? []), batchId];
+    await kept.restate({
+      ...(state === "creating" ? withFile(rest, kept.record.file) : rest),
+      state,
+      passedOver,
+    });
   }
 
   async #remove(): Promise<true> {
@@ -172,8 +216,19 @@ export class OpenBatch {
   }
 }
 
-function doubtText(batchId: string, model: string, why: "gone" | "rescued"): string {
+function withFile(record: BatchRecord, file: string | undefined): BatchRecord {
+  return file === undefined ? record : { ...record, file };
+}
+
+/** What of its account made a batch fail before it ran; undefined for any other end. */
+function holdIn({ end, faults, results }: RemoteBatch): "account" | "full" | undefined {
+  if (end !== "failed" || results.length > 0) return undefined;
+  const kinds = new Set(faults.map(({ is }) => is));
+  return kinds.has("account") ? "account" : kinds.has("full") ? "full" : undefined;
+}
+
+function doubtText({ batchId, tag, model }: BatchRecord, why: "gone" | "rescued", then: string): string {
   const reason =
     why === "gone" ? "the provider does not know it any more" : "it did not end before its deadline was near";
-  return `batch ${batchId} of ${model} is left: ${reason}; its items are sent again, and what it may have cost is in doubt`;
+  return `batch ${batchId ?? tag} of ${model} is left: ${reason}; ${then}, and what it may have cost is in doubt`;
 }

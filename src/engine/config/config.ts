@@ -18,6 +18,7 @@ import { defaultSettings, KNOWN_PROVIDERS, type KnownProvider } from "../../prov
 import type { FamilySettings } from "../../queue/lanes.ts";
 import type { Offer } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
+import { type BatchConfig, batchConfig, vainBatches } from "./batch_options.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
@@ -58,6 +59,7 @@ export interface EngineConfig {
   readonly lanes: LaneSettings;
   /** What is sold cheaper than realtime and may be used, by provider. */
   readonly offers: ReadonlyMap<string, readonly Offer[]>;
+  readonly batches: BatchConfig;
   /** What of it has no effect, in words for the operator. */
   readonly notes: readonly string[];
 }
@@ -165,6 +167,11 @@ export function resolveConfig(
     if (Object.keys(fromEnv).length > 0) limits[name] = { ...fromEnv, ...limits[name] };
   }
   const sending = sendingOf(options, env);
+  const batches = batchConfig(
+    providers,
+    (name) => networked(options.providers?.[name]).batches,
+    (name) => env[`${envPrefix(name)}_BATCH_SECRET`],
+  );
   return {
     providers,
     providerNames: names,
@@ -193,7 +200,8 @@ export function resolveConfig(
     attemptMsMax: options.attemptMsMax,
     lanes,
     offers: sending.isAtMostOnce ? new Map() : offersBy(providers, lanes), // a slow request could not be sent again
-    notes: [...checked, ...vainOffers(options, providers)],
+    batches,
+    notes: [...checked, ...vainOffers(options, providers), ...vainBatches(batches)],
   };
 }
 
@@ -243,7 +251,7 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
   const batchChatUrl = given.batchChatUrl ?? env[`${prefix}_BATCH_CHAT_URL`];
   const { headers: _headers, baseUrl: _baseUrl, batchChatUrl: _batchChatUrl, key: _key, ...others } = given;
-  const { ramp: _ramp, module: _module, needsKey: _needsKey, ...rest } = others;
+  const { ramp: _ramp, module: _module, needsKey: _needsKey, batches: _batches, ...rest } = others;
   return {
     ...settings,
     ...rest,

@@ -8,6 +8,7 @@ import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { LanePriors } from "../../queue/lane_priors.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
+import type { BatchOptions } from "./batch_options.ts";
 import type { OwnProvider } from "./own_providers.ts";
 
 /** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
@@ -172,6 +173,8 @@ export interface ProviderOptions {
   /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
   readonly timeoutMs?: number;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What is known better of its batches than by default, and the wire of batches of an OpenAI-compatible server. */
+  readonly batches?: BatchOptions;
   /**
    * How fast the input tokens per minute of each of its model families may grow: above `inputTokensPerMinute` (default
    * 1,000,000) by at most the part `growth` (0.5) in so many `minutes` (15). False: as fast as limits allow. Default:

@@ -24,8 +24,44 @@ const ramp = z.strictObject({
 });
 const networked = [
   ...(["protocol", "baseUrl", "batchChatUrl", "key", "needsKey", "apiVersion"] as const),
-  ...(["defaultMaxOutputTokens", "headers"] as const),
+  ...(["defaultMaxOutputTokens", "headers", "batches"] as const),
 ];
+const endpoints = z.enum(["chat", "responses", "embeddings"]);
+const batchOptions = z.strictObject({
+  wire: z.string().min(1).optional(),
+  priceFactor: z.number().min(0).max(10).optional(),
+  webhookSecret: z
+    .string()
+    .regex(/^(whsec_)?[A-Za-z0-9+/]{16,}={0,2}$/, "must be whsec_ and base64")
+    .optional(),
+  itemsMax: positive.optional(),
+  bytesMax: positive.optional(),
+  openMax: positive.optional(),
+  enqueuedTokensMax: positive.optional(),
+  addBytesMax: positive.optional(),
+  addItemsMax: positive.optional(),
+  windowMs: positive.optional(),
+  keptMs: positive.optional(),
+  endpoints: z.array(endpoints).min(1).optional(),
+  takes: z
+    .strictObject({
+      tools: z.boolean().optional(),
+      images: z.boolean().optional(),
+      schemas: z.boolean().optional(),
+    })
+    .optional(),
+  completionWindow: z.string().min(1).optional(),
+  firstLine: z.union([z.literal(0), z.literal(1)]).optional(),
+  fileExpiryMs: z.number().int().min(0).optional(),
+  inlineBytesMax: z.number().int().min(0).optional(),
+  webhook: z
+    .strictObject({
+      uris: z.array(z.url()).min(1),
+      userMetadata: z.record(z.string(), z.unknown()).optional(),
+    })
+    .optional(),
+  ticksPerUsd: positive.optional(),
+});
 const providerOptions = z
   .strictObject({
     module: z.string().min(1).optional(),
@@ -39,6 +75,7 @@ const providerOptions = z
     unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
     timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
     headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
+    batches: batchOptions.optional(),
     ramp: z.union([z.literal(false), ramp]).optional(),
   })
   .superRefine((given, context) => {

@@ -10,7 +10,6 @@ import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { Budget, Taken } from "../../price/budget.ts";
 import { type CostFactors, costOf, worstCaseUsd } from "../../price/cost.ts";
-import { laneFactorOf } from "../../price/lane_factors.ts";
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
@@ -118,7 +117,7 @@ export class ItemMoney {
     const mostUsd = this.#boundOf(model, most);
     if (mostUsd === undefined) return undefined;
     const { provider } = this.#prices.priceOf(model, this.#clock.wallMs());
-    return mostUsd * laneFactorOf(provider, "batch").factor;
+    return mostUsd * this.#prices.laneFactorOf(provider, "batch").factor;
   }
 
   /** Whether so many requests of a model may begin under a cap: its answers have kept their bounds. */

@@ -98,6 +98,8 @@ export interface ItemOwner {
   readonly hasMore: boolean;
   /** Items that are known and have not ended. */
   readonly openItems: number;
+  /** Whether it does not wait for batches that are at their providers. */
+  readonly isDetaching?: boolean;
   /** How its held items end; undefined while they wait. */
   readonly heldEnd: ((model: string) => HeldEnd) | undefined;
   /** What holds its items; what held them when it was left. */

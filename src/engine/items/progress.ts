@@ -64,9 +64,27 @@ export interface Progress {
   readonly lanes: readonly LaneProgress[];
 }
 
+/** A batch that a run has left with a provider; the same call goes on with it. */
+export interface LeftBatch {
+  /** The provider's; null until it is known here. */
+  readonly id: string | null;
+  readonly provider: string;
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** Those that have not ended. */
+  readonly items: number;
+  /** How far it has come, as `perigee batches list` says it. */
+  readonly state: string;
+  /** ISO 8601; null until it is created. */
+  readonly created_at: string | null;
+  /** ISO 8601: when its items are due. */
+  readonly deadline: string | null;
+}
+
 /** The result of a run: the object that `perigee run --json` prints. */
 export interface Summary {
-  readonly status: "completed" | "stopped" | "paused";
+  /** `detached`: all that is left is with batches, and the caller did not want to wait for them. */
+  readonly status: "completed" | "stopped" | "paused" | "detached";
   readonly task_id: string;
   /** Items accepted or refused: every line that is not blank. */
   readonly items: number;
@@ -119,6 +137,8 @@ export interface Summary {
   readonly reason?: string;
   /** What held the items that are left when the run stopped, as `paused` or for another reason. */
   readonly held: readonly Hold[];
+  /** What it has left with providers; absent where that is nothing. */
+  readonly batches?: readonly LeftBatch[];
 }
 
 const WINDOW_MS = 10_000;

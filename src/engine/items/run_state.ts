@@ -50,6 +50,7 @@ export class RunState implements ItemOwner {
   failure: Error | undefined;
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
+  isDetaching = false;
   /** Why it waits, as it was found last. */
   holds: readonly Hold[] = [];
   /** How its held items end; undefined while they wait. */

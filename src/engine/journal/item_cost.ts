@@ -11,7 +11,7 @@
  */
 import { type AttemptResult, isUsageUnknown } from "../../dispatch/attempt.ts";
 import { costOf, isCharged } from "../../price/cost.ts";
-import { laneFactorOf } from "../../price/lane_factors.ts";
+import type { LaneFactor } from "../../price/lane_factors.ts";
 import type { ModelPrice, PriceBook } from "../../price/price_book.ts";
 import { type Cost, NO_USAGE, type Usage } from "../../work/outcome.ts";
 import type { ClosedRecord, Spent } from "./journal.ts";
@@ -39,18 +39,23 @@ export function priced(
   { wallMs, servedTier }: { readonly wallMs: number; readonly servedTier?: string | undefined },
 ): PricedCost {
   const known = book.priceOf(model, wallMs);
-  const { listUsd, usd, billedUsd, isEstimated } = costIn(terms, model, known, usage, servedTier);
+  const { listUsd, usd, billedUsd, isEstimated } = costIn(
+    terms,
+    model,
+    known,
+    usage,
+    book.laneFactorOf(known.provider, servedTier),
+  );
   return { listUsd, usd, billedUsd, isEstimated, priceNumber: numberIn(terms, model, known, usage) };
 }
 
 function costIn(
   terms: CostTerms,
   model: string,
-  { price, provider }: ModelPrice,
+  { price }: ModelPrice,
   usage: Usage,
-  servedTier: string | undefined,
+  { factor: laneFactor, cachedFactor: laneCachedFactor }: LaneFactor,
 ): Cost {
-  const { factor: laneFactor, cachedFactor: laneCachedFactor } = laneFactorOf(provider, servedTier);
   return costOf(usage, price, { factor: terms.factorOf(model), laneFactor, laneCachedFactor });
 }
 
@@ -76,7 +81,7 @@ export function spentBy(
 ): Spent {
   const { usage = NO_USAGE, servedTier } = result;
   const known = book.priceOf(model, wallMs);
-  const cost = costIn(terms, model, known, usage, servedTier);
+  const cost = costIn(terms, model, known, usage, book.laneFactorOf(known.provider, servedTier));
   const isOpen = mayBeBilled(result) && isUsageUnknown(usage);
   const isUnpriced = mostUsd === 0;
   return {

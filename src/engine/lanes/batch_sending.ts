@@ -81,14 +81,15 @@ export function batchWiresOf({
   keysMissing,
   isAtMostOnce,
   lanes,
+  batches,
 }: EngineConfig): ReadonlyMap<string, BatchWire> {
   if (isAtMostOnce) return new Map(); // what a batch was too slow for could not be sent again
   return new Map(
     providers.flatMap((settings) => {
       const { name } = settings;
-      if (keysMissing.has(name) || laneFactor(name, "batch") === undefined) return [];
+      if (keysMissing.has(name) || laneFactor(name, "batch", batches.factors) === undefined) return [];
       if (!isChosen(name, "batch", lanes.choices)) return [];
-      const wire = batchWireOf(settings);
+      const wire = batchWireOf(settings, batches.settings.get(name));
       return wire === undefined ? [] : [[name, wire] as const];
     }),
   );

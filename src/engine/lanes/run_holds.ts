@@ -76,6 +76,7 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     holds.push(hold);
     sinceMs = Math.max(sinceMs, open.kept.trouble?.sinceMs ?? sinceMs);
   }
+  if (owner.isDetaching === true) claimed += facts.batched.submitted;
   for (const { items, sinceMs: heldMs, mostUsd, ...lines } of owner.items.held.values()) {
     if (lines.reason === "key_changed") claimed += items;
     sinceMs = Math.max(sinceMs, heldMs);

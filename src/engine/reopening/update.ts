@@ -15,6 +15,7 @@ import { readOutputLine } from "../../jsonl/write.ts";
 import type { Measurer } from "../../shard/pool.ts";
 import type { Store } from "../../store/store.ts";
 import { LineSet } from "../../work/line_set.ts";
+import { batchRecords } from "../batches/batch_records.ts";
 import type { EngineCore } from "../core.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
 import { KeyLines } from "../files/key_lines.ts";
@@ -23,6 +24,7 @@ import { acceptedAt } from "../files/run_terms.ts";
 import type { SettledLine } from "../files/settled_lines.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { answersPath } from "../files/task_files.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import { type LeftRun, withLeftRun } from "./reopen.ts";
 import { type Fate, LineReader, restate } from "./restate.ts";
 
@@ -32,6 +34,15 @@ export interface InputUpdate {
   readonly isPruned: boolean;
   /** From when the sla counts. */
   readonly accepted: Moment;
+}
+
+/** Lines of a batch are known by their numbers, which an update changes. */
+async function refuseOpenBatches({ store }: Pick<EngineStorage, "store">, taskId: string): Promise<void> {
+  for await (const { model, batchId, tag } of batchRecords(store, taskId))
+    throw new PerigeeError(
+      "conflict",
+      `a batch of this run is open (${batchId ?? tag} of ${model}): run it without an update until its batches are collected, or cancel it`,
+    );
 }
 
 /** What an update makes of each line: `kept`, `changed`, `added` and `gone` are all items of the run after it. */
@@ -56,6 +67,7 @@ export async function updateRun(
   signal: AbortSignal,
 ): Promise<{ readonly body: TaskBody; readonly counts: UpdateCounts }> {
   const { task, body, input } = left;
+  await refuseOpenBatches(core.storage, task.id);
   const { digests, ...checked } = update.checked;
   const before = await digestsBefore(core.storage.store, left, digests);
   const places = new NewPlaces(before, digests);

@@ -9,6 +9,7 @@
  *   reading | draining -> giving up -> done         nothing but held items is left, and the caller does not want to wait;
  *                                                   the rest of a stream is spooled before
  *   any -> stopped                                  asked to stop: nothing new is sent; the same run continues later
+ *   draining -> detached                            all that is left is with batches, and the caller does not want to wait
  *   any -> failing -> failed                        what is in flight ends and is recorded, unless recording itself
  *                                                   failed; then `finished` rejects
  */
@@ -19,12 +20,13 @@ import type { Source } from "../files/input.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { answersPath, removeWorkFiles } from "../files/task_files.ts";
 import { HoldNote } from "../items/hold_note.ts";
-import { type Hold, type HoldReason, isCallers, isHoldReason } from "../items/holds.ts";
-import type { Progress, Summary } from "../items/progress.ts";
+import { type Hold, type HoldReason, isHoldReason } from "../items/holds.ts";
+import type { LeftBatch, Progress, Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
-import { diskHold } from "../lanes/run_holds.ts";
 import type { UpdateCounts } from "../reopening/update.ts";
+import { DETACHED, isAllSubmitted, leftBatches, removeEmpty } from "./detaching.ts";
+import { fullDiskHold, isStillHeld } from "./left_holds.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
@@ -55,13 +57,15 @@ export class Run implements AsyncIterable<ResultLine> {
   readonly #report: RunReport;
   readonly #options: Pick<
     EngineRunOptions,
-    "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "receipts" | "waitMs"
+    "detach" | "finish" | "standIn" | "onHeld" | "onPilot" | "pilot" | "receipts" | "waitMs"
   >;
   readonly #warnings: WarningFeed | undefined;
   #opened: OpenedRun | undefined;
   #stopReason: string | undefined;
   /** What held its items when it stopped. */
   #held: readonly Hold[] = [];
+  /** The batches that it left with providers. */
+  #batches: readonly LeftBatch[] = [];
   /** The hold of a full disk, as it was found last. */
   #full: Hold | undefined;
   /** How a caller ended it, perhaps before it was open. */
@@ -255,6 +259,7 @@ export class Run implements AsyncIterable<ResultLine> {
     });
     const liveness = new Liveness(this.#core, opened.state);
     let isFinished = false;
+    opened.state.isDetaching = this.#options.detach === true;
     try {
       await sending.batches.adopt(opened.state);
       if (opened.body.isCancelled === true) this.#leaving ??= "cancelling";
@@ -264,7 +269,7 @@ export class Run implements AsyncIterable<ResultLine> {
       isFinished = summary.status === "completed";
       return summary;
     } catch (error) {
-      if (hasCode(error, "disk_full")) this.#held = [this.#fullDisk(opened.state)];
+      if (hasCode(error, "disk_full")) this.#held = [fullDiskHold(storage, opened.state, this.#full)];
       throw error;
     } finally {
       liveness.close();
@@ -277,6 +282,7 @@ export class Run implements AsyncIterable<ResultLine> {
       await note?.close(isFinished ? [] : this.#held);
       await opened.input.file.close();
       await opened.output.close();
+      if (this.#stopReason === DETACHED) await removeEmpty(storage.disk, opened);
       if (isFinished) await removeWorkFiles(this.#core.storage, opened.task.id, opened.body);
       await opened.release();
     }
@@ -289,7 +295,9 @@ export class Run implements AsyncIterable<ResultLine> {
     if (this.#options.standIn !== undefined && Number.isFinite(state.settings.deadlineMs)) return watch.left;
     const reading = readRun(this.#core, opened, this.#warnings, pilot).catch(rethrowReadError);
     await Promise.race([reading, watch.left]);
-    await watch.until(() => state.items.isIdle || !state.isOpen || state.isToReadAgain);
+    const isLeft = (): boolean => isAllSubmitted(this.#core.sending.batches, state);
+    await watch.until(() => state.items.isIdle || !state.isOpen || state.isToReadAgain || isLeft());
+    if (isLeft()) this.stop(DETACHED);
   }
 
   async #answer(opened: OpenRun, watch: Watch): Promise<void> {
@@ -319,27 +327,10 @@ export class Run implements AsyncIterable<ResultLine> {
     if (state.phase === "stopping") {
       await watch.drained();
       if (!isHoldReason(this.#stopReason ?? ""))
-        this.#held = this.#held.filter((hold) => this.#isStill(hold));
+        this.#held = this.#held.filter((hold) => isStillHeld(hold, this.#core.sending.lanes));
     }
     if (state.phase === "stopping" && this.#isCancelAsked) await watch.recorded(this.#storeCancel(opened));
     if (state.failure !== undefined) throw state.failure;
-  }
-
-  /** Whether no answer to what was in flight when the run stopped has ended a hold. */
-  #isStill({ reason, provider }: Hold): boolean {
-    if (isCallers(reason) || provider === undefined) return true;
-    for (const { terms, health } of this.#core.sending.lanes.all())
-      if (terms.provider === provider && health.trouble !== undefined) return true;
-    return false;
-  }
-
-  /** The hold of a run that has waited for a full disk for as long as it may. */
-  #fullDisk(state: RunState): Hold {
-    const { clock, room } = this.#core.storage;
-    const { linesTotal = state.linesRead, blankLines } = state;
-    const hold = this.#full ?? diskHold(state, room.fullPath, clock.nowMs(), clock);
-    const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
-    return { ...hold, items, next_try: null }; // nothing is tried before the next call
   }
 
   /** Nothing but held items is left, for longer than the caller waits. */
@@ -364,10 +355,12 @@ export class Run implements AsyncIterable<ResultLine> {
   async #finish(opened: OpenRun, watch: Watch): Promise<Summary> {
     const { state, body } = opened;
     const { log } = state.settings;
+    if (state.phase !== "stopping") await watch.during(this.#core.sending.batches.over(state));
     await watch.during(state.phase === "stopping" ? log.recorded() : log.settled());
     const stopped = (): Summary => ({
       ...this.#report.summary(state, body, this.#stopReason),
       held: this.#held,
+      ...(this.#batches.length === 0 ? {} : { batches: this.#batches }),
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
@@ -383,8 +376,9 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#tellLeft();
     const state = this.#state;
     if (state === undefined || !state.isOpen) return;
-    if (phase === "stopping" && this.#held.length === 0)
-      this.#held = this.#core.sending.holds.of(state, true).holds;
+    const { batches, holds } = this.#core.sending;
+    if (phase === "stopping") this.#batches = leftBatches(batches, state, this.#core.storage.clock);
+    if (phase === "stopping" && this.#held.length === 0) this.#held = holds.of(state, true).holds;
     state.phase = phase;
     this.#core.sending.lanes.drop(state);
     state.changed();

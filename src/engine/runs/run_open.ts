@@ -39,7 +39,7 @@ import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
-import type { EngineRunOptions } from "./run_options.ts";
+import { checkDetach, checkWeight, type EngineRunOptions } from "./run_options.ts";
 
 export type { EngineRunOptions } from "./run_options.ts";
 
@@ -82,14 +82,9 @@ export function checkRunOptions(options: EngineRunOptions, where: string): void 
   checkPilot(options.pilot, where);
   checkCap(options.cap, where);
   checkPrune(options, where);
+  checkDetach(options, where);
   const fault = layoutFault(options);
   if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
-}
-
-/** Throws `usage` for an invalid weight; `where` names the call. */
-function checkWeight({ weight }: Pick<EngineRunOptions, "weight">, where: string): void {
-  if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
-  throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
 
 /** Throws the error that keeps the run from beginning; nothing was sent then. */

@@ -2,6 +2,7 @@
  * The options of a run.
  */
 import type { Moment } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
 import type { RateCard } from "../../price/factor.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
 import type { LaneOptions } from "../config/lane_rules.ts";
@@ -63,6 +64,11 @@ export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, 
   readonly waitMs?: number;
   /** Ends what is held in an error with its true reason, where the run would end as `paused`. Default false. */
   readonly finish?: boolean;
+  /**
+   * Ends as `detached` as soon as all that is left is with batches that exist at their providers; the same call, with it or
+   * without, collects them. What no batch can take is answered before. Not with `finish`. Default false.
+   */
+  readonly detach?: boolean;
   /** Called, once for each hold, where the run would end as `paused`; with it the run continues instead, until its sla. */
   readonly onHeld?: (reason: HoldReason) => void;
   /** Called once for each setting that is left out for a model, when the first line with it is read. */
@@ -106,4 +112,19 @@ export interface EngineRunOptions extends RunOptions, EngineCostOptions {
   readonly takenEarlier?: (line: number) => TakenEarlier | undefined;
   /** Called with every step that is durable, those of earlier calls first, with its number in the journal or 0. */
   readonly onStep?: StepListener;
+}
+
+/** Throws `usage` for an invalid weight; `where` names the call. */
+export function checkWeight({ weight }: Pick<EngineRunOptions, "weight">, where: string): void {
+  if (weight === undefined || (Number.isFinite(weight) && weight > 0)) return;
+  throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
+}
+
+/** Throws `usage` where another option would end what is to be left. */
+export function checkDetach({ detach, finish }: Pick<RunOptions, "detach" | "finish">, where: string): void {
+  if (detach !== true || finish !== true) return;
+  throw new PerigeeError(
+    "usage",
+    `${where}: detach leaves items to a later call, and finish ends them in this one: remove one of them`,
+  );
 }

@@ -12,6 +12,7 @@ import { isHoldReason } from "../items/holds.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import { DETACHED } from "./detaching.ts";
 
 /** What a report is about. */
 type ReportedCore = Pick<EngineCore, "storage" | "sending">;
@@ -145,9 +146,8 @@ export class RunReport {
     const items = stopReason === undefined ? totals.settled : total;
     const open = attemptsOfOpen(state);
     const prices = state.settings.prices.prices.slice(0, PRICES_MAX);
-    const isHeld = stopReason !== undefined && isHoldReason(stopReason);
     return {
-      status: stopReason === undefined ? "completed" : isHeld ? "paused" : "stopped",
+      status: statusOf(stopReason),
       task_id: state.id,
       items,
       counts: {
@@ -180,7 +180,7 @@ export class RunReport {
       output: body.out,
       elapsed_ms: Math.round(this.#core.storage.clock.nowMs() - this.#startedMs),
       requests_sent: state.items.requestsSent,
-      ...(stopReason === undefined ? {} : { reason: stopReason }),
+      ...(stopReason === undefined || stopReason === DETACHED ? {} : { reason: stopReason }),
       held: [],
     };
   }
@@ -239,6 +239,12 @@ function attemptsOfOpen({
     ambiguousAttempts += each.ambiguousAttempts;
   }
   return { attempts, ambiguousAttempts };
+}
+
+function statusOf(stopReason: string | undefined): Summary["status"] {
+  if (stopReason === undefined) return "completed";
+  if (stopReason === DETACHED) return "detached";
+  return isHoldReason(stopReason) ? "paused" : "stopped";
 }
 
 function opening(): Progress {

@@ -77,7 +77,7 @@ export class Watch {
     this.#settledAtMs = state.settings.startedMs;
     state.watch(() => this.#look());
     this.#unsubscribe = [
-      core.sending.holds.onChange(() => this.#lookForHold()),
+      core.sending.holds.onChange(() => this.#look()),
       core.recording.failures.add((error) => {
         this.#failure = error;
         this.#onEngineFailure(error);

@@ -1,7 +1,7 @@
 /**
  * Forgotten tasks: those that a caller has no more use for.
  *
- *   stored -> marked (not found any more, its name is free) -> files removed -> rows deleted, a minute later
+ *   stored -> marked (not found any more, its name is free) -> batches cancelled, files removed -> rows deleted, a minute later
  *
  * The rows wait because they show the next process what was sent within the last minute, which counts against the
  * limits. They go at the next `forget` or at the next start, which also finish what a crash has left half done.
@@ -9,6 +9,8 @@
 import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
+import type { Batches } from "../batches/batches.ts";
+import type { EngineCore } from "../core.ts";
 import { LineDigests } from "../files/line_digests.ts";
 import { bodyOf } from "../files/moved_task.ts";
 import type { SharedCaps } from "../files/shared_caps.ts";
@@ -25,18 +27,23 @@ interface ForgottenBody {
   readonly body: string;
 }
 
+/** What a task is forgotten with. */
+type ForgettingCore = Pick<EngineCore, "storage" | "caps" | "atWork" | "sending">;
+
 /** Every read of a task checks it: a forgotten one is not found. */
 export class Forgotten {
   readonly #storage: EngineStorage;
   readonly #caps: SharedCaps;
   readonly #atWork: Set<string>;
+  readonly #batches: Pick<Batches, "forget">;
   /** Tasks of which only the rows are left, and since when they are forgotten. */
   readonly #rows = new Map<string, number>();
 
-  constructor(storage: EngineStorage, caps: SharedCaps, atWork: Set<string>) {
+  constructor({ storage, caps, atWork, sending }: ForgettingCore) {
     this.#storage = storage;
     this.#caps = caps;
     this.#atWork = atWork;
+    this.#batches = sending.batches;
   }
 
   /** Marks a task, and removes its files. Throws `not_found`, `conflict` when it is at work, `store_failed`. */
@@ -112,6 +119,7 @@ export class Forgotten {
     const submission = submissionIn(body);
     if (submission === undefined) {
       const run = bodyOf(this.#storage, { id, body });
+      await this.#batches.forget(id);
       await removeRunFiles(this.#storage, id, run);
       if (run.inputChecksum !== undefined)
         await LineDigests.remove(this.#storage.store, id, run.inputChecksum);

@@ -183,6 +183,10 @@ const factFields = {
     })
     .optional(),
   latency_ms: tokens.optional().describe("Of the last request."),
+  late: z
+    .literal(true)
+    .optional()
+    .describe("The answer came from a batch and was collected after the deadline."),
   attempts: tokens.optional().describe("How often the item was tried."),
   provider_request_id: z.string().optional().describe("The provider's id of the last request."),
   metadata: z.record(z.string(), z.unknown()).optional().describe("The item's own."),

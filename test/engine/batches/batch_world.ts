@@ -1,9 +1,14 @@
 /**
  * A world for tests of batches: an engine in virtual time, whose providers are fakes with batch APIs and books of what they bill.
  */
+
+import type { Transport } from "../../../src/dispatch/transport.ts";
+import { BATCHES } from "../../../src/engine/batches/batch_record.ts";
 import { type ConfigOptions, resolveConfig } from "../../../src/engine/config/config.ts";
 import { type OpenedEngine, openEngine } from "../../../src/engine/engine.ts";
 import { createInlineMeasurer } from "../../../src/shard/measurer.ts";
+import type { RecordChange } from "../../../src/store/records.ts";
+import type { Store } from "../../../src/store/store.ts";
 import {
   type CrashableStore,
   createCrashableStore,
@@ -22,6 +27,7 @@ export interface OutputLine {
   readonly key: string;
   readonly output: { readonly text: string } | null;
   readonly error?: { readonly code: string; readonly message: string };
+  readonly late?: true;
   readonly cost?: {
     readonly billed_usd: number;
     readonly ambiguous_usd: number;
@@ -67,17 +73,18 @@ export class BatchWorld {
     this.disk.put(INPUT, lines.join(""));
   }
 
-  /** `life` is that of a process which a test can kill. */
-  async opened(life?: ReturnType<typeof mortal>): Promise<OpenedEngine> {
+  /** `life` is that of a process which a test can kill; `steps`: what it does with batches, one by one. */
+  async opened(life?: ReturnType<typeof mortal>, steps?: Steps): Promise<OpenedEngine> {
     const { providers } = resolveConfig(this.#config, {});
     this.wire.restart();
+    const store = await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open()));
     return openEngine({
       ...this.#config,
       ...{ dataDir: "/data", stateDir: "/state", env: {} },
       clock: life?.clock ?? this.clock,
       disk: life === undefined ? this.disk : mortalDisk(this.disk, life),
-      store: await (life === undefined ? this.store.open() : life.whileAlive(() => this.store.open())),
-      transport: this.wire,
+      store: steps === undefined ? store : steppedStore(store, steps),
+      transport: steps === undefined ? this.wire : steppedTransport(this.wire, steps),
       measurer: createInlineMeasurer({
         ...{ providers, lineBytesMax: 10 * 1024 * 1024, depthMax: 64, keyBytesMax: 512 },
       }),
@@ -101,6 +108,48 @@ export class BatchWorld {
     engine.run(INPUT, { out: OUTPUT, ...options }).finished.catch(() => undefined);
     await this.clock.advance(ms);
     process.kill();
+    this.#crash(random);
+  }
+
+  /**
+   * A process that is killed exactly before or after its nth step, from 1: a change of a batch's record, or a call to the provider.
+   * False if it came to its end before.
+   */
+  async killedAt(
+    nth: number,
+    when: "before" | "after",
+    options: object,
+    random: () => number,
+  ): Promise<boolean> {
+    const process = mortal(this.clock);
+    let isDead = false;
+    let tellDead: () => void = () => undefined;
+    const died = new Promise<void>((resolve) => {
+      tellDead = resolve;
+    });
+    let step = 0;
+    const kill = <T>(): Promise<T> => {
+      isDead = true;
+      process.kill();
+      tellDead();
+      return new Promise<never>(() => undefined);
+    };
+    const steps: Steps = async (act) => {
+      step += 1;
+      if (isDead || step < nth) return act();
+      if (step > nth || when === "before") return kill();
+      await act();
+      return kill();
+    };
+    const { engine } = await this.opened(process, steps);
+    const over = engine.run(INPUT, { out: OUTPUT, ...options }).finished.then(() => undefined);
+    await this.settle(Promise.race([over, died]));
+    if (!isDead) await this.settle(engine.close());
+    else this.#crash(random);
+    return isDead;
+  }
+
+  #crash(random: () => number): void {
     this.disk.crash({ powerCut: random() < 0.5, random });
     this.store.crash();
     this.wire.restart();
@@ -114,4 +163,32 @@ export class BatchWorld {
     const text = this.disk.text(OUTPUT) ?? "";
     return text.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as OutputLine]));
   }
+}
+
+/** Does one step of a process, unless the process dies there. */
+type Steps = <T>(act: () => Promise<T>) => Promise<T>;
+
+function steppedStore(store: Store, steps: Steps): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== "function") return member;
+      const call = member.bind(target) as (...inputs: unknown[]) => Promise<unknown>;
+      if (name !== "change") return call;
+      return (changes: readonly RecordChange[]) =>
+        changes.some(isOfBatch) ? steps(() => call(changes)) : call(changes);
+    },
+  });
+}
+
+function isOfBatch(change: RecordChange): boolean {
+  return ("record" in change ? change.record.collection : change.collection) === BATCHES;
+}
+
+function steppedTransport(wire: BatchTransport, steps: Steps): Transport {
+  return {
+    send: (request, options) => wire.send(request, options),
+    stream: (request, options) => steps(() => wire.stream(request, options)),
+    close: () => wire.close(),
+  };
 }

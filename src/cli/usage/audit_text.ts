@@ -1,11 +1,11 @@
 /**
  * What `perigee audit LOG` prints: the sums, a table of models, a table of slas, and what is not known.
  */
-import { usdText } from "../price/money.ts";
-import { howToPrice } from "../price/price_sheet.ts";
-import type { AuditModel, AuditReport, AuditSla } from "../spend/report.ts";
-import { count, percent, short } from "./numbers.ts";
-import { table } from "./table.ts";
+import { usdText } from "../../price/money.ts";
+import { howToPrice } from "../../price/price_sheet.ts";
+import type { AuditModel, AuditReport, AuditSla } from "../../spend/report.ts";
+import { count, percent, short } from "../numbers.ts";
+import { table } from "../table.ts";
 
 const MODELS_SHOWN = 20;
 const NAMED_SHOWN = 5;

@@ -2,13 +2,13 @@
  * `perigee receipts verify`: checks a file of receipts, byte for byte.
  */
 import { createReadStream } from "node:fs";
-import { PerigeeError } from "../errors.ts";
-import { ReceiptChecker } from "../jsonl/receipt_check.ts";
-import { usdText } from "../price/money.ts";
-import { usdOfNano } from "../price/nano.ts";
-import { errorJson } from "./exit.ts";
-import { requireFile } from "./input.ts";
-import { count } from "./numbers.ts";
+import { PerigeeError } from "../../errors.ts";
+import { ReceiptChecker } from "../../jsonl/receipt_check.ts";
+import { usdText } from "../../price/money.ts";
+import { usdOfNano } from "../../price/nano.ts";
+import { errorJson } from "../exit.ts";
+import { requireFile } from "../input.ts";
+import { count } from "../numbers.ts";
 
 interface ReceiptsArguments {
   readonly json?: boolean;

@@ -2,20 +2,20 @@
  * `perigee audit LOG`: what a log of usage cost, and what the same work would have cost with slas. Nothing is sent.
  */
 import { resolve } from "node:path";
-import { systemClock } from "../clock.ts";
-import { type DiskFile, systemDisk } from "../disk.ts";
-import { readPricesFile } from "../engine/config/config.ts";
-import { PerigeeError } from "../errors.ts";
-import { headOf, sniff } from "../jsonl/sniff.ts";
-import type { CountedLines } from "../spend/count_lines.ts";
-import { type CountTerms, countLog, countStream } from "../spend/log_parts.ts";
-import { type AuditReport, auditReport } from "../spend/report.ts";
-import { StreamFile } from "../spend/stream_file.ts";
-import { waitMsOf } from "../spend/what_if.ts";
-import { parseSlaMinutes } from "../work/sla.ts";
+import { systemClock } from "../../clock.ts";
+import { type DiskFile, systemDisk } from "../../disk.ts";
+import { readPricesFile } from "../../engine/config/config.ts";
+import { PerigeeError } from "../../errors.ts";
+import { headOf, sniff } from "../../jsonl/sniff.ts";
+import type { CountedLines } from "../../spend/count_lines.ts";
+import { type CountTerms, countLog, countStream } from "../../spend/log_parts.ts";
+import { type AuditReport, auditReport } from "../../spend/report.ts";
+import { StreamFile } from "../../spend/stream_file.ts";
+import { waitMsOf } from "../../spend/what_if.ts";
+import { parseSlaMinutes } from "../../work/sla.ts";
+import { errorJson } from "../exit.ts";
 import { auditLog } from "./audit_log.ts";
 import { auditText } from "./audit_text.ts";
-import { errorJson } from "./exit.ts";
 
 /** As of a run whose lines ended in errors. */
 const EXIT_LINES = 3;

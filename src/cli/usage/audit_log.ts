@@ -1,11 +1,11 @@
 /**
  * `perigee audit` without a log: checks the chain of a data folder's audit log, also while `perigee serve` writes it.
  */
-import { systemClock } from "../clock.ts";
-import { systemDisk } from "../disk.ts";
-import { PerigeeError } from "../errors.ts";
-import { type AuditCheck, verifyAudit } from "../store/audit/audit_check.ts";
-import { count } from "./numbers.ts";
+import { systemClock } from "../../clock.ts";
+import { systemDisk } from "../../disk.ts";
+import { PerigeeError } from "../../errors.ts";
+import { type AuditCheck, verifyAudit } from "../../store/audit/audit_check.ts";
+import { count } from "../numbers.ts";
 
 /** Returns 0 when the chain is whole; throws `store_damaged` with the place where it is not. */
 export async function auditLog(dataDir: string, isJson: boolean): Promise<number> {

@@ -1,0 +1,181 @@
+/**
+ * The batches that are being filled: from an item that a lane passes on to a record that is durable.
+ *
+ *   item -> the spool of its run, lane and model --full, idle, the input's end--> sealed -> record stored -> an open batch
+ *                                              --its run leaves--> dropped: its items are fresh, nothing of it was sent
+ */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { ItemCall } from "../items/item_call.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { EngineStorage } from "../journal/storage.ts";
+import type { BatchLoads } from "./batch_loads.ts";
+import type { BatchMoney } from "./batch_money.ts";
+import { type BatchRecord, keyPrintOf, rangesOf, storedBatch } from "./batch_record.ts";
+import { BatchSpool } from "./batch_spool.ts";
+import type { BatchStocks } from "./batch_stocks.ts";
+
+const FOLDER = "batches";
+
+/** What filling needs of the rest. */
+export interface FillingServices {
+  readonly storage: EngineStorage;
+  readonly loads: BatchLoads;
+  readonly minItems: number;
+  /** Whether a batch of a model may wait for more items without costing a deadline. */
+  mayWait(model: string, lane: string, deadlineMs: number): boolean;
+  readonly stocks: Pick<BatchStocks, "tokensMaxOf" | "bytesMaxOf">;
+  /** The disk has taken what waited. */
+  caughtUp(): void;
+  /** A record is durable: its batch begins. Its money is held. */
+  begin(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): void;
+}
+
+/** One for an engine. */
+export class BatchFilling {
+  readonly #services: FillingServices;
+  readonly #spools = new Map<string, BatchSpool>();
+  /** Spools whose records are being stored. */
+  readonly #sealing = new Map<BatchSpool, Promise<void>>();
+
+  constructor(services: FillingServices) {
+    this.#services = services;
+  }
+
+  /** Whether the batch that an item would join waits for the disk. */
+  isBehind(call: ItemCall): boolean {
+    return this.#spools.get(spoolKey(call))?.isBehind === true;
+  }
+
+  /** Takes an item; so much of its money is the batch's from now on. */
+  take(call: ItemCall, wire: BatchWire, usd: number): void {
+    const spool = this.#spoolFor(call, wire);
+    const { owner, lane, load } = call;
+    this.#services.loads.add(lane.key, owner.settings.deadlineMs, { items: 1, ...load });
+    spool.money.add(usd);
+    spool.add(call);
+    if (!spool.isBehind) return;
+    const caughtUp = (): void => this.#services.caughtUp();
+    void spool.written().then(caughtUp, () => undefined);
+  }
+
+  /** Items of a run that are in no record yet. */
+  itemsOf(owner: ItemOwner): number {
+    let items = 0;
+    for (const spool of this.#of(owner)) items += spool.items;
+    return items;
+  }
+
+  /** A run takes no more batches: what was not sealed is given back. */
+  drop(owner: ItemOwner): void {
+    for (const [key, spool] of this.#spools) {
+      if (spool.terms.owner !== owner) continue;
+      this.#spools.delete(key);
+      void this.#giveUp(spool).catch(() => undefined);
+    }
+  }
+
+  /** Resolves when the records of a run that are being stored are durable. */
+  async stored(owner: ItemOwner): Promise<void> {
+    for (const [{ terms }, storing] of this.#sealing) if (terms.owner === owner) await storing;
+  }
+
+  close(): void {
+    for (const spool of this.#spools.values()) spool.close();
+  }
+
+  /** Removes files that belong to no record: of processes that died while they filled batches. `tags`: of all records. */
+  async removeOrphans(tags: ReadonlySet<string>): Promise<void> {
+    const { disk, dataDir } = this.#services.storage;
+    const folder = join(dataDir, FOLDER);
+    for (const name of await disk.list(folder)) {
+      const tag = name.replace(/\.(?:jsonl|items)$/, "");
+      if (tag !== name && !tags.has(tag) && !this.#isFilling(tag)) await disk.remove(join(folder, name));
+    }
+  }
+
+  #isFilling(tag: string): boolean {
+    for (const { terms } of [...this.#spools.values(), ...this.#sealing.keys()])
+      if (terms.tag === tag) return true;
+    return false;
+  }
+
+  *#of(owner: ItemOwner): Generator<BatchSpool> {
+    for (const spool of this.#spools.values()) if (spool.terms.owner === owner) yield spool;
+    for (const spool of this.#sealing.keys()) if (spool.terms.owner === owner) yield spool;
+  }
+
+  #spoolFor(call: ItemCall, wire: BatchWire): BatchSpool {
+    const key = spoolKey(call);
+    const known = this.#spools.get(key);
+    if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
+    if (known !== undefined) this.#flush(key, known);
+    const { storage, minItems, stocks } = this.#services;
+    const tag = `pg${randomUUID().replaceAll("-", "").slice(0, 14)}`;
+    const { owner, model } = call;
+    const lane = call.lane.key;
+    const terms = {
+      ...{ tag, owner, lane, model, wire, minItems, clock: storage.clock },
+      modelName: parseModelId(model)?.name ?? model,
+      paths: batchPaths(storage, tag),
+      tokensMax: stocks.tokensMaxOf(wire, model),
+      bytesMax: stocks.bytesMaxOf(wire),
+      mayWait: () => this.#services.mayWait(model, lane, owner.settings.deadlineMs),
+    };
+    const spool = new BatchSpool(terms, storage.disk, (full) => this.#flush(key, full));
+    this.#spools.set(key, spool);
+    return spool;
+  }
+
+  #flush(key: string, spool: BatchSpool): void {
+    if (this.#spools.get(key) === spool) this.#spools.delete(key);
+    const storing = this.#store(spool)
+      .catch((error: unknown) => spool.terms.owner.fail(error as Error))
+      .finally(() => this.#sealing.delete(spool));
+    this.#sealing.set(spool, storing);
+  }
+
+  async #store(spool: BatchSpool): Promise<void> {
+    const { storage, begin } = this.#services;
+    const { owner, tag, lane, model, wire, paths } = spool.terms;
+    const { items, bytes, sha256 } = await storage.room.waitFor(() => spool.seal(), { path: paths[0] });
+    if (!owner.isOpen) return this.#giveUp(spool);
+    const record: BatchRecord = {
+      ...{ tag, lane, model, sha256, items, bytes, endpoint: "chat" as const, state: "spooled" as const },
+      taskId: owner.id,
+      project: owner.settings.project,
+      keyPrint: keyPrintOf(wire.settings),
+      lines: rangesOf(spool.lines),
+      inputTokens: spool.inputTokens,
+      outputTokens: spool.outputTokens,
+      mostUsd: spool.money.heldUsd,
+      spooledWallMs: storage.clock.wallMs(),
+    };
+    await storage.room.waitFor(() => storage.store.change([{ kind: "insert", record: storedBatch(record) }]));
+    begin(owner, record, wire, spool.money);
+  }
+
+  /** Its items are fresh again, or end with their run. */
+  async #giveUp(spool: BatchSpool): Promise<void> {
+    const { owner, lane } = spool.terms;
+    this.#services.loads.remove(lane, owner.settings.deadlineMs, spool);
+    for (const line of spool.lines) owner.items.claimed.delete(line);
+    owner.changed();
+    await spool.drop();
+  }
+}
+
+/** The files of a batch. */
+export function batchPaths(
+  { dataDir }: Pick<EngineStorage, "dataDir">,
+  tag: string,
+): readonly [requests: string, items: string] {
+  const folder = join(dataDir, FOLDER);
+  return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
+}
+
+function spoolKey({ owner, lane, model }: ItemCall): string {
+  return `${owner.id} ${lane.key} ${model}`;
+}

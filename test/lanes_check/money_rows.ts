@@ -3,7 +3,7 @@ import { ReceiptChecker } from "../../src/jsonl/receipt_check.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import type { BatchFake } from "../batch_servers/fake.ts";
 import { BatchWorld } from "../engine/batches/batch_world.ts";
-import { WIRES, type WireCase } from "../engine/batches/kill_trials.ts";
+import { WIRES, type WireCase } from "../engine/batches/wires.ts";
 import { compared } from "../engine/quoted_trials.ts";
 import { drawWorkload } from "../engine/workloads.ts";
 import { eachSeed, faultsOf, percentOf, quantileOf, type Row, seedsOf } from "./row.ts";

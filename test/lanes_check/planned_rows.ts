@@ -1,7 +1,8 @@
 /** Rows of the planner in its own world, and of engines whose batches stall. */
 import type { BatchFake } from "../batch_servers/fake.ts";
 import { BatchWorld } from "../engine/batches/batch_world.ts";
-import { killTrial, WIRES, type WireCase } from "../engine/batches/kill_trials.ts";
+import { killTrial } from "../engine/batches/kill_trials.ts";
+import { WIRES, type WireCase } from "../engine/batches/wires.ts";
 import { type MixRow, runDay, runMixes, runStallTable } from "../queue/plan/tables.ts";
 import { eachSeed, faultsOf, percentOf, type Row, seedsOf } from "./row.ts";
 

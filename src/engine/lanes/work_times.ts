@@ -8,6 +8,7 @@
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { ITEM_MS_START } from "../../queue/answer_pace.ts";
+import type { DueLoad } from "../../queue/due_work.ts";
 import {
   drainMs,
   earliestDoneMs,
@@ -15,7 +16,6 @@ import {
   type ProjectWork,
 } from "../../queue/feasibility.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
 import { lastAnswerMs } from "../../queue/last_answer.ts";
 import { boundOf, type Capacity, needMs, type Placeable, workOf } from "../../queue/planner.ts";
 import type { TimeBound } from "../../work/limits.ts";

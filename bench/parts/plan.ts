@@ -9,8 +9,8 @@ import { type LaneTerms, realtimeLane } from "../../src/queue/lanes.ts";
 import { curveOf } from "../../src/queue/plan/latency_curve.ts";
 import { planWork } from "../../src/queue/plan/plan.ts";
 import type { PlanGroup, PlanInput, PlanOffer } from "../../src/queue/plan/plan_input.ts";
-import { replan } from "../../src/queue/plan/replan.ts";
 import { needMs, type Placeable, place } from "../../src/queue/planner.ts";
+import { replan } from "../../test/queue/plan/replan.ts";
 import type { PartBench } from "../shared/harness.ts";
 
 const CALLS = 2_000;

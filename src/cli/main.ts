@@ -19,17 +19,8 @@ import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
 import { UNSUPPORTED } from "./prices.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
-import {
-  CANCEL,
-  DELIVERY,
-  DETACH,
-  FIELDS,
-  FORMAT,
-  LANES,
-  NO_LEARN,
-  RECEIPTS,
-  STATE,
-} from "./run/run_choices.ts";
+import { withLanes } from "./run/lane_options.ts";
+import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, RECEIPTS, STATE } from "./run/run_choices.ts";
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
@@ -37,11 +28,9 @@ import {
   amount,
   durationMs,
   items,
-  laneNames,
   list,
   modelId,
   namedCap,
-  onTimeShare,
   portNumber,
   slaList,
   slaMinutes,
@@ -133,23 +122,13 @@ function declareRun(root: Command): void {
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]));
-  withLanes(command)
+  withLanes(command, checked)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),
     );
-}
-
-/** Where work goes, and whether it is waited for. */
-function withLanes(command: Command): Command {
-  return command
-    .option(...LANES.minOnTime, checked(onTimeShare))
-    .option(...LANES.allow, checked(laneNames))
-    .option(...LANES.deny, checked(laneNames))
-    .option(...DETACH)
-    .option(...CANCEL);
 }
 
 function addServe(root: Command): void {

@@ -7,7 +7,7 @@ import type { TierOffer } from "../queue/offers.ts";
 import type { LatencyTable } from "./latency_table.ts";
 
 /** A lane: the models of a provider that share limits. */
-export interface LanePlan {
+export interface SimulatedLanePlan {
   readonly provider: string;
   readonly family: string;
   /** Rows of its items, in the order of the file. */

@@ -8,7 +8,7 @@ import { LaneLimits } from "../limits/limits.ts";
 import { createRandom } from "../testing/random.ts";
 import type { LimitSettings } from "../work/limits.ts";
 import type { FileShape } from "./file_shape.ts";
-import type { LanePlan } from "./lane_plan.ts";
+import type { SimulatedLanePlan } from "./lane_plan.ts";
 import { Schedule } from "./schedule.ts";
 import { SimulatedBatches } from "./simulated_batches.ts";
 import { type RunTerms, SimulatedLane } from "./simulated_lane.ts";
@@ -17,7 +17,7 @@ import { SimulationTally } from "./tally.ts";
 /** What is simulated, for any seed. */
 export interface SimulatedWork {
   readonly shape: FileShape;
-  readonly lanes: readonly LanePlan[];
+  readonly lanes: readonly SimulatedLanePlan[];
   /** Of whole providers, by name. */
   readonly shared: Readonly<Record<string, LimitSettings>>;
   readonly terms: RunTerms;

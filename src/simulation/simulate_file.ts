@@ -30,7 +30,7 @@ import { parseSlaMinutes } from "../work/sla.ts";
 import { ExpectedItems } from "./expected_items.ts";
 import { countsOf, type FileShape, readShape } from "./file_shape.ts";
 import { type FileSimulation, type SimulatedModel, simulateWork } from "./file_simulation.ts";
-import type { BatchPlan, LanePlan, OfferPlan } from "./lane_plan.ts";
+import type { BatchPlan, OfferPlan, SimulatedLanePlan } from "./lane_plan.ts";
 import { LatencyTable } from "./latency_table.ts";
 
 /** Items of one batch at most (engine/batches/batch_spool.ts). */
@@ -133,7 +133,7 @@ function lanePlans(
   shape: FileShape,
   rules: LaneRules,
   tables: readonly (LatencyTable | undefined)[],
-): LanePlan[] {
+): SimulatedLanePlan[] {
   const { config } = core;
   const modelsOf = new Map<string, { provider: string; family: string; models: number[] }>();
   for (const [number, model] of shape.models.entries()) {
@@ -193,7 +193,7 @@ function limitsOf(
   key: string,
   provider: string,
   family: string,
-): LanePlan["limits"] {
+): SimulatedLanePlan["limits"] {
   const known = sending.lanes.of(key).limits.known(storage.clock.nowMs());
   return (nowMs, random, shared) => {
     const limits = new LaneLimits({

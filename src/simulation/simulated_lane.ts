@@ -18,7 +18,7 @@ import type { LanePolicy } from "../queue/lane_choice.ts";
 import { chooseOffer, offerShareOf } from "../queue/offer_choice.ts";
 import { OutputLengths } from "../queue/output_lengths.ts";
 import type { FileShape } from "./file_shape.ts";
-import type { LanePlan, OfferPlan } from "./lane_plan.ts";
+import type { OfferPlan, SimulatedLanePlan } from "./lane_plan.ts";
 import { RowQueue } from "./row_queue.ts";
 import type { Schedule } from "./schedule.ts";
 import type { SimulationTally } from "./tally.ts";
@@ -65,7 +65,7 @@ interface TierState {
 
 /** One for a lane of a plan and a seed. */
 export class SimulatedLane {
-  readonly plan: LanePlan;
+  readonly plan: SimulatedLanePlan;
   readonly limits: LaneLimits;
   readonly queue: RowQueue;
   readonly #run: SimulatedRun;
@@ -79,7 +79,7 @@ export class SimulatedLane {
 
   /** `freed`: called when a place of it is free, so that lanes beside it may send. */
   constructor(
-    plan: LanePlan,
+    plan: SimulatedLanePlan,
     run: SimulatedRun,
     shared: LaneLimits,
     freed: (lane: SimulatedLane) => void,

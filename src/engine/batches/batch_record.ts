@@ -16,11 +16,9 @@ import { createHash } from "node:crypto";
 import type { BatchEnd, BatchEndpoint } from "../../providers/batches/batch_wire.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import type { StoredRecord } from "../../store/records.ts";
-import type { Store } from "../../store/store.ts";
 
 /** The collection of the store. */
 export const BATCHES = "remote_batch";
-const PAGE = 100;
 
 export const BATCH_STATES = [
   "spooled",
@@ -104,21 +102,6 @@ export function storedBatch(record: BatchRecord): StoredRecord {
 /** What `storedBatch` has stored. */
 export function readBatch({ body }: Pick<StoredRecord, "body">): BatchRecord {
   return JSON.parse(body) as BatchRecord; // written by `storedBatch` only
-}
-
-/** The records of a task. */
-export async function recordsOf(
-  store: Pick<Store, "records">,
-  { id, settings: { project } }: { readonly id: string; readonly settings: { readonly project: string } },
-): Promise<readonly BatchRecord[]> {
-  const records: BatchRecord[] = [];
-  for (let after: string | undefined; ; ) {
-    const query = { collection: BATCHES, parent: id, limit: PAGE };
-    const page = await store.records(project, after === undefined ? query : { ...query, after });
-    records.push(...page.map(readBatch));
-    after = page.at(-1)?.id;
-    if (page.length < PAGE) return records;
-  }
 }
 
 /** The address and the key that a batch belongs to, not readable. */

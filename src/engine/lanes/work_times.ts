@@ -238,7 +238,7 @@ export class LaneForecasts {
       outputTokensPerMinute: least("outputTokensPerMinute", shares.outputTokens),
       concurrency: Math.max(1, lane.limits.placesHoped * shares.items),
       concurrencyNow: Math.max(1, lane.limits.places * shares.items),
-      waitingMs: this.#forecasts.drainMs(lane, basis, deadlineMs, NO_LOAD),
+      waitingMs: this.#forecasts.drainMs(lane, basis, deadlineMs, { beside: NO_LOAD }),
     };
   }
 

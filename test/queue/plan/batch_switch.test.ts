@@ -1,14 +1,9 @@
 /** When batches are left, and how; how work is cut into batches; and the distribution that both rest on. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutBatches } from "../../../src/queue/plan/batch_cuts.ts";
-import {
-  type BatchOdds,
-  decideSwitch,
-  type RunningBatch,
-  switchTimes,
-} from "../../../src/queue/plan/batch_switch.ts";
 import { curveOf, doneShareAfter, learntCurve } from "../../../src/queue/plan/latency_curve.ts";
+import { cutBatches } from "./batch_cuts.ts";
+import { type BatchOdds, decideSwitch, type RunningBatch, switchTimes } from "./batch_switch.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

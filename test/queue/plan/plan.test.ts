@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { curveOf } from "../../../src/queue/plan/latency_curve.ts";
 import { planWork } from "../../../src/queue/plan/plan.ts";
 import type { PlanGroup, PlanInput, PlanOffer } from "../../../src/queue/plan/plan_input.ts";
-import { replan } from "../../../src/queue/plan/replan.ts";
+import { replan } from "./replan.ts";
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -9,12 +9,13 @@
  *
  * What it does not model: polls (an end is known at once), failing items, limits of tokens, other users of the account.
  */
-import { type BatchPart, cutBatches } from "../../../src/queue/plan/batch_cuts.ts";
-import { decideSwitch, switchTimes } from "../../../src/queue/plan/batch_switch.ts";
+
 import type { GroupPlan } from "../../../src/queue/plan/group_plan.ts";
 import { curveOf, type LatencyCurve } from "../../../src/queue/plan/latency_curve.ts";
 import { planWork } from "../../../src/queue/plan/plan.ts";
 import type { BatchTerms, PlanGroup, PlanOffer, PlanPolicy } from "../../../src/queue/plan/plan_input.ts";
+import { type BatchPart, cutBatches } from "./batch_cuts.ts";
+import { decideSwitch, switchTimes } from "./batch_switch.ts";
 
 /** Answers in realtime take from a second to so long. */
 const REALTIME_MS_MAX = 20_000;

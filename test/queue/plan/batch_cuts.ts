@@ -4,7 +4,7 @@
  * A batch is left as a whole, so items that must be left early do not share one with items that may wait for long; and much work
  * is cut into several, because what is left of one that does not end is then a part of it. Both up to what the lane takes.
  */
-import type { BatchTerms } from "./plan_input.ts";
+import type { BatchTerms } from "../../../src/queue/plan/plan_input.ts";
 
 /** Items that wait for a lane. */
 export interface WaitingItems {

@@ -5,9 +5,9 @@
  * or chance of a latency, and a switch that has come are changes however small: they decide where items go.
  */
 
-import { type ModelPlan, planModel } from "./model_plan.ts";
-import { byModel, planOf, type WorkPlan } from "./plan.ts";
-import type { PlanGroup, PlanInput, PlanOffer } from "./plan_input.ts";
+import { type ModelPlan, planModel } from "../../../src/queue/plan/model_plan.ts";
+import { byModel, planOf, type WorkPlan } from "../../../src/queue/plan/plan.ts";
+import type { PlanGroup, PlanInput, PlanOffer } from "../../../src/queue/plan/plan_input.ts";
 
 const CHANGE_MIN = 0.05;
 /** At which a latency's distribution is compared. */

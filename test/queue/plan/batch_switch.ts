@@ -13,12 +13,13 @@
  * Work that runs in realtime beside it need not be known here: see latest_starts.ts. Batches of one model are given together,
  * because they are rescued by one lane; each keeps its place behind those that are due before it, so they are left one by one.
  */
-import type { DueLoad } from "../due_work.ts";
-import { rescueMs } from "../offer_choice.ts";
-import type { Capacity } from "../planner.ts";
-import { doneShareAfter, type LatencyCurve } from "./latency_curve.ts";
-import { growthMs, LatestStarts } from "./latest_starts.ts";
-import type { BatchResults } from "./plan_input.ts";
+
+import type { DueLoad } from "../../../src/queue/due_work.ts";
+import { rescueMs } from "../../../src/queue/offer_choice.ts";
+import { doneShareAfter, type LatencyCurve } from "../../../src/queue/plan/latency_curve.ts";
+import { growthMs, LatestStarts } from "../../../src/queue/plan/latest_starts.ts";
+import type { BatchResults } from "../../../src/queue/plan/plan_input.ts";
+import type { Capacity } from "../../../src/queue/planner.ts";
 
 /** A batch whose results have not been fetched. */
 export interface RunningBatch {

@@ -319,6 +319,7 @@ class LocalEngine implements Engine {
     this.#sends = "nothing";
     await this.#log.close();
     this.core.sending.batches.close();
+    this.core.sending.failover.close();
     this.core.sending.lanes.close();
     this.core.recording.committer.close();
     await this.#seams.learnt.close();

@@ -40,6 +40,22 @@ export interface IntentServices {
   giveUp(call: ItemCall): void;
 }
 
+/** What decides whether an item is sent again from its lane. */
+export interface RetryServices {
+  /** Whether an answer would very probably arrive after the item's deadline. */
+  isTooLate(call: ItemCall): boolean;
+  /** Whether it leaves for another model. */
+  leaves(call: ItemCall): boolean;
+}
+
+/** Why an item whose turn it is is not sent again, in words; undefined if it is. */
+export function retryRefusal(call: ItemCall, services: RetryServices): string | undefined {
+  if (call.isSkipped) return "its line was cancelled";
+  if (call.owner.failure !== undefined) return "its run cannot go on";
+  if (services.leaves(call)) return "it leaves for another model";
+  return services.isTooLate(call) ? "its answer would be late" : undefined;
+}
+
 /** One for a lane. */
 export class LaneIntents {
   readonly #key: LaneKey;

@@ -5,6 +5,7 @@ import type { Clock } from "../../clock.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { BatchedWork } from "../batches/batches.ts";
 import type { OpenBatch } from "../batches/open_batch.ts";
+import type { Failover } from "../failover/failover.ts";
 import type { Hold, RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { SPACE_CHECK_MS } from "../journal/disk_space.ts";
@@ -26,6 +27,7 @@ export interface HoldFacts {
   readonly isStopping: boolean;
   /** What the run has with batches. */
   readonly batched: BatchedWork;
+  readonly failover: Pick<Failover, "isMoving" | "othersHeld">;
 }
 
 /** Everything that is left of a run waits while the disk is full. */
@@ -50,7 +52,7 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
   const holds: Hold[] = [];
   let claimed = 0;
   let sinceMs = owner.settings.startedMs;
-  let isAll = true;
+  let isAll = !facts.failover.isMoving(owner);
   for (const lane of lanes) {
     const share = lane.shareOf(owner);
     if (share.claimed === 0 && !share.hasMore) continue;
@@ -67,7 +69,7 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     const retryMs = Math.max(lane.limits.retryMs(nowMs), share.hasMore ? 0 : lane.health.retryMs(nowMs));
     const keptMs = lane.limits.heldBack(nowMs)?.cooldownMs ?? 0;
     const next = facts.isStopping ? (keptMs > 0 ? nowMs + keptMs : undefined) : nowMs + retryMs;
-    holds.push(laneHold(lane, share.claimed + share.waiting, facts, next));
+    holds.push(laneHold(lane, owner, share.claimed + share.waiting, facts, next));
   }
   for (const open of facts.batched.troubles) {
     const hold = batchHold(open, facts);
@@ -116,8 +118,9 @@ function batchHold(
 
 function laneHold(
   lane: Lane,
+  owner: ItemOwner,
   items: number,
-  { clock, hasAnswered }: HoldFacts,
+  { clock, hasAnswered, failover }: HoldFacts,
   nextTryMs: number | undefined,
 ): Hold {
   const { trouble } = lane.health;
@@ -132,7 +135,7 @@ function laneHold(
     provider,
     ...(address === "" ? {} : { address }),
     ...(model === undefined ? {} : { model }),
-    message,
+    message: `${message}${failover.othersHeld(owner, provider)}`,
     code,
     ...(providerStatus === undefined ? {} : { provider_status: providerStatus }),
     ...(reason === "authentication" ? { was_accepted: hasAnswered(provider) } : {}),

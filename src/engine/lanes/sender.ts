@@ -27,6 +27,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { Failover } from "../failover/failover.ts";
 import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -68,6 +69,7 @@ export interface SenderOptions {
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
   readonly loads: ItemLoads;
+  readonly failover: Failover;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
@@ -133,7 +135,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    if (call.leavesFailed()) return true;
+    if (call.leavesFailed() || this.#options.failover.takes(call)) return true;
     const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;
@@ -205,6 +207,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
+    if (this.#options.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
     const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
@@ -349,6 +352,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.wasTierUnknown = call.wasTierUnknown;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
+    if (this.#options.failover.takes(again, call.attempts < made.attempts)) return;
     this.#options.lanes.of(terms.key).giveBack(again);
   }
 

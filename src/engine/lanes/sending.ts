@@ -9,6 +9,8 @@ import type { PriceBook } from "../../price/price_book.ts";
 import type { Batches } from "../batches/batches.ts";
 import { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
+import { Failover } from "../failover/failover.ts";
+import { memberLane } from "../failover/member_lane.ts";
 import { Backlog } from "../items/backlog.ts";
 import { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { CostBounds } from "../items/cost_bounds.ts";
@@ -37,6 +39,7 @@ export interface Sending {
   readonly sender: Sender;
   readonly holds: EngineHolds;
   readonly batches: Batches;
+  readonly failover: Failover;
 }
 
 /** What an engine says of all that it sends. */
@@ -62,6 +65,16 @@ export function createSending(
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
   const loads = new ItemLoads({ answers, lengths });
   const wires = new ModelClients(providers, codecs);
+  const failover: Failover = new Failover({
+    clock,
+    aliases: config.aliases,
+    laneOf: (model) => {
+      const { key, provider } = sender.models.of(model);
+      return memberLane(lanes.find(key), keysMissing.get(provider), clock.nowMs());
+    },
+    pump: (model) => lanes.find(sender.models.of(model).key)?.pump(),
+    place: (owner, shards) => shardFeed.place(owner, shards),
+  });
   const sender: Sender = new Sender({
     claimed,
     trials,
@@ -82,6 +95,7 @@ export function createSending(
     observer,
     patience,
     loads,
+    failover,
   });
   const batches = createBatches(transport, config, storage, {
     ...{ sender, wires, patience },
@@ -90,9 +104,12 @@ export function createSending(
     feed: () => shardFeed,
   });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit, failover },
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
-    onHold: () => holds.changed(),
+    onHold: () => {
+      holds.changed();
+      failover.watch();
+    },
   });
   const holds = new EngineHolds(lanes, storage.room, clock);
   sender.dispatcher = createDispatcher<ItemCall>({
@@ -102,6 +119,6 @@ export function createSending(
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
   });
-  const shardFeed = new ShardFeed(clock, backlog, lanes, sender, keysMissing);
-  return { shardFeed, backlog, lanes, sender, holds, batches };
+  const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing, failover });
+  return { shardFeed, backlog, lanes, sender, holds, batches, failover };
 }

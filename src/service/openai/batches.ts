@@ -263,10 +263,7 @@ export class ServedBatches {
   }
 
   /** `unreadable` counts them all. */
-  async #faultsOf({
-    project,
-    id,
-  }: ServedBatchRecord): Promise<{
+  async #faultsOf({ project, id }: ServedBatchRecord): Promise<{
     readonly faults: readonly ServedBatchFault[];
     readonly unreadable: number;
   }> {

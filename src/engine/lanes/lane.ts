@@ -26,13 +26,7 @@ import type { LaneOffers } from "../offers/lane_offers.ts";
 import { PassedOver } from "../offers/passed_over.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
-import {
-  type Intended,
-  type IntentServices,
-  LaneIntents,
-  type RetryServices,
-  retryRefusal,
-} from "./lane_intents.ts";
+import { type Intended, type IntentServices, LaneIntents, retryRefusal } from "./lane_intents.ts";
 import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
@@ -43,7 +37,7 @@ const READY_ITEMS = 1_024;
 const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
 
 /** A lane's way to the rest of the engine. */
-export interface LaneServices extends IntentServices, RetryServices {
+export interface LaneServices extends IntentServices {
   readonly backlog: Backlog;
   /** Those of the provider's lanes. */
   readonly turns: LaneTurns;

@@ -38,18 +38,14 @@ export interface IntentServices {
   send(call: ItemCall): void;
   /** Its run left before it could be sent, or the lane was stopped. */
   giveUp(call: ItemCall): void;
-}
-
-/** What decides whether an item is sent again from its lane. */
-export interface RetryServices {
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
-  /** Whether it leaves for another model. */
+  /** Whether an item that is to be sent again leaves for another model. */
   leaves(call: ItemCall): boolean;
 }
 
 /** Why an item whose turn it is is not sent again, in words; undefined if it is. */
-export function retryRefusal(call: ItemCall, services: RetryServices): string | undefined {
+export function retryRefusal(call: ItemCall, services: IntentServices): string | undefined {
   if (call.isSkipped) return "its line was cancelled";
   if (call.owner.failure !== undefined) return "its run cannot go on";
   if (services.leaves(call)) return "it leaves for another model";

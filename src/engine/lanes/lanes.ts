@@ -13,7 +13,6 @@ import type { LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
-import type { Failover } from "../failover/failover.ts";
 import { ArmedClock } from "../items/armed_clock.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -47,7 +46,6 @@ export interface LanesOptions {
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
   readonly cheaper: CheaperLanes;
-  readonly failover: Failover;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -114,7 +112,7 @@ export class Lanes {
       }),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
-      leaves: (call) => this.#options.failover.leaves(call),
+      leaves: (call) => sender.failover.leaves(call),
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => sender.reserveMoney(call, tier),
@@ -196,7 +194,8 @@ export class Lanes {
 
   /** What holds the items of a run, as far as lanes know. */
   holdsOf(owner: ItemOwner, isStopping: boolean): RunHolds {
-    const { clock, sender, cheaper, failover } = this.#options;
+    const { clock, sender, cheaper } = this.#options;
+    const { failover } = sender;
     const batched = cheaper.batches.workOf(owner);
     if (this.#held.size === 0 && owner.items.held.size === 0 && batched.troubles.length === 0)
       return NO_HOLDS;
@@ -245,7 +244,7 @@ export class Lanes {
   }
 
   #movesOn(ticket: ShardTicket, from: LaneKey): boolean {
-    if (this.#options.failover.takesShard(ticket.owner, ticket.shard)) return true;
+    if (this.#options.sender.failover.takesShard(ticket.owner, ticket.shard)) return true;
     const { key: lane } = this.#options.sender.models.place(ticket);
     if (lane === from) return false;
     this.#options.backlog.add({ ...ticket, lane });
@@ -312,7 +311,7 @@ export class Lanes {
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
     const providers = new Set(holding.map(({ terms }) => terms.provider));
     if (this.#options.cheaper.batches.workOf(owner).items > 0) return undefined; // each of them has a timer or a request
-    if (this.#options.failover.isMoving(owner)) return undefined;
+    if (this.#options.sender.failover.isMoving(owner)) return undefined;
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;

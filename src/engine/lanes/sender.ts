@@ -54,6 +54,8 @@ export interface SenderLanes {
   lanesOf(provider: string): readonly Lane[];
   answered(lane: Lane): void;
   freed(lane: Lane): void;
+  /** Which model's lane the items of an alias wait for. */
+  readonly failover: Failover;
 }
 
 export interface SenderOptions {
@@ -69,7 +71,6 @@ export interface SenderOptions {
   readonly observer?: EngineObserver | undefined;
   readonly patience: ItemPatience;
   readonly loads: ItemLoads;
-  readonly failover: Failover;
 }
 
 /** One for an engine; `dispatcher` is set once, right after construction, because the two know each other. */
@@ -79,6 +80,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   readonly models: ModelLanes;
   readonly money: ItemMoney;
   readonly loads: ItemLoads;
+  readonly failover: Failover;
   readonly #access: RefusedAccess;
   /** For the dispatcher of an engine that hedges. */
   readonly secondAttempts: SecondAttempts;
@@ -89,6 +91,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.money = options.money;
     this.loads = options.loads;
     this.models = options.models;
+    this.failover = lanes.failover;
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
       laneOf: (key) => lanes.of(key),
@@ -135,7 +138,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    if (call.leavesFailed() || this.#options.failover.takes(call)) return true;
+    if (call.leavesFailed() || this.failover.takes(call)) return true;
     const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;
@@ -207,7 +210,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
-    if (this.#options.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
+    if (this.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
     const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
@@ -352,7 +355,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.wasTierUnknown = call.wasTierUnknown;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
-    if (this.#options.failover.takes(again, call.attempts < made.attempts)) return;
+    if (this.failover.takes(again, call.attempts < made.attempts)) return;
     this.#options.lanes.of(terms.key).giveBack(again);
   }
 

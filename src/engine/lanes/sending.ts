@@ -90,12 +90,12 @@ export function createSending(
       lanesOf: (provider) => lanes.lanesOf(provider),
       answered: (lane) => lanes.answered(lane),
       freed: (lane) => lanes.freed(lane),
+      failover,
     },
     hasTwoLogs,
     observer,
     patience,
     loads,
-    failover,
   });
   const batches = createBatches(transport, config, storage, {
     ...{ sender, wires, patience },
@@ -104,7 +104,7 @@ export function createSending(
     feed: () => shardFeed,
   });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit, failover },
+    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
     onHold: () => {
       holds.changed();
@@ -119,6 +119,6 @@ export function createSending(
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
   });
-  const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing, failover });
+  const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
   return { shardFeed, backlog, lanes, sender, holds, batches, failover };
 }

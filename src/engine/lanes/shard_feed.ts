@@ -8,7 +8,6 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { Shard } from "../../shard/shard.ts";
-import type { Failover } from "../failover/failover.ts";
 import type { Backlog } from "../items/backlog.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { Lanes } from "./lanes.ts";
@@ -25,7 +24,6 @@ export interface ShardFeedOptions {
   readonly sender: Sender;
   /** Providers whose key is not set, with what to do about it. */
   readonly keysMissing: ReadonlyMap<string, string>;
-  readonly failover: Failover;
 }
 
 /** One for an engine. */
@@ -35,16 +33,14 @@ export class ShardFeed {
   readonly #lanes: Pick<Lanes, "forecasts" | "of">;
   readonly #sender: Sender;
   readonly #keysMissing: ReadonlyMap<string, string>;
-  readonly #failover: Failover;
   readonly #turns: TurnShare;
 
-  constructor({ clock, backlog, lanes, sender, keysMissing, failover }: ShardFeedOptions) {
+  constructor({ clock, backlog, lanes, sender, keysMissing }: ShardFeedOptions) {
     this.#clock = clock;
     this.#backlog = backlog;
     this.#lanes = lanes;
     this.#sender = sender;
     this.#keysMissing = keysMissing;
-    this.#failover = failover;
     this.#turns = new TurnShare(clock, SHARDS_PER_TURN);
   }
 
@@ -55,7 +51,7 @@ export class ShardFeed {
       if (steps === 0) steps = await this.#turns.take();
       if (!owner.isOpen) return;
       steps -= 1;
-      if (shard.group.alias !== undefined && (await this.#failover.redirects(owner, shard))) continue;
+      if (shard.group.alias !== undefined && (await this.#sender.failover.redirects(owner, shard))) continue;
       if (owner.isOpen) this.#add(owner, shard, true);
     }
   }

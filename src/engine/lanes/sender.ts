@@ -276,6 +276,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
+    if (result.class !== "ambiguous" && other === undefined) call.isLeaving = this.failover.leaves(call);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
   }

@@ -1,8 +1,8 @@
 /** A world with an alias of two models, at providers of which each can be down. */
-import { type Answering, ok, okFrom, type Reply, World, type WorldOptions } from "../world.ts";
+import { type Answering, okFrom, type Reply, World, type WorldOptions } from "../world.ts";
 
 export const ALIAS = "llama-70b";
-export const MODELS = { [ALIAS]: ["alpha:m1", "beta:m2"] } as const;
+const MODELS = { [ALIAS]: ["alpha:m1", "beta:m2"] } as const;
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 1 };
 
 export interface FailoverOptions extends WorldOptions {
@@ -34,9 +34,9 @@ export function failoverWorld(
 }
 
 /** The model of each line of the output, in the order of the lines. */
-export function answeredBy(world: World): string[] {
+export function answeredBy(world: World, path?: string): string[] {
   const models = world
-    .output()
+    .output(path)
     .map((record) => [Number(record.key?.slice(1)), (record as unknown as { model: string }).model] as const);
   return models.sort(([left], [right]) => left - right).map(([, model]) => model);
 }
@@ -47,5 +47,3 @@ export function counted(models: readonly string[]): Record<string, number> {
   for (const model of models) counts[model] = (counts[model] ?? 0) + 1;
   return counts;
 }
-
-export { ok };

@@ -6,6 +6,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import { nearest } from "../../nearest.ts";
+import { meantModel } from "../../work/model_owner.ts";
 import { parseModelId } from "../../work/request.ts";
 import { unknownProviderMessage } from "../../work/unknown_provider.ts";
 
@@ -58,11 +59,30 @@ export function answeringMember(
   );
 }
 
+/** Whether a text may be an alias. */
+export function isAlias(text: string): boolean {
+  return ALIAS.test(text);
+}
+
+/** Throws `usage` for the model of a call that is neither `<provider>:<name>` nor an alias; `where` names the call. */
+export function checkModelOption(model: string | undefined, { members }: ModelAliases, where: string): void {
+  if (model === undefined || parseModelId(model) !== undefined || members.has(model)) return;
+  const names = [...members.keys()];
+  const known = names.length === 0 ? "" : " or an alias of the configuration";
+  const near = nearest(model, names);
+  const meant = near === undefined ? meantModel(model) : `; did you mean ${JSON.stringify(near)}?`;
+  const found = JSON.stringify(model);
+  throw new PerigeeError(
+    "usage",
+    `${where}: model must be "<provider>:<name>"${known}, got ${found}${meant}`,
+  );
+}
+
 function membersOf(alias: string, list: readonly string[], providers: ReadonlySet<string>): AliasMembers {
   const place = `models[${JSON.stringify(alias)}]`;
   if (alias.includes(":"))
     throw refusal(place, `an alias must not contain ":", which is between a provider and its model`);
-  if (!ALIAS.test(alias))
+  if (!isAlias(alias))
     throw refusal(
       place,
       "an alias must be 1 to 128 letters, digits and . _ / @ + -, and begin with a letter or a digit",

@@ -13,7 +13,14 @@
  * What waits in a lane moves when it is its turn; a lane in trouble is called each second while an item waits there.
  */
 import type { Clock, Timer } from "../../clock.ts";
-import { type MemberNow, MemberPast, memberForNew, memberForWaiting } from "../../queue/failover.ts";
+import {
+  type MemberNow,
+  MemberPast,
+  memberForNew,
+  memberForWaiting,
+  patienceMs,
+} from "../../queue/failover.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { AliasMembers, ModelAliases } from "../config/model_aliases.ts";
 import type { ItemCall } from "../items/item_call.ts";
@@ -115,18 +122,29 @@ export class Failover {
     return this.#moves.isMoving(owner);
   }
 
-  /** What else the items of an owner wait for that wait for a provider, in words; empty for nothing. */
-  othersHeld(owner: ItemOwner, provider: string): string {
-    const texts: string[] = [];
-    for (const alias of this.#usedBy.get(owner) ?? []) {
-      const members = this.#services.aliases.members.get(alias) ?? [];
-      if (!members.some((model) => model.startsWith(`${provider}:`))) continue;
-      for (const model of members) {
-        const { reason } = this.#services.laneOf(model);
-        if (reason !== "" && !model.startsWith(`${provider}:`)) texts.push(`${model} (${reason})`);
-      }
-    }
-    return texts.length === 0 ? "" : `; ${texts.join(", ")} cannot answer either`;
+  /** Whether items of an owner that wait for a lane in trouble will leave it soon for one that can answer. */
+  leavesSoon(owner: ItemOwner, key: LaneKey): boolean {
+    const nowMs = this.#services.clock.nowMs();
+    return this.#lanesUsedBy(owner).some((lanes) => {
+      const { trouble } = lanes.find((lane) => lane.key === key) ?? {};
+      if (trouble === undefined || patienceMs(trouble, nowMs) === 0) return false;
+      return lanes.some((lane) => lane.trouble === undefined);
+    });
+  }
+
+  /** Lanes of other models that items of an owner in this lane wait for as well, because they are in trouble, too. */
+  othersHeld(owner: ItemOwner, key: LaneKey): LaneKey[] {
+    const beside = this.#lanesUsedBy(owner).filter((lanes) => lanes.some((lane) => lane.key === key));
+    return beside
+      .flat()
+      .flatMap((lane) => (lane.trouble === undefined || lane.key === key ? [] : [lane.key]));
+  }
+
+  /** Of each alias that items of an owner name. */
+  #lanesUsedBy(owner: ItemOwner): MemberLane[][] {
+    return [...(this.#usedBy.get(owner) ?? [])].map((alias) =>
+      (this.#services.aliases.members.get(alias) ?? []).map((model) => this.#services.laneOf(model)),
+    );
   }
 
   /** A lane may be in trouble, or something waits in it. */

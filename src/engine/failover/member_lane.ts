@@ -3,13 +3,13 @@
  */
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { MemberTrouble } from "../../queue/failover.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import type { Trouble } from "../items/holds.ts";
 
 /** What is known of the lane of a model. */
 export interface MemberLane {
+  readonly key: LaneKey;
   readonly trouble: MemberTrouble | undefined;
-  /** Why, in words; empty without trouble. */
-  readonly reason: string;
   /** Milliseconds that an answer takes. */
   readonly itemMs: number;
   /** Whether it may send a probe now, and nothing waits for it or is in flight. */
@@ -27,27 +27,27 @@ interface AskedLane {
 }
 
 /** Of a model that was never asked. */
-const UNKNOWN: MemberLane = { trouble: undefined, reason: "", itemMs: 0, isFree: true, hasWaiting: false };
+const UNKNOWN = { trouble: undefined, itemMs: 0, isFree: true, hasWaiting: false } as const;
 
-/** `keyMissing`: what to do about it, where its provider has no key. */
+/** `lane` is undefined before it is needed; `lacksKey`: its provider has no key. */
 export function memberLane(
+  key: LaneKey,
   lane: AskedLane | undefined,
-  keyMissing: string | undefined,
+  lacksKey: boolean,
   nowMs: number,
 ): MemberLane {
-  if (keyMissing !== undefined) {
+  if (lacksKey) {
     const trouble = { kind: "caller", sinceMs: nowMs, waitMs: 0 } as const;
-    return { ...UNKNOWN, trouble, reason: `key_missing: ${keyMissing}`, isFree: false };
+    return { ...UNKNOWN, key, trouble, isFree: false };
   }
-  if (lane === undefined) return UNKNOWN;
+  if (lane === undefined) return { ...UNKNOWN, key };
   const { limits, itemMs, health } = lane;
   const hasWaiting = lane.waiting().next().done !== true;
   const isFree = !hasWaiting && limits.retryMs(nowMs) === 0 && limits.snapshot(nowMs).inFlight === 0;
   const { trouble } = health;
-  const known = { itemMs, isFree, hasWaiting };
-  if (trouble === undefined) return { ...known, trouble: undefined, reason: "" };
-  const reason = `${trouble.reason}: ${trouble.message}`;
-  return { ...known, reason, trouble: { ...kindOf(trouble, limits, nowMs), sinceMs: trouble.sinceMs } };
+  const known = { key, itemMs, isFree, hasWaiting };
+  if (trouble === undefined) return { ...known, trouble };
+  return { ...known, trouble: { ...kindOf(trouble, limits, nowMs), sinceMs: trouble.sinceMs } };
 }
 
 /** A key or a model that was accepted is waited for while probes ask whether an item is refused for its own sake. */

@@ -70,7 +70,7 @@ export function createSending(
     aliases: config.aliases,
     laneOf: (model) => {
       const { key, provider } = sender.models.of(model);
-      return memberLane(lanes.find(key), keysMissing.get(provider), clock.nowMs());
+      return memberLane(key, lanes.find(key), keysMissing.has(provider), clock.nowMs());
     },
     pump: (model) => lanes.find(sender.models.of(model).key)?.pump(),
     place: (owner, shards) => shardFeed.place(owner, shards),

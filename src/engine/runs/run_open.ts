@@ -351,7 +351,7 @@ async function openState(
   const { rateCard = core.config.rateCard } = options;
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
-  const modelNames = { modelOverride: body.model, aliases: core.config.aliases.first };
+  const aliases = options.rateCard === undefined ? core.config.aliases.first : undefined; // else the price of each model was promised
   const { onStep, takenEarlier, keepsDamage } = options;
   const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, keepsDamage, onStep };
   const recovered = await recoverRun(core, run, stopped);
@@ -376,7 +376,12 @@ async function openState(
     takenEarlier,
     keepsBody: layout.hasBody,
     canReadAgain: input.identity !== undefined,
-    measureOptions: { wantBodies: true, ...modelNames, cap: capOptions(options, budget) },
+    measureOptions: {
+      wantBodies: true,
+      modelOverride: body.model,
+      aliases,
+      cap: capOptions(options, budget),
+    },
     log,
     totals: recovered.totals,
     deadlineMs,

@@ -36,7 +36,7 @@ import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_agai
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
-import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
+import { leaveBudget, measuredWith, openBudget } from "./run_budget.ts";
 import type { EngineRunOptions } from "./run_options.ts";
 
 export type { EngineRunOptions } from "./run_options.ts";
@@ -351,7 +351,6 @@ async function openState(
   const { rateCard = core.config.rateCard } = options;
   const { slaMinutes } = body;
   const terms = costTerms(body, rateCard);
-  const aliases = options.rateCard === undefined ? core.config.aliases.first : undefined; // else the price of each model was promised
   const { onStep, takenEarlier, keepsDamage } = options;
   const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, keepsDamage, onStep };
   const recovered = await recoverRun(core, run, stopped);
@@ -376,12 +375,7 @@ async function openState(
     takenEarlier,
     keepsBody: layout.hasBody,
     canReadAgain: input.identity !== undefined,
-    measureOptions: {
-      wantBodies: true,
-      modelOverride: body.model,
-      aliases,
-      cap: capOptions(options, budget),
-    },
+    measureOptions: measuredWith(core.config.aliases, body.model, options, budget),
     log,
     totals: recovered.totals,
     deadlineMs,

@@ -263,7 +263,10 @@ export class ServedBatches {
   }
 
   /** `unreadable` counts them all. */
-  async #faultsOf({ project, id }: ServedBatchRecord): Promise<{
+  async #faultsOf({
+    project,
+    id,
+  }: ServedBatchRecord): Promise<{
     readonly faults: readonly ServedBatchFault[];
     readonly unreadable: number;
   }> {

@@ -63,7 +63,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["config"],
     ["journal"],
     ["learnt", "items"],
-    ["offers"],
+    ["failover", "offers"],
     ["batches"],
     ["lanes"],
     ["files"],

@@ -42,10 +42,10 @@ export function portNumber(text: string): number {
   throw new PerigeeError("usage", "It must be a port from 0 to 65535.");
 }
 
-/** `<provider>:<name>`. */
+/** `<provider>:<name>`, or a name without a colon, which may be an alias of the configuration. */
 export function modelId(text: string): string {
-  if (parseModelId(text) !== undefined) return text;
   const meant = meantModel(text);
+  if (parseModelId(text) !== undefined || (meant === "" && /^[^:]+$/.test(text))) return text;
   throw new PerigeeError(
     "usage",
     `It must be <provider>:<name>${meant === "" ? ", such as openai:gpt-4o-mini." : meant}`,

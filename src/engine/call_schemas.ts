@@ -20,6 +20,7 @@ import {
   type OptionSchema,
 } from "./call_options.ts";
 import type { PlanOptions } from "./plans/plan_source.ts";
+import { isAlias } from "./config/model_aliases.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { EngineRunOptions, RunOptions } from "./runs/run_options.ts";
@@ -27,8 +28,8 @@ import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 
 const A_MODEL: OptionKind = {
-  expected: '"<provider>:<name>"',
-  isValid: (value) => typeof value === "string" && parseModelId(value) !== undefined,
+  expected: '"<provider>:<name>", or an alias of the configuration',
+  isValid: (value) => typeof value === "string" && (parseModelId(value) !== undefined || isAlias(value)),
 };
 
 const A_WAIT: OptionKind = {

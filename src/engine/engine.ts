@@ -29,6 +29,7 @@ import {
 } from "./call_schemas.ts";
 import { checkHedge, type EngineConfig, resolveConfig } from "./config/config.ts";
 import { checkLaneOptions } from "./config/lane_rules.ts";
+import { checkModelOption } from "./config/model_aliases.ts";
 import { importModules } from "./config/own_providers.ts";
 import type { EngineCore } from "./core.ts";
 import type { Engine } from "./engine_calls.ts";
@@ -227,6 +228,7 @@ class LocalEngine implements Engine {
     checkRunOptions(options, "run");
     checkHedge(options.hedge === true, this.#config.isAtMostOnce, "usage");
     checkLaneOptions(options, this.#config.providerNames, "run");
+    checkModelOption(options.model, this.#config.aliases, "run");
     const run = new Run(
       this.core,
       source,
@@ -294,6 +296,7 @@ class LocalEngine implements Engine {
     this.#calls.assertOpen();
     const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
+    checkModelOption(options.model, this.#config.aliases, "quote");
     return this.#calls.ended(quoteSource(this.core, source, options));
   }
 
@@ -330,6 +333,7 @@ class LocalEngine implements Engine {
     this.#sends = "nothing";
     await this.#log.close();
     this.core.sending.batches.close();
+    this.core.sending.failover.close();
     this.core.sending.lanes.close();
     this.core.recording.committer.close();
     await this.#seams.learnt.close();

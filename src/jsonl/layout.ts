@@ -33,6 +33,8 @@ interface ModelOptions {
   readonly modelOverride?: string | undefined;
   /** The provider of models without one in OpenAI's layout. Default `openai`. */
   readonly defaultOpenaiProvider?: string | undefined;
+  /** The model that is meant by a name without a provider; it has precedence over OpenAI's models. */
+  readonly aliases?: Readonly<Record<string, string>> | undefined;
 }
 
 export type ParsedLine =
@@ -42,6 +44,8 @@ export type ParsedLine =
       readonly provider: string;
       /** The model's name, what follows the first colon. */
       readonly model: string;
+      /** What the line calls it, where that is an alias. */
+      readonly alias?: string;
       readonly request: ModelRequest;
       /** The caller's own, for its output line. */
       readonly metadata?: JsonObject;
@@ -69,6 +73,8 @@ const LINE_FIELDS = {
 
 /** Longest name of a model, in UTF-16 units; it becomes part of URLs and of every record. */
 const MODEL_CHARS_MAX = 256;
+/** Aliases that a message names at most. */
+const ALIASES_SHOWN_MAX = 8;
 
 /** Reads one line, with or without its line end. */
 export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine {
@@ -97,6 +103,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     key,
     provider: model.provider,
     model: model.name,
+    ...(model.alias === undefined ? {} : { alias: model.alias }),
     request,
     ...(metadata === undefined ? {} : { metadata }),
     hasReplacedText: record.hasReplacedText,
@@ -138,9 +145,11 @@ function readModel(
   given: JsonValue | undefined,
   layout: "interface" | "openai",
   options: ModelOptions,
-): ModelId | LineFault {
+): (ModelId & { readonly alias?: string }) | LineFault {
   const text = options.modelOverride ?? given;
-  if (!isText(text)) return unknownModel(text, layout);
+  if (!isText(text)) return unknownModel(text, layout, options);
+  const aliased = aliasedModel(text, options);
+  if (aliased !== undefined) return { ...aliased, alias: text };
   const model = parseModelId(text);
   if (model !== undefined && options.providers.has(model.provider)) return checkedName(model);
   const isNameAlone =
@@ -154,7 +163,7 @@ function readModel(
     if (options.providers.has(provider)) return checkedName({ provider, name: text });
     return providerMissing(provider, options);
   }
-  if (model === undefined) return unknownModel(text, layout);
+  if (model === undefined) return unknownModel(text, layout, options);
   return providerMissing(model.provider, options);
 }
 
@@ -178,9 +187,34 @@ function isMistyped(model: ModelId | undefined, { providers }: ModelOptions): bo
   return model !== undefined && nearest(model.provider, providers, 1) !== undefined;
 }
 
-function unknownModel(found: JsonValue | undefined, layout: "interface" | "openai"): LineFault {
+/** Undefined for a text that is not an alias, or the alias of a provider that is not configured. */
+function aliasedModel(text: string, { aliases, providers }: ModelOptions): ModelId | undefined {
+  if (aliases === undefined || !Object.hasOwn(aliases, text)) return undefined;
+  const model = parseModelId(aliases[text] ?? "");
+  return model !== undefined && providers.has(model.provider) ? model : undefined;
+}
+
+function unknownModel(
+  found: JsonValue | undefined,
+  layout: "interface" | "openai",
+  { aliases = {} }: ModelOptions,
+): LineFault {
+  const names = Object.keys(aliases);
   const expected = layout === "openai" ? "a model's name" : '"<provider>:<name>"';
-  return new LineFault("unknown_model", `model must be ${expected}, got ${shown(found)}${meantModel(found)}`);
+  const near = isText(found) ? nearest(found, names) : undefined;
+  const meant = near === undefined ? meantModel(found) : `; did you mean ${JSON.stringify(near)}?`;
+  return new LineFault(
+    "unknown_model",
+    `model must be ${expected}${orAliases(names)}, got ${shown(found)}${meant}`,
+  );
+}
+
+/** ` or an alias ("llama-70b")`; empty without any. */
+function orAliases(names: readonly string[]): string {
+  if (names.length === 0) return "";
+  const shownNames = names.slice(0, ALIASES_SHOWN_MAX).map((name) => JSON.stringify(name));
+  const more = names.length > ALIASES_SHOWN_MAX ? ", ..." : "";
+  return ` or an alias (${shownNames.join(", ")}${more})`;
 }
 
 function checkedName(model: ModelId): ModelId | LineFault {

@@ -43,6 +43,8 @@ export interface MeasureSettings {
 export interface MeasureOptions {
   /** `<provider>:<name>` for every line, instead of its own. */
   readonly modelOverride?: string | undefined;
+  /** Aliases that lines may name as their model, and the model, `<provider>:<name>`, that lines of each are measured for. */
+  readonly aliases?: Readonly<Record<string, string>> | undefined;
   /** Of a run under a cost cap, which needs a bound for each item. */
   readonly cap?: CapOptions | undefined;
   /** One bit per line of the block, low bits first; lines whose bit is set are passed over unread. */
@@ -116,6 +118,7 @@ export class BlockMeasurer {
     return {
       providers: this.#providerNames,
       modelOverride: options.modelOverride,
+      aliases: options.aliases,
       depthMax: this.#settings.depthMax,
       keyBytesMax: this.#settings.keyBytesMax,
       isUtf8: isUtf8(bytes),
@@ -177,6 +180,7 @@ export class BlockMeasurer {
       key: item.key,
       metadata: metadataOf(item),
       model: model.id,
+      alias: item.alias,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,

@@ -11,6 +11,8 @@ import { asBuffer } from "../jsonl/lines.ts";
 export interface MeasuredGroup {
   /** `<provider>:<name>`. */
   readonly model: string;
+  /** What the lines call it, where that is an alias. */
+  readonly alias?: string | undefined;
   /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;

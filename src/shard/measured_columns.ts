@@ -15,6 +15,8 @@ export interface MeasuredItem {
   readonly metadata: string;
   /** `<provider>:<name>`. */
   readonly model: string;
+  /** What the line calls it, where that is an alias. */
+  readonly alias: string | undefined;
   /** Texts of the system instruction. */
   readonly system: readonly string[];
   readonly isEstimated: boolean;
@@ -156,9 +158,10 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
-    const { model, system } = item;
+    const { model, alias, system } = item;
+    const name = alias === undefined ? model : `${model}\u0001${alias}`;
     // A control character cannot be in a model's name, so it ends there.
-    const text = system.length === 0 ? model : `${model}\u0000${system.join("\u0000")}`;
+    const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
     const known = this.#groupIndexes.get(text);
     if (known !== undefined) return known;
     if (this.#groups.length === GROUPS_MAX)
@@ -167,6 +170,7 @@ export class MeasuredColumns {
     this.#groupIndexes.set(text, index);
     this.#groups.push({
       model,
+      ...(alias === undefined ? {} : { alias }),
       prefixHash: prefixHashOf(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,

@@ -169,6 +169,6 @@ export class Packer {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, model }: MeasuredGroup): string {
-  return `${prefixHash}/${prefixTokens} ${model}`;
+function keyOf({ prefixHash, prefixTokens, model, alias = "" }: MeasuredGroup): string {
+  return `${prefixHash}/${prefixTokens} ${model}\u0001${alias}`;
 }

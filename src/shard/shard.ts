@@ -25,6 +25,8 @@ export interface PreparedBytes {
 export interface ShardGroup {
   /** `<provider>:<name>`. */
   readonly model: string;
+  /** What its lines call it, where that is an alias: another model may answer them. */
+  readonly alias?: string | undefined;
   /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */

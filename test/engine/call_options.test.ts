@@ -64,7 +64,7 @@ describe("an option of a call", () => {
       'usage: run: maxCostUsd must be a number from 0, got "4"',
       "usage: run: maxCostUsd must be a number from 0, got NaN",
       'usage: run: ordered must be true or false, got "yes"',
-      'usage: run: model must be "<provider>:<name>", got "gpt-4o"',
+      'usage: run: model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
       "usage: run: signal must be an AbortSignal, got object",
       "usage: run: onWarning must be a function, got true",
     ]);

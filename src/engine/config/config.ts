@@ -22,6 +22,7 @@ import { type BatchConfig, batchConfig, vainBatches } from "./batch_options.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
+import { type ModelAliases, modelAliases } from "./model_aliases.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
 import { offersBy, vainOffers } from "./provider_offers.ts";
@@ -43,6 +44,7 @@ export interface EngineConfig {
   /** By provider; absent where use may grow as fast as limits allow. */
   readonly ramps: Readonly<Record<string, RampOptions>>;
   readonly families: FamilySettings;
+  readonly aliases: ModelAliases;
   readonly prices: PriceOverrides;
   /** Of all runs together. */
   readonly cap: ConfigOptions["cap"];
@@ -182,6 +184,7 @@ export function resolveConfig(
       }),
     ),
     families: options.families ?? {},
+    aliases: modelAliases(options.models, names),
     prices,
     cap: options.cap,
     rateCard: {

@@ -22,6 +22,11 @@ export interface ConfigOptions {
   readonly limits?: Readonly<Record<string, LimitSettings>>;
   /** Provider, then model (or a prefix with `*`), to the name of the family whose limits it shares. */
   readonly families?: FamilySettings;
+  /**
+   * Names for several models, `<provider>:<model>` each: an item that names one as its model is answered by the first of the list
+   * that can. A name holds no colon and is not like a provider's.
+   */
+  readonly models?: Readonly<Record<string, readonly string[]>>;
   /** Prices in USD per million tokens by `<provider>:<model>`, `*` allowed at the end. */
   readonly prices?: PriceOverrides | PriceSheet;
   /** A cap for all runs of the engine together, kept in its data folder by its name. */

@@ -100,6 +100,7 @@ const fileOptions = z.strictObject({
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/), providerOptions).optional(),
   limits: z.record(z.string(), limitSettings).optional(),
   families: z.record(z.string(), z.record(z.string(), z.string().min(1))).optional(),
+  models: z.record(z.string(), z.array(z.string())).optional(),
   prices: z
     .record(
       z.string().refine(isModelPattern),

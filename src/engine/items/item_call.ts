@@ -17,6 +17,9 @@ import type { ItemOwner } from "./item_owner.ts";
 import type { SentBy } from "./sent_as.ts";
 import type { TakenOffer } from "./taken_offer.ts";
 
+/** Ends every wait at once. */
+const LEFT: AbortSignal = AbortSignal.abort();
+
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
 export class ItemCall implements Call {
   readonly owner: ItemOwner;
@@ -73,6 +76,8 @@ export class ItemCall implements Call {
   isOver = false;
   /** For a second attempt: whether it is requested, and neither sent nor refused yet. */
   isRequested = false;
+  /** Whether it does not wait for its next attempt here, but leaves for another model. */
+  isLeaving = false;
   /** For a second attempt: whether it may not be sent any more. */
   isWithdrawn = false;
   /** What its attempt takes that is cheaper than realtime. */
@@ -205,7 +210,7 @@ export class ItemCall implements Call {
   }
 
   get waitSignal(): AbortSignal {
-    return this.owner.left;
+    return this.isLeaving ? LEFT : this.owner.left;
   }
 
   get cutSignal(): AbortSignal {

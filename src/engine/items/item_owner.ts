@@ -8,6 +8,7 @@
  *   open | stopping | ending -> done
  */
 import type { Budget } from "../../price/budget.ts";
+import type { MeasureOptions } from "../../shard/measure.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { LinePlaces } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -108,8 +109,14 @@ export interface ItemOwner {
   skips(line: number): boolean;
   /** Brings back the bytes of a shard that were dropped. */
   reload(shard: Shard): Promise<void>;
-  /** Measures items again that no shard holds any more. Absent where items cannot be found again: then they stay with lanes. */
-  readonly measureAgain?: (places: LinePlaces) => AsyncIterable<MeasuredBlock>;
+  /**
+   * Measures items again that no shard holds any more; those of an alias for the model that is `chosen` for it, by default its first.
+   * Absent where items cannot be found again: then they stay with lanes.
+   */
+  readonly measureAgain?: (
+    places: LinePlaces,
+    chosen?: MeasureOptions["aliases"],
+  ) => AsyncIterable<MeasuredBlock>;
   /** It cannot go on; what is recorded stays. */
   fail(error: Error): void;
   /** To be called after every change that may end it, or a pause of it. */

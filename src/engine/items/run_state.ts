@@ -129,14 +129,22 @@ export class RunState implements ItemOwner {
     return this.isReading || this.linesTotal === undefined || this.unreadItems > 0 || this.#isWoken;
   }
 
-  measureAgain(places: LinePlaces): AsyncGenerator<MeasuredBlock> {
-    const { input: file, measurer, measureOptions: options } = this.settings;
-    return measureAgain(places, { file, measurer, options });
+  measureAgain(places: LinePlaces, chosen?: MeasureOptions["aliases"]): AsyncGenerator<MeasuredBlock> {
+    const { input: file, measurer } = this.settings;
+    return measureAgain(places, { file, measurer, options: this.#measuredFor(chosen) });
   }
 
   reload(shard: Shard): Promise<void> {
-    const { input, measurer, measureOptions } = this.settings;
-    return reloadShard(shard, input, measurer, measureOptions);
+    const { input, measurer } = this.settings;
+    const { alias, model } = shard.group;
+    const chosen = alias === undefined ? undefined : { [alias]: model };
+    return reloadShard(shard, input, measurer, this.#measuredFor(chosen));
+  }
+
+  #measuredFor(chosen: MeasureOptions["aliases"]): MeasureOptions {
+    const { measureOptions } = this.settings;
+    if (chosen === undefined) return measureOptions;
+    return { ...measureOptions, aliases: { ...measureOptions.aliases, ...chosen } };
   }
 
   /** What held lines for that reason has changed: they are to be read again. */

@@ -26,7 +26,7 @@ import type { LaneOffers } from "../offers/lane_offers.ts";
 import { PassedOver } from "../offers/passed_over.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
-import { type Intended, type IntentServices, LaneIntents } from "./lane_intents.ts";
+import { type Intended, type IntentServices, LaneIntents, retryRefusal } from "./lane_intents.ts";
 import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
@@ -50,8 +50,6 @@ export interface LaneServices extends IntentServices {
   readonly offers?: LaneOffers | undefined;
   /** Makes the call of an item; undefined when its run has ended meanwhile. */
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
-  /** Whether an answer would very probably arrive after the item's deadline. */
-  isTooLate(call: ItemCall): boolean;
   /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
   takesAway(call: ItemCall, lane: LaneKey): boolean;
   /** Whether a shard was passed to another lane, because its model has moved there. */
@@ -305,9 +303,8 @@ export class Lane {
 
   #stepRetry(items: LaneItems, retry: Retry): boolean {
     const { call, attempt, ambiguousAttempts } = retry;
-    if (call.isSkipped) return rejected(items, retry, "its line was cancelled");
-    if (call.owner.failure !== undefined) return rejected(items, retry, "its run cannot go on");
-    if (this.#services.isTooLate(call)) return rejected(items, retry, "its answer would be late");
+    const refusal = retryRefusal(call, this.#services);
+    if (refusal !== undefined) return rejected(items, retry, refusal);
     const place = call.isSecond ? undefined : this.#services.offers?.place(call);
     if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call);
     const taken = place?.is === "taken" ? place.taken : undefined;

@@ -39,6 +39,18 @@ export interface IntentServices {
   send(call: ItemCall): void;
   /** Its run left before it could be sent, or the lane was stopped. */
   giveUp(call: ItemCall): void;
+  /** Whether an answer would very probably arrive after the item's deadline. */
+  isTooLate(call: ItemCall): boolean;
+  /** Whether an item that is to be sent again leaves for another model. */
+  leaves(call: ItemCall): boolean;
+}
+
+/** Why an item whose turn it is is not sent again, in words; undefined if it is. */
+export function retryRefusal(call: ItemCall, services: IntentServices): string | undefined {
+  if (call.isSkipped) return "its line was cancelled";
+  if (call.owner.failure !== undefined) return "its run cannot go on";
+  if (services.leaves(call)) return "it leaves for another model";
+  return services.isTooLate(call) ? "its answer would be late" : undefined;
 }
 
 /** One for a lane. */

@@ -86,6 +86,11 @@ export class Lanes {
     });
   }
 
+  /** Undefined for one that nothing has needed. */
+  find(key: LaneKey): Lane | undefined {
+    return this.#lanes.get(key);
+  }
+
   of(key: LaneKey): Lane {
     const known = this.#lanes.get(key);
     if (known !== undefined) return known;
@@ -107,6 +112,7 @@ export class Lanes {
       }),
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
+      leaves: (call) => sender.failover.leaves(call),
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => sender.reserveMoney(call, tier),
@@ -189,11 +195,12 @@ export class Lanes {
   /** What holds the items of a run, as far as lanes know. */
   holdsOf(owner: ItemOwner, isStopping: boolean): RunHolds {
     const { clock, sender, cheaper } = this.#options;
+    const { failover } = sender;
     const batched = cheaper.batches.workOf(owner);
     if (this.#held.size === 0 && owner.items.held.size === 0 && batched.troubles.length === 0)
       return NO_HOLDS;
     const hasAnswered = (provider: string): boolean => sender.hasAnswered(provider);
-    return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping, batched });
+    return holdsOf(owner, this.#lanes.values(), { clock, hasAnswered, isStopping, batched, failover });
   }
 
   /** How a held item of a model ends where the caller does not want to wait. */
@@ -237,6 +244,7 @@ export class Lanes {
   }
 
   #movesOn(ticket: ShardTicket, from: LaneKey): boolean {
+    if (this.#options.sender.failover.takesShard(ticket.owner, ticket.shard)) return true;
     const { key: lane } = this.#options.sender.models.place(ticket);
     if (lane === from) return false;
     this.#options.backlog.add({ ...ticket, lane });
@@ -308,6 +316,7 @@ export class Lanes {
     const holding = [...this.#lanes.values()].filter((lane) => isLeftIn(lane, owner));
     const providers = new Set(holding.map(({ terms }) => terms.provider));
     if (this.#options.cheaper.batches.workOf(owner).items > 0) return undefined; // each of them has a timer or a request
+    if (this.#options.sender.failover.isMoving(owner)) return undefined;
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;

@@ -2,9 +2,11 @@
  * What holds a run: its lines that wait for the caller, and its items in lanes that are in trouble.
  */
 import type { Clock } from "../../clock.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { BatchedWork } from "../batches/batches.ts";
 import type { OpenBatch } from "../batches/open_batch.ts";
+import type { Failover } from "../failover/failover.ts";
 import type { Hold, RunHolds } from "../items/holds.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { SPACE_CHECK_MS } from "../journal/disk_space.ts";
@@ -26,6 +28,7 @@ export interface HoldFacts {
   readonly isStopping: boolean;
   /** What the run has with batches. */
   readonly batched: BatchedWork;
+  readonly failover: Pick<Failover, "isMoving" | "leavesSoon" | "othersHeld">;
 }
 
 /** Everything that is left of a run waits while the disk is full. */
@@ -50,15 +53,24 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
   const holds: Hold[] = [];
   let claimed = 0;
   let sinceMs = owner.settings.startedMs;
-  let isAll = true;
+  const { failover } = facts;
+  /** Which lanes the items wait for as well, of those in trouble in which nothing of the run waits. */
+  const others = new Set<LaneKey>();
+  const idle: Lane[] = [];
+  let isAll = !failover.isMoving(owner);
   for (const lane of lanes) {
     const share = lane.shareOf(owner);
-    if (share.claimed === 0 && !share.hasMore) continue;
+    if (share.claimed === 0 && !share.hasMore) {
+      if (lane.health.trouble !== undefined) idle.push(lane);
+      continue;
+    }
     const { trouble } = lane.health;
     if (trouble === undefined) {
       isAll = false;
       continue;
     }
+    if (failover.leavesSoon(owner, lane.terms.key)) isAll = false;
+    for (const key of failover.othersHeld(owner, lane.terms.key)) others.add(key);
     if (trouble.isAsked) isAll = false; // what it says now is not known yet
     if (share.waiting > 0 && !lane.limits.isStopped(nowMs)) isAll = false; // they go as soon as its rate lets them
     if (share.waiting > 0 && lane.limits.paused.isAsking && trouble.reason !== "quota") isAll = false; // one of them may be answered
@@ -68,6 +80,11 @@ export function holdsOf(owner: ItemOwner, lanes: Iterable<Lane>, facts: HoldFact
     const keptMs = lane.limits.heldBack(nowMs)?.cooldownMs ?? 0;
     const next = facts.isStopping ? (keptMs > 0 ? nowMs + keptMs : undefined) : nowMs + retryMs;
     holds.push(laneHold(lane, share.claimed + share.waiting, facts, next));
+  }
+  for (const lane of idle) {
+    if (!others.has(lane.terms.key)) continue;
+    const next = facts.isStopping ? undefined : nowMs + lane.limits.retryMs(nowMs);
+    holds.push(laneHold(lane, 0, facts, next));
   }
   for (const open of facts.batched.troubles) {
     const hold = batchHold(open, facts);

@@ -27,6 +27,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { Failover } from "../failover/failover.ts";
 import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
@@ -53,6 +54,8 @@ export interface SenderLanes {
   lanesOf(provider: string): readonly Lane[];
   answered(lane: Lane): void;
   freed(lane: Lane): void;
+  /** Which model's lane the items of an alias wait for. */
+  readonly failover: Failover;
 }
 
 export interface SenderOptions {
@@ -77,6 +80,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   readonly models: ModelLanes;
   readonly money: ItemMoney;
   readonly loads: ItemLoads;
+  readonly failover: Failover;
   readonly #access: RefusedAccess;
   /** For the dispatcher of an engine that hedges. */
   readonly secondAttempts: SecondAttempts;
@@ -87,6 +91,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.money = options.money;
     this.loads = options.loads;
     this.models = options.models;
+    this.failover = lanes.failover;
     this.secondAttempts = new SecondAttempts({
       nowMs: () => clock.nowMs(),
       laneOf: (key) => lanes.of(key),
@@ -133,7 +138,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    if (call.leavesFailed()) return true;
+    if (call.leavesFailed() || this.failover.takes(call)) return true;
     const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;
@@ -205,6 +210,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
+    if (this.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
     const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
@@ -270,6 +276,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
+    if (result.class !== "ambiguous" && other === undefined) call.isLeaving = this.failover.leaves(call);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
   }
@@ -351,6 +358,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     again.wasTierUnknown = call.wasTierUnknown;
     again.refusals = call.refusals;
     again.refusedRow = call.refusedRow;
+    if (this.failover.takes(again, call.attempts < made.attempts)) return;
     this.#options.lanes.of(terms.key).giveBack(again);
   }
 

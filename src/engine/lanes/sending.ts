@@ -10,6 +10,8 @@ import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Batches } from "../batches/batches.ts";
 import { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
+import { Failover } from "../failover/failover.ts";
+import { memberLane } from "../failover/member_lane.ts";
 import { Backlog } from "../items/backlog.ts";
 import { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { CostBounds } from "../items/cost_bounds.ts";
@@ -42,6 +44,7 @@ export interface Sending {
   readonly batchWires: ReadonlyMap<string, BatchWire>;
   /** What answers take, as far as it was measured. */
   readonly patience: Pick<ItemPatience, "quantileMs">;
+  readonly failover: Failover;
 }
 
 /** What an engine says of all that it sends. */
@@ -67,6 +70,16 @@ export function createSending(
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
   const loads = new ItemLoads({ answers, lengths });
   const wires = new ModelClients(providers, codecs);
+  const failover: Failover = new Failover({
+    clock,
+    aliases: config.aliases,
+    laneOf: (model) => {
+      const { key, provider } = sender.models.of(model);
+      return memberLane(key, lanes.find(key), keysMissing.has(provider), clock.nowMs());
+    },
+    pump: (model) => lanes.find(sender.models.of(model).key)?.pump(),
+    place: (owner, shards) => shardFeed.place(owner, shards),
+  });
   const sender: Sender = new Sender({
     claimed,
     trials,
@@ -82,6 +95,7 @@ export function createSending(
       lanesOf: (provider) => lanes.lanesOf(provider),
       answered: (lane) => lanes.answered(lane),
       freed: (lane) => lanes.freed(lane),
+      failover,
     },
     hasTwoLogs,
     observer,
@@ -98,7 +112,10 @@ export function createSending(
   const lanes = new Lanes({
     ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
-    onHold: () => holds.changed(),
+    onHold: () => {
+      holds.changed();
+      failover.watch();
+    },
   });
   const holds = new EngineHolds(lanes, storage.room, clock);
   sender.dispatcher = createDispatcher<ItemCall>({
@@ -108,6 +125,6 @@ export function createSending(
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
   });
-  const shardFeed = new ShardFeed(clock, backlog, lanes, sender, keysMissing);
-  return { shardFeed, backlog, lanes, sender, holds, batches, batchWires, patience };
+  const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
+  return { shardFeed, backlog, lanes, sender, holds, batches, batchWires, patience, failover };
 }

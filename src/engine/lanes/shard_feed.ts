@@ -17,23 +17,25 @@ import { TurnShare } from "./turn_share.ts";
 /** Shards of all runs. */
 const SHARDS_PER_TURN = 64;
 
+export interface ShardFeedOptions {
+  readonly clock: Clock;
+  readonly backlog: Backlog;
+  readonly lanes: Pick<Lanes, "forecasts" | "of">;
+  readonly sender: Sender;
+  /** Providers whose key is not set, with what to do about it. */
+  readonly keysMissing: ReadonlyMap<string, string>;
+}
+
 /** One for an engine. */
 export class ShardFeed {
   readonly #clock: Clock;
   readonly #backlog: Backlog;
   readonly #lanes: Pick<Lanes, "forecasts" | "of">;
   readonly #sender: Sender;
-  /** Providers whose key is not set, with what to do about it. */
   readonly #keysMissing: ReadonlyMap<string, string>;
   readonly #turns: TurnShare;
 
-  constructor(
-    clock: Clock,
-    backlog: Backlog,
-    lanes: Pick<Lanes, "forecasts" | "of">,
-    sender: Sender,
-    keysMissing: ReadonlyMap<string, string>,
-  ) {
+  constructor({ clock, backlog, lanes, sender, keysMissing }: ShardFeedOptions) {
     this.#clock = clock;
     this.#backlog = backlog;
     this.#lanes = lanes;
@@ -49,11 +51,23 @@ export class ShardFeed {
       if (steps === 0) steps = await this.#turns.take();
       if (!owner.isOpen) return;
       steps -= 1;
-      this.#add(owner, shard);
+      if (shard.group.alias !== undefined && (await this.#sender.failover.redirects(owner, shard))) continue;
+      if (owner.isOpen) this.#add(owner, shard, true);
     }
   }
 
-  #add(owner: ItemOwner, shard: Shard): void {
+  /** The same for shards whose model is decided, and whose items were expected before. */
+  async place(owner: ItemOwner, shards: readonly Shard[]): Promise<void> {
+    let steps = 0;
+    for (const shard of shards) {
+      if (steps === 0) steps = await this.#turns.take();
+      if (!owner.isOpen) return;
+      steps -= 1;
+      this.#add(owner, shard, false);
+    }
+  }
+
+  #add(owner: ItemOwner, shard: Shard, isNew: boolean): void {
     const sender = this.#sender;
     const message = this.#keysMissing.get(sender.models.of(shard.model).provider);
     if (message !== undefined) {
@@ -62,7 +76,7 @@ export class ShardFeed {
     }
     owner.items.waitingItems += shard.count;
     const { deadlineMs } = owner.settings;
-    sender.money.expect(owner.settings.budget, shard, () => shard.model);
+    if (isNew) sender.money.expect(owner.settings.budget, shard, () => shard.model);
     const work = {
       model: shard.model,
       items: shard.count,

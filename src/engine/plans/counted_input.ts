@@ -82,6 +82,7 @@ export async function countLines(
     const measuring = core.measurer.measure(event.block, {
       wantBodies: false,
       skip: done?.slice(event.block.firstLine, event.block.lineCount),
+      aliases: core.config.aliases.first,
       ...(model === undefined ? {} : { modelOverride: model }),
     });
     measuring.catch(() => undefined); // an earlier one may end the quote first

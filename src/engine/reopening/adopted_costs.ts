@@ -12,6 +12,7 @@ import type { ReadOutput } from "../../jsonl/write.ts";
 import type { Provider } from "../../providers/provider.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import { NO_USAGE, tokensOfChars } from "../../work/outcome.ts";
+import { answeringMember } from "../config/model_aliases.ts";
 import type { EngineCore } from "../core.ts";
 import { addSpent, type CostTerms, type EndedAttempt, priced, spentBy } from "../journal/item_cost.ts";
 import type { IntentRecord, Spent } from "../journal/journal.ts";
@@ -31,19 +32,27 @@ export type ReckonAdopted = (attempt: AdoptedAttempt) => Promise<Spent>;
 /** What the tokens would cost that were reserved for a request, in USD; 0 where its price is not known. */
 export type CostOfReserved = (input: Uint8Array, intent: IntentRecord) => Promise<number>;
 
-/** `modelOverride` as the run measured its lines with. */
+/** `modelOverride` as the run measured its lines with. Of an alias, the model counts that the line says has answered. */
 export function adoptedCosts(
-  { storage, measurer, figures, sending }: Pick<EngineCore, "storage" | "measurer" | "figures" | "sending">,
+  {
+    storage,
+    measurer,
+    figures,
+    sending,
+    config,
+  }: Pick<EngineCore, "storage" | "measurer" | "figures" | "sending" | "config">,
   terms: CostTerms,
-  { modelOverride }: Pick<MeasureOptions, "modelOverride">,
+  modelOverride: MeasureOptions["modelOverride"],
 ): { readonly reckon: ReckonAdopted; readonly reserved: CostOfReserved } {
   const { clock } = storage;
   const { prices } = figures;
   const { sender } = sending;
-  const modelOf = async (input: Uint8Array, model: string | undefined): Promise<string> => {
+  const { aliases } = config;
+  const modelOf = async (input: Uint8Array, model: string | undefined, named?: string): Promise<string> => {
     const block = { bytes: Uint8Array.from(input), offset: 0, firstLine: 1, lineCount: 1 };
-    const options = { wantBodies: false, wantCounts: false, modelOverride: model };
-    return (await measurer.measure(block, options)).groups[0]?.model ?? "";
+    const options = { wantBodies: false, wantCounts: false, modelOverride: model, aliases: aliases.first };
+    const [group] = (await measurer.measure(block, options)).groups;
+    return group === undefined ? "" : answeringMember(aliases, group.alias, group.model, named);
   };
   const reserved: CostOfReserved = async (input, { inputTokens, outputTokens }) => {
     const usage = { ...NO_USAGE, inputTokens, outputTokens };
@@ -52,7 +61,7 @@ export function adoptedCosts(
   };
   const reckon: ReckonAdopted = async ({ input, found, intent, before }) => {
     const wallMs = clock.wallMs();
-    const asked = await modelOf(input, modelOverride);
+    const asked = await modelOf(input, modelOverride, found.model);
     const { used } = found;
     if (used !== undefined) {
       const { priceNumber } = priced(prices, terms, asked, { ...NO_USAGE, ...used }, { wallMs });

@@ -61,7 +61,7 @@ export interface RecoveredRun {
 
 /** Throws `output_changed` if the output lacks recorded bytes, or another program changed them. */
 export function recoverRun(
-  core: Pick<EngineCore, "storage" | "measurer" | "sending" | "figures">,
+  core: Pick<EngineCore, "storage" | "measurer" | "sending" | "figures" | "config">,
   run: RecoveredRun,
   signal: AbortSignal,
 ): Promise<Recovered> {
@@ -84,7 +84,7 @@ export function recoverRun(
     },
     costs: {
       input: lines,
-      ...adoptedCosts(core, terms, { modelOverride: model }),
+      ...adoptedCosts(core, terms, model),
       takenEarlier,
       deadlineWallMs: deadlineOf(body),
     },

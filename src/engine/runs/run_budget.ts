@@ -2,7 +2,9 @@
  * The money of a run: opened with what earlier calls took and under the caps that bound it, left when the run is over here.
  */
 import { Budget, Cap, type Taken } from "../../price/budget.ts";
-import type { CapOptions } from "../../shard/measure.ts";
+import type { RateCard } from "../../price/factor.ts";
+import type { CapOptions, MeasureOptions } from "../../shard/measure.ts";
+import type { ModelAliases } from "../config/model_aliases.ts";
 import type { EngineCore } from "../core.ts";
 import type { CapTerms } from "../files/cap_terms.ts";
 
@@ -59,4 +61,22 @@ export async function leaveBudget(
 export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budget): CapOptions | undefined {
   if (!isCapped) return undefined;
   return { outputTokens: OUTPUT_TOKENS_MAX, allowsUnbounded: maxCostUnbounded === true };
+}
+
+/**
+ * How the lines of a run are measured; `model` instead of their own. A run whose `rateCard` was promised has no aliases: the price
+ * factor of another model is another one.
+ */
+export function measuredWith(
+  aliases: ModelAliases,
+  model: string | undefined,
+  options: CostOptions & { readonly rateCard?: RateCard },
+  budget: Budget,
+): MeasureOptions {
+  return {
+    wantBodies: true,
+    modelOverride: model,
+    aliases: options.rateCard === undefined ? aliases.first : undefined,
+    cap: capOptions(options, budget),
+  };
 }

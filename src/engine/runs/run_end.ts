@@ -49,7 +49,8 @@ export async function endRest(
   status: "expired" | "cancelled" | "giving_up",
 ): Promise<void> {
   const { state, body, input } = opened;
-  const { log } = state.settings;
+  const { log, measureOptions } = state.settings;
+  const { aliases } = measureOptions;
   const seen = input.identity === undefined ? new StreamedKeys(state) : undefined;
   let staged = 0;
   let committed: Promise<void> = Promise.resolve();
@@ -78,7 +79,7 @@ export async function endRest(
     committed = log.settled();
   };
   const file = new WatchedInput(disk, input);
-  const options = { wantBodies: false, wantCounts: false, modelOverride: body.model };
+  const options = { wantBodies: false, wantCounts: false, modelOverride: body.model, aliases };
   const waiting: Promise<MeasuredBlock>[] = [];
   for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
     if (file.isAltered) throw changedWhileRead(opened); // a line may be torn, and of a file that was cut others would be left out

@@ -38,7 +38,7 @@ import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_agai
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
-import { capOptions, leaveBudget, openBudget } from "./run_budget.ts";
+import { leaveBudget, measuredWith, openBudget } from "./run_budget.ts";
 import { checkDetach, checkWeight, type EngineRunOptions } from "./run_options.ts";
 
 export type { EngineRunOptions } from "./run_options.ts";
@@ -343,7 +343,6 @@ async function openState(
   const { clock } = core.storage;
   const { rateCard = core.config.rateCard } = options;
   const terms = costTerms(body, rateCard);
-  const modelOverride = body.model === undefined ? {} : { modelOverride: body.model };
   const { onStep, takenEarlier, keepsDamage } = options;
   const run = { taskId, body, input, terms, model: before.model, output, takenEarlier, keepsDamage, onStep };
   const recovered = await recoverRun(core, run, stopped);
@@ -365,7 +364,7 @@ async function openState(
     takenEarlier,
     keepsBody: layout.hasBody,
     canReadAgain: input.identity !== undefined,
-    measureOptions: { wantBodies: true, ...modelOverride, cap: capOptions(options, budget) },
+    measureOptions: measuredWith(core.config.aliases, body.model, options, budget),
     log,
     totals: recovered.totals,
     deadlineMs,

@@ -225,7 +225,10 @@ export class SubmittedPart {
       for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
         lines = lastLineOf(event);
         if (event.kind === "refused") continue;
-        const measured = await measurer.measure(event.block, { wantBodies: false });
+        const measured = await measurer.measure(event.block, {
+          wantBodies: false,
+          aliases: config.aliases.first,
+        });
         for (let item = 0; item < measured.count; item += 1) {
           const line = measured.lines[item] as number;
           const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";

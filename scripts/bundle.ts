@@ -32,6 +32,7 @@ const settings = {
   format: "esm",
   platform: "node",
   packages: "external",
+  minifyWhitespace: true, // a quarter of their bytes when packed
 } as const;
 
 const kept = await importedBy(MAIN);

@@ -20,6 +20,10 @@ export async function startThreeProtocols(latencyMs: number): Promise<ThreeProto
   const arrivedMs: number[] = [];
   const server = createServer((request, response) => {
     void readBody(request).then((body) => {
+      if (!GENERATES.test(request.url ?? "")) {
+        response.writeHead(404).end(); // it has no batches
+        return;
+      }
       const { prompt, answer } = understand(request.url ?? "", JSON.parse(body));
       prompts.push(prompt);
       arrivedMs.push(performance.now());
@@ -30,6 +34,9 @@ export async function startThreeProtocols(latencyMs: number): Promise<ThreeProto
   const { port } = server.address() as AddressInfo;
   return { url: `http://127.0.0.1:${port}`, prompts, arrivedMs, close: () => stop(server) };
 }
+
+/** The paths at which it answers. */
+const GENERATES = /\/(?:chat\/completions|messages|models\/[^/]+:generateContent)$/;
 
 interface Parts {
   readonly parts: readonly { readonly text: string }[];

@@ -363,6 +363,7 @@ class Simulation {
     const providers = resolveConfig(config, {}).providers;
     const { engine } = await openEngine({
       ...config,
+      lanes: { deny: ["batch"] }, // its wire has no batches: test/engine/batches kills those
       dataDir: DATA,
       stateDir: "/state",
       env: {},

@@ -82,6 +82,7 @@ export class World {
         beta: { baseUrl: "http://beta.test/v1", needsKey: false },
       },
       ...options.config,
+      lanes: withoutBatches(options.config?.lanes),
     };
     const latencyMs = options.latencyMs ?? 10;
     this.wire = new ScriptedTransport(this.clock, (request, { nowMs }) => {
@@ -129,7 +130,7 @@ export class World {
 
   /** For engines from now on. */
   reconfigure(config: ConfigOptions): void {
-    this.#config = { ...this.#config, ...config };
+    this.#config = { ...this.#config, ...config, lanes: withoutBatches(config.lanes ?? this.#config.lanes) };
   }
 
   /** Writes an input of so many items, numbered from `first`. */
@@ -155,6 +156,11 @@ export class World {
   settle<T>(promise: Promise<T>): Promise<T> {
     return this.clock.runUntilSettled(promise);
   }
+}
+
+/** Its provider has no batches: those of the fakes in batch_servers have. */
+function withoutBatches(lanes: ConfigOptions["lanes"]): ConfigOptions["lanes"] {
+  return { ...lanes, deny: [...(lanes?.deny ?? []), "batch"] };
 }
 
 export interface OutputRecord {

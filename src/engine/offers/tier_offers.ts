@@ -77,6 +77,7 @@ export class TierOffers implements LaneOffers {
     const { isHedged, lanes, policy, minOnTime } = call.owner.settings;
     if (deadlineMs === Number.POSITIVE_INFINITY || isHedged) return undefined;
     if (call.isRealtimeOnly || call.failedInOffer) return undefined;
+    if (call.isTried && call.failed === undefined) return undefined; // it failed in an earlier process, perhaps here
     if (!lanes.allows(this.#offer.kind, call.model)) return undefined;
     const nowMs = this.#lane.clock.nowMs();
     if (this.#isOff(call.model, nowMs)) return undefined;

@@ -19,8 +19,8 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
-import type { PlanOptions } from "./plans/plan_source.ts";
 import { isAlias } from "./config/model_aliases.ts";
+import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { EngineRunOptions, RunOptions } from "./runs/run_options.ts";

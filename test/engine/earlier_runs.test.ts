@@ -13,8 +13,8 @@ const PRICES = { "*": { inputUsdPerMillion: 1, outputUsdPerMillion: 2, asOf: "20
 const lines = (...numbers: readonly number[]): string =>
   numbers.map((each) => itemLine(each, "alpha:m1", `k${each % 100}`)).join("");
 
-/** Bytes of a journal's step before its rows; of a row of a request, and the same up to version 2. */
-const [HEADER_BYTES, INTENT_BYTES, OLD_INTENT_BYTES] = [96, 36, 28];
+/** Bytes of a journal's step before its rows, and the same up to version 5; of a row of a request, and the same up to version 2. */
+const [HEADER_BYTES, OLD_HEADER_BYTES, INTENT_BYTES, OLD_INTENT_BYTES] = [104, 96, 36, 28];
 
 /** A step of nothing but requests as version 2 wrote it: without what they may cost. */
 function oldStep(records: Uint8Array): Uint8Array {
@@ -23,7 +23,7 @@ function oldStep(records: Uint8Array): Uint8Array {
   for (let at = 0; at < rowsBytes; at += INTENT_BYTES)
     rows.push(records.subarray(HEADER_BYTES + at, HEADER_BYTES + at + OLD_INTENT_BYTES));
   const old = Buffer.concat([
-    records.subarray(0, HEADER_BYTES),
+    records.subarray(0, OLD_HEADER_BYTES),
     ...rows,
     records.subarray(HEADER_BYTES + rowsBytes),
   ]);

@@ -159,7 +159,7 @@ export class World {
 }
 
 /** Its provider has no batches: those of the fakes in batch_servers have. */
-function withoutBatches(lanes: ConfigOptions["lanes"]): ConfigOptions["lanes"] {
+function withoutBatches(lanes: ConfigOptions["lanes"]): NonNullable<ConfigOptions["lanes"]> {
   return { ...lanes, deny: [...(lanes?.deny ?? []), "batch"] };
 }
 

@@ -71,6 +71,10 @@ export class RecordedWorld {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const path = request.url ?? "";
+    if (/^\/v1\/(?:files|batches)/.test(path)) {
+      response.writeHead(404).end(); // the provider has no batches
+      return;
+    }
     const { "webhook-id": webhookId, authorization } = request.headers;
     const prompt = path.startsWith("/v1/") ? promptOf(Buffer.concat(chunks).toString()) : undefined;
     const arrival = {

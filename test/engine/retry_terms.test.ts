@@ -40,6 +40,8 @@ const REPEATED = {
 const OF_ONE_CALL = [
   "accepted",
   "caps",
+  "detach",
+  "receipts",
   "standIn",
   "keepsDamage",
   "onHeld",

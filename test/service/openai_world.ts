@@ -42,7 +42,8 @@ export class OpenaiWorld {
     }
     const { dataDir } = this;
     const providers = { openai: { baseUrl: this.#providerUrl, key: "k" } };
-    const opened = await openEngine({ env: {}, dataDir, providers });
+    const lanes = { deny: ["batch"] }; // it answers nothing but chats
+    const opened = await openEngine({ env: {}, dataDir, providers, lanes });
     const { measurer, storage } = opened.core;
     const { store, disk, clock } = storage;
     const files = await createFiles({ store, disk, clock, measurer, dataDir });

@@ -40,6 +40,7 @@ export async function openLoaded({
       env: {},
       providers: { openai: { baseUrl: `${provider.url}/v1`, key: "k", ramp: false } },
       limits: { openai: { concurrency: places } },
+      lanes: { deny: ["batch"] }, // the provider has none, and load is measured from the first request on
       verifier: {
         verify: (authorization) => {
           const project = /^Bearer (\w+)$/.exec(authorization ?? "")?.[1];

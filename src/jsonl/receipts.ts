@@ -7,7 +7,7 @@
  *   H = SHA-256, in hex, of the hash of the line before (64 bytes of ASCII; nothing before the first line) and of this line's bytes
  *       without `,"hash":"..."` and without its line end
  *
- * So a changed byte, a removed, added or moved line breaks the chain, and a cut file has no last line. Whoever can write the whole file
+ * So a changed byte, a removed, added or moved line breaks the chain, and a cut file has no last line. Anyone who can write the whole file
  * can also make another valid chain: the hash of the last line, kept elsewhere, shows that.
  *
  * Hot path: 5 to 10 us a receipt: its hash takes 2 us, each of its times 0.7 us.

@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Hours of a day in UTC at which the price changes: to peak, from peak, to peak, from peak. */
 const EDGES = [1, 4, 6, 10] as const;
-/** Days in each direction that are looked at for the next change. */
+/** Days in each direction that are searched for the next change. */
 const DAYS_MAX = 14;
 
 /** A moment, and between which changes of the price it is, in Unix milliseconds. */

@@ -22,7 +22,7 @@ export interface ProviderSettings {
   readonly protocol: Protocol;
   /** With the version path, without a trailing slash, e.g. `https://api.openai.com/v1`. Empty for echo. */
   readonly baseUrl: string;
-  /** Another base URL, at which the same calls cost less and take longer (DashScope's Batch Chat); absent: there is none. */
+  /** Another base URL, at which the same calls cost less and take longer (DashScope's Batch Chat); absent without one. */
   readonly batchChatUrl?: string;
   /** The API key; absent for servers without keys. Never logged, never stored. */
   readonly key?: string;

@@ -11,7 +11,7 @@ import { nearest } from "../nearest.ts";
 
 /**
  *   realtime   an answer at once, at list price
- *   flex       an answer on the same connection, in seconds to minutes, refused without charge while there is no capacity
+ *   flex       an answer on the same connection, in seconds to minutes, refused without charge while capacity lacks
  *   slow       the same at another address, in up to an hour
  *   batch      a file of requests
  *   deferred   a request that is submitted, and whose answer is asked for later

@@ -2,7 +2,7 @@
  * Offers: what providers sell besides answers at once at list price. Pure data.
  *
  *   realtime   an answer at once, at list price: every lane has it, and no entry here
- *   flex       an answer on the same connection, in seconds to minutes, refused without charge while there is no capacity
+ *   flex       an answer on the same connection, in seconds to minutes, refused without charge while capacity lacks
  *   slow       the same calls at another address, answered in up to an hour (DashScope's Batch Chat)
  *   offpeak    an answer at hours that cost less (DeepSeek); the price list knows which
  *

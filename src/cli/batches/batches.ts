@@ -199,7 +199,7 @@ async function onStore<T>(
   dataDir: string,
   work: (store: Awaited<ReturnType<typeof openSqliteStore>>) => Promise<T>,
 ): Promise<T> {
-  await readStoreCopy(dataDir, async () => undefined); // throws where there is none, instead of making one
+  await readStoreCopy(dataDir, async () => undefined); // throws where none exists, instead of making one
   const store = await openSqliteStore({ dataDir, reserveBytes: 0 }).catch((error: unknown) => {
     if (!(error instanceof PerigeeError) || error.code !== "data_dir_in_use") throw error;
     const message = error.message.replace(FOLDER_IN_USE, "stop it first: it finds its batches by itself");

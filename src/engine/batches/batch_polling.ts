@@ -18,7 +18,7 @@ import type { KeptBatch } from "./kept_batch.ts";
 const AGE_SHARE = 8;
 const SPREAD = 0.1;
 const CANCELLING_MS = 15_000;
-/** Answers in a row that say that there is no such batch, before that is believed. */
+/** Answers in a row that say that the batch does not exist, before that is believed. */
 const GONE_MIN = 3;
 /** So long after a batch was created again, a list shows the first one, too. */
 const TWIN_MS = 600_000;

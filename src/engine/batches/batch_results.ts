@@ -110,7 +110,7 @@ async function wholeOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   return Buffer.concat(all);
 }
 
-/** The array at a path of an answer and the members beside its root; undefined if there is no such array. */
+/** The array at a path of an answer and the members beside its root; undefined if it has no array there. */
 function pageOf(
   body: Uint8Array,
   path: readonly string[],

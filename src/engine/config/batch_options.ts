@@ -1,7 +1,7 @@
 /**
  * What a configuration says of the batches of its providers: bounds and prices.
  *
- *   providers.<name>.batches                    bounds instead of those that are known, and the wire of a server of one's own
+ *   providers.<name>.batches                    bounds instead of those that are known, and the wire of a custom server
  *   providers.<name>.batches.priceFactor        share of the list price; a provider whose share is not known has no batches without it
  */
 import { type LaneFactorOverrides, laneFactor } from "../../price/lane_factors.ts";

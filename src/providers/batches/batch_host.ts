@@ -70,7 +70,7 @@ export function jsonBody(value: unknown): BatchBody {
 }
 
 /**
- * An id of a batch or a file as parts of a path; undefined for what is none: no id of a provider can lead to another path. `/` parts
+ * An id of a batch or a file as parts of a path; undefined for an invalid one: no id of a provider can lead to another path. `/` parts
  * what is before it from what is after it (`batches/abc`).
  */
 export function remoteId(value: unknown): string | undefined {

@@ -32,7 +32,7 @@ export function tokenOf(value: unknown): string | undefined {
 
 const TOKEN_CHARS_MAX = 8_192;
 
-/** A result whose answer is the member at `path` of its element; `null` where there is none, which no codec takes for an answer. */
+/** A result whose answer is the member at `path` of its element; `null` where the member is missing, which no codec takes for an answer. */
 export function answered(
   id: string,
   status: number,
@@ -64,7 +64,7 @@ export function nothingOf(id: string): BatchResult {
   };
 }
 
-/** A result that is none: torn, or of another shape. */
+/** An invalid result: torn, or of another shape. */
 export function unreadable(message: string): BatchResult {
   return { is: "unreadable", message };
 }

@@ -6,7 +6,7 @@ import type { BatchEndpoint, BatchLimits, BatchTraits } from "./batch_wire.ts";
 
 /** Instead of what a wire knows of its provider; absent members stay as the wire has them. */
 export interface BatchSettings extends Partial<BatchLimits> {
-  /** The wire of a provider that has none under its own name, such as `compatible` for a server of one's own; see `batchWireOf`. */
+  /** The wire of a provider without one under its own name, such as `compatible` for a custom server; see `batchWireOf`. */
   readonly wire?: string;
   readonly endpoints?: readonly BatchEndpoint[];
   readonly takes?: Partial<BatchTraits["takes"]>;

@@ -3,7 +3,7 @@
  *
  *   lines are written -> upload steps -> create (-> add steps) -> get ... get -> results -> delete
  *
- * Requests are data, and so is what an answer means: a wire never waits, sends, retries or reads a clock. Whoever sends them
+ * Requests are data, and so is what an answer means: a wire never waits, sends, retries or reads a clock. The sender
  * decides when, records each step before it takes effect, and never repeats `create` before it has looked with `list`.
  * Every method is total: for any bytes, a decoder returns a value and never throws.
  *
@@ -100,7 +100,7 @@ export interface BatchFailure {
   /**
    * `refused`: it had no effect and may be repeated after a wait; `unknown`: it may have had its effect (5xx, lost); `permanent`: the
    * same request is always refused; `account`: the key, its money or its rights are at fault, until the account changes; `full`: as
-   * many batches, tokens or bytes are with the provider as may be; `gone`: there is no such batch or file; `too_large`: a smaller
+   * many batches, tokens or bytes are with the provider as may be; `gone`: the batch or file does not exist; `too_large`: a smaller
    * payload may pass.
    */
   readonly is: "refused" | "unknown" | "permanent" | "account" | "full" | "gone" | "too_large";

@@ -1,5 +1,5 @@
 /**
- * The batch wires by name, as data: a provider's own name chooses its wire, and settings can choose one for a server of one's own.
+ * The batch wires by name, as data: a provider's own name chooses its wire, and settings can choose one for a custom server.
  */
 import { PerigeeError } from "../../errors.ts";
 import { suggestion } from "../../nearest.ts";
@@ -39,7 +39,7 @@ const WIRES: ReadonlyMap<string, NamedWire> = new Map<string, NamedWire>([
 ]);
 
 /**
- * The batch wire of a provider: the one that `given.wire` names, else the one of its name; undefined where there is none, or where the
+ * The batch wire of a provider: the one that `given.wire` names, else the one of its name; undefined for a provider without one, or where the
  * provider's protocol is another than the wire's. Throws `invalid_config` for a `given.wire` that is not known or does not fit the
  * protocol, and for an invalid base URL.
  */

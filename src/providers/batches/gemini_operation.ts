@@ -25,7 +25,7 @@ const ENDS: ReadonlyMap<string, BatchEnd> = new Map<string, BatchEnd>([
 ]);
 const RPC_DEADLINE_EXCEEDED = 4;
 
-/** The batch of an operation; undefined of what is none. `get`: the request whose answer holds results that are inline. */
+/** The batch of an operation; undefined of anything else. `get`: the request whose answer holds results that are inline. */
 export function geminiBatch(
   operation: Unchecked | undefined,
   download: (file: string) => BatchRequest,

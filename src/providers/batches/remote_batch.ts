@@ -45,7 +45,7 @@ export function idsOf(...values: readonly unknown[]): readonly string[] {
   return [...new Set(values.map(idOf).filter((id) => id !== undefined))];
 }
 
-/** The object of a success; one that is an error is none. */
+/** The object of a success; not one that is an error. */
 export function successOf(answer: WireAnswer): Unchecked | undefined {
   if (answer.status < 200 || answer.status > 299) return undefined;
   return objectOf(parseJson(answer.body));

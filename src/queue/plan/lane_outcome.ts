@@ -5,7 +5,7 @@
  *   done    = F(switch)                              batches: of their latency
  *             min(1, (switch - start - p90) / drain) lanes that answer one by one
  *   cost    = done x price + (1 - done) x realtime   where finished results can be fetched at the switch
- *           = done x price + (1 - done) x (realtime + HALF x price)   where they cannot, or there is no time to: half is finished and paid twice
+ *           = done x price + (1 - done) x (realtime + HALF x price)   where they cannot, or time does not suffice: half is finished and paid twice
  *   on time = done + (1 - done) x realtime's chance
  */
 import type { DueLoad } from "../due_work.ts";

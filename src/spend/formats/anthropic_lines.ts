@@ -2,7 +2,7 @@
  * Anthropic: exports of usage and costs, messages, and results of batches.
  *
  *   data > results    GET /v1/organizations/usage_report/messages and /cost_report, also a bucket or a result by itself
- *   message           `usage` of an answer; it has no time, unless whoever logged it added `created_at` or `timestamp`
+ *   message           `usage` of an answer; it has no time, unless the program that logged it added `created_at` or `timestamp`
  *   custom_id, result a line of a batch's results: the message in `result.message`, always in the tier batch
  *
  * Sources, read in November 2026: https://platform.claude.com/docs/en/api/admin-api/usage-cost/get-messages-usage-report and

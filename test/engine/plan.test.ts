@@ -18,7 +18,7 @@ async function planned(
   options: PlanOptions,
   config: ConfigOptions = configOf(model.split(":")[0] as string),
 ): Promise<{ readonly plan: Plan; readonly world: World }> {
-  const world = new World({ config });
+  const world = new World({ config, allowsBatches: true });
   world.input(items, model);
   const engine = await world.engine();
   const plan = await world.settle(engine.plan(INPUT, options));
@@ -122,7 +122,7 @@ describe("a plan of a source", () => {
   });
 
   it("is what a quote states: the expected price of an sla, and list price without one", async () => {
-    const world = new World({ config: configOf("anthropic") });
+    const world = new World({ config: configOf("anthropic"), allowsBatches: true });
     world.input(1_000, "anthropic:claude-haiku-4-5");
     const engine = await world.engine();
     const plan = await world.settle(engine.plan(INPUT, { sla: 1_440 }));

@@ -45,6 +45,8 @@ export interface WorldOptions {
   readonly observer?: EngineObserver;
   /** Unix time at the start. */
   readonly wallMs?: number;
+  /** Leaves the lane `batch` allowed: for plans, which send nothing. Its provider has no batches; default false. */
+  readonly allowsBatches?: boolean;
 }
 
 export const ok = (line: number): WireResult => okFrom(line, undefined);
@@ -82,7 +84,7 @@ export class World {
         beta: { baseUrl: "http://beta.test/v1", needsKey: false },
       },
       ...options.config,
-      lanes: withoutBatches(options.config?.lanes),
+      ...(options.allowsBatches === true ? {} : { lanes: withoutBatches(options.config?.lanes) }),
     };
     const latencyMs = options.latencyMs ?? 10;
     this.wire = new ScriptedTransport(this.clock, (request, { nowMs }) => {

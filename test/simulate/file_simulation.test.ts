@@ -15,7 +15,10 @@ async function simulated(
   config: ConfigOptions = {},
   model = "openai:gpt-5-mini",
 ): Promise<FileSimulation> {
-  const world = new World({ config: { providers: { openai: { key: "none" } }, ...config } });
+  const world = new World({
+    config: { providers: { openai: { key: "none" } }, ...config },
+    allowsBatches: true,
+  });
   world.input(items, model);
   const { engine, core } = await world.opened();
   const said = await simulateFile(core, INPUT, { latency: LATENCY, ...options });

@@ -192,6 +192,11 @@ const anyAnswer = fc.record({
   wallMs: fc.constant(0),
 });
 
+/** An answer that most wires read as a batch. */
+const nearAnswer = anyAnswer.chain((given) =>
+  nearly.map((value) => ({ ...given, status: 200, body: Buffer.from(JSON.stringify(value)) })),
+);
+
 function everyReader(wire: BatchWire): readonly ((given: ReturnType<typeof answer>) => unknown)[] {
   return [
     (given) => wire.read(given),
@@ -217,7 +222,7 @@ describe("every batch wire", () => {
   it("names only requests below its own base URL in a batch that it reads, with its key", () => {
     let readCount = 0;
     fc.assert(
-      fc.property(fc.constantFrom(...wires), anyAnswer, (wire, given) => {
+      fc.property(fc.constantFrom(...wires), nearAnswer, (wire, given) => {
         const read = wire.read(given);
         if (!read.ok) return true;
         readCount += 1;
@@ -231,7 +236,7 @@ describe("every batch wire", () => {
       }),
       { numRuns: 1_000 },
     );
-    expect(readCount).toBeGreaterThan(50);
+    expect(readCount).toBeGreaterThan(200);
   });
 
   it("writes lines as long as it promises, each one a JSON object with its id and its body", () => {

@@ -10,10 +10,11 @@
  */
 import {
   type BatchOutlook,
-  batchLastMs,
-  batchSwitchMs,
   cancelMsOf,
+  type LeavingTimes,
+  leavingTimes,
   mayBatch,
+  mayBatchBeyond,
 } from "../queue/batch_choice.ts";
 import type { DueLoad } from "../queue/due_work.ts";
 import type { BatchPlan } from "./lane_plan.ts";
@@ -26,6 +27,8 @@ const STOCK_MS = 5_000;
 const AGE_SHARE = 8;
 /** Of each limit of a batch (engine/batches/batch_spool.ts). */
 const LIMIT_SHARE = 0.95;
+/** Rows from one look at what realtime can do to the next. */
+const LOOKED_ROWS = 64;
 const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 interface Batch {
@@ -35,6 +38,7 @@ interface Batch {
   tookMs: number;
   /** The part that a batch without an end finishes. */
   stuckAt: number;
+  isCancelling: boolean;
 }
 
 /** One for a lane that has batches. */
@@ -56,26 +60,34 @@ export class SimulatedBatches {
     const { schedule, terms } = this.#run;
     if (terms.deadlineMs === Number.POSITIVE_INFINITY) return;
     const outlook = this.#outlookOf(1);
-    if (!mayBatch(outlook, schedule.nowMs)) return;
+    const hasAll = mayBatch(outlook, schedule.nowMs);
+    const isTaken = (): boolean =>
+      hasAll || mayBatchBeyond(outlook, schedule.nowMs, () => this.#lane.drainMs(NOTHING));
+    if (!isTaken()) return;
     if (this.#lane.hasOffer() && outlook.drainMs < outlook.latency.p50) return; // the tier is done earlier, at the same price
-    this.#spool();
+    this.#spool(isTaken);
     schedule.at(CREATED_AFTER_MS, () => this.#create());
   }
 
-  #spool(): void {
+  /** `isTaken`: whether the next one goes with a batch, too. */
+  #spool(isTaken: () => boolean): void {
     const { shape, tally } = this.#run;
     const { itemsMax, bytesMax, enqueuedTokensMax } = this.#plan;
     let rows: number[] = [];
     let load = { ...NOTHING };
     let bytes = 0;
     const seal = (): void => {
-      if (rows.length > 0) this.#spooled.push({ rows, load, createdMs: 0, tookMs: 0, stuckAt: 0 });
+      if (rows.length > 0)
+        this.#spooled.push({ rows, load, createdMs: 0, tookMs: 0, stuckAt: 0, isCancelling: false });
       rows = [];
       load = { ...NOTHING };
       bytes = 0;
     };
+    let taken = 0;
     for (let row = this.#lane.shift(); row >= 0; row = this.#lane.shift()) {
-      if (!tally.pays(row)) {
+      taken += 1;
+      const isEnough = taken % LOOKED_ROWS === 0 && !isTaken();
+      if (isEnough || !tally.pays(row)) {
         this.#lane.take(row);
         break;
       }
@@ -102,7 +114,7 @@ export class SimulatedBatches {
     for (;;) {
       const [next] = this.#spooled;
       if (next === undefined) return;
-      if (!mayBatch(this.#outlookOf(next.load.items), schedule.nowMs)) {
+      if (schedule.nowMs >= this.#leavingTimesOf(next).switchMs) {
         this.#spooled.shift();
         this.#leave(next.rows);
         continue;
@@ -134,18 +146,31 @@ export class SimulatedBatches {
       this.#end(batch, batch.rows.length);
       return;
     }
-    const outlook = this.#outlookOf(batch.rows.length);
-    const lastMs = batchLastMs(outlook);
-    if (nowMs >= batchSwitchMs(outlook) && (this.#plan.keepsOnCancel || nowMs >= lastMs)) {
-      const endMs = Math.max(nowMs, Math.min(nowMs + outlook.cancelMs, lastMs));
+    const { switchMs, lastMs } = this.#leavingTimesOf(batch);
+    if (nowMs >= switchMs && (this.#plan.keepsOnCancel || nowMs >= lastMs)) {
+      const endMs = Math.max(nowMs, Math.min(nowMs + cancelMsOf(this.#plan.prior), lastMs));
       const finished = this.#finishedBy(batch, nowMs);
+      batch.isCancelling = true;
       schedule.at(endMs, () => this.#end(batch, finished));
       return;
     }
     const { min, max } = this.#plan.pollMs;
     const pollMs = Math.min(max, Math.max(min, (nowMs - batch.createdMs) / AGE_SHARE));
-    const leftMs = batchSwitchMs(outlook) - nowMs;
+    const leftMs = switchMs - nowMs;
     schedule.at(nowMs + Math.max(1, leftMs > 0 ? Math.min(pollMs, leftMs) : pollMs), () => this.#look(batch));
+  }
+
+  #leavingTimesOf(batch: Batch): LeavingTimes {
+    const { nowMs } = this.#run.schedule;
+    const others = [...this.#open].filter((other) => other !== batch);
+    return leavingTimes({
+      ...this.#outlookOf(batch.rows.length),
+      nowMs,
+      ageMs: this.#open.has(batch) ? nowMs - batch.createdMs : 0,
+      waitingMs: this.#lane.drainMs(NOTHING),
+      isNext: others.every(({ isCancelling, createdMs }) => !isCancelling && createdMs >= batch.createdMs),
+      keepsOnCancel: this.#plan.keepsOnCancel,
+    });
   }
 
   #finishedBy({ rows, createdMs, tookMs, stuckAt }: Batch, nowMs: number): number {

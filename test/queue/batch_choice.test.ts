@@ -1,7 +1,18 @@
 /** The engine's choice for one item against the plan of all: where the engine takes a batch, the plan does so for everything. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type BatchOutlook, cancelMsOf, collectMsOf, mayBatch } from "../../src/queue/batch_choice.ts";
+import {
+  type BatchOutlook,
+  batchLastMs,
+  batchSwitchMs,
+  cancelMsOf,
+  collectMsOf,
+  leavingTimes,
+  mayBatch,
+  mayBatchBeyond,
+  type OpenOutlook,
+} from "../../src/queue/batch_choice.ts";
+import { rescueMs } from "../../src/queue/offer_choice.ts";
 import type { GroupPlan } from "../../src/queue/plan/group_plan.ts";
 import { curveOf } from "../../src/queue/plan/latency_curve.ts";
 import { planWork } from "../../src/queue/plan/plan.ts";
@@ -85,6 +96,65 @@ describe("the engine's choice of a batch", () => {
         }
       }),
       { numRuns: 1_000 },
+    );
+  });
+});
+
+const openOutlooks: fc.Arbitrary<OpenOutlook> = fc
+  .record({
+    latency: fc.constantFrom(...PRIORS),
+    deadlineMs: fc.integer({ min: HOUR_MS, max: 48 * HOUR_MS }),
+    nowMs: fc.integer({ min: 0, max: HOUR_MS }),
+    ageMs: fc.integer({ min: 0, max: 12 * HOUR_MS }),
+    waitingMs: fc.integer({ min: 0, max: 60 * HOUR_MS }),
+    batchedMs: fc.integer({ min: 1, max: 60 * HOUR_MS }),
+    isNext: fc.boolean(),
+    keepsOnCancel: fc.boolean(),
+  })
+  .map(({ batchedMs, ...rest }) => ({
+    ...rest,
+    ...{ drainMs: rest.waitingMs + batchedMs, cancelMs: cancelMsOf(rest.latency) },
+    ...{ items: 1_000, realtimeP99Ms: P99_MS },
+  }));
+
+describe("when an open batch is left", () => {
+  it("is the switch, while realtime can do all of it", () => {
+    const isFeasible = (outlook: OpenOutlook): boolean => outlook.nowMs <= batchLastMs(outlook);
+    fc.assert(
+      fc.property(openOutlooks.filter(isFeasible), (outlook) => {
+        expect(leavingTimes(outlook)).toEqual({
+          switchMs: batchSwitchMs(outlook),
+          lastMs: batchLastMs(outlook),
+        });
+        expect(mayBatchBeyond(outlook, outlook.nowMs, () => outlook.waitingMs)).toBe(false);
+      }),
+    );
+  });
+
+  it("is never while realtime has enough to do until the deadline, and never behind that", () => {
+    const isOverloaded = (outlook: OpenOutlook): boolean => outlook.nowMs > batchLastMs(outlook);
+    fc.assert(
+      fc.property(openOutlooks.filter(isOverloaded), (outlook) => {
+        const { nowMs, waitingMs, deadlineMs } = outlook;
+        const { switchMs, lastMs } = leavingTimes(outlook);
+        const untilMs = deadlineMs - rescueMs(P99_MS);
+        if (nowMs + waitingMs >= untilMs) expect([switchMs, lastMs]).toEqual([Infinity, Infinity]);
+        else expect(switchMs).toBeLessThanOrEqual(lastMs);
+      }),
+    );
+  });
+
+  it("keeps realtime waiting for an eighth of the time at most, if it is the next of an overloaded lane", () => {
+    const isIdle = (outlook: OpenOutlook): boolean =>
+      outlook.isNext &&
+      outlook.nowMs > batchLastMs(outlook) &&
+      outlook.nowMs < outlook.deadlineMs - rescueMs(P99_MS);
+    const idle = openOutlooks.map((outlook) => ({ ...outlook, keepsOnCancel: true, waitingMs: 0 }));
+    fc.assert(
+      fc.property(idle.filter(isIdle), (outlook) => {
+        const { nowMs, deadlineMs } = outlook;
+        expect(leavingTimes(outlook).switchMs - nowMs).toBeLessThanOrEqual((deadlineMs - nowMs) / 8);
+      }),
     );
   });
 });

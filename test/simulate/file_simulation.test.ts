@@ -62,6 +62,15 @@ describe("a simulation of a file", () => {
     expect(realtime + batch).toBe(1_000);
   });
 
+  it("puts what realtime cannot do by the deadline into batches", async () => {
+    const config = { limits: { openai: { requestsPerMinute: 1 } } };
+    const day = { sla: 1_440, lanes: { deny: ["flex"] } };
+    const said = await simulated(3_000, { ...day, seeds: 5 }, config);
+    const { batch = 0 } = sharesOf(said);
+    expect(batch).toBeGreaterThan(2_500);
+    expect(said.at_risk).toBeLessThan(500); // of 1,560 without batches
+  });
+
   it("puts work into flex where batches are denied, and into realtime where both are", async () => {
     const flex = await simulated(600, { sla: 60, lanes: { deny: ["batch"] } });
     expect(sharesOf(flex)).toEqual({ flex: 600 });

@@ -2,6 +2,7 @@
  * Batches as what a lane has cheaper than realtime, beside a tier or hours that it may have, too.
  *
  *   item --a batch probably ends in time for realtime to follow (queue/batch_choice.ts)--> batch
+ *        --realtime cannot do all that is due, and a batch probably can-------------------> batch
  *        --at the same price another offer is done earlier--------------------------------> that one
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
@@ -12,7 +13,7 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { mayBatch } from "../../queue/batch_choice.ts";
+import { mayBatch, mayBatchBeyond } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -67,7 +68,10 @@ export class BatchOffers implements LaneOffers {
     const { deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlookOf(call.model, lane, deadlineMs, 1);
-    if (!mayBatch(outlook, this.#lane.clock.nowMs()) || !this.#isFor(call)) return other;
+    const nowMs = this.#lane.clock.nowMs();
+    const waitingMs = (): number => batches.waitingMs(lane, deadlineMs);
+    if (!mayBatch(outlook, nowMs) && !mayBatchBeyond(outlook, nowMs, waitingMs)) return other;
+    if (!this.#isFor(call)) return other;
     if (other !== undefined && outlook.drainMs < outlook.latency.p50) return other;
     return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };
   }

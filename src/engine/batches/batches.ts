@@ -7,7 +7,13 @@
  */
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Provider } from "../../providers/provider.ts";
-import { type BatchOutlook, batchLastMs, batchSwitchMs, cancelMsOf } from "../../queue/batch_choice.ts";
+import {
+  type BatchOutlook,
+  batchSwitchMs,
+  cancelMsOf,
+  leavingTimes,
+  type OpenOutlook,
+} from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -27,6 +33,7 @@ import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "
 import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
+import { JoiningLoads } from "./joining_loads.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
 
@@ -36,6 +43,7 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
+const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 const NEVER_LEFT: AbortSignal = new AbortController().signal;
 
 /** What batches ask of the rest of the engine. */
@@ -55,6 +63,8 @@ export interface BatchServices {
   learn(model: string, tookMs: number): void;
   /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
   drainMs(lane: string, deadlineMs: number, beside: DueLoad): number;
+  /** When what waits in a lane was counted, as `drainMs` knows it; monotonic. */
+  countedMs(lane: string): number;
   realtimeP99Ms(model: string): number | undefined;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
@@ -79,6 +89,7 @@ export class Batches {
   /** With their ends. */
   readonly #open = new Map<OpenBatch, Promise<void>>();
   readonly #loads = new BatchLoads();
+  readonly #joining: JoiningLoads;
   readonly #stocks: BatchStocks;
   /** Lines of batches that were made with another key. */
   readonly #refused = new WeakMap<ItemOwner, readonly LineRange[]>();
@@ -86,6 +97,7 @@ export class Batches {
   constructor(services: BatchServices) {
     this.#services = services;
     const { storage, minItems } = services;
+    this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
     this.#stocks = new BatchStocks(storage.clock);
     this.#filling = new BatchFilling({
       ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
@@ -124,6 +136,7 @@ export class Batches {
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
     const usd = call.reservation?.usd ?? 0;
     this.#services.money.giveBack(call);
+    this.#joining.add(call.lane.key, call.owner.settings.deadlineMs, { items: 1, ...call.load });
     this.#filling.take(call, wire, usd);
   }
 
@@ -137,12 +150,17 @@ export class Batches {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#services.drainMs(lane, deadlineMs, this.loadOf(lane, deadlineMs)),
+      drainMs: this.#drainMs(lane, deadlineMs, this.loadOf(lane, deadlineMs)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
       items,
     };
+  }
+
+  /** What realtime needs for what waits in a lane and is due by a deadline, without what is with batches; milliseconds. */
+  waitingMs(lane: string, deadlineMs: number): number {
+    return this.#drainMs(lane, deadlineMs, NOTHING);
   }
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
@@ -238,6 +256,17 @@ export class Batches {
     for (const { kept } of this.open) kept.leave();
   }
 
+  /** What waits and `beside`, without what was counted as waiting and has joined a batch since. */
+  #drainMs(lane: string, deadlineMs: number, beside: DueLoad): number {
+    const joined = this.#joining.of(lane, deadlineMs);
+    const load = {
+      items: beside.items - joined.items,
+      inputTokens: beside.inputTokens - joined.inputTokens,
+      outputTokens: beside.outputTokens - joined.outputTokens,
+    };
+    return this.#services.drainMs(lane, deadlineMs, load);
+  }
+
   #mayWait(model: string, lane: string, deadlineMs: number): boolean {
     const outlook = this.outlookOf(model, lane, deadlineMs, 1);
     return this.#services.storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
@@ -306,8 +335,7 @@ export class Batches {
   /** When a batch is to be left, by what else its lane has to do. */
   #momentsOf(batch: OpenBatch): BatchMoments {
     const { kept, owner, left } = batch;
-    const { record, clock } = kept;
-    const nowMs = clock.nowMs();
+    const nowMs = kept.clock.nowMs();
     if (!owner.isOpen) {
       batch.overMs ??= nowMs; // its run was over before it was opened
       return {
@@ -316,15 +344,40 @@ export class Batches {
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }
-    const outlook = this.outlookOf(record.model, record.lane, owner.settings.deadlineMs, left);
-    const switchMs = batchSwitchMs(outlook);
+    const outlook = this.#openOutlookOf(batch, left);
+    const { switchMs, lastMs } = leavingTimes(outlook);
     const { p90, p99 } = outlook.latency;
     const hasTime = nowMs + p90 < switchMs;
+    return { switchMs, lastMs, stuckMs: hasTime ? Math.max(p99, STUCK_MS_MIN) : Number.POSITIVE_INFINITY };
+  }
+
+  #openOutlookOf(batch: OpenBatch, items: number): OpenOutlook {
+    const { record, clock, way } = batch.kept;
+    const { deadlineMs } = batch.owner.settings;
     return {
-      switchMs,
-      lastMs: batchLastMs(outlook),
-      stuckMs: hasTime ? Math.max(p99, STUCK_MS_MIN) : Number.POSITIVE_INFINITY,
+      ...this.outlookOf(record.model, record.lane, deadlineMs, items),
+      nowMs: clock.nowMs(),
+      ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
+      waitingMs: this.waitingMs(record.lane, deadlineMs),
+      isNext: this.#isNext(batch),
+      keepsOnCancel: way.wire.traits.keepsOnCancel,
     };
+  }
+
+  /** Whether it is the first to be left of its lane, the earliest due and the oldest of these, and none is being left. */
+  #isNext(batch: OpenBatch): boolean {
+    const { lane } = batch.kept.record;
+    const { deadlineMs } = batch.owner.settings;
+    let isOlder = true;
+    for (const other of this.open) {
+      if (other === batch) isOlder = false;
+      const { record } = other.kept;
+      if (other === batch || record.lane !== lane) continue;
+      const dueMs = other.owner.settings.deadlineMs;
+      const isBefore = dueMs < deadlineMs || (dueMs === deadlineMs && isOlder);
+      if (record.state === "cancelling" || (record.state === "running" && isBefore)) return false;
+    }
+    return true;
   }
 
   /** Batches that were made with another key: they are never asked for with this one, and nothing of them is sent again. */

@@ -67,6 +67,7 @@ export function createBatches(
       const { forecasts } = lanes();
       return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NOTHING, elsewhere });
     },
+    countedMs: (lane) => lanes().forecasts.countedMs(lanes().of(lane)),
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),
     feed: { add: (owner, shards) => feed().add(owner, shards) },
     changed: () => {

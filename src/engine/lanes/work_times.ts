@@ -268,6 +268,11 @@ export class LaneForecasts {
     return leftMs(owner, this.#lanes.all(), (lane) => this.#basisOf(lane));
   }
 
+  /** When what waits in a lane was counted last, which forecasts go by; monotonic. */
+  countedMs(lane: Lane): number {
+    return this.#basisOf(lane).nowMs;
+  }
+
   /** Milliseconds that a lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
   drainMs(lane: Lane, deadlineMs: number, load: LoadBeside): number {
     return this.#forecasts.drainMs(lane, this.#basisOf(lane), deadlineMs, load);

@@ -1,0 +1,60 @@
+/** Work that realtime cannot do by its deadline: a provider's limits allow a fraction of it, and its batches have none. */
+import { describe, expect, it } from "vitest";
+import { FakeOpenAiBatches, type FakeOpenAiOptions } from "../../batch_servers/openai.ts";
+import { BatchWorld } from "./batch_world.ts";
+
+const HOUR = 60;
+const ITEMS = 3_000;
+/** What realtime could do within a day. */
+const REALTIME_ITEMS = 1_440;
+
+async function answeredIn(sla: number, options: Partial<FakeOpenAiOptions>, requestsPerMinute = 1) {
+  let fake: FakeOpenAiBatches | undefined;
+  const world = new BatchWorld(
+    (nowMs) => {
+      fake = new FakeOpenAiBatches({ seed: 1, nowMs, realtime: { requestsPerMinute }, ...options });
+      return { "https://api.openai.test": fake };
+    },
+    {
+      providers: { openai: { baseUrl: "https://api.openai.test/v1", key: "sk-a" } },
+      limits: { openai: { requestsPerMinute } },
+      lanes: { deny: ["flex"] },
+    },
+  );
+  world.input(ITEMS, "openai:gpt-5-mini");
+  const summary = await world.run({ sla });
+  const tiers = { batch: 0, realtime: 0 };
+  for (const { cost, error } of world.lines())
+    if (error === undefined) tiers[cost?.tier === "batch" ? "batch" : "realtime"] += 1;
+  const { completed } = summary.counts;
+  const { batches } = (fake as unknown as FakeOpenAiBatches).ledger;
+  return { completed, ...tiers, batches: batches.size };
+}
+
+describe("work beyond what realtime can do by its deadline", () => {
+  it("goes with a batch as a whole where the day is long for one", async () => {
+    const { completed, batch, batches } = await answeredIn(24 * HOUR, {});
+    expect({ completed, batch }).toEqual({ completed: ITEMS, batch: ITEMS });
+    expect(batches).toBeLessThanOrEqual(3);
+  });
+
+  it("is done in realtime as far as that can, once a batch is slower than most", async () => {
+    const { completed, batch } = await answeredIn(24 * HOUR, { batchFaults: () => ({ isStalled: true }) });
+    expect(batch).toBe(0);
+    expect(completed).toBeGreaterThan(REALTIME_ITEMS * 0.9);
+  });
+
+  it("keeps what a slow batch has finished, and does the rest in realtime", async () => {
+    const { completed, batch, realtime } = await answeredIn(24 * HOUR, { stalledShare: 0.4 });
+    expect(batch).toBeGreaterThan(ITEMS * 0.5);
+    expect(realtime).toBeGreaterThan(ITEMS * 0.1);
+    expect(completed).toBe(ITEMS);
+  });
+
+  it("goes with batches only beyond what fits where a batch may take most of the time", async () => {
+    const { completed, batch, realtime } = await answeredIn(1 * HOUR, {}, 20);
+    expect(completed).toBe(ITEMS);
+    expect(batch).toBeGreaterThan(ITEMS / 2);
+    expect(realtime).toBeGreaterThan(0);
+  });
+});

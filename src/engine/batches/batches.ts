@@ -82,6 +82,11 @@ export interface BatchedWork {
   readonly troubles: readonly OpenBatch[];
 }
 
+interface RefusedLines {
+  readonly lines: readonly LineRange[];
+  readonly items: number;
+}
+
 /** One for an engine. */
 export class Batches {
   readonly #services: BatchServices;
@@ -91,8 +96,8 @@ export class Batches {
   readonly #loads = new BatchLoads();
   readonly #joining: JoiningLoads;
   readonly #stocks: BatchStocks;
-  /** Lines of batches that were made with another key. */
-  readonly #refused = new WeakMap<ItemOwner, readonly LineRange[]>();
+  /** Lines of batches that were made with another key, and how many of them are open. */
+  readonly #refused = new WeakMap<ItemOwner, RefusedLines>();
 
   constructor(services: BatchServices) {
     this.#services = services;
@@ -167,11 +172,13 @@ export class Batches {
   async adopt(owner: ItemOwner): Promise<void> {
     for await (const record of batchRecords(this.#services.storage.store, owner.id)) {
       const wire = this.#services.wireOf(record.model);
+      const held = new BatchMoney(owner.settings.budget, record.mostUsd);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
+        held.leave(); // it may still be billed
         continue;
       }
-      const open = this.#openOf(owner, record, wire, new BatchMoney(owner.settings.budget, record.mostUsd));
+      const open = this.#openOf(owner, record, wire, held);
       for (const line of linesIn(record.lines)) this.#claim(owner, line);
       this.#loads.add(record.lane, owner.settings.deadlineMs, record);
       this.#start(open);
@@ -192,6 +199,11 @@ export class Batches {
     return { items, submitted, troubles };
   }
 
+  /** Open items of a run in batches that were made with another key: nothing ends them here. */
+  refusedItems(owner: ItemOwner): number {
+    return this.#refused.get(owner)?.items ?? 0;
+  }
+
   /** Whether all that a run has with batches is at its providers. */
   isSubmitted(owner: ItemOwner): boolean {
     const { items, submitted } = this.workOf(owner);
@@ -202,7 +214,7 @@ export class Batches {
   drop(owner: ItemOwner): void {
     this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
-    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner) ?? []));
+    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner)?.lines ?? []));
     for (const open of this.open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
@@ -212,7 +224,7 @@ export class Batches {
       }
       this.#gone(open);
       open.kept.leave();
-      open.release();
+      open.leaveMoney();
       this.#release(owner, open.leftLines());
     }
   }
@@ -384,8 +396,13 @@ export class Batches {
   #refuseKey(owner: ItemOwner, { model, batchId, tag, items, lines }: BatchRecord): void {
     const provider = parseModelId(model)?.provider ?? model;
     const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
+    const claimedBefore = owner.items.claimed.size;
     for (const line of linesIn(lines)) this.#claim(owner, line);
-    this.#refused.set(owner, [...(this.#refused.get(owner) ?? []), ...lines]);
+    const before = this.#refused.get(owner) ?? { lines: [], items: 0 };
+    this.#refused.set(owner, {
+      lines: [...before.lines, ...lines],
+      items: before.items + owner.items.claimed.size - claimedBefore,
+    });
     owner.items.hold(
       { reason: "key_changed", provider, message },
       items,

@@ -77,9 +77,9 @@ export class OpenBatch {
     return isAsked && (record.state === "running" || record.state === "cancelling");
   }
 
-  /** Money is held here no more: the process leaves, or it has ended. */
-  release(): void {
-    this.#settling.held.release();
+  /** Its process leaves: what it may cost still counts in the caps of its run. */
+  leaveMoney(): void {
+    this.#settling.held.leave();
   }
 
   /** Resolves when it is over, or left; rejects with what its run cannot go on for. */
@@ -183,7 +183,7 @@ export class OpenBatch {
   async #remove(): Promise<true> {
     const { kept } = this;
     await kept.remove();
-    this.release();
+    this.#settling.held.release();
     const { disk } = kept.way.storage;
     await disk.remove(kept.way.lines.path);
     await disk.remove(this.itemsPath);

@@ -1,11 +1,13 @@
 /**
  * What held a run when it was left.
  */
+import type { EngineCore } from "../core.ts";
 import { type Hold, isCallers } from "../items/holds.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { Lanes } from "../lanes/lanes.ts";
 import { diskHold } from "../lanes/run_holds.ts";
+import type { Watch } from "./watch.ts";
 
 /** Whether no answer to what was in flight when the run stopped has ended a hold. */
 export function isStillHeld({ reason, provider }: Hold, lanes: Lanes): boolean {
@@ -25,4 +27,22 @@ export function fullDiskHold(
   const hold = found ?? diskHold(state, room.fullPath, clock.nowMs(), clock);
   const items = Math.max(0, linesTotal - blankLines - state.items.done.size); // answers that were not recorded are lost
   return { ...hold, items, next_try: null }; // nothing is tried before the next call
+}
+
+/**
+ * Of a run that is over: waits until nothing is left but items in batches of another key, which end with that key in a later call.
+ * Stops the run if there are any, and returns what holds them.
+ */
+export async function leaveRefused(
+  state: RunState,
+  watch: Watch,
+  { batches, holds, lanes }: EngineCore["sending"],
+): Promise<readonly Hold[]> {
+  const { claimed } = state.items;
+  await watch.until(() => claimed.size === batches.refusedItems(state));
+  if (claimed.size === 0) return [];
+  const held = holds.of(state, true).holds.filter(({ reason }) => reason === "key_changed");
+  state.phase = "stopping";
+  lanes.drop(state);
+  return held;
 }

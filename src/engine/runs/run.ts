@@ -26,7 +26,7 @@ import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
 import type { UpdateCounts } from "../reopening/update.ts";
 import { DETACHED, isAllSubmitted, leftBatches, removeEmpty } from "./detaching.ts";
-import { fullDiskHold, isStillHeld } from "./left_holds.ts";
+import { fullDiskHold, isStillHeld, leaveRefused } from "./left_holds.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
@@ -317,7 +317,8 @@ export class Run implements AsyncIterable<ResultLine> {
       }
       if (state.phase === "expired" || state.phase === "cancelled" || state.phase === "giving_up") {
         await watch.during(endRest(this.#core, opened, state.phase).catch(rethrowReadError));
-        await watch.until(() => state.items.claimed.size === 0);
+        const refused = await leaveRefused(state, watch, this.#core.sending);
+        if (refused.length > 0) [this.#held, this.#stopReason] = [refused, "key_changed"];
       }
     } catch (error) {
       this.#leave("stopping");

@@ -123,4 +123,66 @@ describe("a run whose key was changed", () => {
     world.config = config("sk-a");
     expect((await call(world, { sla: 24 * HOUR })).summary.counts.completed).toBe(300);
   });
+
+  it("pauses when it is cancelled with the other key, and is cancelled with the first one", async () => {
+    const { world, fake } = openaiWorld();
+    world.input(300, "openai:gpt-5-mini");
+    await call(world, { sla: 24 * HOUR, detach: true });
+    world.config = openaiConfig("sk-b");
+    const { engine } = await world.opened();
+    const run = engine.run(INPUT, { out: OUTPUT, sla: 24 * HOUR });
+    void run.cancel();
+    const paused = await world.settle(run.finished);
+    await world.settle(engine.close());
+    expect(paused).toMatchObject({
+      ...{ status: "paused", reason: "key_changed", held: [{ reason: "key_changed", items: 300 }] },
+      counts: { submitted: 300, cancelled: 0 },
+    });
+    expect(fake.ledger.keptBatches).toHaveLength(1);
+    world.config = openaiConfig("sk-a");
+    const { summary } = await call(world, { sla: 24 * HOUR });
+    expect(summary.counts.completed + summary.counts.cancelled).toBe(300);
+  });
+
+  it("pauses at its deadline, and keeps what the batch has answered when the first key is back", async () => {
+    const { world } = openaiWorld();
+    world.input(300, "openai:gpt-5-mini");
+    await call(world, { sla: 24 * HOUR, detach: true });
+    await world.clock.advance(25 * HOUR * 60_000);
+    world.config = openaiConfig("sk-b");
+    const { engine } = await world.opened();
+    const run = engine.run(INPUT, { out: OUTPUT, sla: 24 * HOUR });
+    const paused = await world.settle(run.finished);
+    await world.settle(engine.close());
+    expect(paused).toMatchObject({ status: "paused", reason: "key_changed", counts: { expired: 0 } });
+    world.config = openaiConfig("sk-a");
+    expect((await call(world, { sla: 24 * HOUR })).summary.counts.completed).toBe(300);
+  });
 });
+
+describe("a cap that runs share", () => {
+  it("counts what a detached run may still be billed, until that run is collected", async () => {
+    const { world, fake } = openaiWorld();
+    world.input(300, "openai:gpt-5-mini");
+    const { engine } = await world.opened();
+    const run = (out: string, options: object) =>
+      world.settle(engine.run(INPUT, { out, sla: 24 * HOUR, ...options }).finished);
+    // 300 items are at most 0.0206 USD in a batch: enough for one run, and not for two
+    const cap = { name: "shared", usd: 0.025 };
+    expect(await run(OUTPUT, { cap, detach: true })).toMatchObject({ status: "detached" });
+    const second = await run("/other.jsonl", { cap, detach: true, waitMs: 0 });
+    expect(second).toMatchObject({ status: "paused", reason: "cap_reached" });
+    const collected = await run(OUTPUT, { cap });
+    expect(collected).toMatchObject({ counts: { completed: 300 }, cost: { ambiguous_usd: 0 } });
+    await world.settle(engine.close());
+    expect(collected.cost.billed_usd + second.cost.billed_usd).toBeLessThanOrEqual(cap.usd);
+    expect(fake.ledger.sums().nanoUsd).toBeGreaterThan(0);
+  });
+});
+
+function openaiConfig(key: string) {
+  return {
+    providers: { openai: { baseUrl: "https://api.openai.test/v1", key } },
+    lanes: { deny: ["flex"] },
+  };
+}

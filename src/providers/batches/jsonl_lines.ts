@@ -21,6 +21,7 @@ import type { BatchEndpoint, BatchResult } from "./batch_wire.ts";
 /** Characters of an id in a result; those that perigee makes have 64 at most. */
 const ID_CHARS_MAX = 512;
 const BODY = ["response", "body"] as const;
+const CLOSE_BRACE = 0x7d;
 
 /** Where the requests of a batch go. */
 export const ENDPOINT_PATHS: Readonly<Record<BatchEndpoint, string>> = {
@@ -31,7 +32,12 @@ export const ENDPOINT_PATHS: Readonly<Record<BatchEndpoint, string>> = {
 
 /** A request as a line, without a newline. `members`: JSON between id and body, empty or with a comma at its end. */
 export function requestLine(id: string, members: string, body: Uint8Array): Uint8Array {
-  return Buffer.concat([Buffer.from(`{"custom_id":"${id}",${members}"body":`), body, Buffer.from("}")]);
+  const head = `{"custom_id":"${id}",${members}"body":`; // ASCII, as ids are
+  const line = Buffer.allocUnsafe(head.length + body.byteLength + 1);
+  line.write(head, "latin1");
+  line.set(body, head.length);
+  line[line.byteLength - 1] = CLOSE_BRACE;
+  return line;
 }
 
 /** Bytes that `requestLine` and a newline add to a body. */

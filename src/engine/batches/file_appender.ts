@@ -22,10 +22,7 @@ export class FileAppender {
   #file: DiskFile | undefined;
   #chunk: Buffer = Buffer.alloc(0);
   #used = 0;
-  #nextBytes = CHUNK_BYTES;
   readonly #waiting: Buffer[] = [];
-  /** A chunk that is written, for the next one. */
-  #spare: Buffer | undefined;
   #writing: Promise<void> | undefined;
   #writtenBytes = 0;
   bytes = 0;
@@ -92,11 +89,8 @@ export class FileAppender {
       void this.#write().catch(() => undefined); // `written` says why
     }
     if (this.#chunk.byteLength >= bytes) return;
-    const isUsual = bytes <= this.#nextBytes && this.#nextBytes === CHUNK_BYTES_MAX;
-    const spare = isUsual ? this.#spare : undefined;
-    if (spare !== undefined) this.#spare = undefined;
-    this.#chunk = spare ?? Buffer.allocUnsafeSlow(Math.max(this.#nextBytes, bytes));
-    this.#nextBytes = Math.min(2 * this.#nextBytes, CHUNK_BYTES_MAX);
+    const usual = Math.min(CHUNK_BYTES_MAX, Math.max(CHUNK_BYTES, this.bytes)); // as much as all before
+    this.#chunk = Buffer.allocUnsafeSlow(Math.max(usual, bytes));
   }
 
   #take(bytes: number): void {
@@ -128,7 +122,6 @@ export class FileAppender {
       await file.write(bytes, this.#writtenBytes);
       this.#writtenBytes += bytes.byteLength;
       this.#waiting.shift();
-      if (bytes.buffer.byteLength === CHUNK_BYTES_MAX) this.#spare = Buffer.from(bytes.buffer);
     }
   }
 

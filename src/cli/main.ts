@@ -17,10 +17,18 @@ import { outliveOutput } from "./closed_output.ts";
 import { endProcess, exitCodeOf, printError, standStill } from "./exit.ts";
 import { addFolderCommands } from "./folder_commands.ts";
 import { tuneHeap } from "./heap.ts";
-import { UNSUPPORTED } from "./prices.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
 import { withLanes } from "./run/lane_options.ts";
-import { DELIVERY, FIELDS, FORMAT, LANES, NO_LEARN, RECEIPTS, STATE } from "./run/run_choices.ts";
+import {
+  DELIVERY,
+  FIELDS,
+  FORMAT,
+  LANES,
+  NO_LEARN,
+  RECEIPTS,
+  STATE,
+  UNSUPPORTED,
+} from "./run/run_choices.ts";
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";

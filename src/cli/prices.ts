@@ -11,12 +11,6 @@ export interface ConfigArguments {
   readonly unsupportedConfig?: "drop" | "refuse";
 }
 
-/** Flag and words of `unsupportedConfig`. */
-export const UNSUPPORTED = [
-  "--unsupported-config <how>",
-  "settings that a model does not support: leave them out, or refuse their lines (default: sampling settings are left out, others refused)",
-] as const;
-
 /** Throws `invalid_config` naming file and place. */
 export async function configOf({
   config,

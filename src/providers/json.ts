@@ -21,6 +21,11 @@ export function parseJson(body: Uint8Array): unknown {
   }
 }
 
+/** What an answer's body spells, or `undefined` when it is not JSON in UTF-8; read once. */
+export function answerJson(answer: { readonly body: Uint8Array; readonly value?: unknown }): unknown {
+  return answer.value ?? parseJson(answer.body);
+}
+
 /** The value when it is a JSON object (not an array). */
 export function objectOf(value: unknown): Unchecked | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;

@@ -118,6 +118,8 @@ export interface WireAnswer {
   readonly status: number;
   readonly headers: HeaderBag;
   readonly body: Uint8Array;
+  /** What the body spells, where it was read before: a line of a batch was. */
+  readonly value?: unknown;
   /** Unix time, for dates in headers. */
   readonly wallMs: number;
 }

@@ -3,9 +3,8 @@
  */
 
 import { LANE_POLICIES } from "../../queue/lane_choice.ts";
-import { UNSUPPORTED } from "../prices.ts";
 import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
-import { LANES, NO_LEARN, STATE } from "./run_choices.ts";
+import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
 type Read = (text: string, before?: never) => unknown;
 

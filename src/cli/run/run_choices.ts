@@ -50,3 +50,9 @@ export const STATE = [
   "--state <dir>",
   "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",
 ] as const;
+
+/** Flag and words of `unsupportedConfig`. */
+export const UNSUPPORTED = [
+  "--unsupported-config <how>",
+  "settings that a model does not support: leave them out, or refuse their lines (default: sampling settings are left out, others refused)",
+] as const;

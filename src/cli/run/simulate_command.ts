@@ -1,7 +1,6 @@
 /**
  * The options of `perigee simulate`: those of `run` that change what work takes, and what is assumed of providers.
  */
-import { UNSUPPORTED } from "../prices.ts";
 import {
   amount,
   items,
@@ -12,7 +11,7 @@ import {
   seedNumber,
   slaMinutes,
 } from "../values.ts";
-import { LANES, NO_LEARN, STATE } from "./run_choices.ts";
+import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {

@@ -94,7 +94,7 @@ export class BatchOffers implements LaneOffers {
 
   #isFor(call: ItemCall): boolean {
     const { owner, provider } = call;
-    if (owner.measureAgain === undefined || owner.settings.isHedged || owner.settings.keepsBody) return false;
+    if (owner.measureAgain === undefined || owner.settings.isHedged) return false;
     if (call.failed !== undefined || call.isSecond || owner.items.notBatched.has(call.line)) return false;
     const wire = this.#terms.batches.wireOf(call.model, owner);
     if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return false;

@@ -16,14 +16,16 @@ const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 const NEWLINE = 0x0a;
 const EMPTY: Buffer = Buffer.alloc(0);
 
-/** One result, or why no more can be read. */
-export type ResultElement =
-  | {
-      readonly is: "element";
-      readonly bytes: Uint8Array;
-      /** Bytes of the source up to its end, this included; 0 where a source cannot be continued. */
-      readonly endBytes: number;
-    }
+/** One result. */
+export interface ResultElement {
+  readonly bytes: Uint8Array;
+  /** Bytes of the source up to its end, this included; 0 where a source cannot be continued. */
+  readonly endBytes: number;
+}
+
+/** Results that have arrived together, to be read before the next ones are asked for; or why no more can be read. */
+export type ResultPart =
+  | { readonly is: "elements"; readonly elements: Iterable<ResultElement> }
   | { readonly is: "refused"; readonly status: number; readonly body: Uint8Array }
   | { readonly is: "lost"; readonly lost: LostAnswer };
 
@@ -33,7 +35,7 @@ export async function* resultsOf(
   source: ResultSource,
   skipBytes: number,
   signal: AbortSignal,
-): AsyncGenerator<ResultElement> {
+): AsyncGenerator<ResultPart> {
   if (source.format === "lines") {
     yield* linesOf(calls, source.request, skipBytes, signal);
     return;
@@ -49,10 +51,13 @@ export async function* resultsOf(
       yield { is: "refused", status: answer.status, body: answer.body };
       return;
     }
-    for (const element of page.elements)
-      yield { is: "element", bytes: Buffer.from(JSON.stringify(element)), endBytes: 0 };
+    yield { is: "elements", elements: written(page.elements) };
     request = source.format === "page" ? source.next?.(page.members) : undefined;
   }
+}
+
+function* written(elements: readonly unknown[]): Generator<ResultElement> {
+  for (const element of elements) yield { bytes: Buffer.from(JSON.stringify(element)), endBytes: 0 };
 }
 
 async function* linesOf(
@@ -60,7 +65,7 @@ async function* linesOf(
   request: BatchRequest,
   skipBytes: number,
   signal: AbortSignal,
-): AsyncGenerator<ResultElement> {
+): AsyncGenerator<ResultPart> {
   const stream = await calls.stream(request, signal);
   if (!stream.ok) {
     yield { is: "lost", lost: stream };
@@ -79,20 +84,30 @@ async function* linesOf(
       if (readBytes <= skipBytes) continue;
       const fresh = before < skipBytes ? chunk.subarray(skipBytes - before) : chunk;
       const bytes = rest.byteLength === 0 ? Buffer.from(fresh) : Buffer.concat([rest, fresh]);
-      let start = 0;
-      for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
-        const endBytes = readBytes - bytes.byteLength + end + 1;
-        if (end > start) yield { is: "element", bytes: bytes.subarray(start, end), endBytes };
-        start = end + 1;
-      }
-      rest = bytes.subarray(start);
+      const { elements, restStart } = wholeLines(bytes, readBytes - bytes.byteLength);
+      if (elements.length > 0) yield { is: "elements", elements };
+      rest = bytes.subarray(restStart);
       if (rest.byteLength > LINE_BYTES_MAX) throw new Error("a line of the results is too long");
     }
   } catch (error) {
     yield { is: "lost", lost: lostBy(error) };
     return;
   }
-  if (rest.byteLength > 0) yield { is: "element", bytes: rest, endBytes: readBytes };
+  if (rest.byteLength > 0) yield { is: "elements", elements: [{ bytes: rest, endBytes: readBytes }] };
+}
+
+/** The lines that end in `bytes`, which begin after `beforeBytes` of the source; and where the rest begins. */
+function wholeLines(
+  bytes: Buffer,
+  beforeBytes: number,
+): { readonly elements: readonly ResultElement[]; readonly restStart: number } {
+  const elements: ResultElement[] = [];
+  let start = 0;
+  for (let end = bytes.indexOf(NEWLINE); end >= 0; end = bytes.indexOf(NEWLINE, start)) {
+    if (end > start) elements.push({ bytes: bytes.subarray(start, end), endBytes: beforeBytes + end + 1 });
+    start = end + 1;
+  }
+  return { elements, restStart: start };
 }
 
 async function wholeOf(chunks: AsyncIterable<Uint8Array>): Promise<Uint8Array> {

@@ -13,7 +13,7 @@
 import { type AttemptResult, answered } from "../../dispatch/attempt.ts";
 import { completed, failed, tallyOf } from "../../dispatch/tally.ts";
 import type { BatchResult, RemoteBatch } from "../../providers/batches/batch_wire.ts";
-import type { Provider } from "../../providers/provider.ts";
+import type { HeaderBag, Provider, WireAnswer } from "../../providers/provider.ts";
 import { LineSet } from "../../work/line_set.ts";
 import { NO_USAGE, type Outcome } from "../../work/outcome.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -93,10 +93,10 @@ export class BatchSettler {
       return;
     }
     const item = this.#items.at(place);
-    const { status, headers, body } = result;
-    const { clock } = this.#kept;
-    const decoded = this.#services.provider.decode({ status, headers, body, wallMs: clock.wallMs() });
-    const latencyMs = Math.max(0, clock.wallMs() - (this.#kept.record.createdWallMs ?? clock.wallMs()));
+    const { status } = result;
+    const wallMs = this.#kept.clock.wallMs();
+    const decoded = this.#services.provider.decode(new ResultAnswer(result, wallMs));
+    const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
     this.#judge(place, item, answered(decoded, { status, learnt: undefined, latencyMs, inputTokens }));
   }
@@ -309,6 +309,29 @@ export class BatchSettler {
     return places;
   }
 }
+
+/** The answer of a result; its body stays unmade until it is read. */
+class ResultAnswer implements WireAnswer {
+  readonly status: number;
+  readonly headers: HeaderBag;
+  readonly value: unknown;
+  readonly wallMs: number;
+  readonly #result: AnsweredResult;
+
+  constructor(result: AnsweredResult, wallMs: number) {
+    this.status = result.status;
+    this.headers = result.headers;
+    this.value = result.value;
+    this.wallMs = wallMs;
+    this.#result = result;
+  }
+
+  get body(): Uint8Array {
+    return this.#result.body;
+  }
+}
+
+type AnsweredResult = Extract<BatchResult, { is: "answered" }>;
 
 /**
  * Whether a batch may have finished more of its requests than the `shown` that have a result: what it finished is paid for. One that

@@ -6,6 +6,7 @@
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
 import {
   type BatchOutlook,
@@ -291,8 +292,9 @@ export class Batches {
     const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
       this.#services.changed(),
     );
+    const provider = this.#services.providerOf(record.model);
     const settling = {
-      ...{ provider: this.#services.providerOf(record.model), money, held },
+      ...{ money, held, provider: owner.settings.keepsBody ? keepingBody(provider) : provider },
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
     };
     return new OpenBatch(kept, owner, itemsPath, settling, {

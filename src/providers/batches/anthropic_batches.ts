@@ -188,13 +188,13 @@ function result(element: Uint8Array): BatchResult {
   const line = objectOf(parseJson(element));
   const id = nameOf(line?.["custom_id"]);
   const outcome = objectOf(line?.["result"]);
-  if (id === undefined || outcome === undefined)
+  if (line === undefined || id === undefined || outcome === undefined)
     return unreadable("expected a line with custom_id and result");
   switch (outcome["type"]) {
     case "succeeded":
-      return answered(id, 200, { element, path: ["result", "message"] });
+      return answered(id, 200, { element, line, path: ["result", "message"] });
     case "errored":
-      return errored(id, element, objectOf(outcome["error"]));
+      return errored(id, element, line);
     case "canceled":
       return {
         is: "unfinished",
@@ -214,10 +214,11 @@ function result(element: Uint8Array): BatchResult {
   }
 }
 
-function errored(id: string, element: Uint8Array, answer: Unchecked | undefined): BatchResult {
+function errored(id: string, element: Uint8Array, line: Unchecked): BatchResult {
+  const answer = objectOf(objectOf(line["result"])?.["error"]);
   const error = objectOf(answer?.["error"]) ?? answer;
   const status = STATUS_OF_TYPE.get(error?.["type"]) ?? 500;
   const requestId = nameOf(answer?.["request_id"]);
   const headers = requestId === undefined ? {} : { "request-id": requestId };
-  return answered(id, status, { element, path: ["result", "error"] }, headers);
+  return answered(id, status, { element, line, path: ["result", "error"] }, headers);
 }

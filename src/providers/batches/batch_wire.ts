@@ -185,13 +185,17 @@ export type PageMembers = Readonly<Record<string, string | number | boolean | nu
 
 /** One result, understood as far as the batch goes. */
 export type BatchResult =
-  /** Answered by the model's endpoint with a status and a body, as in realtime; `body` is the JSON text of that answer. */
+  /**
+   * Answered by the model's endpoint with a status and a body, as in realtime; `body` is the JSON text of that answer, and `value` what it
+   * spells, where that is known. `body` may be made when it is read: few need it.
+   */
   | {
       readonly is: "answered";
       readonly id: string;
       readonly status: number;
       readonly headers: HeaderBag;
       readonly body: Uint8Array;
+      readonly value?: unknown;
     }
   /** Not run to its end, for no reason of its own: it may be sent again. Not billed, as far as is known. */
   | { readonly is: "unfinished"; readonly id: string; readonly code: string; readonly message: string }

@@ -141,7 +141,8 @@ function result(element: Uint8Array): BatchResult {
   const line = objectOf(parseJson(element));
   const id = nameOf(line?.["key"]) ?? nameOf(objectOf(line?.["metadata"])?.["key"]);
   if (line === undefined || id === undefined) return unreadable("expected an object with key");
-  if (objectOf(line["response"]) !== undefined) return answered(id, 200, { element, path: ["response"] });
+  if (objectOf(line["response"]) !== undefined)
+    return answered(id, 200, { element, line, path: ["response"] });
   if ((line["error"] ?? undefined) === undefined) return nothingOf(id);
   const error = objectOf(line["error"]);
   const code = error?.["code"] ?? error?.["status"];

@@ -15,10 +15,13 @@ import { errorFacts } from "../error_body.ts";
 import { nameOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
 import { isShownCode } from "../key_text.ts";
 import type { HeaderBag } from "../provider.ts";
+import { answered } from "./batch_json.ts";
 import type { BatchEndpoint, BatchResult } from "./batch_wire.ts";
 
 /** Characters of an id in a result; those that perigee makes have 64 at most. */
 const ID_CHARS_MAX = 512;
+const BODY = ["response", "body"] as const;
+const CLOSE_BRACE = 0x7d;
 
 /** Where the requests of a batch go. */
 export const ENDPOINT_PATHS: Readonly<Record<BatchEndpoint, string>> = {
@@ -29,7 +32,12 @@ export const ENDPOINT_PATHS: Readonly<Record<BatchEndpoint, string>> = {
 
 /** A request as a line, without a newline. `members`: JSON between id and body, empty or with a comma at its end. */
 export function requestLine(id: string, members: string, body: Uint8Array): Uint8Array {
-  return Buffer.concat([Buffer.from(`{"custom_id":"${id}",${members}"body":`), body, Buffer.from("}")]);
+  const head = `{"custom_id":"${id}",${members}"body":`; // ASCII, as ids are
+  const line = Buffer.allocUnsafe(head.length + body.byteLength + 1);
+  line.write(head, "latin1");
+  line.set(body, head.length);
+  line[line.byteLength - 1] = CLOSE_BRACE;
+  return line;
 }
 
 /** Bytes that `requestLine` and a newline add to a body. */
@@ -48,26 +56,33 @@ export function resultOf(element: Uint8Array): BatchResult {
   const error = line["error"] ?? undefined;
   const response = objectOf(line["response"]);
   return (
-    (response === undefined ? undefined : answeredBy(id, response, error)) ??
+    (response === undefined ? undefined : answeredBy(id, element, line, error)) ??
     refusedBy(id, error) ??
     unfinished(id, error)
   );
 }
 
-function answeredBy(id: string, response: Unchecked, error: unknown): BatchResult | undefined {
+function answeredBy(
+  id: string,
+  element: Uint8Array,
+  line: Unchecked,
+  error: unknown,
+): BatchResult | undefined {
+  const response = objectOf(line["response"]) ?? {};
   const status = statusOf(response["status_code"]);
   const requestId = nameOf(response["request_id"]);
   const headers: HeaderBag = requestId === undefined ? {} : { "x-request-id": requestId };
   const body = response["body"] ?? undefined;
-  if (body !== undefined) return answered(id, status ?? 200, headers, body);
+  if (typeof body === "string") return answeredWith(id, status ?? 200, headers, body);
+  if (body !== undefined) return answered(id, status ?? 200, { element, line, path: BODY }, headers);
   if (status === undefined || (status < 400 && error !== undefined)) return undefined;
-  return answered(id, status, headers, error === undefined ? "" : withError(error));
+  return answeredWith(id, status, headers, error === undefined ? "" : withError(error));
 }
 
 /** An error that names the status of its answer, which is below 500. */
 function refusedBy(id: string, error: unknown): BatchResult | undefined {
   const status = error === undefined ? undefined : errorFacts(error).status;
-  return status === undefined || status >= 500 ? undefined : answered(id, status, {}, withError(error));
+  return status === undefined || status >= 500 ? undefined : answeredWith(id, status, {}, withError(error));
 }
 
 function unfinished(id: string, error: unknown): BatchResult {
@@ -75,8 +90,8 @@ function unfinished(id: string, error: unknown): BatchResult {
   return { is: "unfinished", id, code, message: `the batch ended before this request (${code})` };
 }
 
-/** A body that is a text is JSON in itself. */
-function answered(id: string, status: number, headers: HeaderBag, body: unknown): BatchResult {
+/** With a body that is no member of its line. One that is a text is JSON in itself. */
+function answeredWith(id: string, status: number, headers: HeaderBag, body: unknown): BatchResult {
   const json = typeof body === "string" ? body : jsonOf(body);
   if (json === undefined) return { is: "unreadable", message: "an answer is nested too deeply" };
   return { is: "answered", id, status, headers, body: Buffer.from(json) };

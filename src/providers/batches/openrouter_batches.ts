@@ -198,7 +198,7 @@ function result(element: Uint8Array): BatchResult {
     const requestId = nameOf(response["request_id"]);
     const headers = requestId === undefined ? {} : { "x-request-id": requestId };
     const status = statusOf(response["status_code"], 200);
-    return answered(id, status, { element, path: ["response", "body"] }, headers);
+    return answered(id, status, { element, line, path: ["response", "body"] }, headers);
   }
   if ((line["error"] ?? undefined) === undefined) return nothingOf(id);
   const error = objectOf(line["error"]);

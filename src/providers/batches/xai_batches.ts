@@ -222,7 +222,7 @@ function result(element: Uint8Array): BatchResult {
   if (hasError) return answeredError(id, rpcHttpStatus(code) ?? 500, { element, path: ERROR });
   if (said !== "") return answeredError(id, 500, { element: saying(said), path: ["said"] });
   const completion = objectOf(objectOf(outcome?.["response"])?.["chat_get_completion"]);
-  return completion === undefined ? nothingOf(id) : answered(id, 200, { element, path: COMPLETION });
+  return completion === undefined ? nothingOf(id) : answered(id, 200, { element, line, path: COMPLETION });
 }
 
 /** Code 0 means that there is no error. */

@@ -18,7 +18,7 @@ import { anthropicMembers } from "../answer_members.ts";
 import { cutOff, declined, ended, paused, type ReadAnswer } from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, translated } from "../exchange.ts";
-import { arrayOf, nameOf, objectOf, parseJson, stringOf } from "../json.ts";
+import { answerJson, arrayOf, nameOf, objectOf, stringOf } from "../json.ts";
 import { anthropicLimits } from "../limits.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
@@ -66,7 +66,7 @@ function credentials(key: string | undefined, version: string): Readonly<Record<
 
 function decode(answer: WireAnswer, name: string): Decoded {
   if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
-  const body = isHtml(answer) ? undefined : objectOf(parseJson(answer.body));
+  const body = isHtml(answer) ? undefined : objectOf(answerJson(answer));
   if (body === undefined)
     return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);
   const usage = anthropicUsage(body["usage"]);

@@ -18,7 +18,7 @@ import { geminiMembers } from "../answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, translated } from "../exchange.ts";
-import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
+import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
@@ -127,7 +127,7 @@ function partsOf(texts: readonly string[]): { text: string }[] {
 
 function decode(answer: WireAnswer, name: string): Decoded {
   if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
-  const value = isHtml(answer) ? undefined : parseJson(answer.body);
+  const value = isHtml(answer) ? undefined : answerJson(answer);
   const body = objectOf(value) ?? objectOf(arrayOf(value)?.[0]);
   if (body === undefined)
     return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);

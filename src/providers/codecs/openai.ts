@@ -20,7 +20,7 @@ import { openaiMembers } from "../answer_members.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, type RequestTarget, translated } from "../exchange.ts";
-import { arrayOf, firstByIndex, nameOf, objectOf, parseJson, stringOf } from "../json.ts";
+import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf } from "../json.ts";
 import { openaiLimits } from "../limits.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
@@ -87,7 +87,7 @@ function encodeGiven(
 
 function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
-  const body = isHtml(answer) ? undefined : objectOf(parseJson(answer.body));
+  const body = isHtml(answer) ? undefined : objectOf(answerJson(answer));
   if (body === undefined)
     return itemFailure("ambiguous", "invalid_response", `${name} answered no JSON object`);
   const usage = openaiUsage(body["usage"], hasCost);

@@ -8,6 +8,10 @@ describe.each(WIRES)("kills beside batches of $name", (wire) => {
     expect(await killTrial(wire, seed)).toEqual([]);
   });
 
+  it.each([1, 2, 3])("do so for lines with the provider's own body: seed %i", async (seed) => {
+    expect(await killTrial(wire, seed, 60, 4, { format: "raw" })).toEqual([]);
+  });
+
   it.each(["before", "after"] as const)("do so exactly %s each write and each call", async (when) => {
     let steps = 0;
     for (let nth = 1; ; nth += 1) {

@@ -39,12 +39,16 @@ function losses(random: () => number, share: number): (call: Call) => CallFault 
 const SCALES_MS = [50, 2_000, 60_000, 900_000];
 const SLA_MINUTES = 1_440;
 
-/** What is wrong after a trial; nothing where all holds. */
+/** `raw`: lines with the provider's own body, which do not say what they cost. */
+type TrialOptions = { readonly format?: "raw" };
+
+/** What is wrong after a trial; nothing where all holds. `options`: of its runs. */
 export async function killTrial(
   wire: WireCase,
   seed: number,
   items = 60,
   kills = 4,
+  options: TrialOptions = {},
 ): Promise<readonly string[]> {
   const random = createRandom(seed);
   const { world, fake } = worldOf(wire, {
@@ -56,9 +60,9 @@ export async function killTrial(
   world.input(items, wire.model);
   for (let kill = 0; kill < kills; kill += 1) {
     const scaleMs = SCALES_MS[Math.floor(random() * SCALES_MS.length)] as number;
-    await world.killedAfter(random() * scaleMs, { sla: SLA_MINUTES }, random);
+    await world.killedAfter(random() * scaleMs, { ...options, sla: SLA_MINUTES }, random);
   }
-  const wrong = await endedWrong(world, fake, items);
+  const wrong = await endedWrong(world, fake, items, options);
   return wrong.length === 0 ? [] : [`${wire.name}, seed ${seed}:`, ...wrong, ...world.notices];
 }
 
@@ -82,15 +86,34 @@ export async function stepTrial(
 }
 
 /** Ends the work in one more process. Returns what is wrong then. */
-async function endedWrong(world: BatchWorld, fake: BatchFake, items: number): Promise<string[]> {
-  const summary = await world.run({ sla: SLA_MINUTES });
-  const wrong = wrongsOf(world, fake, items);
+async function endedWrong(
+  world: BatchWorld,
+  fake: BatchFake,
+  items: number,
+  options: TrialOptions = {},
+): Promise<string[]> {
+  const summary = await world.run({ ...options, sla: SLA_MINUTES });
+  const wrong = options.format === undefined ? wrongsOf(world, fake, items) : bodiesWrong(world, items);
+  const billedNanos = Math.round(summary.cost.billed_usd * 1e9);
+  const { nanoUsd } = fake.ledger.sums();
+  if (billedNanos !== nanoUsd) wrong.push(`billed ${billedNanos} nano-USD in all, books ${nanoUsd}`);
   if (summary.counts.completed !== items) wrong.push(`counts ${JSON.stringify(summary.counts)}`);
   const made = fake.ledger.keptBatches;
   if (made.length !== 1) wrong.push(`${made.length} batches`);
   const twice = paidTwice(fake);
   if (twice.length > 0) wrong.push(`${twice.length} items billed twice`);
-  const { ambiguousNanos } = booksOf(world, fake);
+  const ambiguousNanos =
+    options.format === undefined
+      ? booksOf(world, fake).ambiguousNanos
+      : Math.round(summary.cost.ambiguous_usd * 1e9);
   if (ambiguousNanos !== 0) wrong.push(`${ambiguousNanos} nano-USD in doubt`);
   return wrong;
+}
+
+/** Each key has one line, with a body. */
+function bodiesWrong(world: BatchWorld, items: number): string[] {
+  const lines: readonly { readonly key: string; readonly body?: unknown }[] = world.lines();
+  const answered = new Set(lines.flatMap(({ key, body }) => (body == null ? [] : [key])));
+  if (lines.length === items && answered.size === items) return [];
+  return [`${lines.length} lines, ${answered.size} keys with a body`];
 }

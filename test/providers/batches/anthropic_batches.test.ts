@@ -262,7 +262,8 @@ describe("a result", () => {
     const element = JSON.stringify(failed({ type: "invalid_request_error", message }));
     const result = wire.result(new TextEncoder().encode(element));
     if (result.is !== "answered") throw new Error(result.is);
-    expect(provider("anthropic").decode({ ...answer(result.status, ""), ...result })).toMatchObject({
+    const { status, headers, body } = result;
+    expect(provider("anthropic").decode({ ...answer(status, ""), headers, body })).toMatchObject({
       code: "quota_exceeded",
       scope: "provider",
     });

@@ -26,13 +26,23 @@ describe("a line of results", () => {
       response: { status_code: 200, request_id: "req_1", body: BODY },
       error: null,
     };
-    expect(resultOf(Buffer.from(JSON.stringify(line)))).toEqual({
-      is: "answered",
+    const result = resultOf(Buffer.from(JSON.stringify(line)));
+    if (result.is !== "answered") throw new Error(result.is);
+    const { id, status, headers, value, body } = result;
+    expect({ id, status, headers, value, body: Buffer.from(body).toString() }).toEqual({
       id: "t-1",
       status: 200,
       headers: { "x-request-id": "req_1" },
-      body: Buffer.from(JSON.stringify(BODY)),
+      value: BODY,
+      body: JSON.stringify(BODY),
     });
+  });
+
+  it("keeps the bytes of its answer, numbers that no double holds among them", () => {
+    const body = '{ "seed":12345678901234567890,"a":"\\u00fc" }';
+    const line = `{"custom_id":"t-1","response":{"status_code":200,"body":${body}},"error":null}`;
+    const result = resultOf(Buffer.from(line));
+    expect(result.is === "answered" && Buffer.from(result.body).toString()).toBe(body);
   });
 
   it.each([

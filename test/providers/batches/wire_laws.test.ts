@@ -85,7 +85,9 @@ describe.each(WIRES)("%s", (_, wire) => {
     const id = `${TAG}-1`;
     const line = `{"custom_id":"${id}","key":"${id}","batch_request_id":"${id}","result":{"type":"succeeded","message":{"a":1}},"response":{"status_code":200,"body":{"b":"é"}},"batch_result":{"response":{"chat_get_completion":{}}}}`;
     const whole = bytes.encode(line);
-    expect(wire.result(whole).is).toBe("answered");
+    const result = wire.result(whole);
+    if (result.is !== "answered") throw new Error(result.is);
+    expect(JSON.parse(Buffer.from(result.body).toString())).toEqual(result.value);
     for (let end = 0; end < whole.byteLength; end++)
       expect(wire.result(whole.subarray(0, end)).is, `cut at ${end}`).toBe("unreadable");
     for (const broken of [

@@ -13,6 +13,7 @@ import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
+import { CostFloorBook, floorOfPlan } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
@@ -54,7 +55,10 @@ export async function quoteSource(
   const { signal, project } = options;
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
-  const behind = project === undefined ? {} : { behindSeconds: behindSeconds(core, project) };
+  const behind =
+    project === undefined
+      ? {}
+      : { behindSeconds: behindSeconds(core, project), floorOf: floorOf(core, project, counted) };
   const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
   return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
 }
@@ -89,7 +93,7 @@ function quoteOf(
   {
     rules,
     ...asked
-  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "ownSlaMinutes" | "basis"> & {
+  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "floorOf" | "ownSlaMinutes" | "basis"> & {
     rules: LaneRules;
   },
 ): PlannedQuote {
@@ -130,6 +134,18 @@ function planned(core: EngineCore, quoted: Quote, plan: WorkPlan): PlannedQuote 
     price_changes: priceChanges(prices, models, { fromWallMs, untilWallMs }),
     calibrated_by: quoted.basis === "ceiling" ? 0 : quotes.cost.count,
   };
+}
+
+/** The floor of the project's terms: of what any work of the model costs, and of what this one does. */
+function floorOf(core: EngineCore, project: string, { usage }: Counted): NonNullable<QuoteInput["floorOf"]> {
+  const book = new CostFloorBook(core);
+  const terms = core.config.saleTermsOf(project);
+  const items = new Map(usage.works().map((work) => [work.model, work.items]));
+  return (model, slaMinutes, costShare) =>
+    Math.max(
+      book.floorOf({ project, model, slaMinutes, items: items.get(model) ?? 0 }),
+      floorOfPlan(costShare, terms),
+    );
 }
 
 /** Whatever else was learnt: the run's own answers are what the rest is like. */

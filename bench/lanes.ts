@@ -6,6 +6,7 @@
  *   spool     items written as lines of batches and their rows, synced while the next batch is filled; beside it the same bytes copied
  *             and synced; medians of `--rounds`, the ratio of each round by itself
  *   collect   result lines read from a stream, decoded, priced and settled; the journal is not part of it
+ *   receipts  a run on a local provider with and without `receipts`: CPU time of the one over that of the other, less 1
  *   poll      1,000 open batches over ten virtual minutes at `lanes.pollSeconds` of 30 to 300: CPU time as a share of that time
  *
  * Prints one line of JSON for each: items a second, ratios, and peak resident memory of the process in MiB.
@@ -24,6 +25,7 @@ import { BatchPolling } from "../src/engine/batches/batch_polling.ts";
 import type { BatchRecord } from "../src/engine/batches/batch_record.ts";
 import { BatchSettler } from "../src/engine/batches/batch_settler.ts";
 import { KeptBatch } from "../src/engine/batches/kept_batch.ts";
+import { openEngine } from "../src/engine/engine.ts";
 import type { ItemCall } from "../src/engine/items/item_call.ts";
 import type { ItemOwner } from "../src/engine/items/item_owner.ts";
 import { ItemStates } from "../src/engine/items/item_states.ts";
@@ -35,6 +37,7 @@ import { createProvider, defaultSettings } from "../src/providers/registry.ts";
 import { FakeClock } from "../src/testing/fake_clock.ts";
 import { LineSet } from "../src/work/line_set.ts";
 import { median } from "./shared/harness.ts";
+import { freePort, startProvider, writeInput } from "./shared/main_job.ts";
 
 const { values } = parseArgs({
   options: { items: { type: "string", default: "200000" }, rounds: { type: "string", default: "5" } },
@@ -49,6 +52,9 @@ const SETTINGS = { ...defaultSettings("openai", "https://api.openai.test/v1"), k
 >;
 const WIRE = batchWireOf(SETTINGS) as NonNullable<ReturnType<typeof batchWireOf>>;
 const PAYLOAD = { model: "gpt-5-mini", endpoint: "chat" } as const;
+/** Of one run with receipts, and how often each kind runs. */
+const RECEIPTED_ITEMS = 20_000;
+const RECEIPTED_TURNS = 5;
 const clock = new FakeClock();
 const folder = mkdtempSync(join(tmpdir(), "perigee-lanes-"));
 
@@ -254,6 +260,40 @@ async function polled(): Promise<void> {
   report("poll", { batches, polls, coreShare: round((user + system) / 1_000 / virtualMs) });
 }
 
+/** Runs the same lines with and without receipts, in turns, and compares what an item takes of this process at least. */
+async function receipted(): Promise<void> {
+  const items = Math.min(ITEMS, RECEIPTED_ITEMS);
+  const input = join(folder, "receipted.jsonl");
+  await writeInput(input, items);
+  const port = await freePort();
+  const provider = await startProvider(undefined, port);
+  const env = {
+    PERIGEE_PROVIDER_OPENAI_BASE_URL: `http://127.0.0.1:${port}/v1`,
+    PERIGEE_PROVIDER_OPENAI_KEY: "bench",
+    PERIGEE_LIMIT_OPENAI_RPM: "90000000",
+    PERIGEE_LIMIT_OPENAI_TPM: "900000000",
+  };
+  const least = { plain: Number.POSITIVE_INFINITY, receipts: Number.POSITIVE_INFINITY };
+  try {
+    for (let turn = 0; turn < 2 * RECEIPTED_TURNS; turn += 1) {
+      const name = turn % 2 === 0 ? "plain" : "receipts";
+      const dataDir = join(folder, `run-${turn}`);
+      const { engine } = await openEngine({ dataDir, env });
+      const before = process.cpuUsage();
+      const receipts = name === "plain" ? {} : { receipts: join(folder, `receipts-${turn}.jsonl`) };
+      await engine.run(input, { out: join(folder, `out-${turn}.jsonl`), ...receipts }).finished;
+      const { user, system } = process.cpuUsage(before);
+      await engine.close();
+      if (turn > 1) least[name] = Math.min(least[name], (user + system) / items); // the first of each warms up
+      rmSync(dataDir, { recursive: true });
+    }
+  } finally {
+    provider.kill();
+  }
+  const { plain, receipts } = least;
+  report("receipts", { items, itemUs: round(plain), ratio: round(receipts / plain - 1) });
+}
+
 function round(ratio: number): number {
   return Math.round(ratio * 1_000) / 1_000;
 }
@@ -262,6 +302,7 @@ try {
   const paths = await spooled();
   await collected(paths);
   await polled();
+  await receipted();
 } finally {
   rmSync(folder, { recursive: true });
 }

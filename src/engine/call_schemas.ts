@@ -105,6 +105,7 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
   rateCard: anObjectOf<RateCard>({
     standard: anObjectOf<FactorRate>(FACTOR_RATE),
     models: byName(anObjectOf<FactorRate>(FACTOR_RATE)),
+    costFloors: AN_OBJECT,
   }),
   standIn: AN_OBJECT,
   keepsDamage: A_TRUTH,

@@ -9,6 +9,7 @@ import type { SharedCaps } from "./files/shared_caps.ts";
 import type { Recording } from "./journal/recording.ts";
 import type { EngineStorage } from "./journal/storage.ts";
 import type { Sending } from "./lanes/sending.ts";
+import type { QuoteRecords } from "./learnt/quote_records.ts";
 
 /** Built by `engine.ts`. */
 export interface EngineCore {
@@ -27,4 +28,6 @@ export interface EngineCore {
 export interface Figures {
   readonly prices: PriceBook;
   readonly answers: AnswerMeans;
+  /** What quotes missed. */
+  readonly quotes: QuoteRecords;
 }

@@ -46,6 +46,7 @@ import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
 import { allHolds } from "./lanes/run_holds.ts";
 import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
+import { QuoteRecords } from "./learnt/quote_records.ts";
 import { Listeners, withGuarded } from "./listeners.ts";
 import { OpenCalls } from "./open_calls.ts";
 import { type PlanOptions, planSource } from "./plans/plan_source.ts";
@@ -176,7 +177,7 @@ class LocalEngine implements Engine {
       measurer: seams.measurer,
       recording: { committer, observer, failures },
       sending,
-      figures: { prices, answers },
+      figures: { prices, answers, quotes: new QuoteRecords(seams.learnt) },
       caps: new SharedCaps(store, config.cap, () => holds.wake("cap_reached")),
       atWork: new Set(),
     };

@@ -1,7 +1,7 @@
 /**
  * What callers see of an engine.
  */
-import type { Quote } from "../price/quote.ts";
+import type { PlannedQuote } from "../price/planned_quote.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import type { Source } from "./files/input.ts";
@@ -55,7 +55,7 @@ export interface Engine {
    */
   trace(id: string, key?: string): Promise<ItemTrace>;
   /** Counts and prices a source without sending anything. */
-  quote(source: Source, options?: QuoteOptions): Promise<Quote>;
+  quote(source: Source, options?: QuoteOptions): Promise<PlannedQuote>;
   /** Says which lanes the items of a source would go to, when and why, without sending anything. */
   plan(source: Source, options?: PlanOptions): Promise<Plan>;
   /** Items of all runs at work that wait, by what holds them; empty while nothing does. */

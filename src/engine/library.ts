@@ -2,7 +2,8 @@
  * The engine as programs see it: what it returns is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
  * JSON keep the interface's names, and so do lines in the format of a provider.
  */
-import type { Quote, QuoteModel } from "../price/quote.ts";
+import type { PlannedQuote } from "../price/planned_quote.ts";
+import type { QuoteModel } from "../price/quote.ts";
 import type { QuoteSla } from "../price/quote_sla.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import { type CamelCase, camelCased } from "../work/camel_case.ts";
@@ -37,7 +38,7 @@ export type LibraryPlannedModel = CamelCase<PlannedModel>;
 export type LibraryPrice = CamelCase<UsedPrice>;
 export type LibraryProgress = CamelCase<Progress>;
 export type LibraryProgressEvent = CamelCase<ProgressEvent>;
-export type LibraryQuote = CamelCase<Quote>;
+export type LibraryQuote = CamelCase<PlannedQuote>;
 export type LibraryQuoteModel = CamelCase<QuoteModel>;
 export type LibraryQuoteSla = CamelCase<QuoteSla>;
 export type LibrarySummary = CamelCase<Summary>;

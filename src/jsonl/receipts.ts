@@ -12,7 +12,7 @@
  *
  * Hot path: 5 to 10 us a receipt: its hash takes 2 us, each of its times 0.7 us.
  */
-import { createHash } from "node:crypto";
+import { createHash, hash } from "node:crypto";
 import { afterString } from "./numbers.ts";
 
 /** What one item took, and how it was sent. Money in nano-USD, times as Unix milliseconds. */
@@ -170,6 +170,7 @@ function time(wallMs: number | undefined): string {
 
 /** SHA-256 of the hash before and of a line without its own. */
 export function hashOf(before: string, text: string | Uint8Array): string {
+  if (typeof text === "string") return hash("sha256", before + text); // half the time of a hash object
   return createHash("sha256").update(before).update(text).digest("hex");
 }
 

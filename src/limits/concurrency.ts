@@ -15,6 +15,7 @@
  *
  * Round trip: moving mean of the time from reserve to release (weight 1/8), 1 s before the first.
  */
+import { slowStartGain } from "../work/limits.ts";
 
 export interface ConcurrencyOptions {
   /** Requests in flight at most, at least 1. */
@@ -26,8 +27,6 @@ export interface ConcurrencyOptions {
 const START = 64;
 const SILENT_MS = 15_000;
 const SILENT_GROWTH = 1.5;
-const LATE_MS = 3_000;
-const LATE_GAIN = 0.5;
 const ROUND_TRIP_START_MS = 1_000;
 const SHARE_WEIGHT = 1 / 16;
 const ROUND_TRIP_WEIGHT = 1 / 8;
@@ -113,13 +112,8 @@ export class Concurrency {
   succeeded(): void {
     this.#congestion.succeeded();
     if (this.#inFlight * 2 < this.#limit) return;
-    const gain = this.#isSlowStart ? this.#slowStartGain() : this.#step / this.#limit;
+    const gain = this.#isSlowStart ? slowStartGain(this.#roundTripMs) : this.#step / this.#limit;
     this.#limit = Math.min(this.max, this.#limit + gain);
-  }
-
-  /** Half the growth where answers take long: requests in flight when a limit is reached have yet to count against it. */
-  #slowStartGain(): number {
-    return this.#roundTripMs > LATE_MS ? LATE_GAIN : 1;
   }
 
   /**

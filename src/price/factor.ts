@@ -9,6 +9,10 @@
  * from 24 hours on. And the larger the volume, the more of it shares prefixes and fills batches; pooling needs time
  * as well, so that it counts fully from 7 days and 10 G tokens on. Rationale and table: docs/reference/price-factor.md.
  *
+ * Where work is sold, its price also covers what the work is expected to cost (`costFloor`):
+ *
+ *   sold at = max(factor, min(1, cost / list x (1 + margin)))           rounded up to 4 decimals
+ *
  * The factor lies within [0.3, 1], is 1 without an sla, continuous (until it is rounded to 4 decimals), and never
  * rises with the sla nor with the volume. That holds exactly, not to rounding errors: each operation on the way is
  * monotone in IEEE arithmetic, which is why the curve is built of divisions and not of logarithms.
@@ -40,6 +44,31 @@ export interface FactorRate {
 export interface RateCard {
   readonly standard: FactorRate;
   readonly models: Readonly<Record<string, Partial<FactorRate>>>;
+  /** Below which no factor of a piece of work lies, because of what it is expected to cost. Default: none. */
+  readonly costFloors?: CostFloors;
+}
+
+/** The lowest factors of work with an sla, in [0, 1]. */
+export interface CostFloors {
+  /** By `<provider>:<name>`. */
+  readonly models: Readonly<Record<string, number>>;
+  /** Of all other models. */
+  readonly others: number;
+}
+
+/** The lowest factor at which a price covers a cost and a margin: `costShare` of the list price times 1 + `margin`, at most 1. */
+export function costFloor(costShare: number, margin: number): number {
+  const floor = Math.min(1, Math.max(0, costShare * (1 + margin)));
+  return Math.ceil(floor * 10_000 - ROUNDING) / 10_000;
+}
+
+/** What a product of doubles may be above the decimals that were meant. */
+const ROUNDING = 1e-9;
+
+/** A factor that is at least a floor; both have 4 decimals. */
+export function flooredFactor(model: string, factor: number, floors: CostFloors | undefined): number {
+  if (floors === undefined) return factor;
+  return Math.max(factor, Object.hasOwn(floors.models, model) ? (floors.models[model] ?? 0) : floors.others);
 }
 
 /** The published rate card. */
@@ -90,7 +119,8 @@ export function priceFactor(
   const pool = reach(slaMinutes, rate.poolFullMinutes, rate.poolHalfMinutes);
   const volume = reach(volumeTokens, rate.volumeFullTokens, rate.volumeHalfTokens);
   const factor = 1 - rate.laneDiscount * lane - rate.poolDiscount * pool * volume;
-  return Math.round(Math.min(1, Math.max(rate.floor, factor)) * 10_000) / 10_000;
+  const rounded = Math.round(Math.min(1, Math.max(rate.floor, factor)) * 10_000) / 10_000;
+  return flooredFactor(model, rounded, card.costFloors);
 }
 
 /** Throws `invalid_config` when a rate of the card is out of its range. */

@@ -84,6 +84,8 @@ export interface QuoteInput {
   /** What the expected output is based on: `pilot n=50`, `learnt n=340`, `ceiling`. */
   readonly basis: string;
   readonly card?: RateCard;
+  /** The lowest factor at which the work is sold, where its plan costs this share of its list price; absent: none. */
+  readonly floorOf?: (model: string, slaMinutes: number, costShare: number) => number;
   readonly assumptions: QuoteAssumptions;
 }
 
@@ -110,7 +112,7 @@ export interface QuoteModel {
   readonly price: QuotePrice | null;
   /** What the provider is expected to bill: in realtime, or for what is left of a run with an sla, at that. */
   readonly billed_usd: number | null;
-  /** The bill is between these two in 95 of 100 quotes, if the expected output was learnt. */
+  /** The bill is between these two in 90 of 100 quotes, if the expected output was learnt. */
   readonly billed_usd_low: number | null;
   readonly billed_usd_high: number | null;
   readonly list_usd: number | null;
@@ -306,12 +308,17 @@ function quoteModel(priced: Priced, input: QuoteInput): QuoteModel {
     list_usd: listUsd === null ? null : roundedUsd(listUsd),
     slas: input.slasMinutes.map((slaMinutes) => {
       const plan = input.planned?.(model, slaMinutes);
-      const factor = priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD);
+      const bill = price === undefined ? undefined : bandOf(bandsAt(priced, slaMinutes, input));
+      const costShare = bill !== undefined && listUsd ? bill.expected / listUsd : 0;
+      const factor = Math.max(
+        priceFactor(model, slaMinutes, input.volumeTokens, input.card ?? RATE_CARD),
+        input.floorOf?.(model, slaMinutes, costShare) ?? 0,
+      );
       return {
         sla_minutes: slaMinutes,
         price_factor: factor,
         usd: listUsd === null ? null : roundedUsd(listUsd * factor),
-        ...shownBill(price === undefined ? undefined : bandOf(bandsAt(priced, slaMinutes, input))),
+        ...shownBill(bill),
         lanes: plan?.lanes ?? [],
         finish: finishAt(time.seconds, plan),
         is_feasible: time.seconds <= slaMinutes * 60,

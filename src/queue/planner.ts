@@ -9,10 +9,10 @@
  *
  *   finish = now + need(work, capacity)
  *   need   = waiting + max over quotas of (amount / rate) , ceil(items / concurrency) * itemMs   [at least one itemMs]
- *   places = items * itemMs / concurrency; where places double with each round of answers from `concurrencyNow` on,
- *            no less than the rounds up to the last request: itemMs * log2(items / concurrencyNow + 1) - itemMs
+ *   places = items * itemMs / concurrency; where each answer adds `gain` places (work/limits.ts) from `concurrencyNow` on,
+ *            no less than the rounds up to the last request: itemMs * log(gain * items / concurrencyNow + 1) / log(1 + gain) - itemMs
  */
-import type { TimeBound } from "../work/limits.ts";
+import { slowStartGain, type TimeBound } from "../work/limits.ts";
 import type { LaneTerms } from "./lanes.ts";
 
 /** Work to be placed. Counts are whole; `deadlineMs` is monotonic, Infinity without one. */
@@ -30,7 +30,7 @@ export interface Capacity {
   readonly inputTokensPerMinute?: number | undefined;
   readonly outputTokensPerMinute?: number | undefined;
   readonly concurrency?: number | undefined;
-  /** Places in flight to begin with, which double with each round of answers; absent: `concurrency`. */
+  /** Places in flight to begin with, which grow with each answer; absent: `concurrency`. */
   readonly concurrencyNow?: number | undefined;
   /** Milliseconds that one item takes. */
   readonly itemMs: number;
@@ -110,8 +110,9 @@ export function placesMs(items: number, { itemMs, concurrency, concurrencyNow }:
   const most = concurrency ?? Number.POSITIVE_INFINITY;
   const steadyMs = (items * itemMs) / most;
   if (concurrencyNow === undefined || concurrencyNow >= most) return steadyMs;
-  const growing = Math.min(items, most - concurrencyNow); // are answered until there are as many places as may be
-  const growingMs = itemMs * Math.log2(growing / concurrencyNow + 1);
+  const gain = slowStartGain(itemMs);
+  const growing = Math.min(items, (most - concurrencyNow) / gain); // are answered until there are as many places as may be
+  const growingMs = (itemMs * Math.log((growing * gain) / concurrencyNow + 1)) / Math.log(1 + gain);
   return Math.max(steadyMs, growingMs + ((items - growing) * itemMs) / most - itemMs);
 }
 

@@ -14,6 +14,7 @@ import type { Unready } from "./http/errors.ts";
 import type { FastifyInstance } from "./http/fastify.ts";
 import { checkAddress, createServer, handlerOf, type ServerOptions } from "./http/server.ts";
 import { registerInferRoutes } from "./infer/infer.ts";
+import { registerMarginRoutes } from "./infer/margin.ts";
 import { registerOutputRoutes } from "./infer/output.ts";
 import { registerQuoteRoutes } from "./infer/quote.ts";
 import { registerUsageRoutes } from "./infer/usage.ts";
@@ -31,7 +32,7 @@ const DRAIN_MS = 30_000;
 
 export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly context: ServiceContext;
-  readonly spending: Pick<Spending, "usage">;
+  readonly spending: Pick<Spending, "usage" | "days" | "projects">;
   readonly version: string;
   /** Why nothing can be recorded; undefined when it can. */
   readonly unready?: () => Promise<Unready | undefined>;
@@ -81,6 +82,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerOpenAiRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
+  registerMarginRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
   registerExecutionRoutes(app, context);
   registerCatalogueRoutes(app, context.satellites);

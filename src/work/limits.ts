@@ -33,6 +33,14 @@ export interface LearntLimits {
   readonly resetTokensMs?: number;
 }
 
+/** Answers that take longer than this prove less: those in flight when a limit is reached have yet to count against it. */
+const LATE_MS = 3_000;
+
+/** Places in flight that one answer adds in slow start (limits/concurrency.ts): 1, or a half where a round trip is long. */
+export function slowStartGain(roundTripMs: number): number {
+  return roundTripMs > LATE_MS ? 0.5 : 1;
+}
+
 /** Tokens that one request is expected to take, or took. */
 export interface TokenLoad {
   readonly inputTokens: number;

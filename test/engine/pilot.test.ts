@@ -1,7 +1,8 @@
 /** Pilots: the first items of a run, the quote of the rest, and what becomes of both through stops and kills. */
 import { describe, expect, it } from "vitest";
 import type { EngineRunOptions } from "../../src/engine/runs/run_open.ts";
-import type { Quote } from "../../src/price/quote.ts";
+import { SCORES_MIN } from "../../src/price/calibration.ts";
+import type { PlannedQuote } from "../../src/price/planned_quote.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
 import { INPUT, itemLine, mortal, OUTPUT, ok, status, World } from "./world.ts";
@@ -11,10 +12,10 @@ const PRICES = { "alpha:*": { inputUsdPerMillion: 0, outputUsdPerMillion: 1_000_
 /** Options of a run with a pilot of 50, and the quotes that it reported; it continues if `isOn`. */
 function piloted(isOn: boolean | (() => Promise<boolean>) = true): {
   readonly options: EngineRunOptions;
-  readonly quotes: Quote[];
+  readonly quotes: PlannedQuote[];
 } {
-  const quotes: Quote[] = [];
-  const onPilot = (rest: Quote): boolean | Promise<boolean> => {
+  const quotes: PlannedQuote[] = [];
+  const onPilot = (rest: PlannedQuote): boolean | Promise<boolean> => {
     quotes.push(rest);
     return typeof isOn === "boolean" ? isOn : isOn();
   };
@@ -45,6 +46,37 @@ describe("a pilot", () => {
       cost: { billed_usd: 1_500 },
     });
     expect(new Set(world.output().map(({ key }) => key)).size).toBe(300);
+  });
+
+  it("keeps what was quoted beside what it took, and quotes later by how far that was off", async () => {
+    const lengths = (line: number): number => (line <= 50 ? 5 : 6);
+    const answer = (line: number) => openaiAnswer("x", { inputTokens: 3, outputTokens: lengths(line) });
+    const world = new World({ config: { prices: PRICES }, answer });
+    world.input(150);
+    let later: PlannedQuote | undefined;
+    for (let run = 0; run < SCORES_MIN; run += 1) {
+      const { options, quotes } = piloted();
+      const { quoted } = await finish(world, { ...options, out: `/out-${run}.jsonl`, id: `run ${run}` });
+      const [rest] = quotes;
+      expect(quoted).toMatchObject({
+        basis: rest?.basis,
+        billed_usd: rest?.billed_usd,
+        billed_usd_low: rest?.billed_usd_low,
+        billed_usd_high: rest?.billed_usd_high,
+        actual_usd: 600,
+        actual_seconds: expect.any(Number),
+      });
+      later = rest;
+    }
+    expect(later).toMatchObject({ calibrated_by: 0 });
+    const engine = await world.engine();
+    const quote = await world.settle(engine.quote(INPUT));
+    await world.settle(engine.close());
+    expect(quote).toMatchObject({ calibrated_by: SCORES_MIN, price_changes: [] });
+    const { billed_usd: expected, billed_usd_high: high, models } = quote;
+    expect(models[0]?.billed_usd_high).toBe(high);
+    expect(high / expected).not.toBeCloseTo((later?.billed_usd_high ?? 0) / (later?.billed_usd ?? 1), 3);
+    expect(quote.finish.late_seconds).toBeGreaterThanOrEqual(quote.finish.expected_seconds ?? 0);
   });
 
   it("stops when its caller says so; the same call asks again and sends nothing again", async () => {

@@ -2,7 +2,7 @@
  * Workloads for quotes: what is asked, how a provider answers it, and under which limits.
  *
  * Each draws 1 or 2 models, 1 to 6 system prompts whose answers differ in length by up to 50 times, lengths that are fixed,
- * log-normal (sigma 0.2 to 1) or grow with the input, output limits or none, caches or none, a tokenizer that is off
+ * log-normal (sigma 0.2 to 1), grow with the input, or have a heavy tail (Pareto with an exponent of 1.3 to 3), output limits or none, caches or none, a tokenizer that is off
  * by -10 to +30 %, speeds of providers, and a limit of requests, tokens or places, in the configuration or in headers.
  */
 import type { ConfigOptions } from "../../src/engine/config/config.ts";
@@ -27,17 +27,60 @@ const FILLER = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do ei
   .repeat(60)
   .split(" ");
 
-export function drawWorkload(seed: number): Workload {
+/** How lengths of answers are distributed. */
+export type Lengths = "fixed" | "log-normal" | "growing" | "heavy";
+
+/** Of a heavy tail: 2 and less have no variance. */
+const [TAIL_MIN, TAIL_MAX] = [1.3, 3] as const;
+/** What a model writes at most, whatever it was asked: only heavy tails get there. */
+const MODEL_TOKENS_MAX = 8_192;
+
+/** What workloads are drawn from. */
+export interface WorkloadTerms {
+  /** Each as likely. */
+  readonly shapes: readonly Lengths[];
+  /** How long limits keep them, least and most. */
+  readonly minutes: readonly [number, number];
+  readonly bounds: readonly Bound[];
+}
+
+/** What limits the work: by configuration, by headers (`told`), or nothing but how long answers take. */
+type Bound = "requests" | "tokens" | "places" | "told" | "none";
+
+const USUAL: WorkloadTerms = {
+  shapes: ["fixed", "log-normal", "log-normal", "growing"],
+  minutes: [2, 20],
+  bounds: ["requests", "tokens", "places", "places", "told", "none"],
+};
+
+/**
+ * Bulk work: lengths from log-normal to heavy tails, under a limit. Some hundred items without any limit take as long as the slowest of
+ * their answers, and nobody knows that one before.
+ */
+export const BULK: WorkloadTerms = {
+  shapes: ["log-normal", "log-normal", "growing", "heavy"],
+  minutes: [5, 40],
+  bounds: ["requests", "tokens", "places", "places", "told"],
+};
+
+export function drawWorkload(
+  seed: number,
+  { shapes, minutes: [least, most], bounds }: WorkloadTerms = USUAL,
+): Workload {
   const random = createRandom(seed * 7_919 + 17);
   const between = (from: number, to: number): number => from + random() * (to - from);
   const whole = (from: number, to: number): number => Math.floor(between(from, to + 1));
   const oneOf = <T>(values: readonly T[]): T => values[whole(0, values.length - 1)] as T;
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
-  const shape = oneOf(["fixed", "log-normal", "log-normal", "growing"] as const);
+  const shape = oneOf(shapes);
   const sigma = between(0.2, 1);
+  const tail = TAIL_MIN + (TAIL_MAX - TAIL_MIN) * ((sigma - 0.2) / 0.8);
   const prompts = Array.from({ length: whole(1, 6) }, (_, index): Prompt => {
     const mean = 20 * Math.exp(random() * Math.log(50));
-    const spread = (): number => (shape === "fixed" ? 1 : Math.exp(sigma * normal() - sigma ** 2 / 2));
+    const spread = (): number => {
+      if (shape === "heavy") return ((tail - 1) / tail) * (1 - random()) ** (-1 / tail);
+      return shape === "fixed" ? 1 : Math.exp(sigma * normal() - sigma ** 2 / 2);
+    };
     return {
       text: `${seed}.${index} ${FILLER.slice(0, whole(5, 200)).join(" ")}`,
       lengthOf: (words) => mean * spread() * (shape === "growing" ? words / 200 : 1),
@@ -67,12 +110,13 @@ export function drawWorkload(seed: number): Workload {
   const tokenizer = between(0.9, 1.3) / 4.6;
   const cachedShare = random() < 0.3 ? between(0.2, 0.8) : 0;
   const speed = oneOf(SPEEDS);
+  const longest = shape === "heavy" ? MODEL_TOKENS_MAX : 100_000;
   const outputOf = (line: number): number =>
-    Math.max(1, Math.round(Math.min(lengths.get(line) ?? 1, limits.get(line) ?? 100_000)));
+    Math.max(1, Math.round(Math.min(lengths.get(line) ?? 1, limits.get(line) ?? longest)));
   const meanOutput = [...lengths.keys()].reduce((sum, line) => sum + outputOf(line), 0) / count;
   const meanMs = 700 + (meanOutput / speed) * 1_000;
-  const minutes = between(2, 20);
-  const bound = oneOf(["requests", "tokens", "places", "places", "told", "none"] as const);
+  const minutes = between(least, most);
+  const bound = oneOf(bounds);
   const requestsPerMinute = Math.max(5, Math.ceil(count / minutes));
   const tokensPerMinute = Math.ceil((count * (meanOutput + 400)) / minutes);
   const headers: Readonly<Record<string, string>> =

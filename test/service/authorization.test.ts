@@ -23,6 +23,8 @@ const MEMBER = { name: "One", uses: `satellite/${VENDOR}`, identifier: "one", ..
 const CLUSTER = { declaration: { sla: "1h", cluster: { satellites: [MEMBER] } } };
 /** For those who have the scope admin: of satellites of every project. */
 const DECISION = /\/(verify|approve|disable|enable)$/;
+/** For them, too: what is sold to every project. */
+const REPORT = "/v0/margin";
 const ALL = SCOPES.filter((scope) => scope !== "admin");
 const line = { key: "a", request: { model: "echo:test", contents: [{ parts: [{ text: "x" }] }] } };
 
@@ -357,7 +359,8 @@ describe("fault 86: the authorization matrix", () => {
     for (const operation of operations.filter(({ isOpen }) => !isOpen)) {
       const { method, path } = operation;
       const answer = await call(operation, "reader", own);
-      const isReading = method === "GET" || path === "/v0/quote" || path.endsWith("/link");
+      const isReading =
+        (method === "GET" && path !== REPORT) || path === "/v0/quote" || path.endsWith("/link");
       expect([method, path, answer.status]).toEqual([method, path, isReading ? 200 : 403]);
     }
   });
@@ -377,7 +380,7 @@ describe("fault 86: the authorization matrix", () => {
       if (operation.isOpen) continue;
       const { method, path } = operation;
       const things = method === "DELETE" && path.includes("/files/") ? await thingsOf("full") : own; // own.file is at work
-      const name = DECISION.test(path) ? "operator" : "full";
+      const name = DECISION.test(path) || path === REPORT ? "operator" : "full";
       expect([method, path, (await call(operation, name, things)).status]).toEqual([method, path, 200]);
     }
   });

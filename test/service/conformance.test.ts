@@ -202,6 +202,7 @@ describe("every operation", () => {
     ).toBe(0);
     await check("/v0/infer/task/{id}", "DELETE", { id: await finishedTask() });
     for (const path of ["/v0/usage", "/healthz", "/readyz", "/v0/files/"]) await check(path, "GET", {});
+    await check("/v0/margin", "GET", {}, { key: "operator" });
     await check("/v0/quote", "POST", {}, { body: [item] });
     await check("/v0/files/{file_id}", "GET", values);
     await check("/v0/files/{file_id}/content", "GET", values);

@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import type { ConfigOptions } from "../../src/engine/config/config_options.ts";
 import { openEngine } from "../../src/engine/engine.ts";
 import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { z } from "../../src/schema.ts";
@@ -68,10 +69,12 @@ export async function openWhole(
     readonly audit?: Audit;
     readonly verifier?: KeyVerifier;
     readonly satellites?: SatelliteSettings;
+    readonly config?: ConfigOptions;
   } = {},
 ): Promise<Whole> {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-whole-"));
-  const opened = await openEngine({ dataDir, env: {} });
+  const { config, ...others } = options;
+  const opened = await openEngine({ ...config, dataDir, env: {} });
   const { engine, core } = opened;
   const { clock, disk, store } = core.storage;
   const stack = await openStack(opened, {
@@ -124,7 +127,7 @@ export async function openWhole(
     },
     limits: { keylessPerMinute: 1_000_000 },
     version: "0.0.0",
-    ...options,
+    ...others,
   });
   url = await service.listen({ port: 0 });
   afterAll(async () => {

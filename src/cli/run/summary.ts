@@ -3,6 +3,7 @@
  */
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RunWarning } from "../../engine/runs/warning_feed.ts";
+import { usdText } from "../../price/money.ts";
 import { count, duration } from "../numbers.ts";
 import { billedText, doubtText, savedText } from "./amounts.ts";
 
@@ -46,10 +47,18 @@ export function summaryTable(summary: Summary): string {
   const saved = isUnpriced ? undefined : savedText(cost);
   if (saved !== undefined) rows.splice(-2, 0, ["saved", saved]);
   if (isUnpriced) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
-  const { receipts } = summary;
+  const { receipts, quoted } = summary;
+  if (quoted !== undefined) rows.splice(-2, 0, ["quoted", quotedText(quoted)]);
   if (receipts !== undefined) rows.push(["receipts", `${receipts.file} (last hash ${receipts.hash})`]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;
+}
+
+/** What the rest after a pilot was to cost, and cost. */
+function quotedText(quoted: NonNullable<Summary["quoted"]>): string {
+  const { billed_usd, billed_usd_low, billed_usd_high, actual_usd, basis } = quoted;
+  const band = `about ${usdText(billed_usd)}, ${usdText(billed_usd_low)} to ${usdText(billed_usd_high)}`;
+  return `the rest at ${band} (${basis}); it took ${usdText(actual_usd)}`;
 }
 
 /** Why money is in doubt: attempts without an answer, or else answers of which only an estimate is known. */

@@ -295,7 +295,8 @@ export class BatchSettler {
 
   #spentBy(item: BatchItem, result: AttemptResult): Spent {
     const { model } = this.#kept.record;
-    const attempt = { model, result: { ...result, servedTier: TIER }, mostUsd: this.#mostUsd(item) };
+    const served = { ...result, servedTier: TIER };
+    const attempt = { model, line: item.line, result: served, mostUsd: this.#mostUsd(item) };
     return this.#services.money.spentInBatch(this.#owner.settings, attempt);
   }
 

@@ -26,6 +26,7 @@ import { type ModelAliases, modelAliases } from "./model_aliases.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
 import { checkProviderNames } from "./provider_names.ts";
 import { offersBy, vainOffers } from "./provider_offers.ts";
+import { type SaleTermsOf, saleTermsOf } from "./sale_terms.ts";
 import { checkVariables, namesIn } from "./variables.ts";
 
 export type { ConfigOptions, ProviderOptions } from "./config_options.ts";
@@ -49,6 +50,8 @@ export interface EngineConfig {
   /** Of all runs together. */
   readonly cap: ConfigOptions["cap"];
   readonly rateCard: RateCard;
+  /** Of the service's projects. */
+  readonly saleTermsOf: SaleTermsOf;
   readonly isAtMostOnce: boolean;
   /** Whether a second attempt is sent beside one that hangs. */
   readonly isHedged: boolean;
@@ -191,6 +194,7 @@ export function resolveConfig(
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
       models: { ...RATE_CARD.models, ...options.rateCard?.models },
     },
+    saleTermsOf: saleTermsOf(options, options.projects),
     ...sending,
     maxInFlight: options.maxInFlight ?? envNumber(env, "PERIGEE_MAX_INFLIGHT") ?? 512,
     threads: options.threads,

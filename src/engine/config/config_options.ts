@@ -10,6 +10,7 @@ import type { FamilySettings } from "../../queue/lanes.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import type { BatchOptions } from "./batch_options.ts";
 import type { OwnProvider } from "./own_providers.ts";
+import type { SaleOptions } from "./sale_terms.ts";
 
 /** What a configuration file may hold, and what `createEngine` takes besides `dataDir` and seams. */
 export interface ConfigOptions {
@@ -32,6 +33,12 @@ export interface ConfigOptions {
   /** A cap for all runs of the engine together, kept in its data folder by its name. */
   readonly cap?: { readonly name: string; readonly usd: number };
   readonly rateCard?: { readonly standard?: Partial<FactorRate>; readonly models?: RateCard["models"] };
+  /** Only for the service: share of the expected cost that its prices are above it at least, 0 to 10. Default 0. */
+  readonly margin?: number;
+  /** Only for the service: prices may be below the expected cost and `margin`. Default false. */
+  readonly sellBelowCost?: boolean;
+  /** Only for the service: share of the charged price that an item gets back which missed its deadline, 0 to 1. Default 0. */
+  readonly refunds?: { readonly missedSla?: number };
   /**
    * What to do with settings that a model or its provider does not take, for all providers that do not say it themselves:
    * `drop` leaves all of them out with a warning, `refuse` fails the item. Default: what only shapes sampling is left out,
@@ -122,7 +129,7 @@ export interface RequestBounds {
 }
 
 /** What one project may. */
-export interface ProjectTerms {
+export interface ProjectTerms extends SaleOptions {
   /** Only for the service: USD that its accepted work may cost in one UTC month; default: no cap. */
   readonly maxCostUsd?: number;
   /** Which lanes its work may use, of those that `lanes` allows. */

@@ -96,6 +96,11 @@ const factorRate = z.strictObject({
   volumeFullTokens: z.number().positive(),
   volumeHalfTokens: z.number().positive(),
 });
+const sale = {
+  margin: z.number().min(0).max(10).optional(),
+  sellBelowCost: z.boolean().optional(),
+  refunds: z.strictObject({ missedSla: z.number().min(0).max(1).optional() }).optional(),
+};
 const fileOptions = z.strictObject({
   providers: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]*$/), providerOptions).optional(),
   limits: z.record(z.string(), limitSettings).optional(),
@@ -122,6 +127,7 @@ const fileOptions = z.strictObject({
       models: z.record(z.string(), factorRate.partial()).optional(),
     })
     .optional(),
+  ...sale,
   unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
   delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
   hedge: z.boolean().optional(),
@@ -136,7 +142,7 @@ const fileOptions = z.strictObject({
   projects: z
     .record(
       z.string().min(1),
-      z.strictObject({ maxCostUsd: usd.optional(), lanes: choicesSchema.optional() }),
+      z.strictObject({ maxCostUsd: usd.optional(), lanes: choicesSchema.optional(), ...sale }),
     )
     .optional(),
   retentionDays: z.number().min(1).max(3_650).optional(),

@@ -2,6 +2,7 @@
  * What the engine stores of a task besides its journal: its terms, frozen when it was accepted, and how it ended.
  */
 import type { Moment } from "../../clock.ts";
+import type { KeptQuote } from "../../price/planned_quote.ts";
 import { checkVersion } from "../../store/folder/known_version.ts";
 import { completeSummary, type StoredSummary } from "../items/earlier_summary.ts";
 import type { Summary } from "../items/progress.ts";
@@ -44,6 +45,8 @@ export interface TaskBody {
   readonly model?: string;
   /** Its caller has agreed to continue after the pilot. */
   readonly isPiloted?: true;
+  /** What the rest was quoted then; absent where an earlier version quoted it. */
+  readonly quoted?: KeptQuote;
   /** What was not sent ends as cancelled, in any process; a stream's copy is its whole input then. */
   readonly isCancelled?: true;
   /** Steps of the journal that state it again; those before them count no more. */

@@ -139,7 +139,7 @@ export class ItemMoney {
   account(call: ItemCall, result: AttemptResult): void {
     const { model, item } = call;
     const mostUsd = call.reservation?.usd ?? 0;
-    const ended = { model, result, mostUsd, wallMs: this.#clock.wallMs() };
+    const ended = { model, line: item.line, result, mostUsd, wallMs: this.#clock.wallMs() };
     const last = spentBy(this.#prices, call.owner.settings, ended);
     item.spent = item.spent === NOTHING_SPENT ? last : addSpent(item.spent, last);
     const { usage } = result;

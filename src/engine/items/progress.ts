@@ -4,6 +4,7 @@
 
 import type { FailureCode } from "../../errors.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
+import type { QuoteOutcome } from "../../price/planned_quote.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { Hold } from "./holds.ts";
 import type { OfferStatus } from "./taken_offer.ts";
@@ -129,6 +130,8 @@ export interface Summary {
   readonly output: string;
   /** Where its receipts are, how many, and the hash of their last line; absent unless this call was to write them. */
   readonly receipts?: { readonly file: string; readonly count: number; readonly hash: string };
+  /** What was quoted after its pilot, and what the rest then took; absent without a pilot. */
+  readonly quoted?: QuoteOutcome;
   /** Wall time of this call, not of earlier ones that it continued. */
   readonly elapsed_ms: number;
   /** Attempts of this call whose request left this machine, answered or not. */

@@ -7,6 +7,7 @@ import { setMaxListeners } from "node:events";
 import type { DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { Block } from "../../jsonl/block.ts";
+import type { KeptQuote } from "../../price/planned_quote.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/measurer.ts";
@@ -51,6 +52,8 @@ export class RunState implements ItemOwner {
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
   isDetaching = false;
+  /** What the rest after its pilot was quoted, and when in this process. */
+  quoted: (KeptQuote & { readonly atMs?: number }) | undefined;
   /** Why it waits, as it was found last. */
   holds: readonly Hold[] = [];
   /** How its held items end; undefined while they wait. */

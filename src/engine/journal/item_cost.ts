@@ -11,7 +11,6 @@
  */
 import { type AttemptResult, isUsageUnknown } from "../../dispatch/attempt.ts";
 import { costOf, isCharged } from "../../price/cost.ts";
-import type { LaneFactor } from "../../price/lane_factors.ts";
 import type { ModelPrice, PriceBook } from "../../price/price_book.ts";
 import { type Cost, NO_USAGE, type Usage } from "../../work/outcome.ts";
 import type { ClosedRecord, Spent } from "./journal.ts";
@@ -19,8 +18,8 @@ import type { PriceTable } from "./price_table.ts";
 
 /** How a run reckons. */
 export interface CostTerms {
-  /** The price factor of a model in this run, frozen when the run was accepted. */
-  readonly factorOf: (model: string) => number;
+  /** The price factor of a model in this run, or of one of its lines, frozen when it was accepted. */
+  readonly factorOf: (model: string, line?: number) => number;
   /** Numbers the prices that were used. */
   readonly prices: PriceTable;
 }
@@ -39,24 +38,17 @@ export function priced(
   { wallMs, servedTier }: { readonly wallMs: number; readonly servedTier?: string | undefined },
 ): PricedCost {
   const known = book.priceOf(model, wallMs);
-  const { listUsd, usd, billedUsd, isEstimated } = costIn(
-    terms,
-    model,
-    known,
-    usage,
-    book.laneFactorOf(known.provider, servedTier),
+  const { factor: laneFactor, cachedFactor: laneCachedFactor } = book.laneFactorOf(
+    known.provider,
+    servedTier,
   );
+  const factor = terms.factorOf(model);
+  const { listUsd, usd, billedUsd, isEstimated } = costOf(usage, known.price, {
+    factor,
+    laneFactor,
+    laneCachedFactor,
+  });
   return { listUsd, usd, billedUsd, isEstimated, priceNumber: numberIn(terms, model, known, usage) };
-}
-
-function costIn(
-  terms: CostTerms,
-  model: string,
-  { price }: ModelPrice,
-  usage: Usage,
-  { factor: laneFactor, cachedFactor: laneCachedFactor }: LaneFactor,
-): Cost {
-  return costOf(usage, price, { factor: terms.factorOf(model), laneFactor, laneCachedFactor });
 }
 
 function numberIn({ prices }: CostTerms, model: string, { price }: ModelPrice, usage: Usage): number {
@@ -68,6 +60,8 @@ export interface EndedAttempt {
   readonly model: string;
   readonly result: Pick<AttemptResult, "class" | "usage" | "servedTier"> &
     Partial<Pick<AttemptResult, "scope" | "status">>;
+  /** Of the item. */
+  readonly line: number;
   /** The most that it may have cost. */
   readonly mostUsd: number;
   readonly wallMs: number;
@@ -77,11 +71,16 @@ export interface EndedAttempt {
 export function spentBy(
   book: PriceBook,
   terms: CostTerms,
-  { model, result, mostUsd, wallMs }: EndedAttempt,
+  { model, line, result, mostUsd, wallMs }: EndedAttempt,
 ): Spent {
   const { usage = NO_USAGE, servedTier } = result;
   const known = book.priceOf(model, wallMs);
-  const cost = costIn(terms, model, known, usage, book.laneFactorOf(known.provider, servedTier));
+  const { factor: laneFactor, cachedFactor: laneCachedFactor } = book.laneFactorOf(
+    known.provider,
+    servedTier,
+  );
+  const factor = terms.factorOf(model, line);
+  const cost = costOf(usage, known.price, { factor, laneFactor, laneCachedFactor });
   const isOpen = mayBeBilled(result) && isUsageUnknown(usage);
   const isUnpriced = mostUsd === 0;
   return {

@@ -2,14 +2,17 @@
  * What items that are not answered yet are expected to take, gathered by model: from what was learnt of answers
  * (queue/answer_means.ts), and from a default where nothing was.
  *
- *   learnt     the mean of answers to the same system prompt, or else of the model; 95 of 100 are within the band:
- *              mean x e^(+-k x error / mean), k = 2 + 4 / answers, the error of input and output no less than 1 %
+ *   learnt     the mean of answers to the same system prompt, or else of the model; 90 of 100 are within the band:
+ *              mean x e^(-t x error / mean) to mean x e^((t + skew) x error / mean), t = Student's t at 95 % for the answers known, the
+ *              error of input and output no less than 1 %; skew (price/band.ts): long answers that were not seen yet. The lower end is
+ *              not nearer for it, because not all lengths are skewed
  *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
  *              without one)
  *
  * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
  * those without evidence; 1,000 different other prompts are distinguished.
  */
+import { skewT95, studentT95 } from "../../price/band.ts";
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
 import {
   type AlikeItems,
@@ -27,9 +30,6 @@ const DEFAULT_LOW = 1 / 8;
 const DEFAULT_HIGH_TOKENS = 4_096;
 /** How far counts may be off if the tokenizer is not public and no answer has shown the real count. */
 const ESTIMATED_ERROR = 0.2;
-const BAND_ERRORS = 2;
-/** Of few answers the spread is not known well. */
-const BAND_ERRORS_OF_ONE = 4;
 /** What some dozen answers cannot show of thousands. */
 const ERROR_MIN = 0.01;
 /** Beyond this the mean says nothing: a band of a tenth to ten times. */
@@ -203,19 +203,24 @@ function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHi
   const { estimate, outputTokens, limitTokens } = row;
   if (estimate === undefined)
     return { outputTokensLow: outputTokens * DEFAULT_LOW, outputTokensHigh: limitTokens };
-  const factor = factorOf(outputVariance(estimate, alikeOf(row, estimate)), outputTokens, estimate);
-  return { outputTokensLow: outputTokens / factor, outputTokensHigh: outputTokens * factor };
+  const variance = outputVariance(estimate, alikeOf(row, estimate));
+  const { variance: ofOne, meanOutput, independent } = estimate;
+  const skew = meanOutput > 0 ? skewT95(Math.sqrt(ofOne) / meanOutput, independent) : 0;
+  return {
+    outputTokensLow: outputTokens / factorOf(variance, outputTokens, estimate),
+    outputTokensHigh: outputTokens * factorOf(variance, outputTokens, estimate, skew),
+  };
 }
 
 function alikeOf({ items, countedTokens, prompts }: Row, { basis }: AnswerEstimate): AlikeItems {
   return { items, countedTokens, independent: basis === "prompt" ? items : prompts.size };
 }
 
-/** How far the ends of the band are from what is expected. */
-function factorOf(variance: number, expected: number, { independent }: AnswerEstimate): number {
+/** How far the ends of the band are from what is expected; `skew`: by so many errors more. */
+function factorOf(variance: number, expected: number, { independent }: AnswerEstimate, skew = 0): number {
   if (expected <= 0) return 1;
   const error = Math.max(ERROR_MIN, Math.sqrt(variance) / expected);
-  return Math.exp(Math.min(BAND_MAX, (BAND_ERRORS + BAND_ERRORS_OF_ONE / independent) * error));
+  return Math.exp(Math.min(BAND_MAX, (studentT95(independent - 1) + skew) * error));
 }
 
 function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {

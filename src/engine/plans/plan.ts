@@ -5,12 +5,12 @@
  * Times are seconds from `planned_at`; null stands for never, or not at all.
  */
 import { roundedUsd } from "../../price/cost.ts";
+import type { PriceChange } from "../../price/price_change.ts";
 import type { QuoteFault } from "../../price/quote.ts";
 import type { GroupPlan, PlanReason, PlanShare } from "../../queue/plan/group_plan.ts";
 import type { PlanFinish as FinishTimes, LaneOutcome, PlanCost } from "../../queue/plan/lane_outcome.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
 import type { PlanPolicy } from "../../queue/plan/plan_input.ts";
-import type { PriceChange } from "./price_changes.ts";
 
 /** When work is expected to be done; in 80 of 100 cases between `early_seconds` and `late_seconds`. */
 export interface PlannedFinish {

@@ -5,6 +5,7 @@
  *
  * What waits in the engine already and is due by then is before them, and batches that run use what their providers take.
  */
+import { Z95 } from "../../price/band.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import { planWork, type WorkPlan } from "../../queue/plan/plan.ts";
 import type { PlanGroup, PlanOffer } from "../../queue/plan/plan_input.ts";
@@ -15,8 +16,7 @@ import type { ExpectedUsage, ModelWork } from "../learnt/expected_usage.ts";
 import { planOffers } from "./plan_offers.ts";
 
 const MINUTE_MS = 60_000;
-/** The distance of the ends of a learnt band, in standard deviations, and that of a 90th percentile. */
-const BAND_Z = 2;
+/** The distance of a 90th percentile, in standard deviations; that of the ends of a learnt band is `Z95`. */
 const Z90 = 1.2815515655446004;
 
 /** What a plan is made for. */
@@ -72,7 +72,7 @@ function output90(rows: readonly ModelTotals[]): number {
     if (basis === "default") others += above;
     else squares += above ** 2;
   }
-  return expected + (Math.sqrt(squares) * Z90) / BAND_Z + others;
+  return expected + (Math.sqrt(squares) * Z90) / Z95 + others;
 }
 
 /** The part of limits that each model's work has beside the others that are in its lane, or share its provider's limits. */

@@ -2,15 +2,7 @@
  * Prices that are known to change, as the price list has them by the clock or by date.
  */
 import type { PriceBook } from "../../price/price_book.ts";
-
-/** A price that holds from a moment on. */
-export interface PriceChange {
-  readonly model: string;
-  /** ISO time. */
-  readonly at: string;
-  readonly input_usd_per_million: number;
-  readonly output_usd_per_million: number;
-}
+import type { PriceChange } from "../../price/price_change.ts";
 
 /** Of one model: prices by the clock change several times a day, for ever. */
 const CHANGES_MAX = 8;

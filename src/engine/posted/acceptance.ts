@@ -8,7 +8,7 @@
  */
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
-import { priceFactor } from "../../price/factor.ts";
+import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
 import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
 import type { Item } from "../../work/item.ts";
 import { objectId } from "../../work/object_id.ts";
@@ -101,6 +101,7 @@ interface CountedOffer {
 
 interface Ready<A> extends CountedOffer {
   readonly offer: Offer<A>;
+  readonly refundShare: number;
   readonly admitted: A;
 }
 
@@ -213,8 +214,11 @@ export class Acceptance<A extends AdmittedWork> {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
       const { task, lines, chars } = offer;
       const amount = { items: lines.length, bytes: chars };
-      const admitted = await this.#admission.admit(task.project, [...counted.works.values()], amount);
-      return { offer, counted, admitted };
+      const works = [...counted.works.values()];
+      const promised = await this.#admission.promises?.(task.project, works);
+      const admitted = await this.#admission.admit(task.project, works, amount);
+      coverCosts(counted, promised?.costFloors);
+      return { offer, counted, admitted, refundShare: promised?.refundShare ?? 0 };
     } catch (error) {
       offer.reject(error);
       return undefined;
@@ -258,7 +262,7 @@ export class Acceptance<A extends AdmittedWork> {
         deadlineWallMs: slaMinutes === null ? undefined : createdWallMs + slaMinutes * 60_000,
         tasks,
         measured: itemsOf(counted.measured, ready),
-        factors: factorsOf(ready),
+        factors: ready.flatMap(({ counted: { factors } }) => factors),
         terms: terms.get(project) as PostBounds,
       });
       for (const [index, { offer: own, admitted }] of ready.entries()) {
@@ -278,7 +282,12 @@ export class Acceptance<A extends AdmittedWork> {
 
 /** Its record, without a number yet. */
 function recordFor(
-  { offer, counted, admitted }: CountedOffer & { readonly admitted: AdmittedWork },
+  {
+    offer,
+    counted,
+    admitted,
+    refundShare,
+  }: CountedOffer & Pick<Ready<AdmittedWork>, "admitted" | "refundShare">,
   createdWallMs: number,
 ): PostedRecord {
   const { id, task, lines } = offer;
@@ -296,18 +305,18 @@ function recordFor(
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,
     estimatedUsd: estimatedUsd > 0 ? estimatedUsd : undefined,
+    refundShare: refundShare > 0 && task.slaMinutes !== null ? refundShare : undefined,
     number: 0,
     project: task.project,
     createdWallMs,
   };
 }
 
-function factorsOf(ready: readonly CountedOffer[]): Map<string, number> {
-  const factors = new Map<string, number>();
-  for (const { counted } of ready)
-    for (const [index, item] of counted.at.entries())
-      factors.set(modelAt(counted.measured, item), counted.factors[index] ?? 1);
-  return factors;
+/** No factor of an item with an sla is below its floor. */
+function coverCosts({ at, measured, factors }: Counted, floors: CostFloors | undefined): void {
+  if (floors === undefined) return;
+  for (const [index, item] of at.entries())
+    factors[index] = flooredFactor(modelAt(measured, item), factors[index] ?? 1, floors);
 }
 
 /** The measured items of these offers, as lines of a separate text, from 1. */

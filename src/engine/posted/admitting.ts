@@ -1,6 +1,7 @@
 /**
  * What decides whether posted work may be accepted, as the acceptance and retries ask it.
  */
+import type { CostFloors } from "../../price/factor.ts";
 
 /** Items of one model and one window. */
 export interface Work {
@@ -12,6 +13,14 @@ export interface Work {
   /** Expected, of each item no more than its own limit. */
   readonly outputTokens: number;
   readonly volumeTokens: number;
+}
+
+/** What is promised of work when it is accepted, and stays. */
+export interface SalePromise {
+  /** Below which none of its price factors lies; undefined without any. */
+  readonly costFloors: CostFloors | undefined;
+  /** Of what an item is charged, what it gets back if it misses its deadline, 0 to 1. */
+  readonly refundShare: number;
 }
 
 /** What was admitted, and holds something until it is released: when it did not become durable, or has ended. */
@@ -29,4 +38,6 @@ export interface Admits<A extends AdmittedWork> {
     works: readonly Work[],
     amount: { readonly items: number; readonly bytes: number },
   ): Promise<A>;
+  /** What works of one sla are sold for today. Absent where nothing is sold. */
+  promises?(project: string, works: readonly Work[]): Promise<SalePromise>;
 }

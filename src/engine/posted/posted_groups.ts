@@ -45,8 +45,8 @@ export interface PostedGroup {
   readonly deadlineMs: number;
   readonly tasks: readonly PostedTask[];
   readonly measured: MeasuredBlock;
-  /** Price factors, by model. */
-  readonly factors: ReadonlyMap<string, number>;
+  /** Price factors, by line from 1. */
+  readonly factors: readonly number[];
   readonly terms: PostBounds;
 }
 
@@ -169,7 +169,7 @@ export class PostedGroups {
       project,
       weight: 1,
       keepsBody: false,
-      factorOf: (model) => factors.get(model) ?? 1,
+      factorOf: (_model, line) => (line === undefined ? 1 : (factors[line - 1] ?? 1)), // what was promised for the item, whoever answers
       prices: this.#prices,
     };
     const recorded = {
@@ -253,7 +253,7 @@ export class PostedGroups {
     const terms = await this.terms(project);
     const measured = await core.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
-    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, measured, facts), terms };
+    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, facts), terms };
   }
 
   /** Sends reopened items of a task of the group, numbered from 0. */
@@ -316,21 +316,12 @@ export class PostedGroups {
   }
 }
 
-function factorsOf(
-  tasks: readonly PostedTask[],
-  measured: MeasuredBlock,
-  facts: readonly PostedFacts[],
-): Map<string, number> {
-  const factorAt: number[] = [];
+function factorsOf(tasks: readonly PostedTask[], facts: readonly PostedFacts[]): readonly number[] {
+  const factors: number[] = [];
   for (const [index, { items }] of tasks.entries()) {
-    const { factors = 1 } = facts[index] ?? {};
+    const { factors: own = 1 } = facts[index] ?? {};
     for (let item = 0; item < items; item += 1)
-      factorAt.push(typeof factors === "number" ? factors : (factors[item] ?? 1));
-  }
-  const factors = new Map<string, number>();
-  for (let item = 0; item < measured.count; item += 1) {
-    const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
-    factors.set(model, factorAt[(measured.lines[item] as number) - 1] ?? 1);
+      factors.push(typeof own === "number" ? own : (own[item] ?? 1));
   }
   return factors;
 }

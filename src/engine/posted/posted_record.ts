@@ -3,6 +3,7 @@
  */
 import type { EndedStatus } from "../../log/records.ts";
 import type { WorkLog } from "../../log/work_log.ts";
+import type { ModelSales } from "../../price/sales.ts";
 import type { LoggedTask } from "../../store/log_rows.ts";
 import { stemOf } from "../../work/object_id.ts";
 
@@ -30,6 +31,8 @@ export interface PostedBody {
   /** Estimated cost of its items at admission, in USD; after a retry, of the items that were open then (`estimatedItems`). */
   readonly estimatedUsd?: number | undefined;
   readonly estimatedItems?: number;
+  /** What an item gets back of its charge if it misses its deadline; absent: nothing. */
+  readonly refundShare?: number | undefined;
   readonly isCancelled?: true;
   readonly cancelledWallMs?: number;
   /** How often failed items ran again, and when the window of the last retry began. */
@@ -39,6 +42,10 @@ export interface PostedBody {
   /** The part of its usage that was noted before its last retry. */
   readonly noted?: { readonly items: number; readonly inputTokens: number; readonly outputTokens: number } & {
     readonly [money in "listUsd" | "usd" | "billedUsd" | "ambiguousUsd"]: number;
+  } & {
+    /** Absent in rows of an earlier version. */
+    readonly models?: ModelSales;
+    readonly refundUsd?: number;
   };
 }
 
@@ -75,6 +82,7 @@ export function bodyOf(task: PostedBody): string {
     factors: task.factors,
     estimatedUsd: task.estimatedUsd,
     estimatedItems: task.estimatedItems,
+    refundShare: task.refundShare,
     isCancelled: task.isCancelled,
     cancelledWallMs: task.cancelledWallMs,
     retries: task.retries,

@@ -14,6 +14,7 @@ import { isWanted } from "../reopening/wanted_errors.ts";
 import type { Admits, AdmittedWork, Work } from "./admitting.ts";
 import { type EndedPosted, lineOf, type PostedItemReader } from "./posted_reader.ts";
 import { bodyOf, deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "./posted_record.ts";
+import { postedSales } from "./posted_sales.ts";
 import type { PostedWork } from "./posted_work.ts";
 
 const RETRIES_MAX = 64;
@@ -69,6 +70,8 @@ export class PostedRetries<A extends AdmittedWork> {
     try {
       const { isCancelled: _was, cancelledWallMs: _since, ...left } = task;
       const sums = await log.sumsOf(number);
+      const again = new Set(items.map(({ item }) => item));
+      const sold = await postedSales(reader, task, (item) => !again.has(item));
       const next: PostedRecord = {
         ...left,
         retries: retries + 1,
@@ -78,7 +81,11 @@ export class PostedRetries<A extends AdmittedWork> {
         rest,
         ...(sums === undefined
           ? {}
-          : { noted: log.has(number) ? notedOpen(task, items.length) : notedOf(sums, items.length) }),
+          : {
+              noted: log.has(number)
+                ? notedOpen(task, items.length)
+                : { ...notedOf(sums, items.length), ...sold },
+            }),
       };
       const deadlineWallMs = deadlineWallMsOf(next);
       await work.reopen(number, project, { items, deadlineWallMs, body: bodyOf(next) });

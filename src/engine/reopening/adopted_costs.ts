@@ -75,7 +75,13 @@ export function adoptedCosts(
     const isPriced = named !== undefined && prices.priceOf(named, wallMs).price !== undefined;
     const model = told === undefined && isPriced ? await modelOf(input, named) : asked;
     const result = told ?? estimated(found, intent);
-    const last = spentBy(prices, terms, { model, result, mostUsd: intent.mostUsd, wallMs });
+    const last = spentBy(prices, terms, {
+      model,
+      line: intent.line,
+      result,
+      mostUsd: intent.mostUsd,
+      wallMs,
+    });
     // Nothing of a guess is billed while all that it may have cost is in doubt; intents of old versions do not record that.
     const isGuess = told === undefined && result.class === "success" && intent.mostUsd > 0;
     return addSpent(before, isGuess ? { ...last, billedUsd: 0, ambiguousUsd: intent.mostUsd } : last);

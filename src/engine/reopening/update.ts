@@ -83,7 +83,7 @@ export async function updateRun(
       await places.readInput(core.measurer, left);
       const keptLines = places.place(checked.lines, update.isPruned);
       await digests.save(core.storage.store, task.id, checked.inputChecksum, core.storage.clock.wallMs());
-      const { summary, outBytes, outChecksum, isCancelled, isPiloted, status, ...rest } = body;
+      const { summary, outBytes, outChecksum, isCancelled, isPiloted, quoted, status, ...rest } = body;
       const window = body.slaMinutes === undefined ? {} : acceptedAt(update.accepted);
       const identity = input.identity === undefined ? {} : { input: input.identity };
       return restate(

@@ -2,10 +2,10 @@
  * What a call says of its pilot; see `run_pilot.ts`.
  */
 import { PerigeeError } from "../../errors.ts";
-import type { Quote } from "../../price/quote.ts";
+import type { PlannedQuote } from "../../price/planned_quote.ts";
 
 /** Called with the quote of the rest after a pilot; the run continues unless it returns false. An error that it throws ends the run. */
-export type PilotListener = (rest: Quote) => boolean | undefined | Promise<boolean | undefined>;
+export type PilotListener = (rest: PlannedQuote) => boolean | undefined | Promise<boolean | undefined>;
 
 /** What a call says of its pilot. */
 export interface PilotOptions {

@@ -2,7 +2,10 @@
  * Quotes: what a source would take, counted exactly and priced, without sending anything.
  */
 import type { DiskFile } from "../../disk.ts";
+import type { PlannedQuote } from "../../price/planned_quote.ts";
 import { type Quote, type QuoteInput, quote, type TimeNeeded } from "../../price/quote.ts";
+import { finishAt, lastFinish } from "../../price/quote_sla.ts";
+import type { WorkPlan } from "../../queue/plan/plan.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
@@ -10,10 +13,12 @@ import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
+import { CostFloorBook, floorOfPlan } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
 import { planUsage } from "../plans/planned_work.ts";
+import { priceChanges } from "../plans/price_changes.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -25,7 +30,10 @@ export interface QuoteOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
-  /** The project of the work: then it waits for what waits in this engine. Default: nothing waits. */
+  /**
+   * The project of the work, as a service sells it: it waits for what waits in this engine, and its price factors cover the expected cost
+   * and the project's margin. Default: nothing waits, and factors are those of the rate card.
+   */
   readonly project?: string;
   /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
   readonly sizeBytes?: number;
@@ -36,14 +44,21 @@ export interface QuoteOptions {
 }
 
 /** Lines that would fail are counted by themselves. Throws as `run` does for an input that cannot be read. */
-export async function quoteSource(core: EngineCore, source: Source, options: QuoteOptions): Promise<Quote> {
+export async function quoteSource(
+  core: EngineCore,
+  source: Source,
+  options: QuoteOptions,
+): Promise<PlannedQuote> {
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
   const { signal, project } = options;
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
-  const behind = project === undefined ? {} : { behindSeconds: behindSeconds(core, project) };
+  const behind =
+    project === undefined
+      ? {}
+      : { behindSeconds: behindSeconds(core, project), floorOf: floorOf(core, project, counted) };
   const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
   return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
 }
@@ -65,7 +80,7 @@ export async function quoteRest(
   core: EngineCore,
   file: Pick<DiskFile, "read">,
   { sla, answered, rules, volumeTokens, ...options }: RestOptions,
-): Promise<Quote> {
+): Promise<PlannedQuote> {
   const counted = await countLines(core, file, { volumeTokens, ...options });
   const own = sla === undefined ? {} : { ownSlaMinutes: sla };
   const slasMinutes = sla === undefined ? [] : [sla];
@@ -78,13 +93,15 @@ function quoteOf(
   {
     rules,
     ...asked
-  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "ownSlaMinutes" | "basis"> & { rules: LaneRules },
-): Quote {
+  }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "floorOf" | "ownSlaMinutes" | "basis"> & {
+    rules: LaneRules;
+  },
+): PlannedQuote {
   const plans = new Map(
     asked.slasMinutes.map((slaMinutes) => [slaMinutes, planUsage(core, usage, { slaMinutes, rules })]),
   );
   const wallMs = core.storage.clock.wallMs();
-  const quoted = quote({
+  const found = quote({
     totals: usage.totals(),
     rejectedLines,
     volumeTokens,
@@ -96,7 +113,39 @@ function quoteOf(
     planned: (model, slaMinutes) => lanePlanOf(plans.get(slaMinutes), model),
     ...asked,
   });
-  return firstFault === undefined ? quoted : { ...quoted, first_fault: firstFault };
+  const quoted = firstFault === undefined ? found : { ...found, first_fault: firstFault };
+  const { ownSlaMinutes } = asked;
+  const own = ownSlaMinutes === undefined ? undefined : plans.get(ownSlaMinutes);
+  return planned(core, quoted, own ?? planUsage(core, usage, { slaMinutes: undefined, rules }));
+}
+
+/** With what lies ahead, and bands that follow earlier quotes. */
+function planned(core: EngineCore, quoted: Quote, plan: WorkPlan): PlannedQuote {
+  const { prices, quotes } = core.figures;
+  const finish = quotes.calibratedFinish(
+    lastFinish(quoted.models.map(({ model, time }) => finishAt(time.seconds, lanePlanOf(plan, model)))),
+  );
+  const fromWallMs = Date.parse(quoted.priced_at);
+  const untilWallMs = fromWallMs + 1_000 * (finish.late_seconds ?? quoted.time.seconds);
+  const models = quoted.models.map(({ model }) => model);
+  return {
+    ...quotes.calibrated(quoted),
+    finish,
+    price_changes: priceChanges(prices, models, { fromWallMs, untilWallMs }),
+    calibrated_by: quoted.basis === "ceiling" ? 0 : quotes.cost.count,
+  };
+}
+
+/** The floor of the project's terms: of what any work of the model costs, and of what this one does. */
+function floorOf(core: EngineCore, project: string, { usage }: Counted): NonNullable<QuoteInput["floorOf"]> {
+  const book = new CostFloorBook(core);
+  const terms = core.config.saleTermsOf(project);
+  const items = new Map(usage.works().map((work) => [work.model, work.items]));
+  return (model, slaMinutes, costShare) =>
+    Math.max(
+      book.floorOf({ project, model, slaMinutes, items: items.get(model) ?? 0 }),
+      floorOfPlan(costShare, terms),
+    );
 }
 
 /** Whatever else was learnt: the run's own answers are what the rest is like. */

@@ -29,6 +29,7 @@ import { DETACHED, isAllSubmitted, leftBatches, removeEmpty } from "./detaching.
 import { fullDiskHold, isStillHeld, leaveRefused } from "./left_holds.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
+import { learnOfQuote } from "./quote_outcome.ts";
 import { endRest, heldEndsOf, storeCancel } from "./run_end.ts";
 import { type ErrorGroup, readErrors } from "./run_errors.ts";
 import { finishAgain, finishRun } from "./run_finish.ts";
@@ -365,7 +366,9 @@ export class Run implements AsyncIterable<ResultLine> {
     });
     if (state.phase === "stopping") return stopped();
     const completed = (): Summary => this.#report.summary(state, body);
-    return finishRun(this.#core.storage, opened, { ...this.#finishing, completed, stopped });
+    const summary = await finishRun(this.#core.storage, opened, { ...this.#finishing, completed, stopped });
+    if (summary.status === "completed") learnOfQuote(this.#core, state, summary);
+    return summary;
   }
 
   get #finishing(): { readonly receipts: string | undefined; readonly signal: AbortSignal } {

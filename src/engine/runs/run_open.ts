@@ -383,6 +383,7 @@ async function openState(
     ...terms,
   };
   const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));
+  state.quoted = body.quoted;
   log.onFull = (error) => state.fail(error);
   for (const lines of recovered.held) log.restoreHeld(lines); // from now on it is written
   if (body.lines !== undefined) state.linesTotal = body.lines + (body.keptLines ?? 0);

@@ -7,12 +7,13 @@
  * They are items of the run like any others: what is answered stays, and counts as part of the pilot of a later call. A
  * stream is read to its end for the quote. Nothing of the rest is sent before the caller has decided; the sla continues.
  */
-import type { Quote } from "../../price/quote.ts";
+import type { KeptQuote, PlannedQuote } from "../../price/planned_quote.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import { encodeBody } from "../files/task_body.ts";
 import type { RunState } from "../items/run_state.ts";
+import type { QuoteRecords } from "../learnt/quote_records.ts";
 import type { PilotListener, PilotOptions } from "./pilot_options.ts";
 import { quoteRest } from "./quote.ts";
 import type { OpenedRun } from "./run_open.ts";
@@ -90,8 +91,10 @@ export class Pilot {
       if (isOn === false) this.#stop();
       return false;
     }
-    const { room, store } = this.#core.storage;
-    const stored = { ...task, body: encodeBody({ ...body, isPiloted: true }) };
+    const { room, store, clock } = this.#core.storage;
+    const quoted = keptQuote(rest, state.settings.totals.billedUsd, this.#core.figures.quotes);
+    state.quoted = { ...quoted, atMs: clock.nowMs() };
+    const stored = { ...task, body: encodeBody({ ...body, isPiloted: true, quoted }) };
     await room
       .waitFor(() => store.putTask(stored), { signal: state.left })
       .catch((error: unknown) => {
@@ -100,9 +103,16 @@ export class Pilot {
     return state.isOpen;
   }
 
-  async #told(rest: Quote): Promise<boolean> {
+  async #told(rest: PlannedQuote): Promise<boolean> {
     return (await this.#listener?.(rest)) !== false;
   }
+}
+
+/** What is kept of the quote of the rest. */
+function keptQuote(rest: PlannedQuote, beforeUsd: number, { cost, time }: QuoteRecords): KeptQuote {
+  const { basis, finish, billed_usd: billedUsd, billed_usd_low: lowUsd, billed_usd_high: highUsd } = rest;
+  const stretched = { cost: cost.stretch, time: time.stretch };
+  return { basis, billedUsd, lowUsd, highUsd, beforeUsd, finish, stretched };
 }
 
 /** Resolves when nothing of a run waits or is under way, or it is left. */

@@ -13,6 +13,7 @@ import { type LaneProgress, type Progress, Rate, type Summary } from "../items/p
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import { DETACHED } from "./detaching.ts";
+import { quoteOutcome } from "./quote_outcome.ts";
 
 /** What a report is about. */
 type ReportedCore = Pick<EngineCore, "storage" | "sending">;
@@ -178,6 +179,7 @@ export class RunReport {
         price_source: sourceText(prices) || "nothing to price",
       },
       output: body.out,
+      ...(stopReason === undefined ? quoteOutcome(state, this.#core.storage.clock.nowMs()) : {}),
       elapsed_ms: Math.round(this.#core.storage.clock.nowMs() - this.#startedMs),
       requests_sent: state.items.requestsSent,
       ...(stopReason === undefined || stopReason === DETACHED ? {} : { reason: stopReason }),

@@ -24,6 +24,7 @@ const FILES_MAX = 64;
 const MODELS_MAX = 1_000;
 
 const amount = z.number().nullable().describe("USD; null when no price is known.");
+const seconds = z.number().nullable();
 const quoteAnswer = z
   .looseObject({
     items: z.number().int(),
@@ -36,13 +37,22 @@ const quoteAnswer = z
     billed_usd: z.number().describe("What providers are expected to bill, for models with a known price."),
     billed_usd_low: z
       .number()
-      .describe("What is billed is between this and `billed_usd_high`, 95 times in 100 where it was learnt."),
+      .describe("What is billed is between this and `billed_usd_high`, 90 times in 100 where it was learnt."),
     billed_usd_high: z.number(),
     list_usd: z.number().describe("Of the models with a known price."),
+    basis: z.string().describe("What the expected output is based on: `learnt n=340`, or `ceiling`."),
+    finish: z
+      .looseObject({ expected_seconds: seconds, early_seconds: seconds, late_seconds: seconds })
+      .describe("When the work is done in realtime; 80 times in 100 between the last two."),
+    price_changes: z
+      .array(z.looseObject({ model: z.string(), at: z.string() }))
+      .describe("Prices that are known to change until then."),
     slas: z.array(
       z.looseObject({
         sla_minutes: z.number().int(),
-        price_factor: z.number(),
+        price_factor: z
+          .number()
+          .describe("At least what the work is expected to cost, and the margin; 0.3 to 1."),
         usd: amount,
         is_feasible: z.boolean(),
       }),

@@ -35,6 +35,7 @@ export interface AcceptedLots {
   readonly beforeTask: number;
 }
 
+type Promised = Pick<LotRecord, "rateCard" | "costFloors" | "refundShare">;
 type Spooled = Extract<SpooledRequest, { kind: "large" }>;
 
 /** One for a store. */
@@ -90,6 +91,12 @@ export class LargeAcceptance {
       for (const record of records) works.push(await this.#worksOf(record));
       admitted = await admission.admit(project, works.flat(), amountOf(records));
       const { estimatedUsd } = admitted;
+      const promised: Promised[] = [];
+      for (const [index, { again }] of records.entries()) {
+        const isNew = again === undefined; // lines that run again keep what they had
+        const own = works[index] ?? [];
+        promised.push(isNew ? await this.#promised(project, own) : { rateCard: lots.cards.current });
+      }
       // Only now: an open lot counts as waiting, and none waits for itself.
       const now = this.#acceptance();
       const all = amountOf(records).items;
@@ -97,7 +104,7 @@ export class LargeAcceptance {
         const ownUsd = all === 0 ? 0 : (estimatedUsd * record.items) / all;
         const money = ownUsd > 0 ? { estimatedUsd: ownUsd } : {};
         const sizes = sizesOf(works[index] ?? []);
-        opened.push(lots.add({ rateCard: lots.cards.current, ...record, ...now, ...money, works: sizes }));
+        opened.push(lots.add({ ...promised[index], ...record, ...now, ...money, works: sizes }));
       }
       for (const { share, record } of opened) share?.grow(amountOf([record]));
       admitted.room.release(); // its lots count it from here on
@@ -121,6 +128,17 @@ export class LargeAcceptance {
     } finally {
       admitted?.room.release();
     }
+  }
+
+  /** What determines the price factors of a new lot for good. */
+  async #promised(project: string, works: readonly Work[]): Promise<Promised> {
+    const { admission, lots } = this.#options;
+    const { costFloors, refundShare } = await admission.promises(project, works);
+    return {
+      rateCard: lots.cards.current,
+      ...(costFloors === undefined ? {} : { costFloors }),
+      ...(refundShare === 0 ? {} : { refundShare }),
+    };
   }
 
   /** No later than that of posted tasks that follow it, so that creation times agree with the order of tasks. */

@@ -26,6 +26,7 @@ import { linesOf, removeStandIn } from "../lots/lost_input.ts";
 import type { Lot, LotLines } from "../lots/lot.ts";
 import { shownWallMs } from "../lots/lot_deadline.ts";
 import type { LotEnd, LotRecord } from "../lots/lot_record.ts";
+import { lotSales } from "../lots/lot_sales.ts";
 import { Lots } from "../lots/lots.ts";
 import type { SpooledRequest } from "../lots/request_spool.ts";
 import {
@@ -313,8 +314,10 @@ export class LotTasks {
   async #note({ record, hold }: Lot, end: LotEnd, items: number): Promise<void> {
     const { project, id } = record;
     const { inputTokens, outputTokens } = end;
-    const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)) };
-    const wallMs = this.#options.core.storage.clock.wallMs(); // today, because the clock may have been set since the acceptance
+    const { storage } = this.#options.core;
+    const sales = await lotSales(storage, record);
+    const usage = { items, inputTokens, outputTokens, ...roundedMoney(completeMoney(end)), ...sales };
+    const wallMs = storage.clock.wallMs(); // today, because the clock may have been set since the acceptance
     await this.#options.usage.spending.note({ project, source: id, wallMs, usage });
     hold?.release();
   }

@@ -5,6 +5,7 @@
  */
 import type { Moment } from "../../clock.ts";
 import type { SettledStatus } from "../../engine/journal/journal.ts";
+import type { CostFloors } from "../../price/factor.ts";
 import type { StoredRecord } from "../../store/records.ts";
 import type { Amount } from "../usage/backlog.ts";
 import type { SpooledPart } from "./request_spool.ts";
@@ -37,6 +38,10 @@ export interface LotRecord {
   readonly maxCostUsd?: number;
   /** The card (rate_cards.ts) that determined its promised price factors. */
   readonly rateCard?: string;
+  /** Below which none of them lies. */
+  readonly costFloors?: CostFloors;
+  /** What an item gets back of its charge if it misses its deadline; absent: nothing. */
+  readonly refundShare?: number;
   /** Its answers include the provider's body. */
   readonly keepsBodies?: boolean | undefined;
   /** Line and byte offset of every 1,000th item; empty for shared lots. */

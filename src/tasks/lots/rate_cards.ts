@@ -55,10 +55,14 @@ export class RateCards {
     this.#isStored = true;
   }
 
-  /** The card by which the items of a lot are billed. */
-  of({ id, rateCard = this.current }: Pick<LotRecord, "id" | "rateCard">): RateCard {
+  /** The card by which the items of a lot are billed, with what is promised of this lot. */
+  of({
+    id,
+    rateCard = this.current,
+    costFloors,
+  }: Pick<LotRecord, "id" | "rateCard" | "costFloors">): RateCard {
     const card = this.#cards.get(rateCard);
     if (card === undefined) throw new PerigeeError("store_failed", `the rate card of lot ${id} is missing`);
-    return card;
+    return costFloors === undefined ? card : { ...card, costFloors };
   }
 }

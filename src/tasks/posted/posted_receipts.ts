@@ -3,6 +3,7 @@
  */
 import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "../../engine/posted/posted_record.ts";
+import { isInTime } from "../../engine/posted/posted_sales.ts";
 import { receiptOf } from "../../engine/receipts/receipt_of.ts";
 import type { Receipt } from "../../jsonl/receipts.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -26,14 +27,14 @@ export async function postedReceipt(
   task: PostedRecord,
   item: number,
 ): Promise<Receipt | undefined> {
-  for await (const { status, taken, stated, endedWallMs, isAnswered } of reader.ended(task, item, item + 1)) {
+  for await (const ended of reader.ended(task, item, item + 1)) {
+    const { status, taken, stated, endedWallMs, isAnswered } = ended;
     const deadlineWallMs = deadlineWallMsOf(task);
     const restMs = isAnswered ? endedWallMs : restEndedWallMs(task, item, status);
-    const isInTime = status !== "expired" && restMs <= (deadlineWallMs ?? 0);
     const [model] = task.works.length === 1 ? (task.works[0] ?? []) : [];
     const rest = {
       endedWallMs: restMs,
-      isMet: deadlineWallMs === undefined ? undefined : isInTime,
+      isMet: isInTime(task, ended),
       as: { ...UNSTATED, deadlineWallMs: deadlineWallMs ?? null },
     };
     const priceVersion = stated?.priceVersion ?? log.text(taken?.price ?? 0) ?? null;

@@ -19,7 +19,6 @@ import type { Receipt } from "../../jsonl/receipts.ts";
 import type { EndedStatus } from "../../log/records.ts";
 import { WORK_KINDS } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
-import { roundedMoney } from "../../price/money.ts";
 import type { TaskObject } from "../../work/task.ts";
 import type { Page, TaskView } from "../shapes/task_view.ts";
 import type { TaskEvent } from "../shapes/tasks.ts";
@@ -32,7 +31,7 @@ import { postedReceipt } from "./posted_receipts.ts";
 import { PostedViews } from "./posted_views.ts";
 import type { RestoredTasks } from "./restored_tasks.ts";
 import { restoreTasks } from "./restoring.ts";
-import { readOpenUsed, readUsed, type UsedTask, usedSince } from "./task_usage.ts";
+import { readOpenUsed, readSold, readUsed, type UsedTask, usedSince } from "./task_usage.ts";
 
 const LIST_PAGE = 200;
 const SWEEP_PAGE = 100;
@@ -267,7 +266,8 @@ export class PostedTasks {
     if (this.#isClosed) return;
     for (const room of open?.rooms ?? []) room.release();
     this.#restored?.settle(number);
-    const fresh = open?.fresh?.isWhole === true ? freshEnd(open.fresh) : undefined;
+    const isPlain = open?.fresh?.isWhole === true && open.fresh.isPlain;
+    const fresh = isPlain && open?.fresh !== undefined ? freshEnd(open.fresh) : undefined;
     const told = fresh === undefined ? undefined : this.#tell(fresh.task);
     if (fresh !== undefined && told === undefined) {
       this.#note(number, fresh, open);
@@ -353,7 +353,7 @@ export class PostedTasks {
     { fresh, told }: { readonly fresh: UsedTask | undefined; readonly told: Promise<unknown> | undefined },
   ): Promise<void> {
     const { log, spending } = this.#options;
-    const ended = fresh ?? (await readUsed(log, number));
+    const ended = fresh ?? (await readSold(log, this.reader, number));
     if (ended !== undefined) spending.open.set(number, ended.task.project, ended.usage);
     this.#release(number, open);
     if (ended !== undefined) await (told ?? this.#tell(ended.task));
@@ -382,6 +382,5 @@ export class PostedTasks {
 }
 
 function freshEnd({ task, usage }: FreshPosted): UsedTask {
-  const { items, inputTokens, outputTokens } = usage;
-  return { task, usage: { items, inputTokens, outputTokens, ...roundedMoney(usage) } };
+  return { task, usage };
 }

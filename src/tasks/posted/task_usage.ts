@@ -1,10 +1,15 @@
 /**
  * What posted tasks used since their last note, from the work log.
  */
+
+import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { type PostedRecord, rowToPosted } from "../../engine/posted/posted_record.ts";
+import { postedSales } from "../../engine/posted/posted_sales.ts";
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { completeMoney, roundedMoney } from "../../price/money.ts";
+import { minusUsd } from "../../price/nano.ts";
+import { lessSale, NO_SALE, NO_SALES } from "../../price/sales.ts";
 import {
   addUsage,
   NO_PROJECT_USAGE,
@@ -26,6 +31,25 @@ export async function readUsed(log: WorkLog, number: number): Promise<UsedTask |
   if (row === undefined || sums === undefined) return undefined;
   const task = rowToPosted(log, row);
   return { task, usage: usedSince(sums, task.noted) };
+}
+
+/** Like `readUsed`, with its models and refunds; for a final task. */
+export async function readSold(
+  log: WorkLog,
+  reader: PostedItemReader,
+  number: number,
+): Promise<UsedTask | undefined> {
+  const used = await readUsed(log, number);
+  if (used === undefined) return undefined;
+  const { task } = used;
+  const { models, refundUsd: allUsd } = await postedSales(reader, task);
+  const { models: notedModels = NO_SALES, refundUsd: notedUsd = 0 } = task.noted ?? {};
+  const since = Object.entries(models).map(([model, sale]) => {
+    const left = lessSale(sale, notedModels[model] ?? NO_SALE);
+    return [model, { ...left, refundUsd: Math.max(0, left.refundUsd) }] as const;
+  });
+  const refundUsd = Math.max(0, minusUsd(allUsd, notedUsd));
+  return { task, usage: { ...used.usage, models: Object.fromEntries(since), refundUsd } };
 }
 
 /** What a task with these sums used since `noted`; `open`: by items that have not ended. */

@@ -12,7 +12,8 @@
  */
 import type { EngineCore } from "../../engine/core.ts";
 import { TurnShare } from "../../engine/lanes/turn_share.ts";
-import type { Admits, AdmittedWork, Work } from "../../engine/posted/admitting.ts";
+import { CostFloorBook } from "../../engine/plans/cost_floors.ts";
+import type { Admits, AdmittedWork, SalePromise, Work } from "../../engine/posted/admitting.ts";
 import { forecastBehind } from "../../engine/runs/forecast_behind.ts";
 import { PerigeeError } from "../../errors.ts";
 import { costOf } from "../../price/cost.ts";
@@ -30,7 +31,7 @@ export interface Admitted extends AdmittedWork {
 }
 
 export interface AdmissionOptions {
-  readonly core: Pick<EngineCore, "storage" | "sending" | "figures">;
+  readonly core: EngineCore;
   readonly spending: Spending;
   readonly backlog: TaskBacklog;
 }
@@ -60,9 +61,11 @@ export class Admission implements Admits<Admitted> {
   /** Work that leaves at least half of its window free, by project, model and sla; the basis is as old. */
   readonly #easy = new Map<string, Easy>();
   readonly #turns: TurnShare;
+  readonly #floors: CostFloorBook;
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
+    this.#floors = new CostFloorBook(options.core);
     this.#turns = new TurnShare(options.core.storage.clock, FORECASTS_PER_TURN);
   }
 
@@ -82,6 +85,11 @@ export class Admission implements Admits<Admitted> {
       room.release();
       throw error;
     }
+  }
+
+  async promises(project: string, works: readonly Work[]): Promise<SalePromise> {
+    const { refundShare } = this.#options.core.config.saleTermsOf(project);
+    return { costFloors: await this.#floors.of(project, works), refundShare };
   }
 
   /** Holds the money of work that was admitted before a restart. */

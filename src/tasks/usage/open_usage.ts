@@ -48,9 +48,16 @@ export class OpenUsage {
     return this.#sources.get(source)?.usage ?? NO_PROJECT_USAGE;
   }
 
-  /** Undefined if nothing was used. */
+  /** Undefined if nothing was used. Without models and refunds, which are known when the work is in the sums. */
   of(project: string): ProjectUsage | undefined {
     const usage = this.#projects.get(project)?.usage;
-    return usage === undefined ? undefined : { ...usage, ...roundedMoney(usage) };
+    if (usage === undefined) return undefined;
+    const { items, inputTokens, outputTokens } = usage;
+    return { items, inputTokens, outputTokens, ...roundedMoney(usage) };
+  }
+
+  /** Those with open work that used something. */
+  projects(): IterableIterator<string> {
+    return this.#projects.keys();
   }
 }

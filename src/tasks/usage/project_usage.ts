@@ -4,12 +4,17 @@
 import type { Taken } from "../../price/budget.ts";
 import { type Money, NO_MONEY } from "../../price/money.ts";
 import { minusUsd, plusUsd } from "../../price/nano.ts";
+import { addSales, type ModelSales } from "../../price/sales.ts";
 
 /** Tokens and money of settled items. */
 export interface ProjectUsage extends Money {
   readonly items: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
+  /** What callers got back of `usd`; absent: nothing. */
+  readonly refundUsd?: number | undefined;
+  /** Parts of it by model, of work that has ended; absent: not known. */
+  readonly models?: ModelSales | undefined;
 }
 
 /** The usage of a posted task. */
@@ -33,10 +38,20 @@ export function addUsage(left: ProjectUsage, right: ProjectUsage): ProjectUsage 
     usd: plusUsd(left.usd, right.usd),
     billedUsd: plusUsd(left.billedUsd, right.billedUsd),
     ambiguousUsd: plusUsd(left.ambiguousUsd, right.ambiguousUsd),
+    refundUsd: addRefunds(left.refundUsd, right.refundUsd),
+    models: addModels(left.models, right.models),
   };
 }
 
-/** The usage since an earlier sum. */
+function addRefunds(left: number | undefined, right: number | undefined): number | undefined {
+  return left === undefined || right === undefined ? (left ?? right) : plusUsd(left, right);
+}
+
+function addModels(left: ModelSales | undefined, right: ModelSales | undefined): ModelSales | undefined {
+  return left === undefined || right === undefined ? (left ?? right) : addSales(left, right);
+}
+
+/** The usage since an earlier sum, without models and refunds: those are known when work has ended. */
 export function usageSince(usage: ProjectUsage, before: ProjectUsage): ProjectUsage {
   return {
     items: usage.items - before.items,

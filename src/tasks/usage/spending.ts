@@ -14,7 +14,6 @@
  *
  * Limits: notes that arrive during a write are written together, at most 256 in one transaction.
  */
-
 import type { Clock, Timer } from "../../clock.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import type { WorkLog } from "../../log/work_log.ts";
@@ -31,6 +30,7 @@ import { OpenUsage } from "./open_usage.ts";
 import { addUsage, NO_PROJECT_USAGE, type ProjectUsage, type TaskUsage, takenUsd } from "./project_usage.ts";
 import { UnwrittenUsage } from "./unwritten_usage.ts";
 import { UsageMark } from "./usage_mark.ts";
+import { usedProjects } from "./used_projects.ts";
 
 export type { SpendingHold } from "./held_money.ts";
 export type { ProjectUsage } from "./project_usage.ts";
@@ -77,6 +77,8 @@ export interface Spending {
     fromDay: string,
     toDay: string,
   ): Promise<{ readonly days: readonly DayUsage[]; readonly month: MonthMoney }>;
+  /** Projects with usage in the months of these days, in order. */
+  projects(fromDay: string, toDay: string): Promise<readonly string[]>;
   /** The month's cap of a project, for the budgets of its runs; undefined without one. */
   capOf(project: string): Promise<Cap | undefined>;
   /**
@@ -203,8 +205,8 @@ class RecordedSpending implements Spending {
     });
   }
 
-  async days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]> {
-    return (await this.usage(project, fromDay, toDay)).days;
+  days(project: string, fromDay: string, toDay: string): Promise<readonly DayUsage[]> {
+    return this.usage(project, fromDay, toDay).then(({ days }) => days);
   }
 
   async usage(project: string, fromDay: string, toDay: string): ReturnType<Spending["usage"]> {
@@ -226,6 +228,11 @@ class RecordedSpending implements Spending {
     }
     const days = found.sort((left, right) => (left.day < right.day ? -1 : 1));
     return { days, month: this.#money(project, current) };
+  }
+
+  projects(fromDay: string, toDay: string): Promise<readonly string[]> {
+    const besides = [...this.open.projects(), ...this.#unwritten.projects()];
+    return usedProjects(this.#options.store, [fromDay, toDay], besides);
   }
 
   async month(project: string): Promise<MonthMoney> {

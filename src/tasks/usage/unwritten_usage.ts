@@ -51,6 +51,11 @@ export class UnwrittenUsage {
     this.#taken = noBatch();
   }
 
+  /** Those with usage, some twice. */
+  *projects(): IterableIterator<string> {
+    for (const { days } of [this.#added, this.#taken]) yield* days.keys();
+  }
+
   /** Usage of a project, some days twice. */
   *of(project: string): IterableIterator<readonly [day: string, usage: ProjectUsage]> {
     for (const { days } of [this.#added, this.#taken]) yield* days.get(project) ?? [];

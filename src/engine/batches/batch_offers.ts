@@ -67,9 +67,9 @@ export class BatchOffers implements LaneOffers {
     const { batches, lane } = this.#terms;
     const { deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
-    const outlook = batches.outlookOf(call.model, lane, deadlineMs, 1);
+    const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
     const nowMs = this.#lane.clock.nowMs();
-    const waitingMs = (): number => batches.waitingMs(lane, deadlineMs);
+    const waitingMs = (): number => batches.outlooks.waitingMs(lane, deadlineMs);
     if (!mayBatch(outlook, nowMs) && !mayBatchBeyond(outlook, nowMs, waitingMs)) return other;
     if (!this.#isFor(call)) return other;
     if (other !== undefined && outlook.drainMs < outlook.latency.p50) return other;

@@ -8,15 +8,8 @@
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
-import {
-  type BatchOutlook,
-  batchSwitchMs,
-  cancelMsOf,
-  leavingTimes,
-  type OpenOutlook,
-} from "../../queue/batch_choice.ts";
+import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
-import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
@@ -29,12 +22,12 @@ import { BatchFilling, batchPaths } from "./batch_filling.ts";
 import type { BatchItem } from "./batch_lines.ts";
 import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
+import { BatchOutlooks, type OutlookServices } from "./batch_outlooks.ts";
 import type { BatchMoments } from "./batch_polling.ts";
 import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "./batch_record.ts";
 import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
-import { JoiningLoads } from "./joining_loads.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
 
@@ -44,11 +37,10 @@ const OVER_MS = 900_000;
 const STUCK_MS_MIN = 3_600_000;
 /** How often a batch asks whether its provider takes more. */
 const STOCK_MS = 5_000;
-const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 const NEVER_LEFT: AbortSignal = new AbortController().signal;
 
 /** What batches ask of the rest of the engine. */
-export interface BatchServices {
+export interface BatchServices extends OutlookServices {
   readonly storage: EngineStorage;
   readonly calls: BatchCalls;
   readonly money: ItemMoney;
@@ -59,14 +51,7 @@ export interface BatchServices {
   /** Whether an owner's items of a model may go with batches. */
   isAllowed(model: string, owner: ItemOwner): boolean;
   providerOf(model: string): Provider;
-  /** What batches of a model take, as learnt or known. */
-  latencyOf(model: string): LatencyPrior;
   learn(model: string, tookMs: number): void;
-  /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
-  drainMs(lane: string, deadlineMs: number, beside: DueLoad): number;
-  /** When what waits in a lane was counted, as `drainMs` knows it; monotonic. */
-  countedMs(lane: string): number;
-  realtimeP99Ms(model: string): number | undefined;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   /** What holds or ends runs has changed. */
@@ -90,12 +75,12 @@ interface RefusedLines {
 
 /** One for an engine. */
 export class Batches {
+  readonly outlooks: BatchOutlooks;
   readonly #services: BatchServices;
   readonly #filling: BatchFilling;
   /** With their ends. */
   readonly #open = new Map<OpenBatch, Promise<void>>();
   readonly #loads = new BatchLoads();
-  readonly #joining: JoiningLoads;
   readonly #stocks: BatchStocks;
   /** Lines of batches that were made with another key, and how many of them are open. */
   readonly #refused = new WeakMap<ItemOwner, RefusedLines>();
@@ -103,7 +88,7 @@ export class Batches {
   constructor(services: BatchServices) {
     this.#services = services;
     const { storage, minItems } = services;
-    this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
+    this.outlooks = new BatchOutlooks(services, this.#loads);
     this.#stocks = new BatchStocks(storage.clock);
     this.#filling = new BatchFilling({
       ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
@@ -142,31 +127,13 @@ export class Batches {
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
     const usd = call.reservation?.usd ?? 0;
     this.#services.money.giveBack(call);
-    this.#joining.add(call.lane.key, call.owner.settings.deadlineMs, { items: 1, ...call.load });
+    this.outlooks.joins(call);
     this.#filling.take(call, wire, usd);
   }
 
   /** What is with batches of a lane and due by a deadline, in items and tokens. */
   loadOf(lane: string, deadlineMs: number): DueLoad {
     return this.#loads.of(lane, deadlineMs);
-  }
-
-  /** The outlook of a batch for a model, with one more item or without. */
-  outlookOf(model: string, lane: string, deadlineMs: number, items: number): BatchOutlook {
-    const latency = this.#services.latencyOf(model);
-    return {
-      deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, this.loadOf(lane, deadlineMs)),
-      realtimeP99Ms: this.#services.realtimeP99Ms(model),
-      latency,
-      cancelMs: cancelMsOf(latency),
-      items,
-    };
-  }
-
-  /** What realtime needs for what waits in a lane and is due by a deadline, without what is with batches; milliseconds. */
-  waitingMs(lane: string, deadlineMs: number): number {
-    return this.#drainMs(lane, deadlineMs, NOTHING);
   }
 
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
@@ -269,19 +236,8 @@ export class Batches {
     for (const { kept } of this.open) kept.leave();
   }
 
-  /** What waits and `beside`, without what was counted as waiting and has joined a batch since. */
-  #drainMs(lane: string, deadlineMs: number, beside: DueLoad): number {
-    const joined = this.#joining.of(lane, deadlineMs);
-    const load = {
-      items: beside.items - joined.items,
-      inputTokens: beside.inputTokens - joined.inputTokens,
-      outputTokens: beside.outputTokens - joined.outputTokens,
-    };
-    return this.#services.drainMs(lane, deadlineMs, load);
-  }
-
   #mayWait(model: string, lane: string, deadlineMs: number): boolean {
-    const outlook = this.outlookOf(model, lane, deadlineMs, 1);
+    const outlook = this.outlooks.of(model, lane, deadlineMs, 1);
     return this.#services.storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
   }
 
@@ -358,22 +314,22 @@ export class Batches {
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }
-    const outlook = this.#openOutlookOf(batch, left);
+    const outlook = this.#openOutlookOf(batch, this.#isNext(batch), left);
     const { switchMs, lastMs } = leavingTimes(outlook);
     const { p90, p99 } = outlook.latency;
     const hasTime = nowMs + p90 < switchMs;
     return { switchMs, lastMs, stuckMs: hasTime ? Math.max(p99, STUCK_MS_MIN) : Number.POSITIVE_INFINITY };
   }
 
-  #openOutlookOf(batch: OpenBatch, items: number): OpenOutlook {
-    const { record, clock, way } = batch.kept;
-    const { deadlineMs } = batch.owner.settings;
+  #openOutlookOf({ kept, owner }: OpenBatch, isNext: boolean, items: number): OpenOutlook {
+    const { record, clock, way } = kept;
+    const { deadlineMs } = owner.settings;
     return {
-      ...this.outlookOf(record.model, record.lane, deadlineMs, items),
+      ...this.outlooks.of(record.model, record.lane, deadlineMs, items),
       nowMs: clock.nowMs(),
       ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
-      waitingMs: this.waitingMs(record.lane, deadlineMs),
-      isNext: this.#isNext(batch),
+      waitingMs: this.outlooks.waitingMs(record.lane, deadlineMs),
+      isNext,
       keepsOnCancel: way.wire.traits.keepsOnCancel,
     };
   }

@@ -156,7 +156,7 @@ function batchOffer(
   { provider, rates }: Omit<LaneFigures, "capacity">,
 ): PlanOffer {
   const lane = sending.sender.models.of(model).key;
-  const { latency } = sending.batches.outlookOf(model, lane, Number.POSITIVE_INFINITY, items);
+  const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items);
   const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY);
   let open = 0;
   for (const { kept } of sending.batches.open) if (kept.record.lane === lane) open += 1;

@@ -69,6 +69,7 @@ export function threads(config: EngineConfig): Measurer {
     lineBytesMax: LINE_BYTES_MAX,
     depthMax: DEPTH_MAX,
     keyBytesMax: KEY_BYTES_MAX,
+    findsPrefixes: config.prefixes.isEnabled,
     ...(config.threads === undefined ? {} : { threads: config.threads }),
   });
 }

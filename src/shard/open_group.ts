@@ -116,7 +116,7 @@ export class OpenGroup {
 
   /** A group with the same items that share no prefix any more. */
   toMixed(): OpenGroup {
-    const mixed = new OpenGroup({ ...this.group, prefixHash: 0, prefixTokens: 0 });
+    const mixed = new OpenGroup({ ...this.group, prefixHash: 0, prefixTokens: 0, shared: undefined });
     mixed.addGroup(this);
     mixed.#isOrdered = this.#isOrdered;
     return mixed;

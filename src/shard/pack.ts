@@ -7,7 +7,7 @@
  * A shared prefix is worth a shard of its own only when several items have it: a group below `prefixItemsMin` items is
  * merged with others of its model, so that a file in which each line has its own system instruction still packs full
  * shards. The first `eagerItems` items leave after each block, so that sending begins at once. A prefix that providers cache
- * (from `cachedTokensMin`) is worth one from two items on, and is gathered: what hurries leaves it open below `prefixItemsMin`.
+ * (`shared`) is worth one from two items on, and is gathered: what hurries leaves it open below `prefixItemsMin`.
  *
  * Limits: at most `openGroupsMax` groups and `openBytesMax` prepared bytes are open at a time. A file in which each
  * line names another model packs one item a shard; nothing can be shared there.
@@ -30,8 +30,6 @@ export interface PackBounds {
   readonly openBytesMax: number;
   /** Items from which a shared prefix has a shard of its own. */
   readonly prefixItemsMin: number;
-  /** Tokens from which a shared prefix may be cached by providers. */
-  readonly cachedTokensMin: number;
   /** Until this many items were packed, nothing waits for more, but for prefixes that may be cached. */
   readonly eagerItems: number;
 }
@@ -43,7 +41,6 @@ export const PACK_BOUNDS: PackBounds = {
   openGroupsMax: 64,
   openBytesMax: 8 * 1024 * 1024,
   prefixItemsMin: 8,
-  cachedTokensMin: 1_024,
   eagerItems: 2_048,
 };
 
@@ -139,7 +136,7 @@ export class Packer {
   /** Moves a small group into the mixed group of its model, or makes it that group if it does not exist yet. */
   #merge(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
-    const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0 });
+    const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0, shared: undefined });
     const mixed = this.#open.get(mixedKey);
     if (mixed?.holds(group, this.#bounds)) {
       mixed.addGroup(group);
@@ -189,7 +186,7 @@ export class Packer {
   }
 
   #isLong({ group }: OpenGroup): boolean {
-    return group.prefixTokens >= this.#bounds.cachedTokensMin;
+    return group.shared !== undefined;
   }
 
   /** Whether another group of the model is open that it could be merged with. */
@@ -203,6 +200,7 @@ export class Packer {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, model, alias = "" }: MeasuredGroup): string {
-  return `${prefixHash}/${prefixTokens} ${model}\u0001${alias}`;
+function keyOf({ prefixHash, prefixTokens, shared, model, alias = "" }: MeasuredGroup): string {
+  const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
+  return `${prefix}/${prefixTokens} ${model}\u0001${alias}`;
 }

@@ -1,14 +1,24 @@
 /** Marks of prompt caches are added to encoded requests without changing anything else in them. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { namesCacheKey, withCacheControl, withCacheKey } from "../../src/providers/cache_marks.ts";
+import {
+  MARK_BYTES_MAX,
+  namesCacheKey,
+  withCacheControl,
+  withCacheKey,
+} from "../../src/providers/cache_marks.ts";
 import { createProvider } from "../../src/providers/registry.ts";
 
 const ANTHROPIC = createProvider({ name: "anthropic", protocol: "anthropic", baseUrl: "https://a.test" });
 
-function encoded(system: readonly string[], text: string): Uint8Array {
+function encoded(system: readonly string[], turns: readonly (readonly string[])[]): Uint8Array {
   const made = ANTHROPIC.encode(
-    { system, turns: [{ role: "user", texts: [text] }], config: { maxOutputTokens: 5 }, unknownFields: [] },
+    {
+      system,
+      turns: turns.map((of, index) => ({ role: index % 2 === 0 ? "user" : "model", texts: of })),
+      config: { maxOutputTokens: 5 },
+      unknownFields: [],
+    },
     "claude-sonnet-4-5",
     false,
   );
@@ -19,31 +29,66 @@ function encoded(system: readonly string[], text: string): Uint8Array {
 const parsed = (bytes: Uint8Array): unknown => JSON.parse(Buffer.from(bytes).toString());
 const texts = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.constant('"system":"x\\'));
 
+const MARK = { cache_control: { type: "ephemeral" } };
+
+interface SentBody {
+  readonly system?: string | readonly object[];
+  readonly messages: readonly { readonly content: string | readonly object[] }[];
+}
+
+/** The texts of a body as blocks, in their order. */
+function blocksOf(content: string | readonly object[]): readonly object[] {
+  return typeof content === "string" ? [{ type: "text", text: content }] : content;
+}
+
+/** Its blocks, and all else of it. */
+function splitOf(bytes: Uint8Array): { instruction: readonly object[]; inTurns: readonly object[] } {
+  const { system: instruction = [], messages, ...rest } = parsed(bytes) as SentBody;
+  const inTurns = messages.flatMap(({ content }) => blocksOf(content));
+  return { ...rest, instruction: blocksOf(instruction), inTurns };
+}
+
 describe("a request to Anthropic", () => {
-  it("gets a breakpoint on the last block of its system instruction, and is otherwise the same", () => {
+  it("gets breakpoints on its system instruction and on one text of its turns, and is otherwise the same", () => {
+    const turn = fc.array(texts, { minLength: 1, maxLength: 3 });
+    const turns = fc.array(turn, { minLength: 1, maxLength: 4 });
     fc.assert(
-      fc.property(fc.array(texts, { minLength: 1, maxLength: 4 }), texts, (system, text) => {
-        const body = encoded(system, text);
-        const blocks = system.map((one) => ({ type: "text", text: one }));
-        const last = { ...blocks.at(-1), cache_control: { type: "ephemeral" } };
-        expect(parsed(withCacheControl(body, "5m"))).toEqual({
-          ...(parsed(body) as object),
-          system: JSON.parse(JSON.stringify([...blocks.slice(0, -1), last])),
+      fc.property(fc.array(texts, { maxLength: 4 }), turns, fc.nat(), (system, of, nth) => {
+        const count = of.flat().length;
+        const parts = nth % (count + 1);
+        const body = encoded(system, of);
+        const before = splitOf(body);
+        const marked = before.inTurns.map((block, index) =>
+          index === parts - 1 ? { ...block, ...MARK } : block,
+        );
+        const last = before.instruction.length - 1;
+        const instruction = before.instruction.map((block, index) =>
+          index === last ? { ...block, ...MARK } : block,
+        );
+        expect(splitOf(withCacheControl(body, parts, "5m"))).toEqual({
+          ...before,
+          inTurns: marked,
+          instruction,
         });
       }),
     );
   });
 
   it("asks for an hour where that is wanted", () => {
-    const body = Buffer.from(withCacheControl(encoded(["be brief"], "hi"), "1h")).toString();
+    const body = Buffer.from(withCacheControl(encoded(["be brief"], [["hi"]]), 0, "1h")).toString();
     expect(body).toContain('"cache_control":{"type":"ephemeral","ttl":"1h"}');
   });
 
-  it("is left alone without a system instruction, and with breakpoints of its own", () => {
-    const bare = encoded([], 'say "system": please');
-    expect(withCacheControl(bare, "5m")).toBe(bare);
-    const marked = withCacheControl(encoded(["be brief"], "hi"), "5m");
-    expect(withCacheControl(marked, "5m")).toBe(marked);
+  it("grows by no more than a mark may", () => {
+    const body = encoded(["be brief"], [["hi"]]);
+    expect(withCacheControl(body, 1, "1h").byteLength - body.byteLength).toBeLessThanOrEqual(MARK_BYTES_MAX);
+  });
+
+  it("is left alone without anything to mark, and with breakpoints of its own", () => {
+    const bare = encoded([], [['say "system": please']]);
+    expect(withCacheControl(bare, 0, "5m")).toBe(bare);
+    const marked = withCacheControl(encoded(["be brief"], [["hi"]]), 0, "5m");
+    expect(withCacheControl(marked, 1, "5m")).toBe(marked);
   });
 });
 

@@ -32,7 +32,7 @@ import { modelOfHeld } from "./model_lanes.ts";
 import { lacksMoney } from "./money_forecast.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
-import { LaneForecasts } from "./work_times.ts";
+import { LaneForecasts, NO_LOAD } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -103,6 +103,8 @@ export class Lanes {
       clock: armed,
       pace: lane.pace,
       pump: () => lane.pump(),
+      drainMs: (deadlineMs) => this.forecasts.drainMs(lane, deadlineMs, { beside: NO_LOAD }),
+      raiseForHour: (call) => sender.money.raiseForHour(call),
     }));
     const lane: Lane = new Lane(terms, this.#limitsOf(terms), {
       clock: armed,

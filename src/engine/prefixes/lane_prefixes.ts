@@ -2,23 +2,27 @@
  * A lane's use of its provider's prompt cache: one request with a shared prefix goes ahead, the others follow its answer.
  *
  *   money is reserved -> chosen: plain, the first (it primes) or a follower -> request with or without a mark -> answered
- *   a shard whose prefix is primed -> held: the lane goes on with other shards, at most for three mean answers or 60 s, and never
- *                                     beyond the shard's latest start
+ *   a shard whose prefix is primed -> held: the lane goes on with other shards, at most for three mean answers or a fifth of the
+ *                                     cache's life, and for a quarter of the time that its deadline leaves
  *
- * Hot path: a comparison an item without a shared prefix of some length; about 0.5 us for others, most of it for the mark.
+ * A request whose prefix may be written for an hour has twice its input reserved; where no cap has so much, it asks for nothing.
+ *
+ * Hot path: a comparison an item without a shared prefix; about 0.5 us for others, most of it for the mark.
  */
 import type { Clock } from "../../clock.ts";
-import { namesCacheKey, withCacheControl, withCacheKey } from "../../providers/cache_marks.ts";
 import type { AnswerPace } from "../../queue/answer_pace.ts";
-import { PrefixStates, type PrefixStep } from "../../queue/prefixes/prefix_states.ts";
+import type { CacheLife } from "../../queue/prefixes/cache_terms.ts";
+import { PrefixStates } from "../../queue/prefixes/prefix_states.ts";
 import type { ShardTicket } from "../items/backlog.ts";
-import type { CacheUse } from "../items/cache_use.ts";
 import type { ItemCall } from "../items/item_call.ts";
-import type { CacheRules } from "./cache_rules.ts";
+import { type CacheRules, HOUR_MS } from "./cache_rules.ts";
 
 /** The mean is that of the quickest at first: answers that take long arrive last. */
 const HOLD_ANSWERS = 3;
-const HOLD_MS_MAX = 60_000;
+/** Of a cache's life. */
+const HOLD_LIFE_SHARE = 0.2;
+/** Of the time before a deadline that nothing else needs: other prefixes want some of it, too. */
+const HOLD_SLACK_SHARE = 0.25;
 /** Before any answer was timed. */
 const HOLD_MS_FIRST = 15_000;
 const GAP_WEIGHT = 1 / 16;
@@ -28,6 +32,10 @@ export interface LaneOfPrefixes {
   readonly clock: Clock;
   readonly pace: AnswerPace;
   pump(): void;
+  /** Milliseconds that the lane needs for what waits in it and is due by a deadline. */
+  drainMs(deadlineMs: number): number;
+  /** See `ItemMoney.raiseForHour`. */
+  raiseForHour(call: ItemCall): boolean;
 }
 
 /** One for a lane. */
@@ -46,32 +54,39 @@ export class LanePrefixes {
   }
 
   /** Whether the items of a shard wait for the first answer with their prefix. */
-  isHeld(ticket: ShardTicket): boolean {
-    if (!this.#states.isPriming || ticket.shard.group.prefixTokens === 0) return false;
-    const { clock } = this.#lane();
-    const untilMs = this.#states.heldUntilMs(keyOf(ticket), clock.nowMs());
-    return untilMs !== undefined && untilMs < ticket.deadlineMs - ticket.needMs;
+  isHeld({ shard, deadlineMs, needMs }: ShardTicket): boolean {
+    if (!this.#states.isPriming || shard.group.shared === undefined) return false;
+    const key = keyOf(shard.group.shared.hash, shard.model);
+    const untilMs = this.#states.heldUntilMs(key, this.#lane().clock.nowMs());
+    return untilMs !== undefined && untilMs < deadlineMs - needMs; // its deadline may be another than that of the first
   }
 
   /** An attempt has money, and is sent if limits allow. */
   chosen(call: ItemCall): void {
     const { shard, index } = call;
-    const tokens = shard.group.prefixTokens;
-    if (tokens === 0 || call.isSecond || call.cacheUse !== undefined) return;
-    const { clock, pace, pump } = this.#lane();
+    const { shared } = shard.group;
+    if (shared === undefined || call.isSecond || call.cacheUse !== undefined) return;
+    const { clock, pace, pump, raiseForHour } = this.#lane();
     const terms = this.#rules.of(call, clock.wallMs());
-    if (terms === undefined || tokens < terms.tokensMin) return;
+    if (terms === undefined || shared.tokens < terms.tokensMin) return;
     const nowMs = clock.nowMs();
-    const key = keyOf(call);
-    const holdMs = pace.hasAnswered ? Math.min(HOLD_ANSWERS * pace.itemMs, HOLD_MS_MAX) : HOLD_MS_FIRST;
-    const gapMs = Math.max(this.#gap(nowMs), pace.hasAnswered ? pace.itemMs : 0);
+    const key = keyOf(shared.hash, shard.model);
     const step = this.#states.next(
-      { key, tokens, followers: shard.count - 1 - index, gapMs, holdMs },
+      {
+        ...{ key, tokens: shared.tokens, followers: shard.count - 1 - index },
+        gapMs: Math.max(this.#gap(nowMs), pace.hasAnswered ? pace.itemMs : 0),
+        holdMs: (life) => this.#holdMs(life, call, nowMs),
+      },
       terms,
       nowMs,
     );
-    if (step.is === "prime") clock.timer(holdMs + 1, pump);
-    const body = this.#marks(call, step);
+    const isHour = step.is !== "plain" && terms.isAsked && step.life.ttlMs >= HOUR_MS;
+    if (isHour && !raiseForHour(call)) {
+      this.#states.failed(key);
+      return;
+    }
+    if (step.is === "prime") clock.timer(step.holdMs + 1, pump);
+    const body = this.#rules.marksOf(call.provider, shared, step);
     if (step.is === "plain" && body === undefined) return;
     call.cacheUse = {
       body: body ?? ((plain) => plain),
@@ -84,14 +99,15 @@ export class LanePrefixes {
     };
   }
 
-  /** What a request says of the cache; undefined for nothing. */
-  #marks({ provider, shard }: ItemCall, step: PrefixStep): CacheUse["body"] | undefined {
-    const { name, protocol } = provider.settings;
-    if (protocol === "anthropic")
-      return step.is === "plain" ? undefined : (body) => withCacheControl(body, "5m");
-    if (protocol !== "openai" || !this.#rules.settings.cacheKeys.has(name)) return undefined;
-    const key = `perigee-${shard.group.prefixHash.toString(36)}`;
-    return (body) => (namesCacheKey(body) ? body : withCacheKey(body, key));
+  /** For how long others wait, if a request primes. */
+  #holdMs({ ttlMs }: CacheLife, { deadlineMs }: ItemCall, nowMs: number): number {
+    const { pace, drainMs } = this.#lane();
+    const longestMs = ttlMs * HOLD_LIFE_SHARE;
+    const answersMs = pace.hasAnswered ? HOLD_ANSWERS * pace.itemMs : HOLD_MS_FIRST;
+    const holdMs = Math.min(answersMs, longestMs);
+    if (deadlineMs === Number.POSITIVE_INFINITY) return holdMs;
+    const slackMs = deadlineMs - nowMs - drainMs(deadlineMs) - pace.itemMs;
+    return Math.max(0, Math.min(holdMs, slackMs * HOLD_SLACK_SHARE));
   }
 
   #gap(nowMs: number): number {
@@ -101,6 +117,6 @@ export class LanePrefixes {
   }
 }
 
-function keyOf({ shard }: Pick<ItemCall, "shard">): string {
-  return `${shard.group.prefixHash} ${shard.model}`;
+function keyOf(hash: number, model: string): string {
+  return `${hash} ${model}`;
 }

@@ -10,7 +10,7 @@
  * for an hour. A read is billed as a write if the entry is gone, so an entry counts as gone a little early.
  *
  * Limits: 16,384 prefixes, about 200 bytes each (3 MiB after 10 M different ones); beyond, those that were used least recently are forgotten.
- * Hot path: 0.1 us a request with a long prefix, nothing for others.
+ * Hot path: 0.1 us a request with a shared prefix, nothing for others.
  */
 import { type CacheLife, type CacheTerms, cheapestLife } from "./cache_terms.ts";
 
@@ -40,15 +40,17 @@ export interface PrefixUse {
   readonly followers: number;
   /** As `ExpectedUses`. */
   readonly gapMs: number;
-  /** For how long others wait for this one, if it primes. */
-  readonly holdMs: number;
+  /** For how long others wait for this one, if it primes a cache with this life. */
+  holdMs(life: CacheLife): number;
 }
 
 /** What the next request with a prefix does. */
 export type PrefixStep =
   | { readonly is: "plain" }
-  /** It uses what is cached, or writes it. */
-  | { readonly is: "prime" | "read"; readonly life: CacheLife };
+  /** It writes what others read, which wait for so long. */
+  | { readonly is: "prime"; readonly life: CacheLife; readonly holdMs: number }
+  /** It uses what is cached. */
+  | { readonly is: "read"; readonly life: CacheLife };
 
 /** What an answer says of the cache, in tokens. */
 export interface CacheUsage {
@@ -88,10 +90,11 @@ export class PrefixStates {
       ? undefined
       : cheapestLife(terms, { requests: use.followers + 1, gapMs: use.gapMs });
     if (life === undefined) return PLAIN;
+    const holdMs = use.holdMs(life);
     this.#forget(use.key);
-    this.#put(use.key, { life, phase: "priming", sinceMs: nowMs, heldUntilMs: nowMs + use.holdMs });
+    this.#put(use.key, { life, phase: "priming", sinceMs: nowMs, heldUntilMs: nowMs + holdMs });
     this.#priming += 1;
-    return { is: "prime", life };
+    return { is: "prime", life, holdMs };
   }
 
   /** Until when requests with a prefix wait for the first answer; undefined if they do not. */

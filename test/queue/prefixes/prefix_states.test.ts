@@ -8,7 +8,7 @@ const FIVE_MINUTES = { ttlMs: 300_000, writeFactor: 1.25 };
 const HOUR = { ttlMs: 3_600_000, writeFactor: 2 };
 const ASKED: CacheTerms = { isAsked: true, tokensMin: 1_024, readFactor: 0.1, lives: [FIVE_MINUTES] };
 const AUTOMATIC: CacheTerms = { ...ASKED, isAsked: false, lives: [{ ttlMs: 300_000, writeFactor: 1 }] };
-const USE: PrefixUse = { key: "1 m", tokens: 2_000, followers: 9, gapMs: 0, holdMs: 2_000 };
+const USE: PrefixUse = { key: "1 m", tokens: 2_000, followers: 9, gapMs: 0, holdMs: () => 2_000 };
 const WRITTEN = { cachedTokens: 0, cacheWriteTokens: 2_000 };
 const READ = { cachedTokens: 2_000, cacheWriteTokens: 0 };
 
@@ -43,7 +43,7 @@ describe("the life that is asked for", () => {
 describe("a prefix", () => {
   it("is primed by one request, while the others wait for its answer for a while", () => {
     const states = new PrefixStates();
-    expect(states.next(USE, ASKED, 0)).toEqual({ is: "prime", life: FIVE_MINUTES });
+    expect(states.next(USE, ASKED, 0)).toEqual({ is: "prime", life: FIVE_MINUTES, holdMs: 2_000 });
     expect([states.heldUntilMs(USE.key, 1_999), states.heldUntilMs(USE.key, 2_000)]).toEqual([
       2_000,
       undefined,

@@ -183,14 +183,14 @@ export class MeasuredColumns {
   #settle({ index, ends, most }: LongItem): void {
     const base = this.#groupOf[index] as number;
     const shared = ends.findLast(({ hash }) => this.#seen.isShared(hash)) ?? this.#guess(ends);
-    const group = shared === undefined ? base : this.#sharedGroup(base, shared);
+    const group = shared === undefined ? base : this.#sharedGroup(base, shared, ends[0]);
     this.#groupOf[index] = group;
     this.#addBeyond(group, most);
   }
 
   /**
-   * The prefix of an item that is the first with it: where that has to be marked, all but what is last in it; else its system
-   * instruction. A file without shared turns is not guessed at for long.
+   * The prefix of an item that is the first with it: all but its last text, or else its system instruction. A file without shared
+   * turns is not guessed at for long.
    */
   #guess(ends: readonly PrefixEnd[]): SharedPrefix | undefined {
     const { made, right } = this.#guesses;
@@ -204,14 +204,16 @@ export class MeasuredColumns {
     return guess;
   }
 
-  #sharedGroup(base: number, { hash, tokens, parts }: SharedPrefix): number {
+  #sharedGroup(base: number, { hash, tokens, parts }: SharedPrefix, first: PrefixEnd | undefined): number {
     // A control character that no name of a group begins with.
     const name = `\u0002${base}/${hash}`;
     const known = this.#groupIndexes.get(name);
     if (known !== undefined) return known;
     const group = this.#groups[base] as MeasuredGroup;
     const { beyond: _, ...plain } = group;
-    return this.#addGroup(name, { ...plain, shared: { hash, tokens, parts } });
+    const head =
+      parts > 0 && first?.parts === 0 ? { head: { hash: first.hash, tokens: first.tokens } } : undefined;
+    return this.#addGroup(name, { ...plain, shared: { hash, tokens, parts, ...head } });
   }
 
   #addBeyond(index: number, { beyondTokens, beyondTokensMost, tierFactor, unbounded }: RequestMost): void {

@@ -19,11 +19,13 @@ export interface SharedPrefix {
   readonly tokens: number;
   /** Texts of turns that are whole in it, in their order; 0 for the system instruction only. */
   readonly parts: number;
+  /** Its system instruction with tools, where that is long enough to be shared with others, and not all of it. */
+  readonly head?: { readonly hash: number; readonly tokens: number } | undefined;
 }
 
 /** Where one request may end it. */
 export interface PrefixEnd extends SharedPrefix {
-  /** Whether others probably share it where nobody is known to: the last whole text before the last one, at a cache that needs marks. */
+  /** Whether others probably share it where nobody is known to: at the end of the last text but one. */
   readonly isLikely: boolean;
 }
 
@@ -57,15 +59,15 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   if (endTokens > 0) ends.push({ hash: headHash, tokens: headTokens, parts: 0, isLikely: false });
   const unitsOfAll = turns.reduce((sum, turn) => sum + lengthOf(turn.texts), 0);
   const tokensPerUnit = unitsOfAll === 0 ? 0 : (tokens - headTokens) / unitsOfAll;
-  const likelyParts = endsAnywhere ? Number.NaN : turns.reduce((sum, turn) => sum + turn.texts.length, 0) - 1;
+  const likelyParts = turns.reduce((sum, turn) => sum + turn.texts.length, 0) - 1;
   const hash = new PrefixHash(headHash);
   let units = 0;
   let parts = 0;
-  const end = (): void => {
+  const end = (isWhole: boolean): void => {
     const nowTokens = Math.floor(headTokens + units * tokensPerUnit + ROUNDING);
     if (nowTokens < PREFIX_TOKENS_MIN || nowTokens < endTokens + END_TOKENS_MIN) return;
     endTokens = nowTokens;
-    ends.push({ hash: hash.value, tokens: nowTokens, parts, isLikely: parts === likelyParts });
+    ends.push({ hash: hash.value, tokens: nowTokens, parts, isLikely: isWhole && parts === likelyParts });
   };
   for (const { role, texts: ofTurn } of turns) {
     hash.add(role, 0, role.length);
@@ -76,11 +78,11 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
         units += to - from;
         from = to;
         if (ends.length >= ENDS_MAX) return ends;
-        if (to < text.length) end();
+        if (to < text.length) end(false);
       }
       hash.mark(TEXT_END);
       parts += 1;
-      end();
+      end(true);
     }
     hash.mark(TURN_END);
   }

@@ -11,11 +11,13 @@ import { type BatchOutlook, batchLastMs, batchSwitchMs, cancelMsOf } from "../..
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
+import type { Usage } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import type { BatchPrefixes } from "../prefixes/batch_prefixes.ts";
 import type { BatchCalls } from "./batch_calls.ts";
 import type { CreationTerms } from "./batch_creation.ts";
 import { BatchFilling, batchPaths } from "./batch_filling.ts";
@@ -43,6 +45,7 @@ export interface BatchServices {
   readonly storage: EngineStorage;
   readonly calls: BatchCalls;
   readonly money: ItemMoney;
+  readonly prefixes: BatchPrefixes;
   readonly times: BatchTimes;
   readonly minItems: number;
   /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
@@ -91,6 +94,7 @@ export class Batches {
       ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
       mayWait: (model, lane, deadlineMs) => this.#mayWait(model, lane, deadlineMs),
       caughtUp: () => services.changed(),
+      bodyOf: (call) => services.prefixes.bodyOf(call),
       begin: (owner, record, wire, held) => {
         this.#start(this.#openOf(owner, record, wire, held));
         if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
@@ -244,14 +248,17 @@ export class Batches {
   }
 
   #openOf(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): OpenBatch {
-    const { storage, calls, times, money } = this.#services;
+    const { storage, calls, times, money, prefixes } = this.#services;
+    const { model } = record;
+    const provider = this.#services.providerOf(model);
     const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
     const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
       this.#services.changed(),
     );
     const settling = {
-      ...{ provider: this.#services.providerOf(record.model), money, held },
+      ...{ provider, money, held },
+      answered: (usage: Usage) => prefixes.answered({ model, provider }, usage),
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
     };
     return new OpenBatch(kept, owner, itemsPath, settling, {

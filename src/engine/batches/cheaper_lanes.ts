@@ -12,7 +12,6 @@ import type { LaneOffers, LaneOfOffers } from "../offers/lane_offers.ts";
 import { OffPeakHours } from "../offers/off_peak.ts";
 import { TierLoad } from "../offers/tier_load.ts";
 import { TierOffers } from "../offers/tier_offers.ts";
-import { CacheRules } from "../prefixes/cache_rules.ts";
 import { BatchOffers } from "./batch_offers.ts";
 import type { Batches } from "./batches.ts";
 
@@ -28,8 +27,6 @@ export interface CheaperLaneTerms {
 /** One for an engine. */
 export class CheaperLanes {
   readonly batches: Batches;
-  /** What prompt caches take and cost. */
-  readonly caching: CacheRules;
   readonly #config: EngineConfig;
   readonly #patience: ItemPatience;
   readonly #prices: PriceBook;
@@ -45,7 +42,6 @@ export class CheaperLanes {
     money: ItemMoney,
   ) {
     this.batches = batches;
-    this.caching = new CacheRules(config.prefixes, prices);
     this.#config = config;
     this.#patience = patience;
     this.#prices = prices;

@@ -10,9 +10,9 @@
  * Hot path: a comparison an item without a shared prefix; about 0.5 us for others, most of it for the mark.
  */
 import type { Clock } from "../../clock.ts";
-import type { AnswerPace } from "../../queue/answer_pace.ts";
-import type { CacheLife } from "../../queue/prefixes/cache_terms.ts";
-import { PrefixStates } from "../../queue/prefixes/prefix_states.ts";
+import { type AnswerPace, ITEM_MS_START } from "../../queue/answer_pace.ts";
+import type { CacheLife, CacheTerms } from "../../queue/prefixes/cache_terms.ts";
+import { PrefixStates, type PrefixStep } from "../../queue/prefixes/prefix_states.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { type CacheRules, HOUR_MS } from "./cache_rules.ts";
@@ -53,57 +53,80 @@ export class LanePrefixes {
     this.#lane = lane;
   }
 
-  /** Whether the items of a shard wait for the first answer with their prefix. */
+  /** Whether the items of a shard wait for the first answer with their prefix, or with their system instruction. */
   isHeld({ shard, deadlineMs, needMs }: ShardTicket): boolean {
-    if (!this.#states.isPriming || shard.group.shared === undefined) return false;
-    const key = keyOf(shard.group.shared.hash, shard.model);
-    const untilMs = this.#states.heldUntilMs(key, this.#lane().clock.nowMs());
-    return untilMs !== undefined && untilMs < deadlineMs - needMs; // its deadline may be another than that of the first
+    const { shared } = shard.group;
+    if (!this.#states.isPriming || shared === undefined) return false;
+    const nowMs = this.#lane().clock.nowMs();
+    const untilMs = (hash: number | undefined): number =>
+      hash === undefined ? 0 : (this.#states.heldUntilMs(keyOf(hash, shard.model), nowMs) ?? 0);
+    const until = Math.max(untilMs(shared.hash), untilMs(shared.head?.hash));
+    return until > 0 && until < deadlineMs - needMs; // its deadline may be another than that of the first
   }
 
   /** An attempt has money, and is sent if limits allow. */
   chosen(call: ItemCall): void {
-    const { shard, index } = call;
+    const { shard } = call;
     const { shared } = shard.group;
     if (shared === undefined || call.isSecond || call.cacheUse !== undefined) return;
-    const { clock, pace, pump, raiseForHour } = this.#lane();
+    const { clock, pump, raiseForHour } = this.#lane();
     const terms = this.#rules.of(call, clock.wallMs());
     if (terms === undefined || shared.tokens < terms.tokensMin) return;
     const nowMs = clock.nowMs();
+    const gapMs = this.#gap(nowMs);
     const key = keyOf(shared.hash, shard.model);
-    const step = this.#states.next(
+    const step = this.#next(key, shared.tokens, call, { terms, nowMs, gapMs });
+    const head = step.is === "read" ? undefined : shared.head; // who reads all of it reads its head
+    const headKey = head === undefined ? key : keyOf(head.hash, shard.model);
+    const headStep =
+      head === undefined ? step : this.#next(headKey, head.tokens, call, { terms, nowMs, gapMs });
+    const failed = (): void => {
+      if (step.is === "prime") this.#states.failed(key);
+      if (headStep.is === "prime") this.#states.failed(headKey);
+    };
+    if (terms.isAsked && (isHour(step) || isHour(headStep)) && !raiseForHour(call)) {
+      failed();
+      return;
+    }
+    for (const one of [step, headStep]) if (one.is === "prime") clock.timer(one.holdMs + 1, pump);
+    const marked = step.is === "plain" ? { ...shared, parts: 0 } : shared;
+    const body = this.#rules.marksOf(call.provider, marked, step.is === "plain" ? headStep : step);
+    if (step.is === "plain" && headStep.is === "plain" && body === undefined) return;
+    call.cacheUse = {
+      body: body ?? ((plain) => plain),
+      answered: (usage) => {
+        if (step.is !== "plain") this.#states.answered(key, step.is, terms, usage);
+        if (headStep.is !== "plain" && headStep !== step)
+          this.#states.answered(headKey, headStep.is, terms, usage, step.is === "plain");
+      },
+      freed: failed,
+    };
+  }
+
+  /** What a request does with a prefix of so many tokens. */
+  #next(
+    key: string,
+    tokens: number,
+    call: ItemCall,
+    { terms, nowMs, gapMs }: { readonly terms: CacheTerms; readonly nowMs: number; readonly gapMs: number },
+  ): PrefixStep {
+    const { pace } = this.#lane();
+    return this.#states.next(
       {
-        ...{ key, tokens: shared.tokens, followers: shard.count - 1 - index },
-        gapMs: Math.max(this.#gap(nowMs), pace.hasAnswered ? pace.itemMs : 0),
+        ...{ key, tokens, followers: call.shard.count - 1 - call.index },
+        gapMs: Math.max(gapMs, isTimed(pace) ? pace.itemMs : 0),
         holdMs: (life) => this.#holdMs(life, call, nowMs),
       },
       terms,
       nowMs,
     );
-    const isHour = step.is !== "plain" && terms.isAsked && step.life.ttlMs >= HOUR_MS;
-    if (isHour && !raiseForHour(call)) {
-      this.#states.failed(key);
-      return;
-    }
-    if (step.is === "prime") clock.timer(step.holdMs + 1, pump);
-    const body = this.#rules.marksOf(call.provider, shared, step);
-    if (step.is === "plain" && body === undefined) return;
-    call.cacheUse = {
-      body: body ?? ((plain) => plain),
-      answered: (usage) => {
-        if (step.is !== "plain") this.#states.answered(key, step.is, terms, usage);
-      },
-      freed: () => {
-        if (step.is === "prime") this.#states.failed(key);
-      },
-    };
   }
 
   /** For how long others wait, if a request primes. */
   #holdMs({ ttlMs }: CacheLife, { deadlineMs }: ItemCall, nowMs: number): number {
     const { pace, drainMs } = this.#lane();
     const longestMs = ttlMs * HOLD_LIFE_SHARE;
-    const answersMs = pace.hasAnswered ? HOLD_ANSWERS * pace.itemMs : HOLD_MS_FIRST;
+    const answersMs = isTimed(pace) ? HOLD_ANSWERS * pace.itemMs : HOLD_MS_FIRST;
     const holdMs = Math.min(answersMs, longestMs);
     if (deadlineMs === Number.POSITIVE_INFINITY) return holdMs;
     const slackMs = deadlineMs - nowMs - drainMs(deadlineMs) - pace.itemMs;
@@ -115,6 +138,15 @@ export class LanePrefixes {
     this.#lastMs = nowMs;
     return this.#gapMs;
   }
+}
+
+/** Whether answers were timed, in this process or in an earlier one. */
+function isTimed({ hasAnswered, itemMs }: AnswerPace): boolean {
+  return hasAnswered || itemMs !== ITEM_MS_START;
+}
+
+function isHour(step: PrefixStep): boolean {
+  return step.is !== "plain" && step.life.ttlMs >= HOUR_MS;
 }
 
 function keyOf(hash: number, model: string): string {

@@ -108,10 +108,17 @@ export class PrefixStates {
     return this.#priming > 0;
   }
 
-  /** A request with the prefix was answered; `usage` is undefined where the provider did not say. */
-  answered(key: string, step: "prime" | "read", terms: CacheTerms, usage: CacheUsage | undefined): void {
+  /** A request with the prefix was answered; `usage` is undefined where the provider did not say. `counts`: false if it counts elsewhere. */
+  answered(
+    key: string,
+    step: "prime" | "read",
+    terms: CacheTerms,
+    usage: CacheUsage | undefined,
+    counts: boolean = true,
+  ): void {
     const state = this.#get(key);
-    if (usage !== undefined && terms.isAsked && state !== undefined) this.#account(state.life, terms, usage);
+    if (counts && usage !== undefined && terms.isAsked && state !== undefined)
+      this.#account(state.life, terms, usage);
     if (step !== "prime" || state?.phase !== "priming") return;
     this.#priming -= 1;
     const isBarren = usage !== undefined && usage.cachedTokens + usage.cacheWriteTokens === 0;

@@ -1,225 +1,329 @@
 /**
- * Workloads that share prefixes, on providers whose prompt cache is a model: it knows lengths, lives, when an entry can first be
- * read, what a write costs, and that nothing is cached that was not asked for (Anthropic) or that is too short.
+ * Workloads that share prefixes, on providers whose prompt caches are models: realtime in one cache, batches in another. Books are
+ * kept of each request, and of what an oracle would have read that knows all of them.
  */
 import type { WireResult } from "../../../src/dispatch/transport.ts";
 import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { createRandom } from "../../../src/testing/index.ts";
+import { BatchWorld } from "../batches/batch_world.ts";
 import { INPUT, OUTPUT, World } from "../world.ts";
+import { CachingBatches } from "./caching_batches.ts";
+import {
+  type CacheKind,
+  type CacheUsed,
+  CHARACTERS_PER_TOKEN,
+  costTokensOf,
+  PromptCache,
+  type PromptPart,
+} from "./prompt_cache.ts";
 
-const TTL_MS = 300_000;
-const CHARACTERS_PER_TOKEN = 5;
 const WORD = "word ";
+const RATES = {
+  "anthropic:claude-sonnet-4-5": 3,
+  "anthropic:claude-haiku-4-5": 1,
+  "openai:gpt-5-mini": 0.25,
+} as const;
 
-export interface PrefixWorkload {
-  readonly model: string;
-  /** Tokens below which the model caches nothing. */
-  readonly tokensMin: number;
-  /** Tokens of each prefix. */
-  readonly prefixes: readonly number[];
-  /** The prefix of each item, by its index. */
-  readonly items: readonly number[];
-  readonly concurrency: number;
-  readonly latencyMs: number;
-  readonly slaMinutes: number | undefined;
+/** What an item shares with others, in tokens; 0 for nothing. */
+export interface ItemShape {
+  /** Its system instruction, by its number. */
+  readonly system: number;
+  readonly systemTokens: number;
+  /** What its first turn begins with. */
+  readonly document: number;
+  readonly documentTokens: number;
 }
 
-/** In tokens of input. */
+export interface PrefixWorkload {
+  readonly model: keyof typeof RATES;
+  readonly cache: CacheKind;
+  readonly items: readonly ItemShape[];
+  /** Whether the document is a part of its own, or the beginning of one text with the question. */
+  readonly hasParts: boolean;
+  readonly concurrency: number;
+  readonly latencyMs: number;
+  /** Whether answers take minutes, which an earlier run has shown. */
+  readonly isSlow: boolean;
+  readonly slaMinutes: number | undefined;
+  /** In a batch: which share of the requests reads what another has written. */
+  readonly batchHitShare: number | undefined;
+}
+
+/** What was read, written and paid. */
 export interface PrefixResult {
   readonly completed: number;
   readonly inputTokens: number;
   readonly cachedTokens: number;
   readonly writtenTokens: number;
+  readonly hourTokens: number;
   /** Its input at the prices of the cache, in tokens of plain input. */
   readonly costTokens: number;
+  /** As the provider reckons all of it, and as the run says. */
+  readonly bookedUsd: number;
+  readonly billedUsd: number;
+  /** Requests in batches. */
+  readonly batched: number;
   readonly tookMs: number;
 }
 
-/** What 50 of them brought; `npm run lanes:check` prints it. */
-export interface PrefixRow {
+/** A trial of the check. */
+export interface PrefixTrial {
   readonly seed: number;
   readonly workload: PrefixWorkload;
   readonly result: PrefixResult;
   /** The most that could have been read from the cache. */
   readonly oracleTokens: number;
-  /** The cost of the same work with `prefixes.enabled: false`. */
-  readonly withoutTokens: number;
-  readonly withoutMs: number;
+  /** The same work with `prefixes.enabled: false`. */
+  readonly without: PrefixResult;
 }
 
 const MODELS = [
-  { model: "anthropic:claude-sonnet-4-5", tokensMin: 1_024 },
-  { model: "anthropic:claude-haiku-4-5", tokensMin: 4_096 },
-  { model: "openai:gpt-5-mini", tokensMin: 1_024 },
+  { model: "anthropic:claude-sonnet-4-5", cache: { kind: "marks", tokensMin: 1_024 } },
+  { model: "anthropic:claude-haiku-4-5", cache: { kind: "marks", tokensMin: 4_096 } },
+  { model: "openai:gpt-5-mini", cache: { kind: "blocks", tokensMin: 1_024 } },
 ] as const;
 
-/** A workload of at most 300 items. */
+/** A workload of 150 to 300 items; one of four is for batches, one of ten has answers that take longer than a cache lives. */
 export function workloadOf(seed: number): PrefixWorkload {
   const random = createRandom(seed);
   const upTo = (most: number): number => Math.floor(random() * most);
-  const { model, tokensMin } = MODELS[upTo(MODELS.length)] ?? MODELS[0];
-  const prefixes = Array.from({ length: 1 + upTo(12) }, () =>
-    random() < 0.2 ? 100 + upTo(700) : Math.ceil(tokensMin * (1.3 + random())),
-  );
-  const count = 100 + upTo(200);
+  const isBatch = seed % 4 === 0;
+  const isSlow = seed % 10 === 1;
+  const { model, cache } = MODELS[isBatch || isSlow ? upTo(2) : upTo(MODELS.length)] ?? MODELS[0];
+  const tokens = (): number =>
+    random() < 0.2 ? 100 + upTo(700) : Math.ceil(cache.tokensMin * (1.3 + random()));
+  const shape = upTo(3);
+  const systems = Array.from({ length: shape === 1 ? 1 : 1 + upTo(12) }, () => (shape === 1 ? 50 : tokens()));
+  const documents = shape === 0 ? [0] : Array.from({ length: 1 + upTo(12) }, tokens);
+  const count = 150 + upTo(150);
   const order = upTo(3);
+  const pick = (index: number, of: number): number => {
+    if (order === 0) return Math.floor((index * of) / count);
+    return order === 1 ? index % of : Math.floor(random() ** 2 * of);
+  };
   const items = Array.from({ length: count }, (_, index) => {
-    if (order === 0) return Math.floor((index * prefixes.length) / count);
-    if (order === 1) return index % prefixes.length;
-    return Math.floor(random() ** 2 * prefixes.length);
+    const document = pick(index, documents.length);
+    const system = shape === 2 ? document % systems.length : pick(index, systems.length);
+    return { system, systemTokens: systems[system] ?? 0, document, documentTokens: documents[document] ?? 0 };
   });
   return {
-    ...{ model, tokensMin, prefixes, items },
+    ...{ model, cache, items },
+    hasParts: cache.kind === "marks" || random() < 0.5,
+    isSlow,
     concurrency: 1 + upTo(64),
-    latencyMs: 300 + upTo(6_000),
-    slaMinutes: random() < 0.3 ? 120 : undefined,
+    latencyMs: isSlow ? 200_000 + upTo(160_000) : 300 + upTo(6_000),
+    slaMinutes: isBatch ? 1_440 : !isSlow && random() < 0.3 ? 120 : undefined,
+    batchHitShare: isBatch ? 0.3 + 0.68 * random() : undefined,
   };
 }
 
-/** Runs each workload with and without the use of caches. */
-export async function runPrefixes(seeds: readonly number[]): Promise<readonly PrefixRow[]> {
-  const rows: PrefixRow[] = [];
-  for (const seed of seeds) {
-    const workload = workloadOf(seed);
-    const result = await runWorkload(workload, seed, {});
-    const without = await runWorkload(workload, seed, { prefixes: { enabled: false } });
-    rows.push({
-      ...{ seed, workload, result },
-      oracleTokens: oracleTokensOf(workload),
-      withoutTokens: without.costTokens,
-      withoutMs: without.tookMs,
-    });
+/** Runs a workload with and without the use of caches. */
+export async function runTrial(seed: number): Promise<PrefixTrial> {
+  const workload = workloadOf(seed);
+  return {
+    ...{ seed, workload },
+    result: await runWorkload(workload, seed, {}),
+    without: await runWorkload(workload, seed, { prefixes: { enabled: false } }),
+    oracleTokens: oracleTokensOf(workload, seed),
+  };
+}
+
+/** All that is shared is asked for, one request after another, those with one prefix together; a batch hits as often as it does. */
+export function oracleTokensOf(workload: PrefixWorkload, seed: number): number {
+  const { items, cache, batchHitShare } = workload;
+  const model = new PromptCache(cache);
+  const partsOf = (index: number): PromptPart[] =>
+    promptOf(workload, index).map((text, part, all) =>
+      part < all.length - 1 ? { text, mark: "1h" } : { text },
+    );
+  const order = items
+    .map((_, index) => index)
+    .sort((one, other) => sortKeyOf(items[one]) - sortKeyOf(items[other]));
+  let cached = 0;
+  for (const index of order)
+    cached += model.use(
+      partsOf(index),
+      0,
+      0,
+      batchHitShare === undefined || isHit(seed, index + 1, batchHitShare),
+    ).cached;
+  return cached;
+}
+
+/** Whether the request of a line finds what others have written for batches. */
+export function isHit(seed: number, line: number, share: number): boolean {
+  return createRandom(seed * 1_000 + line)() < share;
+}
+
+function sortKeyOf({ system, document }: ItemShape = NO_SHAPE): number {
+  return system * 100 + document;
+}
+
+const NO_SHAPE: ItemShape = { system: 0, systemTokens: 0, document: 0, documentTokens: 0 };
+
+/** Texts of an item in the order of the prompt. */
+function promptOf({ items, hasParts }: PrefixWorkload, index: number): string[] {
+  const { system, systemTokens, document, documentTokens } = items[index] ?? NO_SHAPE;
+  const question = `[[${index + 1}]] hello`;
+  const shared = documentTokens === 0 ? "" : wordsOf(`d${document}`, documentTokens);
+  const turn = shared === "" ? [question] : hasParts ? [shared, question] : [shared + question];
+  return [wordsOf(`s${system}`, systemTokens), ...turn];
+}
+
+function wordsOf(name: string, tokens: number): string {
+  return `${name} `.padEnd(CHARACTERS_PER_TOKEN, "_") + WORD.repeat(Math.max(0, tokens - 1));
+}
+
+/** What a provider has booked of a run. */
+export class PrefixBooks {
+  readonly #usdPerToken: number;
+  readonly sums = {
+    inputTokens: 0,
+    cachedTokens: 0,
+    writtenTokens: 0,
+    hourTokens: 0,
+    costTokens: 0,
+    bookedUsd: 0,
+    batched: 0,
+  };
+
+  constructor(model: keyof typeof RATES) {
+    this.#usdPerToken = RATES[model] / 1e6;
   }
-  return rows;
-}
 
-/** Each prefix that can be cached is written once, and read by all other items with it. */
-export function oracleTokensOf({ items, prefixes, tokensMin }: PrefixWorkload): number {
-  const counts = prefixes.map((_, prefix) => items.filter((one) => one === prefix).length);
-  return counts.reduce(
-    (sum, count, prefix) =>
-      sum + (cachedOf(prefixes[prefix] ?? 0, tokensMin) ? (count - 1) * (prefixes[prefix] ?? 0) : 0),
-    0,
-  ) as number;
-}
-
-function cachedOf(tokens: number, tokensMin: number): boolean {
-  return tokens >= tokensMin;
-}
-
-interface CacheEntry {
-  readableMs: number;
-  usedMs: number;
-}
-
-interface SentBody {
-  readonly model: string;
-  readonly system?:
-    | string
-    | readonly { readonly text: string; readonly cache_control?: { readonly ttl?: string } }[];
-  readonly messages: readonly { readonly role: string; readonly content: string }[];
-}
-
-/** What a provider counts and caches. */
-class CacheModel {
-  readonly #workload: PrefixWorkload;
-  readonly #entries = new Map<string, CacheEntry>();
-  inputTokens = 0;
-  cachedTokens = 0;
-  writtenTokens = 0;
-  costTokens = 0;
-
-  constructor(workload: PrefixWorkload) {
-    this.#workload = workload;
+  clear(): void {
+    for (const name of Object.keys(this.sums) as (keyof typeof this.sums)[]) this.sums[name] = 0;
   }
 
-  /** The answer to a request that arrives now. */
-  answer(body: SentBody, nowMs: number, latencyMs: number): WireResult {
-    const isAsked = this.#workload.model.startsWith("anthropic:");
-    const system = isAsked ? body.system : body.messages.find(({ role }) => role !== "user")?.content;
-    const text = typeof system === "string" ? system : (system ?? []).map((one) => one.text).join("");
-    const isMarked = typeof system === "object" && system.some((one) => one.cache_control !== undefined);
-    const prefixTokens = Math.round(text.length / CHARACTERS_PER_TOKEN);
-    const tokens = { fresh: 20, cached: 0, written: 0 };
-    const isLong = prefixTokens >= this.#workload.tokensMin;
-    const entry = this.#entries.get(text);
-    const isWarm = entry !== undefined && entry.readableMs <= nowMs && nowMs <= entry.usedMs + TTL_MS;
-    if (!isLong || (isAsked && !isMarked)) tokens.fresh += prefixTokens;
-    else if (isWarm) {
-      tokens.cached = prefixTokens;
-      entry.usedMs = nowMs;
-    } else {
-      if (isAsked) tokens.written = prefixTokens;
-      else tokens.fresh += prefixTokens;
-      const readableMs = Math.min(entry?.readableMs ?? Number.POSITIVE_INFINITY, nowMs + latencyMs);
-      this.#entries.set(text, {
-        readableMs: readableMs <= nowMs ? nowMs + latencyMs : readableMs,
-        usedMs: nowMs,
-      });
-    }
-    this.inputTokens += tokens.fresh + tokens.cached + tokens.written;
-    this.cachedTokens += tokens.cached;
-    this.writtenTokens += tokens.written;
-    this.costTokens += tokens.fresh + 0.1 * tokens.cached + 1.25 * tokens.written;
-    return isAsked ? anthropicAnswer(tokens) : openaiAnswerOf(tokens);
+  /** Output costs 5 times the input at Anthropic, and 8 times at OpenAI's small model. */
+  book(used: CacheUsed, outputTokens: number, outputFactor: number, tierFactor: number): void {
+    const costTokens = costTokensOf(used);
+    const { sums } = this;
+    sums.inputTokens += used.input;
+    sums.cachedTokens += used.cached;
+    sums.writtenTokens += used.written;
+    sums.hourTokens += used.hours;
+    sums.costTokens += costTokens;
+    sums.bookedUsd += (costTokens + outputTokens * outputFactor) * this.#usdPerToken * tierFactor;
+    if (tierFactor < 1) sums.batched += 1;
   }
 }
+
+const OUTPUT_TOKENS = 5;
 
 /** One run of a workload. */
 export async function runWorkload(
   workload: PrefixWorkload,
   seed: number,
   config: ConfigOptions,
+  maxCostUsd?: number,
 ): Promise<PrefixResult> {
-  const { model, items, prefixes, concurrency, latencyMs, slaMinutes } = workload;
-  const random = createRandom(seed + 1_000_000);
-  const cache = new CacheModel(workload);
-  const world: World = new World({
-    config: {
-      providers: {
-        openai: { baseUrl: "http://openai.test/v1", key: "k" },
-        anthropic: { baseUrl: "http://anthropic.test", key: "k" },
-      },
-      limits: { openai: { concurrency }, anthropic: { concurrency } },
-      lanes: { allow: ["realtime"] },
-      ...config,
-    },
-    answer: (_line, _attempt, _model, body) => {
-      const afterMs = latencyMs * (0.5 + random());
-      return { afterMs, result: cache.answer(body as SentBody, world.clock.nowMs(), afterMs) };
-    },
-  });
-  const lines = items.map((prefix, index) => {
-    const system = `${prefix} `.padEnd(CHARACTERS_PER_TOKEN) + WORD.repeat((prefixes[prefix] ?? 1) - 1);
-    const contents = [{ role: "user", parts: [{ text: `[[${index + 1}]] hello` }] }];
-    const request = { model, system_instruction: { parts: [{ text: system }] }, contents };
+  const books = new PrefixBooks(workload.model);
+  const world = worldOf(workload, seed, config, books);
+  const lines = workload.items.map((_, index) => {
+    const [system = "", ...turn] = promptOf(workload, index);
+    const contents = [{ role: "user", parts: turn.map((text) => ({ text })) }];
+    const request = { model: workload.model, system_instruction: { parts: [{ text: system }] }, contents };
     return `${JSON.stringify({ key: `k${index + 1}`, request })}\n`;
   });
   world.disk.put(INPUT, lines.join(""));
   const engine = await world.engine();
+  if (workload.isSlow) await learnPace(world, engine, workload.model, books);
   const startMs = world.clock.nowMs();
-  const sla = slaMinutes === undefined ? {} : { sla: slaMinutes };
-  const summary = await world.settle(engine.run(INPUT, { out: OUTPUT, ...sla }).finished);
+  const sla = workload.slaMinutes === undefined ? {} : { sla: workload.slaMinutes };
+  const summary = await world.settle(
+    engine.run(INPUT, { out: OUTPUT, ...sla, ...(maxCostUsd === undefined ? {} : { maxCostUsd }) }).finished,
+  );
   const tookMs = world.clock.nowMs() - startMs;
   await world.settle(engine.close());
-  const { inputTokens, cachedTokens, writtenTokens, costTokens } = cache;
+  return { ...books.sums, completed: summary.counts.completed, billedUsd: summary.cost.billed_usd, tookMs };
+}
+
+/** Answers of short requests tell how long answers take. */
+async function learnPace(
+  world: Worlds,
+  engine: Awaited<ReturnType<World["engine"]>>,
+  model: string,
+  books: PrefixBooks,
+): Promise<void> {
+  const lines = Array.from({ length: 8 }, (_, index) => {
+    const contents = [{ role: "user", parts: [{ text: `[[${index + 1}]] hello` }] }];
+    return `${JSON.stringify({ key: `k${index}`, request: { model, contents } })}\n`;
+  });
+  world.disk.put("/early.jsonl", lines.join(""));
+  await world.settle(engine.run("/early.jsonl", { out: "/early.out.jsonl" }).finished);
+  books.clear();
+}
+
+type Worlds = Pick<World, "clock" | "disk" | "settle" | "engine">;
+
+function worldOf(workload: PrefixWorkload, seed: number, config: ConfigOptions, books: PrefixBooks): Worlds {
+  const { cache, concurrency, latencyMs, batchHitShare } = workload;
+  const random = createRandom(seed + 1_000_000);
+  const providers = {
+    openai: { baseUrl: "http://openai.test/v1", key: "k" },
+    anthropic: { baseUrl: "http://anthropic.test", key: "k" },
+  };
+  const limits = { openai: { concurrency }, anthropic: { concurrency } };
+  if (batchHitShare !== undefined) {
+    const terms = { seed, hitShare: batchHitShare, cache, books };
+    const batches = new BatchWorld(
+      (nowMs) => ({ "http://anthropic.test": new CachingBatches({ ...terms, nowMs }) }),
+      { providers: { anthropic: providers.anthropic }, limits: { anthropic: { concurrency } }, ...config },
+    );
+    return {
+      ...{ clock: batches.clock, disk: batches.disk },
+      settle: (promise) => batches.settle(promise),
+      engine: async () => (await batches.opened()).engine,
+    };
+  }
+  const prompts = new PromptCache(cache);
+  const world: World = new World({
+    config: { providers, limits, lanes: { allow: ["realtime"] }, ...config },
+    answer: (_line, _attempt, _model, body) => {
+      const afterMs = latencyMs * (0.5 + random());
+      const used = prompts.use(partsOf(body as SentBody), world.clock.nowMs(), afterMs);
+      const isMarked = cache.kind === "marks";
+      books.book(used, OUTPUT_TOKENS, isMarked ? 5 : 8, 1);
+      return { afterMs, result: isMarked ? anthropicAnswer(used) : openaiAnswer(used) };
+    },
+  });
+  return world;
+}
+
+type SentContent =
+  | string
+  | readonly { readonly text: string; readonly cache_control?: { readonly ttl?: "1h" } }[];
+
+/** A request to Anthropic or OpenAI. */
+export interface SentBody {
+  readonly system?: SentContent;
+  readonly messages: readonly { readonly content: SentContent }[];
+}
+
+/** What is in a request, in the order of the prompt. */
+export function partsOf({ system, messages }: SentBody): PromptPart[] {
+  const contents = [...(system === undefined ? [] : [system]), ...messages.map(({ content }) => content)];
+  return contents.flatMap((content) => {
+    if (typeof content === "string") return [{ text: content }];
+    return content.map(({ text, cache_control: control }) => ({
+      text,
+      mark: control === undefined ? undefined : (control.ttl ?? "5m"),
+    }));
+  });
+}
+
+/** `usage` of an answer of Anthropic, output aside. */
+export function anthropicUsageOf({ input, cached, written, hours }: CacheUsed): object {
   return {
-    completed: summary.counts.completed,
-    inputTokens,
-    cachedTokens,
-    writtenTokens,
-    costTokens,
-    tookMs,
+    input_tokens: input - cached - written,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: cached,
+    cache_creation: { ephemeral_5m_input_tokens: written - hours, ephemeral_1h_input_tokens: hours },
   };
 }
 
-interface Counted {
-  readonly fresh: number;
-  readonly cached: number;
-  readonly written: number;
-}
-
-function anthropicAnswer({ fresh, cached, written }: Counted): WireResult {
+function anthropicAnswer(used: CacheUsed): WireResult {
   return answerOf({
     id: "msg_1",
     type: "message",
@@ -227,16 +331,11 @@ function anthropicAnswer({ fresh, cached, written }: Counted): WireResult {
     model: "claude",
     content: [{ type: "text", text: "answer" }],
     stop_reason: "end_turn",
-    usage: {
-      input_tokens: fresh,
-      cache_creation_input_tokens: written,
-      cache_read_input_tokens: cached,
-      output_tokens: 5,
-    },
+    usage: { ...anthropicUsageOf(used), output_tokens: OUTPUT_TOKENS },
   });
 }
 
-function openaiAnswerOf({ fresh, cached }: Counted): WireResult {
+function openaiAnswer({ input, cached }: CacheUsed): WireResult {
   return answerOf({
     id: "chatcmpl-1",
     object: "chat.completion",
@@ -244,19 +343,14 @@ function openaiAnswerOf({ fresh, cached }: Counted): WireResult {
     model: "gpt",
     choices: [{ index: 0, message: { role: "assistant", content: "answer" }, finish_reason: "stop" }],
     usage: {
-      prompt_tokens: fresh + cached,
-      completion_tokens: 5,
-      total_tokens: fresh + cached + 5,
+      prompt_tokens: input,
+      completion_tokens: OUTPUT_TOKENS,
+      total_tokens: input + OUTPUT_TOKENS,
       prompt_tokens_details: { cached_tokens: cached },
     },
   });
 }
 
 function answerOf(body: object): WireResult {
-  return {
-    ok: true,
-    status: 200,
-    headers: {},
-    body: new TextEncoder().encode(JSON.stringify(body)),
-  };
+  return { ok: true, status: 200, headers: {}, body: new TextEncoder().encode(JSON.stringify(body)) };
 }

@@ -182,24 +182,24 @@ export class MeasuredColumns {
   /** Moves an item to the group of the longest prefix that it shares, or may share. */
   #settle({ index, ends, most }: LongItem): void {
     const base = this.#groupOf[index] as number;
-    const shared = ends.findLast(({ hash }) => this.#seen.isShared(hash)) ?? this.#guess(ends);
+    const shared =
+      this.#guess(ends) ?? ends.findLast(({ hash }) => this.#seen.isShared(hash)) ?? headOf(ends);
     const group = shared === undefined ? base : this.#sharedGroup(base, shared, ends[0]);
     this.#groupOf[index] = group;
     this.#addBeyond(group, most);
   }
 
   /**
-   * The prefix of an item that is the first with it: all but its last text, or else its system instruction. A file without shared
-   * turns is not guessed at for long.
+   * The prefix that an item probably shares, though no other line had it yet: all but its last text. A file without shared turns is not
+   * guessed at for long.
    */
   #guess(ends: readonly PrefixEnd[]): SharedPrefix | undefined {
     const { made, right } = this.#guesses;
-    const head = ends[0]?.parts === 0 ? ends[0] : undefined;
-    const guess =
-      made > GUESSES_FREE && right < made * GUESSES_RIGHT
-        ? undefined
-        : ends.findLast(({ isLikely }) => isLikely);
-    if (guess === undefined) return head;
+    if (made > GUESSES_FREE && right < made * GUESSES_RIGHT) return undefined;
+    const guess = ends.findLast(({ isLikely }) => isLikely);
+    if (guess === undefined || this.#seen.isShared(guess.hash)) return undefined;
+    const isDeeper = ends.every(({ hash, tokens }) => tokens <= guess.tokens || !this.#seen.isShared(hash));
+    if (!isDeeper) return undefined;
     this.#guesses.made += 1;
     return guess;
   }
@@ -212,7 +212,9 @@ export class MeasuredColumns {
     const group = this.#groups[base] as MeasuredGroup;
     const { beyond: _, ...plain } = group;
     const head =
-      parts > 0 && first?.parts === 0 ? { head: { hash: first.hash, tokens: first.tokens } } : undefined;
+      first?.isHead === true && first.hash !== hash
+        ? { head: { hash: first.hash, tokens: first.tokens } }
+        : undefined;
     return this.#addGroup(name, { ...plain, shared: { hash, tokens, parts, ...head } });
   }
 
@@ -255,4 +257,9 @@ export class MeasuredColumns {
     this.#groups.push(group);
     return index;
   }
+}
+
+/** The system instruction, which is worth a group before another line has it. */
+function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
+  return first?.isHead === true ? first : undefined;
 }

@@ -2,7 +2,7 @@
  * Packs measured items into shards: one model and one shared prefix each, bounded by items, tokens and bytes.
  *
  *   open group --full, flushed, evicted--> shard
- *   open group of few items --evicted or flushed--> merged into the mixed group of its model
+ *   open group of few items --evicted or flushed--> merged into that of its system instruction, or the mixed group of its model
  *
  * A shared prefix is worth a shard of its own only when several items have it: a group below `prefixItemsMin` items is
  * merged with others of its model, so that a file in which each line has its own system instruction still packs full
@@ -15,7 +15,7 @@
  */
 import type { MeasuredBlock, MeasuredGroup } from "./measured.ts";
 import { OpenGroup } from "./open_group.ts";
-import type { Shard } from "./shard.ts";
+import type { Shard, ShardGroup } from "./shard.ts";
 
 export interface PackBounds {
   /** Items of a shard. */
@@ -133,19 +133,20 @@ export class Packer {
     }
   }
 
-  /** Moves a small group into the mixed group of its model, or makes it that group if it does not exist yet. */
+  /** Moves a small group into the one that shares less, or makes it that group if it does not exist yet. */
   #merge(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
-    const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0, shared: undefined });
-    const mixed = this.#open.get(mixedKey);
-    if (mixed?.holds(group, this.#bounds)) {
-      mixed.addGroup(group);
-      this.#open.delete(mixedKey);
-      this.#open.set(mixedKey, mixed);
+    const shape = widerOf(group.group);
+    const widerKey = keyOf(shape);
+    const wider = this.#open.get(widerKey);
+    if (wider?.holds(group, this.#bounds)) {
+      wider.addGroup(group);
+      this.#open.delete(widerKey);
+      this.#open.set(widerKey, wider);
       return;
     }
-    if (mixed !== undefined) this.#close(mixedKey, mixed, shards);
-    this.#open.set(mixedKey, group.toMixed());
+    if (wider !== undefined) this.#close(widerKey, wider, shards);
+    this.#open.set(widerKey, group.toWider(shape));
   }
 
   #close(key: string, group: OpenGroup, shards: Shard[]): void {
@@ -191,16 +192,24 @@ export class Packer {
 
   /** Whether another group of the model is open that it could be merged with. */
   #hasCompany(group: OpenGroup): boolean {
+    const widerKey = keyOf(widerOf(group.group));
     for (const [key, other] of this.#open) {
       if (other === group || other.group.model !== group.group.model) continue;
-      if (other.group.prefixHash === 0 || this.#isTooFew(key, other)) return true;
+      if (key === widerKey || other.group.prefixHash === 0 || this.#isTooFew(key, other)) return true;
     }
     return false;
   }
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, shared, model, alias = "" }: MeasuredGroup): string {
+function keyOf({ prefixHash, prefixTokens, shared, model, alias = "" }: ShardGroup): string {
   const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
   return `${prefix}/${prefixTokens} ${model}\u0001${alias}`;
+}
+
+/** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */
+function widerOf(group: ShardGroup): ShardGroup {
+  const { head } = group.shared ?? {};
+  if (head !== undefined) return { ...group, shared: { ...head, parts: 0 } };
+  return { ...group, prefixHash: 0, prefixTokens: 0, shared: undefined };
 }

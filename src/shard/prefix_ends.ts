@@ -7,8 +7,8 @@
  *
  *   hash of an end = hash of the end before it and of what is between them: equal ends have equal beginnings
  *
- * Limits: an end has at least 1,024 tokens (the least that any provider caches) and 128 more than the end before it (OpenAI caches in
- * steps of 128); at most 128 ends a request. Tokens of an end are estimated by its share of the characters.
+ * Limits: an end has at least 1,024 tokens (the least that any provider caches) and 128 more than the end before it, of a text than
+ * the text before it (OpenAI caches in steps of 128); at most 128 ends a request. Tokens of an end are estimated by its share of the characters.
  * Hot path: nothing for a request below 1,024 tokens; 1.5 ns a character for others, about 1 % of what counting its tokens takes.
  */
 
@@ -25,6 +25,8 @@ export interface SharedPrefix {
 
 /** Where one request may end it. */
 export interface PrefixEnd extends SharedPrefix {
+  /** Whether it is that of the system instruction. */
+  readonly isHead: boolean;
   /** Whether others probably share it where nobody is known to: at the end of the last text but one. */
   readonly isLikely: boolean;
 }
@@ -56,7 +58,9 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   const { headHash, headTokens, tokens, turns, endsAnywhere } = texts;
   const ends: PrefixEnd[] = [];
   let endTokens = headTokens >= PREFIX_TOKENS_MIN ? headTokens : 0;
-  if (endTokens > 0) ends.push({ hash: headHash, tokens: headTokens, parts: 0, isLikely: false });
+  let wholeTokens = endTokens;
+  if (endTokens > 0)
+    ends.push({ hash: headHash, tokens: headTokens, parts: 0, isHead: true, isLikely: false });
   const unitsOfAll = turns.reduce((sum, turn) => sum + lengthOf(turn.texts), 0);
   const tokensPerUnit = unitsOfAll === 0 ? 0 : (tokens - headTokens) / unitsOfAll;
   const likelyParts = turns.reduce((sum, turn) => sum + turn.texts.length, 0) - 1;
@@ -65,9 +69,12 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   let parts = 0;
   const end = (isWhole: boolean): void => {
     const nowTokens = Math.floor(headTokens + units * tokensPerUnit + ROUNDING);
-    if (nowTokens < PREFIX_TOKENS_MIN || nowTokens < endTokens + END_TOKENS_MIN) return;
+    if (nowTokens < PREFIX_TOKENS_MIN || (!isWhole && nowTokens < endTokens + END_TOKENS_MIN)) return;
+    if (isWhole && nowTokens < wholeTokens + END_TOKENS_MIN) return;
     endTokens = nowTokens;
-    ends.push({ hash: hash.value, tokens: nowTokens, parts, isLikely: isWhole && parts === likelyParts });
+    if (isWhole) wholeTokens = nowTokens;
+    const isLikely = isWhole && parts === likelyParts;
+    ends.push({ hash: hash.value, tokens: nowTokens, parts, isHead: false, isLikely });
   };
   for (const { role, texts: ofTurn } of turns) {
     hash.add(role, 0, role.length);

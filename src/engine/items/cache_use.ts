@@ -2,6 +2,16 @@
  * What one attempt has to do with the provider's prompt cache.
  */
 import type { CacheUsage } from "../../queue/prefixes/prefix_states.ts";
+import type { Shard } from "../../shard/shard.ts";
+
+/** What may wait for the first answer with its prefix. */
+export interface HeldWork {
+  readonly shard: Pick<Shard, "group" | "model">;
+  /** Monotonic. */
+  readonly deadlineMs: number;
+  /** How long it takes; absent for a single item. */
+  readonly needMs?: number;
+}
 
 /** Of an attempt that uses the cache, or writes to it. */
 export interface CacheUse {

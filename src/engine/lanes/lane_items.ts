@@ -16,6 +16,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import { latestStartMs } from "../../queue/queue.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
+import type { HeldWork } from "../items/cache_use.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 
@@ -83,8 +84,8 @@ export interface LaneCalls {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
-  /** Whether the items of a shard wait for the first answer with their prefix. */
-  isHeld(ticket: ShardTicket): boolean;
+  /** Whether an item, or those of a shard, wait for the first answer with their prefix. */
+  isHeld(work: HeldWork): boolean;
 }
 
 /** What the items of a lane's projects need to know of it. */
@@ -316,10 +317,10 @@ export class LaneItems {
     return this.#next(this.#returned);
   }
 
-  /** Takes the first call of a run that has money. */
+  /** Takes the first call of a run that has money, and that may go. */
   #next(calls: ItemCall[]): ItemCall | undefined {
     if (calls.length === 0) return undefined;
-    const index = calls.findIndex((call) => this.#hasMoney(call));
+    const index = calls.findIndex((call) => this.#hasMoney(call) && !this.#calls.isHeld(call));
     return index < 0 ? undefined : calls.splice(index, 1)[0];
   }
 

@@ -13,7 +13,7 @@ import type { Clock } from "../../clock.ts";
 import { type AnswerPace, ITEM_MS_START } from "../../queue/answer_pace.ts";
 import type { CacheLife, CacheTerms } from "../../queue/prefixes/cache_terms.ts";
 import { PrefixStates, type PrefixStep } from "../../queue/prefixes/prefix_states.ts";
-import type { ShardTicket } from "../items/backlog.ts";
+import type { HeldWork } from "../items/cache_use.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { type CacheRules, HOUR_MS } from "./cache_rules.ts";
 
@@ -53,8 +53,8 @@ export class LanePrefixes {
     this.#lane = lane;
   }
 
-  /** Whether the items of a shard wait for the first answer with their prefix, or with their system instruction. */
-  isHeld({ shard, deadlineMs, needMs }: ShardTicket): boolean {
+  /** Whether an item, or those of a shard, wait for the first answer with their prefix, or with their system instruction. */
+  isHeld({ shard, deadlineMs, needMs = 0 }: HeldWork): boolean {
     const { shared } = shard.group;
     if (!this.#states.isPriming || shared === undefined) return false;
     const nowMs = this.#lane().clock.nowMs();
@@ -111,9 +111,12 @@ export class LanePrefixes {
     { terms, nowMs, gapMs }: { readonly terms: CacheTerms; readonly nowMs: number; readonly gapMs: number },
   ): PrefixStep {
     const { pace } = this.#lane();
+    const { shard, index } = call;
+    // To wait for an automatic cache costs nothing, also where others are in another shard, or before it in this one.
+    const followers = terms.isAsked ? shard.count - 1 - index : shard.count;
     return this.#states.next(
       {
-        ...{ key, tokens, followers: call.shard.count - 1 - call.index },
+        ...{ key, tokens, followers },
         gapMs: Math.max(gapMs, isTimed(pace) ? pace.itemMs : 0),
         holdMs: (life) => this.#holdMs(life, call, nowMs),
       },

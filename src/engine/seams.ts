@@ -70,6 +70,7 @@ export function threads(config: EngineConfig): Measurer {
     depthMax: DEPTH_MAX,
     keyBytesMax: KEY_BYTES_MAX,
     findsPrefixes: config.prefixes.isEnabled,
+    findsTurns: config.prefixes.findsTurns,
     ...(config.threads === undefined ? {} : { threads: config.threads }),
   });
 }

@@ -39,8 +39,10 @@ export interface MeasureSettings {
   readonly depthMax: number;
   /** Bytes of a key in UTF-8 at most. */
   readonly keyBytesMax: number;
-  /** Whether prefixes are found that requests share beyond their system instruction. Default true. */
+  /** Whether prefixes are found that requests share. Default true. */
   readonly findsPrefixes?: boolean | undefined;
+  /** Whether they may be longer than the system instruction. Default true. */
+  readonly findsTurns?: boolean | undefined;
 }
 
 export interface MeasureOptions {
@@ -75,7 +77,9 @@ interface Model {
   readonly provider: Provider;
   readonly tokenizer: Tokenizer;
   /** Where its provider's prompt cache may have the beginning of a request; of its name: no two models share one. */
-  readonly cache: { readonly hash: number; readonly endsAnywhere: boolean } | undefined;
+  readonly cache:
+    | { readonly hash: number; readonly endsAnywhere: boolean; readonly findsTurns: boolean }
+    | undefined;
 }
 
 const UNCOUNTED = { inputTokens: 0, prefixTokens: 0 };
@@ -205,7 +209,10 @@ export class BlockMeasurer {
     const provider = this.#providers.get(item.provider);
     if (provider === undefined) throw new TypeError(`no provider is named ${item.provider}`);
     const tokenizer = tokenizerOf(item.provider, item.model);
-    const cache = this.#settings.findsPrefixes === false ? undefined : cacheOf(id, provider.settings);
+    const cache =
+      this.#settings.findsPrefixes === false
+        ? undefined
+        : cacheOf(id, provider.settings, this.#settings.findsTurns ?? true);
     const model = { id, name: item.model, provider, tokenizer, cache };
     if (this.#models.size >= MODELS_KEPT_MAX) this.#models.clear();
     this.#models.set(id, model);
@@ -232,20 +239,22 @@ function limited(
 }
 
 /** Undefined where no prompt cache is paid for, or none is known. */
-function cacheOf(model: string, { name, protocol }: ProviderSettings): Model["cache"] {
+function cacheOf(model: string, { name, protocol }: ProviderSettings, findsTurns: boolean): Model["cache"] {
   if (isFreeProvider(name) || protocol === "own" || protocol === "function" || protocol === "echo")
     return undefined;
-  return { hash: hashOfTexts([model]), endsAnywhere: protocol !== "anthropic" };
+  return { hash: hashOfTexts([model]), endsAnywhere: protocol !== "anthropic", findsTurns };
 }
 
 /** Undefined for a request that is too short for any prompt cache. `beyondTokens`: of tools, schemas and images. */
 function leadingOf(
   { cache }: Model,
-  { turns, openaiBody }: ModelRequest,
+  request: ModelRequest,
   { inputTokens, prefixTokens }: Pick<MeasuredItem, "inputTokens" | "prefixTokens">,
   beyondTokens: number,
 ): MeasuredItem["leading"] {
   if (cache === undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN) return undefined;
+  const { openaiBody } = request;
+  const turns = cache.findsTurns ? request.turns : [];
   const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
   const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
   const { endsAnywhere } = cache;

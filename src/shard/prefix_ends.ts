@@ -2,15 +2,16 @@
  * Where the prefix of a request may end that other requests share, so that a provider's prompt cache can have it.
  *
  *   head (model, tools, system instruction) -> end of each text of a turn -> ...
- *        where a cache needs no mark: also within a text, after each block of 1,024 UTF-16 units (about 256 tokens);
+ *        where a cache needs no mark: also within a text, after each block of 2,048 UTF-16 units (about 512 tokens);
  *        blocks of 8,192 from 32,768 on, of 65,536 from 262,144 on
  *
  *   hash of an end = hash of the end before it and of what is between them: equal ends have equal beginnings
  *
  * Limits: an end has at least 1,024 tokens (the least that any provider caches) and 128 more than the end before it, of a text than
  * the text before it (OpenAI caches in steps of 128); at most 128 ends a request. Tokens of an end are estimated by its share of the characters.
- * Hot path: nothing for a request below 1,024 tokens; 1.5 ns a character for others, about 1 % of what counting its tokens takes.
+ * Hot path: nothing for a request below 1,024 tokens; 1 ns a character for others, about 3 % of what counting its tokens takes.
  */
+import { crc32 } from "node:zlib";
 
 /** A prefix that requests share, or may share. */
 export interface SharedPrefix {
@@ -81,6 +82,7 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
     for (const text of ofTurn) {
       for (let from = 0; from < text.length; ) {
         const to = endsAnywhere ? Math.min(text.length, from + blockAt(units)) : text.length;
+        if (!endsAnywhere && parts === likelyParts) return ends; // the last text is its own
         hash.add(text, from, to);
         units += to - from;
         from = to;
@@ -96,7 +98,7 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   return ends;
 }
 
-/** 53 bits of two FNV-1a runs over texts; 0 for no texts, never 0 for some. */
+/** 53 bits of two FNV-1a runs over the lengths and checksums of texts; 0 for no texts, never 0 for some. */
 export function hashOfTexts(texts: readonly string[]): number {
   if (texts.length === 0) return 0;
   const hash = new PrefixHash(undefined);
@@ -117,7 +119,7 @@ export function hashOfHashes(first: number, second: number): number {
 
 /** Units up to the next border of a block. */
 function blockAt(units: number): number {
-  const block = units < 32_768 ? 1_024 : units < 262_144 ? 8_192 : 65_536;
+  const block = units < 32_768 ? 2_048 : units < 262_144 ? 8_192 : 65_536;
   return block - (units % block);
 }
 
@@ -137,16 +139,10 @@ class PrefixHash {
     this.#low = from === undefined ? 0x9747b28c : from | 0;
   }
 
+  /** By CRC-32: 1 ns a character; a loop over the characters took 5. */
   add(text: string, from: number, to: number): void {
-    let high = this.#high;
-    let low = this.#low;
-    for (let index = from; index < to; index += 1) {
-      const unit = text.charCodeAt(index);
-      high = Math.imul(high ^ unit, 0x01000193);
-      low = Math.imul(low ^ unit, 0x85ebca6b);
-    }
-    this.#high = high;
-    this.#low = low;
+    this.mark(crc32(from === 0 && to === text.length ? text : text.slice(from, to)));
+    this.mark(to - from);
   }
 
   mark(word: number): void {

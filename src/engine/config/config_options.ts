@@ -160,6 +160,8 @@ export interface LaneConfig extends LaneChoices {
 export interface PrefixOptions {
   /** Whether shared prefixes are sent one after another and asked to be cached. Default true. */
   readonly enabled?: boolean;
+  /** Whether leading turns that items share are found, too: it takes some time for each long item. Default false. */
+  readonly turns?: boolean;
   /** Tokens from which a prefix is cached, by `<provider>:<model>`, `*` allowed at the end, from 1. */
   readonly minTokens?: Readonly<Record<string, number>>;
   /** Seconds from its last use for which an automatic cache keeps a prefix, by the same names, above 0. Default 300. */

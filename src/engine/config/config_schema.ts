@@ -134,6 +134,7 @@ const fileOptions = z.strictObject({
   prefixes: z
     .strictObject({
       enabled: z.boolean().optional(),
+      turns: z.boolean().optional(),
       minTokens: z.record(z.string().refine(isModelPattern), positive).optional(),
       ttlSeconds: z.record(z.string().refine(isModelPattern), z.number().positive()).optional(),
       cacheKeys: z.array(z.string().min(1)).optional(),

@@ -11,6 +11,8 @@ import type { ConfigOptions } from "./config_options.ts";
 /** All settled. */
 export interface PrefixSettings {
   readonly isEnabled: boolean;
+  /** Whether shared turns are looked for, too. */
+  readonly findsTurns: boolean;
   readonly cacheKeys: ReadonlySet<string>;
   tokensMin(model: string): number;
   ttlMs(model: string): number;
@@ -31,9 +33,10 @@ const TTL_SECONDS: Readonly<Record<string, number>> = { "*": 300 };
 
 /** What checked options say. */
 export function prefixSettings({ prefixes = {} }: ConfigOptions): PrefixSettings {
-  const { enabled = true, minTokens = {}, ttlSeconds = {}, cacheKeys = ["openai"] } = prefixes;
+  const { enabled = true, turns = false, minTokens = {}, ttlSeconds = {}, cacheKeys = ["openai"] } = prefixes;
   return {
     isEnabled: enabled,
+    findsTurns: turns,
     cacheKeys: new Set(cacheKeys),
     tokensMin: (model) => covering(minTokens, model) ?? covering(MIN_TOKENS, model) ?? 0,
     ttlMs: (model) => (covering(ttlSeconds, model) ?? covering(TTL_SECONDS, model) ?? 0) * 1_000,

@@ -18,6 +18,7 @@ import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { BatchPrefixes } from "../prefixes/batch_prefixes.ts";
+import type { CacheRules } from "../prefixes/cache_rules.ts";
 import type { BatchCalls } from "./batch_calls.ts";
 import type { CreationTerms } from "./batch_creation.ts";
 import { BatchFilling, batchPaths } from "./batch_filling.ts";
@@ -100,6 +101,11 @@ export class Batches {
         if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
       },
     });
+  }
+
+  /** What prompt caches take and cost, in batches and in realtime. */
+  get caching(): CacheRules {
+    return this.#services.prefixes.rules;
   }
 
   get open(): Iterable<OpenBatch> {

@@ -23,7 +23,6 @@ import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
-import type { CacheRules } from "../prefixes/cache_rules.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -49,8 +48,6 @@ export interface LanesOptions {
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
   readonly cheaper: CheaperLanes;
-  /** What prompt caches take and cost. */
-  readonly caching: CacheRules;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -102,7 +99,7 @@ export class Lanes {
     const { clock, backlog, sender, patience, claimed, mayAdmit } = this.#options;
     const armed = new ArmedClock(clock);
     const terms = sender.models.termsOf(key);
-    const prefixes = new LanePrefixes(this.#options.caching, () => ({
+    const prefixes = new LanePrefixes(this.#options.cheaper.batches.caching, () => ({
       clock: armed,
       pace: lane.pace,
       pump: () => lane.pump(),

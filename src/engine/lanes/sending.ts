@@ -112,7 +112,7 @@ export function createSending(
     feed: () => shardFeed,
   });
   const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit, caching },
+    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
     onHold: () => {
       holds.changed();

@@ -13,12 +13,12 @@ const MODELS_MAX = 1_000;
 
 /** One for an engine. */
 export class BatchPrefixes {
-  readonly #rules: CacheRules;
+  readonly rules: CacheRules;
   readonly #clock: Clock;
   readonly #models = new Map<string, BatchCache>();
 
   constructor(rules: CacheRules, clock: Clock) {
-    this.#rules = rules;
+    this.rules = rules;
     this.#clock = clock;
   }
 
@@ -26,19 +26,19 @@ export class BatchPrefixes {
   bodyOf(call: ItemCall): Uint8Array {
     const { plainBody, shard, provider, model } = call;
     const { shared } = shard.group;
-    const terms = shared === undefined ? undefined : this.#rules.of(call, this.#clock.wallMs());
+    const terms = shared === undefined ? undefined : this.rules.of(call, this.#clock.wallMs());
     if (shared === undefined || terms === undefined || shared.tokens < terms.tokensMin) return plainBody;
     const [life] = terms.lives;
     const isAsked = this.#of(model).pays(terms, { ...shared, requests: shard.count }, this.#clock.nowMs());
     const step = isAsked && life !== undefined ? { is: "read" as const, life } : { is: "plain" as const };
-    const marks = this.#rules.marksOf(provider, shared, step);
+    const marks = this.rules.marksOf(provider, shared, step);
     return marks === undefined ? plainBody : marks(plainBody);
   }
 
   /** An answer in a batch arrived. */
   answered(request: CachedRequest, usage: CacheUsage): void {
     if (usage.cachedTokens + usage.cacheWriteTokens === 0) return;
-    const terms = this.#rules.of(request, this.#clock.wallMs());
+    const terms = this.rules.of(request, this.#clock.wallMs());
     if (terms !== undefined) this.#of(request.model).answered(terms, usage, this.#clock.nowMs());
   }
 

@@ -29,7 +29,7 @@ function shareOf({ result, oracleTokens }: PrefixTrial): number {
 }
 
 /** What is wrong with one workload. */
-export function faultsOfTrial(trial: PrefixTrial): readonly string[] {
+function faultsOfTrial(trial: PrefixTrial): readonly string[] {
   const { seed, workload, result, without, oracleTokens } = trial;
   const claims: Readonly<Record<string, boolean>> = {
     [`${result.completed} of ${workload.items.length} items completed`]:

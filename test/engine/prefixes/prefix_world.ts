@@ -84,7 +84,7 @@ const MODELS = [
 ] as const;
 
 /** A workload of 150 to 300 items; one of four is for batches, one of ten has answers that take longer than a cache lives. */
-export function workloadOf(seed: number): PrefixWorkload {
+function workloadOf(seed: number): PrefixWorkload {
   const random = createRandom(seed);
   const upTo = (most: number): number => Math.floor(random() * most);
   const isBatch = seed % 4 === 0;
@@ -129,7 +129,7 @@ export async function runTrial(seed: number): Promise<PrefixTrial> {
 }
 
 /** All that is shared is asked for, one request after another, those with one prefix together; a batch hits as often as it does. */
-export function oracleTokensOf(workload: PrefixWorkload, seed: number): number {
+function oracleTokensOf(workload: PrefixWorkload, seed: number): number {
   const { items, cache, batchHitShare } = workload;
   const model = new PromptCache(cache);
   const partsOf = (index: number): PromptPart[] =>

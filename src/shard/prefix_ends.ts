@@ -98,12 +98,12 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   return ends;
 }
 
-/** 53 bits of two FNV-1a runs over the lengths and checksums of texts; 0 for no texts, never 0 for some. */
+/** 53 bits of two FNV-1a runs over UTF-16 units; 0 for no texts, never 0 for some. Learnt figures are kept under it. */
 export function hashOfTexts(texts: readonly string[]): number {
   if (texts.length === 0) return 0;
   const hash = new PrefixHash(undefined);
   for (const text of texts) {
-    hash.add(text, 0, text.length);
+    hash.addUnits(text);
     hash.mark(TEXT_END);
   }
   return hash.value;
@@ -143,6 +143,18 @@ class PrefixHash {
   add(text: string, from: number, to: number): void {
     this.mark(crc32(from === 0 && to === text.length ? text : text.slice(from, to)));
     this.mark(to - from);
+  }
+
+  addUnits(text: string): void {
+    let high = this.#high;
+    let low = this.#low;
+    for (let index = 0; index < text.length; index += 1) {
+      const unit = text.charCodeAt(index);
+      high = Math.imul(high ^ unit, 0x01000193);
+      low = Math.imul(low ^ unit, 0x85ebca6b);
+    }
+    this.#high = high;
+    this.#low = low;
   }
 
   mark(word: number): void {

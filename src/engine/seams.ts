@@ -69,6 +69,8 @@ export function threads(config: EngineConfig): Measurer {
     lineBytesMax: LINE_BYTES_MAX,
     depthMax: DEPTH_MAX,
     keyBytesMax: KEY_BYTES_MAX,
+    findsPrefixes: config.prefixes.isEnabled,
+    findsTurns: config.prefixes.findsTurns,
     ...(config.threads === undefined ? {} : { threads: config.threads }),
   });
 }

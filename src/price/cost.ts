@@ -2,6 +2,7 @@
  * What one answer costs, and the most that one attempt can cost.
  *
  *   list     = fresh x input rate + cached x cached rate + written x write rate + output x output rate
+ *              (written for an hour: 2 x input rate)
  *   billed   = list x lane factor, or what the provider says that it charged (OpenRouter's `usage.cost`)
  *   usd      = list x price factor                  what a service charges its callers
  *
@@ -19,6 +20,9 @@ export interface CostFactors {
   /** The same for cached input where it differs (Gemini's batches); `laneFactor` when absent. */
   readonly laneCachedFactor?: number;
 }
+
+/** Price of a token that is written to Anthropic's cache for an hour, in times of plain input (docs.claude.com/en/docs/about-claude/pricing). */
+export const HOUR_WRITE_FACTOR = 2;
 
 /** More than this for one answer is nonsense and not believed. */
 const CHARGED_USD_MAX = 1_000_000;
@@ -40,11 +44,13 @@ export function costOf(usage: Usage, price: BasePrice | undefined, factors: Cost
   const cached = Math.min(counted(usage.cachedTokens), input);
   const written = Math.min(counted(usage.cacheWriteTokens), input - cached);
   const output = counted(usage.outputTokens);
+  const hours = Math.min(counted(usage.hourWriteTokens ?? 0), written);
   const rates = ratesFor(price, input);
   const cachedUsd = (cached * rates.cachedUsdPerMillion) / 1e6;
   const otherUsd =
     ((input - cached - written) * rates.inputUsdPerMillion +
-      written * rates.cacheWriteUsdPerMillion +
+      (written - hours) * rates.cacheWriteUsdPerMillion +
+      hours * HOUR_WRITE_FACTOR * rates.inputUsdPerMillion +
       output * rates.outputUsdPerMillion) /
     1e6;
   const listUsd = cachedUsd + otherUsd;
@@ -73,12 +79,19 @@ export interface WorstLoad {
   readonly maxOutputTokens: number;
 }
 
+/** How much dearer the input of a request can be that is written to a cache for an hour, in times of what `worstCaseUsd` assumes. */
+export function hourWriteShare(price: BasePrice): number {
+  const { inputUsdPerMillion, cachedUsdPerMillion, cacheWriteUsdPerMillion } = price;
+  const mostUsd = Math.max(inputUsdPerMillion, cachedUsdPerMillion, cacheWriteUsdPerMillion);
+  return mostUsd > 0 ? Math.max(1, (HOUR_WRITE_FACTOR * inputUsdPerMillion) / mostUsd) : 1;
+}
+
 /**
  * The most that one attempt can cost at list price: all input at the dearest of its input, cached and write rates,
  * all of the output used, in the dearest tier and hour that it can meet. Multiply by a lane factor above 1.
- * Without a price 0: a cap cannot bound what has no price.
+ * Without a price 0: a cap cannot bound what has no price. `inputShare`: see `hourWriteShare`.
  */
-export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined): number {
+export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined, inputShare: number = 1): number {
   if (price === undefined) return 0;
   const input = counted(load.inputTokens);
   let inputRate = 0;
@@ -88,7 +101,7 @@ export function worstCaseUsd(load: WorstLoad, price: BasePrice | undefined): num
     inputRate = ceiling.inputUsdPerMillion;
     outputRate = ceiling.outputUsdPerMillion;
   }
-  return (input * inputRate + counted(load.maxOutputTokens) * outputRate) / 1e6;
+  return (input * inputRate * inputShare + counted(load.maxOutputTokens) * outputRate) / 1e6;
 }
 
 /** A count that can be multiplied: nonsense from a provider counts as nothing. */

@@ -2,7 +2,8 @@
  * Token counts as each protocol reports them, read into one shape. Sources: the official SDKs' response types.
  *
  *   openai     input = prompt_tokens, output = completion_tokens; both include their details
- *   anthropic  input = input_tokens + cache_creation_input_tokens + cache_read_input_tokens (disjoint)
+ *   anthropic  input = input_tokens + cache_creation_input_tokens + cache_read_input_tokens (disjoint);
+ *              `cache_creation.ephemeral_1h_input_tokens` is the part of the writes that is kept for an hour
  *   gemini     input = promptTokenCount + toolUsePromptTokenCount, output = candidatesTokenCount + thoughtsTokenCount
  *
  * `believable` is the one check that every provider's usage passes, custom codecs included: counts that cannot be true make
@@ -70,7 +71,9 @@ export function anthropicUsage(value: unknown): Usage | undefined {
     return undefined;
   }
   const reasoning = detailOf(usage["output_tokens_details"], "thinking_tokens");
-  return bounded(fresh + written + cached, cached, written, output, reasoning);
+  const counts = bounded(fresh + written + cached, cached, written, output, reasoning);
+  const hours = detailOf(usage["cache_creation"], "ephemeral_1h_input_tokens");
+  return hours === 0 ? counts : { ...counts, hourWriteTokens: Math.min(hours, counts.cacheWriteTokens) };
 }
 
 /** `usageMetadata` of a generateContent response. Zero counts are left out there, as proto3 does. */

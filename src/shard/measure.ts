@@ -23,7 +23,8 @@ import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
 import type { MeasuredBlock } from "./measured.ts";
-import { MeasuredColumns } from "./measured_columns.ts";
+import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
+import { hashOfHashes, hashOfTexts, PREFIX_TOKENS_MIN } from "./prefix_ends.ts";
 import { requestMost } from "./request_most.ts";
 import { isSkipped } from "./skip.ts";
 
@@ -38,6 +39,10 @@ export interface MeasureSettings {
   readonly depthMax: number;
   /** Bytes of a key in UTF-8 at most. */
   readonly keyBytesMax: number;
+  /** Whether prefixes are found that requests share. Default true. */
+  readonly findsPrefixes?: boolean | undefined;
+  /** Whether they may be longer than the system instruction. Default true. */
+  readonly findsTurns?: boolean | undefined;
 }
 
 export interface MeasureOptions {
@@ -71,6 +76,10 @@ interface Model {
   readonly name: string;
   readonly provider: Provider;
   readonly tokenizer: Tokenizer;
+  /** Where its provider's prompt cache may have the beginning of a request; of its name: no two models share one. */
+  readonly cache:
+    | { readonly hash: number; readonly endsAnywhere: boolean; readonly findsTurns: boolean }
+    | undefined;
 }
 
 const UNCOUNTED = { inputTokens: 0, prefixTokens: 0 };
@@ -185,6 +194,7 @@ export class BlockMeasurer {
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,
       prefixTokens: tokens.prefixTokens,
+      leading: options.wantBodies ? leadingOf(model, request, tokens, most.beyondTokens) : undefined,
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
@@ -199,7 +209,11 @@ export class BlockMeasurer {
     const provider = this.#providers.get(item.provider);
     if (provider === undefined) throw new TypeError(`no provider is named ${item.provider}`);
     const tokenizer = tokenizerOf(item.provider, item.model);
-    const model = { id, name: item.model, provider, tokenizer };
+    const cache =
+      this.#settings.findsPrefixes === false
+        ? undefined
+        : cacheOf(id, provider.settings, this.#settings.findsTurns ?? true);
+    const model = { id, name: item.model, provider, tokenizer, cache };
     if (this.#models.size >= MODELS_KEPT_MAX) this.#models.clear();
     this.#models.set(id, model);
     return model;
@@ -222,6 +236,35 @@ function limited(
   if (request.openaiBody === undefined) return { ...request, config, isLimitSure: true };
   const { max_tokens: _, max_completion_tokens: __, ...body } = request.openaiBody;
   return { ...request, config, openaiBody: { ...body, ...outputLimits(settings.name, maxOutputTokens) } };
+}
+
+/** Undefined where no prompt cache is paid for, or none is known. */
+function cacheOf(model: string, { name, protocol }: ProviderSettings, findsTurns: boolean): Model["cache"] {
+  if (isFreeProvider(name) || protocol === "own" || protocol === "function" || protocol === "echo")
+    return undefined;
+  return { hash: hashOfTexts([model]), endsAnywhere: protocol !== "anthropic", findsTurns };
+}
+
+/** Undefined for a request that is too short for any prompt cache. `beyondTokens`: of tools, schemas and images. */
+function leadingOf(
+  { cache }: Model,
+  request: ModelRequest,
+  { inputTokens, prefixTokens }: Pick<MeasuredItem, "inputTokens" | "prefixTokens">,
+  beyondTokens: number,
+): MeasuredItem["leading"] {
+  if (cache === undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN) return undefined;
+  const { openaiBody } = request;
+  const turns = cache.findsTurns ? request.turns : [];
+  const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
+  const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
+  const { endsAnywhere } = cache;
+  if (!Array.isArray(tools)) return { ...head, turns, endsAnywhere };
+  return {
+    ...{ turns, endsAnywhere },
+    headHash: hashOfHashes(cache.hash, hashOfTexts([JSON.stringify(tools)])),
+    headTokens: prefixTokens + beyondTokens,
+    tokens: inputTokens + beyondTokens,
+  };
 }
 
 function unboundedMessage(what: string): string {

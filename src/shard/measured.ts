@@ -6,6 +6,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
+import type { SharedPrefix } from "./prefix_ends.ts";
 
 /** Items that can be packed together: one model and one shared prefix (system instruction). */
 export interface MeasuredGroup {
@@ -16,6 +17,8 @@ export interface MeasuredGroup {
   /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;
+  /** The longest prefix that other items have, too, where it is long enough for a prompt cache. */
+  readonly shared?: SharedPrefix | undefined;
   /** True when the model's tokenizer is not public and counts carry a factor. */
   readonly isEstimated: boolean;
   /** What the group's items hold besides their texts (request_most.ts); absent if nothing. */

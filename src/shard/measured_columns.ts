@@ -5,7 +5,16 @@
 import type { FailureCode } from "../errors.ts";
 import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
+import {
+  hashOfHashes,
+  hashOfTexts,
+  type PrefixEnd,
+  type PrefixTexts,
+  prefixEnds,
+  type SharedPrefix,
+} from "./prefix_ends.ts";
 import type { RequestMost } from "./request_most.ts";
+import { SeenPrefixes } from "./seen_prefixes.ts";
 import { WarningLists } from "./warning_lists.ts";
 
 /** One measured item. */
@@ -22,6 +31,8 @@ export interface MeasuredItem {
   readonly isEstimated: boolean;
   readonly inputTokens: number;
   readonly prefixTokens: number;
+  /** Of a request so long that a prompt cache may have its beginning; `headHash` is that of what is before the system instruction. */
+  readonly leading?: PrefixTexts | undefined;
   /** 0 for none. */
   readonly maxOutputTokens: number;
   /** The most that an attempt can take. */
@@ -34,6 +45,17 @@ export interface MeasuredItem {
 /** Groups of one block at most: `groupOf` has 16 bits. */
 const GROUPS_MAX = 65_536;
 const WORD_MAX = 2 ** 32 - 1;
+
+/** An item whose group is known when the block is: it may share more than its system instruction. */
+interface LongItem {
+  readonly index: number;
+  readonly ends: readonly PrefixEnd[];
+  readonly most: RequestMost;
+}
+
+const GUESSES_FREE = 64;
+/** The least share of guesses that is right, else none is made. */
+const GUESSES_RIGHT = 0.1;
 
 const NOTHING_BEYOND: BeyondTexts = { tokens: 0, tokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
 
@@ -54,6 +76,10 @@ export class MeasuredColumns {
   #groupIndexes = new Map<string, number>();
   #rejected: RejectedLine[] = [];
   #blankLines = 0;
+  #long: LongItem[] = [];
+  readonly #seen = new SeenPrefixes();
+  /** Items for which a prefix was taken that no other had yet, and prefixes that a second item had. */
+  readonly #guesses = { made: 0, right: 0 };
   #line = 0;
   #offset = 0;
   #length = 0;
@@ -76,6 +102,7 @@ export class MeasuredColumns {
     this.#groupIndexes = new Map();
     this.#rejected = [];
     this.#blankLines = 0;
+    this.#long = [];
   }
 
   /** Names the line that the next call of `addItem`, `reject` or `addBlank` is about. */
@@ -88,7 +115,8 @@ export class MeasuredColumns {
   addItem(item: MeasuredItem): void {
     const index = this.#count;
     const group = this.#groupIndex(item);
-    this.#addBeyond(group, item.most);
+    if (item.leading === undefined) this.#addBeyond(group, item.most);
+    else this.#addLong(index, group, item.leading, item.most);
     this.#keys.addText(
       item.metadata === "" ? JSON.stringify(item.key) : `${JSON.stringify(item.key)}\n${item.metadata}`,
     );
@@ -118,6 +146,7 @@ export class MeasuredColumns {
   /** The block's columns, in buffers of their own. */
   finish(): MeasuredBlock {
     const count = this.#count;
+    for (const item of this.#long) this.#settle(item);
     return {
       count,
       lines: this.#lines.length === count ? this.#lines : this.#lines.slice(0, count),
@@ -142,6 +171,53 @@ export class MeasuredColumns {
     };
   }
 
+  #addLong(index: number, group: number, leading: PrefixTexts, most: RequestMost): void {
+    const { prefixHash } = this.#groups[group] as MeasuredGroup; // made just now at the latest
+    const headHash = hashOfHashes(leading.headHash, prefixHash);
+    const ends = prefixEnds({ ...leading, headHash });
+    for (const { hash } of ends) if (this.#seen.add(hash, this.#line)) this.#guesses.right += 1;
+    this.#long.push({ index, ends, most });
+  }
+
+  /** Moves an item to the group of the longest prefix that it shares, or may share. */
+  #settle({ index, ends, most }: LongItem): void {
+    const base = this.#groupOf[index] as number;
+    const shared =
+      this.#guess(ends) ?? ends.findLast(({ hash }) => this.#seen.isShared(hash)) ?? headOf(ends);
+    const group = shared === undefined ? base : this.#sharedGroup(base, shared, ends[0]);
+    this.#groupOf[index] = group;
+    this.#addBeyond(group, most);
+  }
+
+  /**
+   * The prefix that an item probably shares, though no other line had it yet: all but its last text. A file without shared turns is not
+   * guessed at for long.
+   */
+  #guess(ends: readonly PrefixEnd[]): SharedPrefix | undefined {
+    const { made, right } = this.#guesses;
+    if (made > GUESSES_FREE && right < made * GUESSES_RIGHT) return undefined;
+    const guess = ends.findLast(({ isLikely }) => isLikely);
+    if (guess === undefined || this.#seen.isShared(guess.hash)) return undefined;
+    const isDeeper = ends.every(({ hash, tokens }) => tokens <= guess.tokens || !this.#seen.isShared(hash));
+    if (!isDeeper) return undefined;
+    this.#guesses.made += 1;
+    return guess;
+  }
+
+  #sharedGroup(base: number, { hash, tokens, parts }: SharedPrefix, first: PrefixEnd | undefined): number {
+    // A control character that no name of a group begins with.
+    const name = `\u0002${base}/${hash}`;
+    const known = this.#groupIndexes.get(name);
+    if (known !== undefined) return known;
+    const group = this.#groups[base] as MeasuredGroup;
+    const { beyond: _, ...plain } = group;
+    const head =
+      first?.isHead === true && first.hash !== hash
+        ? { head: { hash: first.hash, tokens: first.tokens } }
+        : undefined;
+    return this.#addGroup(name, { ...plain, shared: { hash, tokens, parts, ...head } });
+  }
+
   #addBeyond(index: number, { beyondTokens, beyondTokensMost, tierFactor, unbounded }: RequestMost): void {
     if (beyondTokensMost === 0 && tierFactor === 1 && unbounded === undefined) return;
     const group = this.#groups[index] as MeasuredGroup; // made just now at the latest
@@ -164,37 +240,26 @@ export class MeasuredColumns {
     const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
     const known = this.#groupIndexes.get(text);
     if (known !== undefined) return known;
-    if (this.#groups.length === GROUPS_MAX)
-      throw new RangeError(`more than ${GROUPS_MAX} groups in one block`);
-    const index = this.#groups.length;
-    this.#groupIndexes.set(text, index);
-    this.#groups.push({
+    return this.#addGroup(text, {
       model,
       ...(alias === undefined ? {} : { alias }),
-      prefixHash: prefixHashOf(system),
+      prefixHash: hashOfTexts(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,
     });
+  }
+
+  #addGroup(name: string, group: MeasuredGroup): number {
+    if (this.#groups.length === GROUPS_MAX)
+      throw new RangeError(`more than ${GROUPS_MAX} groups in one block`);
+    const index = this.#groups.length;
+    this.#groupIndexes.set(name, index);
+    this.#groups.push(group);
     return index;
   }
 }
 
-/**
- * 53 bits of two FNV-1a runs over UTF-16 units; 0 for no texts, never 0 for some. Two prefixes with one hash would
- * share shards, which costs nothing but a little order.
- */
-function prefixHashOf(texts: readonly string[]): number {
-  if (texts.length === 0) return 0;
-  let high = 0x811c9dc5;
-  let low = 0x9747b28c;
-  for (const text of texts) {
-    for (let index = 0; index < text.length; index += 1) {
-      const unit = text.charCodeAt(index);
-      high = Math.imul(high ^ unit, 0x01000193);
-      low = Math.imul(low ^ unit, 0x85ebca6b);
-    }
-    high = Math.imul(high ^ 0x10000, 0x01000193);
-    low = Math.imul(low ^ (low >>> 15) ^ 0x10000, 0x85ebca6b);
-  }
-  return (high >>> 11) * 2 ** 32 + (low >>> 0) || 1;
+/** The system instruction, which is worth a group before another line has it. */
+function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
+  return first?.isHead === true ? first : undefined;
 }

@@ -114,12 +114,12 @@ export class OpenGroup {
     this.#warnings.push(number === 0 ? 0 : this.#warningLists.numberOf(lists[number - 1] as string));
   }
 
-  /** A group with the same items that share no prefix any more. */
-  toMixed(): OpenGroup {
-    const mixed = new OpenGroup({ ...this.group, prefixHash: 0, prefixTokens: 0 });
-    mixed.addGroup(this);
-    mixed.#isOrdered = this.#isOrdered;
-    return mixed;
+  /** A group with the same items, which share less. */
+  toWider(group: ShardGroup): OpenGroup {
+    const wider = new OpenGroup(group);
+    wider.addGroup(this);
+    wider.#isOrdered = this.#isOrdered;
+    return wider;
   }
 
   /** The shard of all items, in the order of their lines, with bytes of its own. */

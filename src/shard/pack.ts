@@ -2,11 +2,12 @@
  * Packs measured items into shards: one model and one shared prefix each, bounded by items, tokens and bytes.
  *
  *   open group --full, flushed, evicted--> shard
- *   open group of few items --evicted or flushed--> merged into the mixed group of its model
+ *   open group of few items --evicted or flushed--> merged into that of its system instruction, or the mixed group of its model
  *
  * A shared prefix is worth a shard of its own only when several items have it: a group below `prefixItemsMin` items is
  * merged with others of its model, so that a file in which each line has its own system instruction still packs full
- * shards. The first `eagerItems` items leave after each block, so that sending begins at once.
+ * shards. The first `eagerItems` items leave after each block, so that sending begins at once. A prefix that providers cache
+ * (`shared`) is worth one from two items on, and is gathered: what hurries leaves it open below `prefixItemsMin`.
  *
  * Limits: at most `openGroupsMax` groups and `openBytesMax` prepared bytes are open at a time. A file in which each
  * line names another model packs one item a shard; nothing can be shared there.
@@ -14,7 +15,7 @@
  */
 import type { MeasuredBlock, MeasuredGroup } from "./measured.ts";
 import { OpenGroup } from "./open_group.ts";
-import type { Shard } from "./shard.ts";
+import type { Shard, ShardGroup } from "./shard.ts";
 
 export interface PackBounds {
   /** Items of a shard. */
@@ -29,7 +30,7 @@ export interface PackBounds {
   readonly openBytesMax: number;
   /** Items from which a shared prefix has a shard of its own. */
   readonly prefixItemsMin: number;
-  /** Until this many items were packed, nothing waits for more. */
+  /** Until this many items were packed, nothing waits for more, but for prefixes that may be cached. */
   readonly eagerItems: number;
 }
 
@@ -43,11 +44,16 @@ export const PACK_BOUNDS: PackBounds = {
   eagerItems: 2_048,
 };
 
+/** Prefixes whose later items have shards of their own, however few. */
+const GATHERED_MAX = 1_024;
+
 export class Packer {
   readonly #bounds: PackBounds;
   /** By model and prefix; the group that was used last is the last. */
   readonly #open = new Map<string, OpenGroup>();
   #openBytes = 0;
+  /** Those of prefixes that may be cached and had a shard of their own, the last one last; at most `GATHERED_MAX`. */
+  readonly #gathered = new Set<string>();
   #itemsPacked = 0;
 
   /** Bounds that are not given are those of `PACK_BOUNDS`; all are whole numbers from 1. */
@@ -77,17 +83,19 @@ export class Packer {
       start = end;
     }
     this.#itemsPacked += measured.count;
-    if (mayHurry && this.#itemsPacked <= this.#bounds.eagerItems) shards.push(...this.flush());
+    if (mayHurry && this.#itemsPacked <= this.#bounds.eagerItems) shards.push(...this.flush(true));
     return shards;
   }
 
-  /** Returns all that waits, in shards as full as it allows. */
-  flush(): Shard[] {
+  /** Returns all that waits, in shards as full as it allows; if more `follows`, prefixes that may be cached are gathered on. */
+  flush(follows: boolean = false): Shard[] {
     const shards: Shard[] = [];
-    for (const [key, group] of [...this.#open]) {
-      if (this.#isTooFew(group) && this.#hasCompany(group)) this.#merge(key, group, shards);
+    const waiting = [...this.#open].filter(([, group]) => !follows || !this.#isGathering(group));
+    for (const [key, group] of waiting) {
+      if (this.#isTooFew(key, group) && this.#hasCompany(group)) this.#merge(key, group, shards);
     }
-    for (const [key, group] of [...this.#open]) this.#close(key, group, shards);
+    for (const [key, group] of [...this.#open])
+      if (!follows || !this.#isGathering(group)) this.#close(key, group, shards);
     return shards;
   }
 
@@ -119,31 +127,43 @@ export class Packer {
   /** Makes room for one group by the one that was not used for longest. */
   #evict(shards: Shard[]): void {
     for (const [key, group] of this.#open) {
-      if (this.#isTooFew(group)) this.#merge(key, group, shards);
+      if (this.#isTooFew(key, group)) this.#merge(key, group, shards);
       else this.#close(key, group, shards);
       return;
     }
   }
 
-  /** Moves a small group into the mixed group of its model, or makes it that group if it does not exist yet. */
+  /** Moves a small group into the one that shares less, or makes it that group if it does not exist yet. */
   #merge(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
-    const mixedKey = keyOf({ ...group.group, prefixHash: 0, prefixTokens: 0 });
-    const mixed = this.#open.get(mixedKey);
-    if (mixed?.holds(group, this.#bounds)) {
-      mixed.addGroup(group);
-      this.#open.delete(mixedKey);
-      this.#open.set(mixedKey, mixed);
+    const shape = widerOf(group.group);
+    const widerKey = keyOf(shape);
+    const wider = this.#open.get(widerKey);
+    if (wider?.holds(group, this.#bounds)) {
+      wider.addGroup(group);
+      this.#open.delete(widerKey);
+      this.#open.set(widerKey, wider);
       return;
     }
-    if (mixed !== undefined) this.#close(mixedKey, mixed, shards);
-    this.#open.set(mixedKey, group.toMixed());
+    if (wider !== undefined) this.#close(widerKey, wider, shards);
+    this.#open.set(widerKey, group.toWider(shape));
   }
 
   #close(key: string, group: OpenGroup, shards: Shard[]): void {
     this.#open.delete(key);
+    if (this.#isLong(group)) this.#gather(key);
     this.#openBytes -= group.byteLength;
     shards.push(group.toShard());
+  }
+
+  #gather(key: string): void {
+    this.#gathered.delete(key);
+    this.#gathered.add(key);
+    if (this.#gathered.size <= GATHERED_MAX) return;
+    for (const oldest of this.#gathered) {
+      this.#gathered.delete(oldest);
+      return;
+    }
   }
 
   #closeLargest(shards: Shard[]): void {
@@ -154,21 +174,42 @@ export class Packer {
     if (largest !== undefined) this.#close(largest[0], largest[1], shards);
   }
 
-  #isTooFew(group: OpenGroup): boolean {
-    return group.group.prefixHash !== 0 && group.count < this.#bounds.prefixItemsMin;
+  #isTooFew(key: string, group: OpenGroup): boolean {
+    const { prefixHash } = group.group;
+    return (
+      prefixHash !== 0 &&
+      group.count < (this.#isLong(group) ? (this.#gathered.has(key) ? 1 : 2) : this.#bounds.prefixItemsMin)
+    );
+  }
+
+  #isGathering(group: OpenGroup): boolean {
+    return this.#isLong(group) && group.count < this.#bounds.prefixItemsMin;
+  }
+
+  #isLong({ group }: OpenGroup): boolean {
+    return group.shared !== undefined;
   }
 
   /** Whether another group of the model is open that it could be merged with. */
   #hasCompany(group: OpenGroup): boolean {
-    for (const other of this.#open.values()) {
+    const widerKey = keyOf(widerOf(group.group));
+    for (const [key, other] of this.#open) {
       if (other === group || other.group.model !== group.group.model) continue;
-      if (other.group.prefixHash === 0 || this.#isTooFew(other)) return true;
+      if (key === widerKey || other.group.prefixHash === 0 || this.#isTooFew(key, other)) return true;
     }
     return false;
   }
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, model, alias = "" }: MeasuredGroup): string {
-  return `${prefixHash}/${prefixTokens} ${model}\u0001${alias}`;
+function keyOf({ prefixHash, prefixTokens, shared, model, alias = "" }: ShardGroup): string {
+  const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
+  return `${prefix}/${prefixTokens} ${model}\u0001${alias}`;
+}
+
+/** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */
+function widerOf(group: ShardGroup): ShardGroup {
+  const { head } = group.shared ?? {};
+  if (head !== undefined) return { ...group, shared: { ...head, parts: 0 } };
+  return { ...group, prefixHash: 0, prefixTokens: 0, shared: undefined };
 }

@@ -10,6 +10,7 @@ import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
+import type { SharedPrefix } from "./prefix_ends.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
 export interface PreparedBytes {
@@ -31,6 +32,8 @@ export interface ShardGroup {
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */
   readonly prefixTokens: number;
+  /** The prefix that all items have, long enough for a prompt cache; absent where they have none, or different ones. */
+  readonly shared?: SharedPrefix | undefined;
   /** True when counts carry a factor, because the model's tokenizer is not public. */
   readonly isEstimated: boolean;
 }

@@ -15,6 +15,7 @@
  * the log states if that is less: no saving is claimed for work that already was in a cheaper tier. Writes for an hour cost
  * twice the input at Anthropic (https://docs.claude.com/en/docs/build-with-claude/prompt-caching#pricing).
  */
+import { HOUR_WRITE_FACTOR } from "../price/cost.ts";
 import { type LaneFactor, laneFactor, laneFactorOf, laneTierOf } from "../price/lane_factors.ts";
 import type { PriceRates } from "../price/rates.ts";
 import { batchPrior, FLEX_REFUSED_SHARE, lateShare, mayHaveFlex } from "../queue/lane_priors.ts";
@@ -41,7 +42,6 @@ export interface TallyCost {
 }
 
 const REALTIME: LaneFactor = { factor: 1, cachedFactor: 1, isVerified: true };
-const HOUR_WRITE_FACTOR = 2;
 const MINUTE_MS = 60_000;
 
 /** Milliseconds of an sla within which a cheaper tier must have answered. */

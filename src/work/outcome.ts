@@ -22,6 +22,8 @@ export interface Usage {
   readonly cachedTokens: number;
   /** Input tokens written to the provider's cache at its write price. */
   readonly cacheWriteTokens: number;
+  /** Of these, those that are kept for an hour, at twice the input price (Anthropic); absent for none. */
+  readonly hourWriteTokens?: number;
   /** All output tokens, reasoning included. */
   readonly outputTokens: number;
   readonly reasoningTokens: number;

@@ -27,6 +27,8 @@ export interface FillingServices {
   /** Whether a batch of a model may wait for more items without costing a deadline. */
   mayWait(model: string, lane: string, deadlineMs: number): boolean;
   readonly stocks: Pick<BatchStocks, "tokensMaxOf" | "bytesMaxOf">;
+  /** The body of an item's request. */
+  bodyOf(call: ItemCall): Uint8Array;
   /** The disk has taken what waited. */
   caughtUp(): void;
   /** A record is durable: its batch begins. Its money is held. */
@@ -112,12 +114,12 @@ export class BatchFilling {
     const known = this.#spools.get(key);
     if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
     if (known !== undefined) this.#flush(key, known);
-    const { storage, minItems, stocks } = this.#services;
+    const { storage, minItems, stocks, bodyOf } = this.#services;
     const tag = `pg${randomUUID().replaceAll("-", "").slice(0, 14)}`;
     const { owner, model } = call;
     const lane = call.lane.key;
     const terms = {
-      ...{ tag, owner, lane, model, wire, minItems, clock: storage.clock },
+      ...{ tag, owner, lane, model, wire, minItems, bodyOf, clock: storage.clock },
       modelName: parseModelId(model)?.name ?? model,
       paths: batchPaths(storage, tag),
       tokensMax: stocks.tokensMaxOf(wire, model),

@@ -15,7 +15,7 @@ import { completed, failed, tallyOf } from "../../dispatch/tally.ts";
 import type { BatchResult, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { HeaderBag, Provider, WireAnswer } from "../../providers/provider.ts";
 import { LineSet } from "../../work/line_set.ts";
-import { NO_USAGE, type Outcome } from "../../work/outcome.ts";
+import { NO_USAGE, type Outcome, type Usage } from "../../work/outcome.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { endOf } from "../items/run_stopped.ts";
@@ -45,6 +45,8 @@ export interface SettlingServices {
   readonly provider: Provider;
   readonly money: Pick<ItemMoney, "spentInBatch" | "mostInBatchUsd">;
   readonly held: BatchMoney;
+  /** An answer says so of its tokens. */
+  answered(usage: Usage): void;
   /** Brings items to their lane again, which are measured anew; resolves when they are there. */
   sendAgain(owner: ItemOwner, items: readonly BatchItem[]): Promise<void>;
 }
@@ -160,6 +162,7 @@ export class BatchSettler {
   }
 
   #judge(place: number, item: BatchItem, result: AttemptResult): void {
+    if (result.usage?.isEstimated === false) this.#services.answered(result.usage);
     const isItems = result.class === "permanent" && result.scope === "item";
     if (result.class === "success" || isItems) {
       this.#end(place, item, result);

@@ -10,6 +10,7 @@
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import type { BatchLimits, BatchWire } from "../../providers/batches/batch_wire.ts";
+import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { idOf } from "./batch_collection.ts";
@@ -37,6 +38,8 @@ export interface SpoolTerms {
   readonly wire: BatchWire;
   readonly paths: readonly [requests: string, items: string];
   readonly minItems: number;
+  /** The body of an item's request. */
+  readonly bodyOf: (call: ItemCall) => Uint8Array;
   /** Input tokens that the provider takes at once; Infinity where that is not known. */
   readonly tokensMax: number;
   readonly bytesMax: number;
@@ -94,9 +97,9 @@ export class BatchSpool {
 
   /** Takes an item. Its money is the batch's from now on. */
   add(call: ItemCall): void {
-    const { tag, wire, modelName, owner } = this.terms;
+    const { tag, wire, modelName, owner, bodyOf } = this.terms;
     const id = idOf(tag, this.items);
-    const request = wire.line(id, call.plainBody, { model: modelName, endpoint: "chat" });
+    const request = wire.line(id, bodyOf(call), { model: modelName, endpoint: "chat" });
     const requeues = owner.items.requeues.get(call.line);
     this.#writer.add(call, requeues ?? 0, request);
     this.lines.push(call.line);
@@ -147,7 +150,7 @@ function shareOf(limit: number): number {
   return limit * LIMIT_SHARE;
 }
 
-/** Ids have at most so many digits behind their tag. */
+/** Ids have at most so many digits behind their tag, and a request may have marks for a prompt cache. */
 function lineOverhead({ tag, wire, modelName }: SpoolTerms): number {
-  return wire.lineOverheadBytes({ model: modelName, endpoint: "chat" }, tag.length + 7);
+  return wire.lineOverheadBytes({ model: modelName, endpoint: "chat" }, tag.length + 7) + MARK_BYTES_MAX;
 }

@@ -11,11 +11,14 @@ import type { Provider } from "../../providers/provider.ts";
 import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
+import type { Usage } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import type { BatchPrefixes } from "../prefixes/batch_prefixes.ts";
+import type { CacheRules } from "../prefixes/cache_rules.ts";
 import type { BatchCalls } from "./batch_calls.ts";
 import type { CreationTerms } from "./batch_creation.ts";
 import { BatchFilling, batchPaths } from "./batch_filling.ts";
@@ -44,6 +47,7 @@ export interface BatchServices extends OutlookServices {
   readonly storage: EngineStorage;
   readonly calls: BatchCalls;
   readonly money: ItemMoney;
+  readonly prefixes: BatchPrefixes;
   readonly times: BatchTimes;
   readonly minItems: number;
   /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
@@ -94,11 +98,17 @@ export class Batches {
       ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
       mayWait: (model, lane, deadlineMs) => this.#mayWait(model, lane, deadlineMs),
       caughtUp: () => services.changed(),
+      bodyOf: (call) => services.prefixes.bodyOf(call),
       begin: (owner, record, wire, held) => {
         this.#start(this.#openOf(owner, record, wire, held));
         if (!owner.isOpen) this.drop(owner); // it was left while the record was stored
       },
     });
+  }
+
+  /** What prompt caches take and cost, in batches and in realtime. */
+  get caching(): CacheRules {
+    return this.#services.prefixes.rules;
   }
 
   get open(): Iterable<OpenBatch> {
@@ -242,15 +252,17 @@ export class Batches {
   }
 
   #openOf(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): OpenBatch {
-    const { storage, calls, times, money } = this.#services;
+    const { storage, calls, times, money, prefixes } = this.#services;
+    const { model } = record;
+    const provider = this.#services.providerOf(model);
     const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
     const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
       this.#services.changed(),
     );
-    const provider = this.#services.providerOf(record.model);
     const settling = {
       ...{ money, held, provider: owner.settings.keepsBody ? keepingBody(provider) : provider },
+      answered: (usage: Usage) => prefixes.answered({ model, provider }, usage),
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
     };
     return new OpenBatch(kept, owner, itemsPath, settling, {

@@ -24,6 +24,7 @@ import { headerText, keyText } from "./header_texts.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
 import { type ModelAliases, modelAliases } from "./model_aliases.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
+import { type PrefixSettings, prefixSettings } from "./prefix_settings.ts";
 import { checkProviderNames } from "./provider_names.ts";
 import { offersBy, vainOffers } from "./provider_offers.ts";
 import { type SaleTermsOf, saleTermsOf } from "./sale_terms.ts";
@@ -62,6 +63,8 @@ export interface EngineConfig {
   readonly attemptMsMax: number | undefined;
   /** Which lanes may be used, and what is assumed of them. */
   readonly lanes: LaneSettings;
+  /** How prompt caches are used. */
+  readonly prefixes: PrefixSettings;
   /** What is sold cheaper than realtime and may be used, by provider. */
   readonly offers: ReadonlyMap<string, readonly Offer[]>;
   readonly batches: BatchConfig;
@@ -202,6 +205,7 @@ export function resolveConfig(
     waitMs: options.waitMs,
     attemptMsMax: options.attemptMsMax,
     lanes,
+    prefixes: prefixSettings(options),
     offers: sending.isAtMostOnce ? new Map() : offersBy(providers, lanes), // a slow request could not be sent again
     batches,
     notes: [...checked, ...vainOffers(options, providers), ...vainBatches(batches)],

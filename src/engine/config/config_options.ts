@@ -64,6 +64,8 @@ export interface ConfigOptions {
   readonly attemptMsMax?: number;
   /** Which lanes may be used, and what is assumed of them. Default: work with an sla goes to the cheapest that still meets it. */
   readonly lanes?: LaneConfig;
+  /** How prompt caches of providers are used for prefixes that items share. Default: wherever it is cheaper. */
+  readonly prefixes?: PrefixOptions;
   /** How the price weighs against the time before a deadline. Default `cheapest`. */
   readonly policy?: LanePolicy;
   /** Share of answers in realtime whose time is kept before a deadline, 0.5 to 0.9999. Default 0.99. */
@@ -159,6 +161,20 @@ export interface LaneConfig extends LaneChoices {
    * (`2027-02-05..2027-02-11`). They replace what is known of each year that they name: 2026, and of 2027 what the law names.
    */
   readonly offPeakDays?: readonly string[];
+}
+
+/** How shared prefixes are sent: see the guide on prompt caches. */
+export interface PrefixOptions {
+  /** Whether shared prefixes are sent one after another and asked to be cached. Default true. */
+  readonly enabled?: boolean;
+  /** Whether leading turns that items share are found, too: it takes some time for each long item. Default false. */
+  readonly turns?: boolean;
+  /** Tokens from which a prefix is cached, by `<provider>:<model>`, `*` allowed at the end, from 1. */
+  readonly minTokens?: Readonly<Record<string, number>>;
+  /** Seconds from its last use for which an automatic cache keeps a prefix, by the same names, above 0. Default 300. */
+  readonly ttlSeconds?: Readonly<Record<string, number>>;
+  /** Providers that take OpenAI's `prompt_cache_key`. Default: `openai`. */
+  readonly cacheKeys?: readonly string[];
 }
 
 /** One provider's options. */

@@ -137,6 +137,15 @@ const fileOptions = z.strictObject({
   waitMs: z.number().min(0).optional(),
   attemptMsMax: positive.optional(),
   lanes: laneSchema.optional(),
+  prefixes: z
+    .strictObject({
+      enabled: z.boolean().optional(),
+      turns: z.boolean().optional(),
+      minTokens: z.record(z.string().refine(isModelPattern), positive).optional(),
+      ttlSeconds: z.record(z.string().refine(isModelPattern), z.number().positive()).optional(),
+      cacheKeys: z.array(z.string().min(1)).optional(),
+    })
+    .optional(),
   policy: z.enum(LANE_POLICIES).optional(),
   minOnTime: z.number().min(MIN_ON_TIME.least).max(MIN_ON_TIME.most).optional(),
   projects: z

@@ -12,6 +12,7 @@ import type { LaneTerms } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 import type { SentBy } from "./sent_as.ts";
@@ -86,6 +87,8 @@ export class ItemCall implements Call {
   sentAs: SentBy | undefined;
   /** When its first request left, Unix time. */
   startedWallMs: number | undefined;
+  /** What its attempt has to do with the provider's prompt cache. */
+  cacheUse: CacheUse | undefined;
   /** Whether no such offer is for it: it failed there, or asks for a tier itself. */
   isRealtimeOnly = false;
   /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
@@ -161,7 +164,8 @@ export class ItemCall implements Call {
   }
 
   get body(): Uint8Array {
-    return this.offer === undefined ? this.plainBody : this.offer.body(this.plainBody);
+    const body = this.offer === undefined ? this.plainBody : this.offer.body(this.plainBody);
+    return this.cacheUse === undefined ? body : this.cacheUse.body(body);
   }
 
   /** The same for realtime. */
@@ -229,6 +233,12 @@ export class ItemCall implements Call {
   judged(result: AttemptResult): AttemptResult {
     return this.offer === undefined ? result : this.offer.judged(result);
   }
+}
+
+/** The attempt of a call has ended, or is not sent: it has nothing to do with a cache any more. */
+export function freeCache(call: ItemCall): void {
+  call.cacheUse?.freed();
+  call.cacheUse = undefined;
 }
 
 /** The most that one attempt of an item of a shard can take. */

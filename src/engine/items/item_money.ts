@@ -9,7 +9,7 @@
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { Budget, Taken } from "../../price/budget.ts";
-import { type CostFactors, costOf, worstCaseUsd } from "../../price/cost.ts";
+import { type CostFactors, costOf, hourWriteShare, worstCaseUsd } from "../../price/cost.ts";
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
@@ -68,6 +68,23 @@ export class ItemMoney {
     call.boundFactor = this.#bounds.factorOf(call.model);
     if (isBounded) call.bounded = this.#bounds.begun(call.model);
     return "ok";
+  }
+
+  /**
+   * Holds the most that an attempt may cost whose input may be written to a cache for an hour, instead of what is held for it. False
+   * where no cap has so much now; then nothing changes.
+   */
+  raiseForHour(call: ItemCall): boolean {
+    const { budget } = call.owner.settings;
+    const held = call.reservation;
+    const { price } = this.#prices.priceOf(call.model, this.#clock.wallMs());
+    if (held === undefined || held.usd === 0 || price === undefined) return true; // nothing is bounded
+    const mostUsd = worstCaseUsd(call.most, price, hourWriteShare(price)) * call.boundFactor;
+    const more = budget.reserve(mostUsd);
+    if (!more.ok) return false;
+    budget.settle(held, NOTHING);
+    call.reservation = more.reservation;
+    return true;
   }
 
   /** Which cap leaves too little for an item, in words, and what the item needs. */

@@ -17,6 +17,8 @@ import type { EngineConfig } from "../config/config.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import { BatchPrefixes } from "../prefixes/batch_prefixes.ts";
+import type { CacheRules } from "../prefixes/cache_rules.ts";
 import type { EngineHolds } from "./engine_holds.ts";
 import type { Lanes } from "./lanes.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -30,6 +32,7 @@ export interface BatchSurroundings {
   readonly feed: () => { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   readonly wires: ModelClients;
   readonly patience: ItemPatience;
+  readonly caching: CacheRules;
   /** Of providers that have batches, by their names. */
   readonly known: ReadonlyMap<string, BatchWire>;
 }
@@ -41,7 +44,7 @@ export function createBatches(
   transport: Transport,
   config: EngineConfig,
   storage: EngineStorage,
-  { lanes, holds, sender, feed, wires, patience, known }: BatchSurroundings,
+  { lanes, holds, sender, feed, wires, patience, caching, known }: BatchSurroundings,
 ): Batches {
   const { pollMs, adoptMs, minItems, priors } = config.lanes;
   const latencyKey = (model: string) => ({ model: `${model} (batch)`, maxOutputTokens: 0 });
@@ -49,6 +52,7 @@ export function createBatches(
     storage,
     calls: new BatchCalls(storage.clock, transport, storage.disk),
     money: sender.money,
+    prefixes: new BatchPrefixes(caching, storage.clock),
     times: { pollMsMin: pollMs.min, pollMsMax: pollMs.max, adoptMs },
     minItems,
     wireOf: (model) => known.get(providerOf(model)),

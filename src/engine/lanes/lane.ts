@@ -27,7 +27,7 @@ import { PassedOver } from "../offers/passed_over.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { LaneHealth } from "./lane_health.ts";
 import { type Intended, type IntentServices, LaneIntents, retryRefusal } from "./lane_intents.ts";
-import { type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
+import { type LaneCalls, type LaneItems, type Retry, type RunWaiting, shardsOf } from "./lane_items.ts";
 import { LaneProjects } from "./lane_projects.ts";
 import type { LaneTurns } from "./lane_turns.ts";
 
@@ -37,7 +37,7 @@ const READY_ITEMS = 1_024;
 const MONEY_HOLDS = { exhausted: "cap_reached", unpriced: "price_unknown" } as const;
 
 /** A lane's way to the rest of the engine. */
-export interface LaneServices extends IntentServices {
+export interface LaneServices extends IntentServices, LaneCalls {
   readonly backlog: Backlog;
   /** Those of the provider's lanes. */
   readonly turns: LaneTurns;
@@ -48,8 +48,6 @@ export interface LaneServices extends IntentServices {
   /** Bounds the memory of what was taken. */
   readonly claimed: Pick<ClaimedBytes, "isFull" | "take">;
   readonly offers?: LaneOffers | undefined;
-  /** Makes the call of an item; undefined when its run has ended meanwhile. */
-  prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an item must not be sent here: its line is cancelled and settled, or its model has moved to another lane. */
   takesAway(call: ItemCall, lane: LaneKey): boolean;
   /** Whether a shard was passed to another lane, because its model has moved there. */

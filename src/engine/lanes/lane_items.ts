@@ -16,6 +16,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import { latestStartMs } from "../../queue/queue.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
+import type { HeldWork } from "../items/cache_use.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 
@@ -23,6 +24,8 @@ import type { ItemOwner } from "../items/item_owner.ts";
 const LATE_MAX = 256;
 /** Items that are set aside because they failed in an earlier call; they keep their shards in memory. */
 const TRIED_MAX = 256;
+/** By how much items count as ready that wait for an answer: others are opened beside them, and not without an end. */
+const HELD_SHARE = 0.25;
 
 /** A call that waits for its next attempt. */
 export interface Retry {
@@ -81,6 +84,8 @@ export interface LaneCalls {
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
+  /** Whether an item, or those of a shard, wait for the first answer with their prefix. */
+  isHeld(work: HeldWork): boolean;
 }
 
 /** What the items of a lane's projects need to know of it. */
@@ -189,7 +194,8 @@ export class LaneItems {
   /** Items of open shards whose runs have money. */
   get readyItems(): number {
     let items = 0;
-    for (const { ticket, next, end } of this.#cursors) if (this.#hasMoney(ticket)) items += end - next;
+    for (const { ticket, next, end } of this.#cursors)
+      if (this.#hasMoney(ticket)) items += (end - next) * (this.#calls.isHeld(ticket) ? HELD_SHARE : 1);
     return items;
   }
 
@@ -311,10 +317,10 @@ export class LaneItems {
     return this.#next(this.#returned);
   }
 
-  /** Takes the first call of a run that has money. */
+  /** Takes the first call of a run that has money, and that may go. */
   #next(calls: ItemCall[]): ItemCall | undefined {
     if (calls.length === 0) return undefined;
-    const index = calls.findIndex((call) => this.#hasMoney(call));
+    const index = calls.findIndex((call) => this.#hasMoney(call) && !this.#calls.isHeld(call));
     return index < 0 ? undefined : calls.splice(index, 1)[0];
   }
 
@@ -356,7 +362,7 @@ export class LaneItems {
     }
     let best: Cursor | undefined;
     for (const cursor of this.#cursors) {
-      if (!this.#hasMoney(cursor.ticket)) continue;
+      if (!this.#hasMoney(cursor.ticket) || this.#calls.isHeld(cursor.ticket)) continue;
       if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
     }
     return best;

@@ -17,11 +17,13 @@ import { ArmedClock } from "../items/armed_clock.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "../items/holds.ts";
+import { freeCache } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
 import { KeptLimits } from "../learnt/kept_limits.ts";
+import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import { Lane } from "./lane.ts";
@@ -30,7 +32,7 @@ import { modelOfHeld } from "./model_lanes.ts";
 import { lacksMoney } from "./money_forecast.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
-import { LaneForecasts } from "./work_times.ts";
+import { LaneForecasts, NO_LOAD } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;
@@ -97,6 +99,13 @@ export class Lanes {
     const { clock, backlog, sender, patience, claimed, mayAdmit } = this.#options;
     const armed = new ArmedClock(clock);
     const terms = sender.models.termsOf(key);
+    const prefixes = new LanePrefixes(this.#options.cheaper.batches.caching, () => ({
+      clock: armed,
+      pace: lane.pace,
+      pump: () => lane.pump(),
+      drainMs: (deadlineMs) => this.forecasts.drainMs(lane, deadlineMs, { beside: NO_LOAD }),
+      raiseForHour: (call) => sender.money.raiseForHour(call),
+    }));
     const lane: Lane = new Lane(terms, this.#limitsOf(terms), {
       clock: armed,
       backlog,
@@ -113,11 +122,19 @@ export class Lanes {
       prepare: (ticket, index) => sender.prepare(ticket, index),
       isTooLate: (call) => patience.isTooLate(call),
       leaves: (call) => sender.failover.leaves(call),
+      isHeld: (ticket) => prefixes.isHeld(ticket),
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
-      reserveMoney: (call, tier) => sender.reserveMoney(call, tier),
+      reserveMoney: (call, tier) => {
+        const money = sender.reserveMoney(call, tier);
+        if (money === "ok" && tier === undefined) prefixes.chosen(call);
+        return money;
+      },
       batch: (call) => this.#options.cheaper.batches.take(call),
-      returnMoney: (call) => sender.returnMoney(call),
+      returnMoney: (call) => {
+        freeCache(call);
+        sender.returnMoney(call);
+      },
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),
       send: (call) => {

@@ -32,7 +32,7 @@ import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
-import { ItemCall } from "../items/item_call.ts";
+import { freeCache, ItemCall } from "../items/item_call.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -258,6 +258,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       lane.offers?.answered(call, result);
       if (call.offer === undefined) lane.pace.answered(result.latencyMs);
       this.loads.answered(call, result);
+      ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
       return true;
     }
     const other = besideOf(ended);
@@ -382,6 +383,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (call.permit === undefined) return;
     lane.release(call, call.permit);
     call.permit = undefined;
+    freeCache(call);
     call.owner.items.inFlight -= 1;
     this.#options.lanes.freed(lane);
   }

@@ -21,6 +21,7 @@ import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import { CacheRules } from "../prefixes/cache_rules.ts";
 import type { Seams } from "../seams.ts";
 import { batchWiresOf, createBatches } from "./batch_sending.ts";
 import { EngineHolds } from "./engine_holds.ts";
@@ -103,8 +104,9 @@ export function createSending(
     loads,
   });
   const batchWires = batchWiresOf(config);
+  const caching = new CacheRules(config.prefixes, prices);
   const batches = createBatches(transport, config, storage, {
-    ...{ sender, wires, patience, known: batchWires },
+    ...{ sender, wires, patience, caching, known: batchWires },
     lanes: () => lanes,
     holds: () => holds,
     feed: () => shardFeed,

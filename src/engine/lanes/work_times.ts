@@ -130,7 +130,7 @@ function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): 
   return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
-const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+export const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 type RateName = "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute";
 
 const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };

@@ -108,7 +108,7 @@ class RunReader {
       const isUntried = hasUntried(state, fresh);
       await shardFeed.add(state, packer.add(fresh, isUntried));
       if (pilot?.isFull === true) break;
-      if (backlog.isStarved && isUntried) await shardFeed.add(state, packer.flush());
+      if (backlog.isStarved && isUntried) await shardFeed.add(state, packer.flush(true));
     }
     if (!state.isOpen) return;
     await shardFeed.add(state, packer.flush());

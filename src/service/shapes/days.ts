@@ -14,7 +14,10 @@ const DAYS_MAX = 400;
 const day = z.iso.date().describe("UTC day, both included; at most 400 days. Default: the last 31 days.");
 
 /** Of a query. */
-export const dayFields = { from: day.optional(), to: day.optional() };
+export const dayFields: Readonly<Record<"from" | "to", z.ZodOptional<z.ZodISODate>>> = {
+  from: day.optional(),
+  to: day.optional(),
+};
 
 export interface DayQuery {
   readonly from?: string;

@@ -81,7 +81,6 @@ export function readMessage(message: Unchecked, sink: UsageSink, servedTier?: st
   const usage = anthropicUsage(message["usage"]);
   if (usage === undefined) return 'the counts in "usage" are not whole numbers';
   const sent = objectOf(message["usage"]);
-  const hours = countOf(objectOf(sent?.["cache_creation"])?.["ephemeral_1h_input_tokens"]) ?? 0;
   const atMs = wallMsOf(message["created_at"] ?? message["timestamp"]);
   sink.usage({
     format: "anthropic",
@@ -95,7 +94,7 @@ export function readMessage(message: Unchecked, sink: UsageSink, servedTier?: st
     inputTokens: usage.inputTokens,
     cachedTokens: usage.cachedTokens,
     cacheWriteTokens: usage.cacheWriteTokens,
-    hourWriteTokens: Math.min(hours, usage.cacheWriteTokens),
+    hourWriteTokens: usage.hourWriteTokens ?? 0,
     outputTokens: usage.outputTokens,
     statedUsd: Number.NaN,
   });

@@ -216,6 +216,9 @@ export class BatchCreation {
   async #after(failure: BatchFailure): Promise<Created | undefined> {
     if (failure.is === "permanent" || failure.is === "too_large" || failure.is === "gone")
       return this.#back(failure);
+    // A key may have no right to batches. Whether it is accepted at all, realtime finds out.
+    const mayExist = this.#isInDoubt || this.#kept.record.mayHaveTwin === true;
+    if (failure.isDenied === true && !mayExist) return this.#back(failure);
     await this.#kept.waitAfter(failure);
     return undefined;
   }

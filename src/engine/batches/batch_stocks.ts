@@ -17,8 +17,8 @@ const BELIEVED_MS = 6 * 3_600_000;
 /** After an overflow of what may be enqueued; a batch that failed may hold its tokens for a while. */
 const OVERFLOW_WAIT_MS = 60_000;
 const OVERFLOW_WAIT_MS_MAX = 1_800_000;
-/** Of addresses without batches: the path does not exist, or takes another method. */
-const NO_BATCHES: ReadonlySet<number> = new Set([404, 405, 501]);
+/** Of addresses without batches: the path does not exist, or takes another method; and of keys that have no right to them. */
+const NO_BATCHES: ReadonlySet<number> = new Set([401, 403, 404, 405, 501]);
 
 /** What an overflow has shown of a model. */
 interface Overflow {

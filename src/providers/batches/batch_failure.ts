@@ -44,7 +44,11 @@ export function failureOf(answer: WireAnswer, what: "create" | "other"): BatchFa
     : refusalThrown("the provider", answer);
   const { message, retryAfterMs } = refusal;
   const is = isFull(facts) ? "full" : kindOf(refusal, facts, facts.status ?? status, what);
-  return { ok: false, is, message, status, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  return {
+    ...{ ok: false, is, message, status },
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(is === "account" && refusal.code === "authentication_failed" ? { isDenied: true } : {}),
+  };
 }
 
 function kindOf(

@@ -108,6 +108,8 @@ export interface BatchFailure {
   readonly message: string;
   readonly status: number;
   readonly retryAfterMs?: number;
+  /** Of `account`: the key may not do this, whatever money there is. */
+  readonly isDenied?: true;
 }
 
 /** Steps that bring the lines to the provider before `create`: each next one is made from the answer to the one before. */

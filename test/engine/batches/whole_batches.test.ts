@@ -32,4 +32,20 @@ describe("a run whose deadline leaves time for a batch", () => {
     );
     expect(fake.ledger.batches.size).toBe(1);
   });
+
+  it.each(["upload", "create"])(
+    "is answered in realtime where the key may make no batches (%s)",
+    async (kind) => {
+      const denied = { status: 403, code: "insufficient_permissions", message: "Missing scopes: api.batch" };
+      const { world, fake } = openaiWorld({
+        faults: (call) => (call.kind === kind ? denied : undefined),
+      });
+      world.input(50, "openai:gpt-5-mini");
+      const summary = await world.run({ sla: 24 * HOUR });
+      expect(summary.counts).toMatchObject({ completed: 50 });
+      expect(new Set(world.lines().map(({ cost }) => cost?.tier))).toEqual(new Set(["default"]));
+      expect(fake.ledger.batches.size).toBe(0);
+      expect(world.notices.join()).toContain("no other batch is tried there for some hours");
+    },
+  );
 });

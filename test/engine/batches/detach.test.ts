@@ -161,23 +161,31 @@ describe("a run whose key was changed", () => {
 });
 
 describe("a cap that runs share", () => {
-  it("counts what a detached run may still be billed, until that run is collected", async () => {
-    const { world, fake } = openaiWorld();
-    world.input(300, "openai:gpt-5-mini");
-    const { engine } = await world.opened();
-    const run = (out: string, options: object) =>
-      world.settle(engine.run(INPUT, { out, sla: 24 * HOUR, ...options }).finished);
-    // 300 items are at most 0.0206 USD in a batch: enough for one run, and not for two
-    const cap = { name: "shared", usd: 0.025 };
-    expect(await run(OUTPUT, { cap, detach: true })).toMatchObject({ status: "detached" });
-    const second = await run("/other.jsonl", { cap, detach: true, waitMs: 0 });
-    expect(second).toMatchObject({ status: "paused", reason: "cap_reached" });
-    const collected = await run(OUTPUT, { cap });
-    expect(collected).toMatchObject({ counts: { completed: 300 }, cost: { ambiguous_usd: 0 } });
-    await world.settle(engine.close());
-    expect(collected.cost.billed_usd + second.cost.billed_usd).toBeLessThanOrEqual(cap.usd);
-    expect(fake.ledger.sums().nanoUsd).toBeGreaterThan(0);
-  });
+  it.each(["one process", "a process for each run"])(
+    "counts what a detached run may still be billed: %s",
+    async (kind) => {
+      const { world, fake } = openaiWorld();
+      world.input(300, "openai:gpt-5-mini");
+      let { engine } = await world.opened();
+      const run = async (out: string, options: object) => {
+        const summary = await world.settle(engine.run(INPUT, { out, sla: 24 * HOUR, ...options }).finished);
+        if (kind === "one process") return summary;
+        await world.settle(engine.close());
+        ({ engine } = await world.opened());
+        return summary;
+      };
+      // 300 items are at most 0.0206 USD in a batch: enough for one run, and not for two
+      const cap = { name: "shared", usd: 0.025 };
+      expect(await run(OUTPUT, { cap, detach: true })).toMatchObject({ status: "detached" });
+      const second = await run("/other.jsonl", { cap, detach: true, waitMs: 0 });
+      expect(second).toMatchObject({ status: "paused", reason: "cap_reached" });
+      const collected = await run(OUTPUT, { cap });
+      expect(collected).toMatchObject({ counts: { completed: 300 }, cost: { ambiguous_usd: 0 } });
+      await world.settle(engine.close());
+      expect(collected.cost.billed_usd + second.cost.billed_usd).toBeLessThanOrEqual(cap.usd);
+      expect(fake.ledger.sums().nanoUsd).toBeGreaterThan(0);
+    },
+  );
 });
 
 function openaiConfig(key: string) {

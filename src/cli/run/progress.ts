@@ -141,7 +141,9 @@ function laneText(lane: Progress["lanes"][number]): string {
 function cheaperText({ cheaper }: Progress["lanes"][number]): string {
   if (cheaper === undefined) return "";
   if (cheaper.tier === "batch")
-    return cheaper.items === 0 ? "" : `${count(cheaper.items)} in ${cheaper.open} batches`;
+    return cheaper.items === 0
+      ? ""
+      : `${count(cheaper.items)} in ${cheaper.open === 1 ? "1 batch" : `${cheaper.open} batches`}`;
   if (cheaper.tier !== "offpeak")
     return cheaper.inFlight === 0 ? "" : `${cheaper.inFlight} of them ${cheaper.tier}`;
   return cheaper.beginsInMs === undefined ? "" : `waits ${duration(cheaper.beginsInMs)} for cheaper hours`;

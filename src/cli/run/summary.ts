@@ -19,7 +19,7 @@ export function summaryTable(summary: Summary): string {
   const seconds = Math.max(0.001, summary.elapsed_ms / 1_000);
   const rate =
     summary.requests_sent === 0
-      ? "nothing was sent"
+      ? `nothing was sent${summary.batches === undefined ? "" : " in realtime"}`
       : `${count(summary.requests_sent)} requests, ${count(summary.requests_sent / seconds)}/s`;
   const rows: [string, string][] = [
     [
@@ -37,7 +37,7 @@ export function summaryTable(summary: Summary): string {
       `${billedText(cost.billed_usd, isUnpriced && isTaken)} (${cost.price_source}${cost.is_estimated ? ", partly estimated" : ""})`,
     ],
     ["time", `${elapsed(summary.elapsed_ms)} (${rate})`],
-    ["answers", summary.output],
+    ["answers", `${summary.output}${summary.items === counts.submitted ? " (none yet)" : ""}`],
   ];
   if (cost.ambiguous_usd > 0 || usage.ambiguous_attempts > 0)
     rows.splice(-2, 0, [

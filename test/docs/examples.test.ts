@@ -2,7 +2,7 @@
  * Each example of the documentation is run as a reader would run it, and must say what the guide says it says.
  */
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -89,6 +89,16 @@ describe("the examples", () => {
       "  input.texts[0]: Invalid input: expected string, received number",
       '  config: Unrecognized key: "most"',
     ]);
+  });
+});
+
+describe("the README", () => {
+  it("shows what a simulation of the questions says", async () => {
+    const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+    const command = /node dist\/cli\/main\.js (simulate .+)\n/.exec(readme)?.[1] ?? "";
+    const shown = /\n(simulated\n[^`]+)```/.exec(readme)?.[1]?.trimEnd() ?? "nothing is shown";
+    const lines = await node(["src/cli/main.ts", ...command.split(" ")]);
+    expect(lines.join("\n")).toContain(shown);
   });
 });
 

@@ -131,7 +131,7 @@ export class Connection {
     const call = this.#call;
     if (call === undefined) return Number.POSITIVE_INFINITY;
     if (isOver(call, nowMs)) {
-      if (this.#isWritten) this.cancel("timeout", `no whole answer from ${this.#settings.origin} in time`);
+      if (this.#isWritten) this.cancel("timeout", `timed out waiting for ${this.#settings.origin}`);
       else this.cancel("not_sent", `${this.#missing} ${this.#settings.origin} in time`);
       return Number.POSITIVE_INFINITY;
     }

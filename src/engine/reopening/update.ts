@@ -41,7 +41,7 @@ async function refuseOpenBatches({ store }: Pick<EngineStorage, "store">, taskId
   for await (const { model, batchId, tag } of batchRecords(store, taskId))
     throw new PerigeeError(
       "conflict",
-      `a batch of this run is open (${batchId ?? tag} of ${model}): run it without an update until its batches are collected, or cancel it`,
+      `a batch of this run is open (${batchId ?? tag} of ${model}): with the input as it was, run it until its batches are collected, or cancel it`,
     );
 }
 

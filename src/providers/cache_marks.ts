@@ -25,7 +25,7 @@ export const MARK_BYTES_MAX = 256;
 
 /** A text that becomes a block with a breakpoint, or the end of a block that gets one. */
 interface MarkedText {
-  /** Of a text that is no block yet. */
+  /** Of a text that is not a block yet. */
   readonly textStart: number | undefined;
   readonly textEnd: number;
 }

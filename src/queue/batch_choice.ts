@@ -12,13 +12,13 @@
  * A batch that is cancelled has cost only what it finished, so a try that fails costs its share of finished work at the batch's
  * price, which counts.
  *
- * Overloaded: now > last before the switch came. Realtime cannot do all of it, whoever waits, and a batch has no such limits:
+ * Overloaded: now > last before the switch came. Realtime cannot do all of it by the deadline, and a batch has no such limits:
  *
  *   p90 of the batch <= an eighth of the time left --> all of it goes with batches
  *   what waits needs longer than the time left -----> what is beyond it does, if a batch is probably done by the deadline
  *
  *   a batch is left while others are waited for:  realtime has work for longer than a cancel --> waits
- *                                                 younger than p90, and that is no eighth ----> waits until then
+ *                                                 p90 is within an eighth of the time left ---> waits until then
  *                                                 the next to be left, none is being left ----> left, and realtime does what it can of it
  *                                                 the end is near: as much as is kept for it --> left
  *

@@ -45,7 +45,7 @@ export class QuoteRecords {
     this.#store.put(KIND, KEY, { cost: this.cost.scores, time: this.time.scores });
   }
 
-  /** With bands as wide as earlier quotes say. A quote by limits alone stays: its band is no estimate. */
+  /** With bands as wide as earlier quotes say. A quote by limits alone stays: its band was not estimated. */
   calibrated<T extends Quote>(quote: T): T {
     const { stretch } = this.cost;
     if (quote.basis === "ceiling" || stretch === 1) return quote;

@@ -97,7 +97,7 @@ export class CostFloorBook {
     return { models, others: Math.max(...floors) };
   }
 
-  /** Of items of one model; 0 where there is none. */
+  /** Of items of one model; 0 without one. */
   floorOf({ project, model, slaMinutes, items }: Sold): number {
     const terms = this.#core.config.saleTermsOf(project);
     if (terms.sellsBelowCost || !this.#isPriced(model)) return 0;

@@ -169,7 +169,7 @@ export class PostedGroups {
       project,
       weight: 1,
       keepsBody: false,
-      factorOf: (_model, line) => (line === undefined ? 1 : (factors[line - 1] ?? 1)), // what was promised for the item, whoever answers
+      factorOf: (_model, line) => (line === undefined ? 1 : (factors[line - 1] ?? 1)), // what was promised for the item, also if another model answers
       prices: this.#prices,
     };
     const recorded = {

@@ -90,7 +90,7 @@ function unfinished(id: string, error: unknown): BatchResult {
   return { is: "unfinished", id, code, message: `the batch ended before this request (${code})` };
 }
 
-/** With a body that is no member of its line. One that is a text is JSON in itself. */
+/** With a body that is not a member of its line. One that is a text is JSON in itself. */
 function answeredWith(id: string, status: number, headers: HeaderBag, body: unknown): BatchResult {
   const json = typeof body === "string" ? body : jsonOf(body);
   if (json === undefined) return { is: "unreadable", message: "an answer is nested too deeply" };

@@ -13,7 +13,7 @@ const WRITTEN = { cachedTokens: 0, cacheWriteTokens: 2_000 };
 const READ = { cachedTokens: 2_000, cacheWriteTokens: 0 };
 
 describe("the life that is asked for", () => {
-  it("is none for a single request, five minutes from two on, and an hour where they are far apart and at least three", () => {
+  it("is not used for a single request, is five minutes from two on, and an hour where they are far apart and at least three", () => {
     const both = { ...ASKED, lives: [FIVE_MINUTES, HOUR] };
     expect(cheapestLife(both, { requests: 1, gapMs: 0 })).toBeUndefined();
     expect(cheapestLife(both, { requests: 2, gapMs: 0 })).toBe(FIVE_MINUTES);

@@ -110,11 +110,12 @@ async function withStack<T>(
 function runChecked(work: Work): Promise<number> {
   const { given } = work;
   return withStack(given, given.data ?? "./perigee-data", async ({ clusters, failed, drain }) => {
+    const display = new ClusterDisplay(process.stderr, systemClock.wallMs());
     const { id, isOver } = await begun(clusters, work);
     const interruption = interrupted();
     try {
       const end = await Promise.race([
-        watched(clusters, id, interruption.signal),
+        watched(clusters, id, display, interruption.signal),
         failed.then((error) => Promise.reject(error)),
       ]);
       if (end.status === "pending") await drain();
@@ -151,8 +152,12 @@ async function begun(clusters: Clusters, { declaration, input, given }: Work): P
 }
 
 /** Draws until the run is over, or the signal aborts. The timer also keeps the process alive. */
-async function watched(clusters: Clusters, id: string, signal: AbortSignal): Promise<ClusterView> {
-  const display = new ClusterDisplay(process.stderr);
+async function watched(
+  clusters: Clusters,
+  id: string,
+  display: ClusterDisplay,
+  signal: AbortSignal,
+): Promise<ClusterView> {
   const over = new AbortController();
   const wake = AbortSignal.any([signal, over.signal]);
   let latest: ClusterView | undefined;

@@ -35,13 +35,16 @@ const PLAIN_PROGRESS_MS = 10_000;
 /** Draws one run. */
 export class ClusterDisplay {
   readonly #stream: NodeJS.WriteStream;
+  readonly #sinceWallMs: number;
   /** Lines drawn on a terminal, to be drawn over. */
   #lines = 0;
   /** What was last said of a member, and when. */
   readonly #said = new Map<string, { readonly status: string; readonly wallMs: number }>();
 
-  constructor(stream: NodeJS.WriteStream) {
+  /** `sinceWallMs`: when this process began to run clusters. */
+  constructor(stream: NodeJS.WriteStream, sinceWallMs: number) {
     this.#stream = stream;
+    this.#sinceWallMs = sinceWallMs;
   }
 
   /** The last of a run shows every member, and leaves the lines standing. */
@@ -72,6 +75,19 @@ export class ClusterDisplay {
     const isDue = member.counts !== undefined && wallMs - (said?.wallMs ?? 0) >= PLAIN_PROGRESS_MS;
     if (!isNews && !(isDue && member.status === "pending")) return;
     this.#said.set(member.identifier, { status: member.status, wallMs });
+    const { startedWallMs = 0, finishedWallMs } = member;
+    if (said === undefined && finishedWallMs !== undefined && startedWallMs >= this.#sinceWallMs) {
+      // It began and ended between two looks: each change has its line all the same.
+      const { counts: _, ...rest } = member;
+      const begun: MemberView = {
+        ...rest,
+        status: "pending",
+        finishedWallMs: startedWallMs,
+        retries: 0,
+        error: null,
+      };
+      this.#stream.write(`${memberLine(begun, widthOf(cluster), wallMs)}\n`);
+    }
     this.#stream.write(`${memberLine(member, widthOf(cluster), wallMs)}\n`);
   }
 }

@@ -1,25 +1,32 @@
 /**
  * Whether an item may go with a batch, and when a batch is left. Pure.
  *
- *   last   = deadline - drain - rescue              drain: what realtime needs for all work that is due by then, what is with
- *                                                   batches included; rescue: one answer that may fail once (offer_choice.ts)
+ *   last   = deadline - (drain - ahead) - rescue    drain: what realtime needs for all work that is due by then, what is with
+ *                                                   batches included; ahead: the part of it that realtime does first, which is what
+ *                                                   waits and what batches hold that are left before; rescue: one answer that may
+ *                                                   fail once (offer_choice.ts)
  *   switch = last - cancel - collect
  *
  *   now + median of the batch <= switch --> the batch: until then it is probably done, and if it is not, realtime still can
  *   otherwise ---------------------------> realtime, or what else is cheaper
  *
+ * What is ahead does not count, because realtime does it anyway, from now on and without a pause: leaving a batch earlier would only
+ * let its rest wait behind that. So batches are left one by one, each just before realtime has nothing else to do that is due by then;
+ * and work that could be done just in time is divided: batches get what realtime could still do behind the rest.
+ *
  * That a batch may take far longer than its median endangers no deadline, because its rest is sent in realtime from the switch on.
  * A batch that is cancelled has cost only what it finished, so a try that fails costs its share of finished work at the batch's
  * price, which counts.
  *
- * Overloaded: now > last before the switch came. Realtime cannot do all of it by the deadline, and a batch has no such limits:
+ * Overloaded: now > deadline - drain - rescue by more than a moment. Realtime cannot do all of it by the deadline, and a batch has no such limits:
  *
  *   p90 of the batch <= an eighth of the time left --> all of it goes with batches
  *   what waits needs longer than the time left -----> what is beyond it does, if a batch is probably done by the deadline
  *
  *   a batch is left while others are waited for:  realtime has work for longer than a cancel --> waits
- *                                                 p90 is within an eighth of the time left ---> waits until then
- *                                                 the next to be left, none is being left ----> left, and realtime does what it can of it
+ *                                                 p90 is within an eighth of the time left,
+ *                                                 and less than what is late anyway ---------> waits until then
+ *                                                 the next to be left -----------------------> left, and realtime does what it can of it
  *                                                 the end is near: as much as is kept for it --> left
  *
  * So realtime stands still for an eighth of the time at most, if no batch ends at all, and otherwise does what slow batches have left.
@@ -33,6 +40,8 @@ export interface BatchOutlook {
   readonly deadlineMs: number;
   /** What realtime needs for all that is not answered and due by the deadline, with batches included. */
   readonly drainMs: number;
+  /** Of that, what realtime needs for what it does first: what waits, and what batches hold that are left before this one. */
+  readonly aheadMs: number;
   /** The 99th percentile of answers in realtime; undefined while too few were measured. */
   readonly realtimeP99Ms: number | undefined;
   /** What a batch takes, as it was measured, or as others did. */
@@ -47,13 +56,20 @@ export interface BatchOutlook {
 const COLLECTED_PER_SECOND = 5_000;
 /** Of the time left, in which an overloaded lane waits for batches and does nothing. */
 const GAMBLED_SHARE = 1 / 8;
+/** So late a last moment may be seen: timers and forecasts are not exact, and a lane is not overloaded for that. */
+const LATE_MS = 30_000;
 const NEVER_MS = Number.POSITIVE_INFINITY;
 /** A cancel takes as long as this, or as a slow batch if that is shorter. */
 const CANCEL_MS_MAX = 600_000;
 
+/** Whether realtime can do all that is due by the deadline, if it begins now or began a moment ago. */
+export function isFeasible({ deadlineMs, drainMs, realtimeP99Ms }: BatchOutlook, nowMs: number): boolean {
+  return nowMs - LATE_MS <= deadlineMs - drainMs - rescueMs(realtimeP99Ms);
+}
+
 /** The last moment at which a batch can be left, and its rest be answered in time; monotonic. */
-export function batchLastMs({ deadlineMs, drainMs, realtimeP99Ms }: BatchOutlook): number {
-  return deadlineMs - drainMs - rescueMs(realtimeP99Ms);
+export function batchLastMs({ deadlineMs, drainMs, aheadMs, realtimeP99Ms }: BatchOutlook): number {
+  return deadlineMs - Math.max(0, drainMs - aheadMs) - rescueMs(realtimeP99Ms);
 }
 
 /** When a batch is cancelled if it has not ended; monotonic. */
@@ -73,7 +89,9 @@ export interface OpenOutlook extends BatchOutlook {
   readonly ageMs: number;
   /** What realtime needs for what waits and is due by the deadline, without what is with batches. */
   readonly waitingMs: number;
-  /** Whether it is the first to be left of all batches of its lane, and none is being left. */
+  /** What it needs for that and for what is with other batches that are being left. */
+  readonly busyMs: number;
+  /** Whether it is the first to be left of all batches of its lane that are not being left. */
   readonly isNext: boolean;
   /** Whether what it has finished is kept when it is cancelled. */
   readonly keepsOnCancel: boolean;
@@ -89,13 +107,12 @@ export interface LeavingTimes {
 
 /** When a batch is left, as things stand. */
 export function leavingTimes(outlook: OpenOutlook): LeavingTimes {
-  const lastMs = batchLastMs(outlook);
-  if (outlook.nowMs <= lastMs) return { switchMs: batchSwitchMs(outlook), lastMs };
-  return overloadedTimes(outlook);
+  if (!isFeasible(outlook, outlook.nowMs)) return overloadedTimes(outlook);
+  return { switchMs: batchSwitchMs(outlook), lastMs: batchLastMs(outlook) };
 }
 
 function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
-  const { nowMs, ageMs, deadlineMs, waitingMs, latency, isNext, keepsOnCancel } = outlook;
+  const { nowMs, ageMs, deadlineMs, waitingMs, busyMs, latency, isNext, keepsOnCancel } = outlook;
   const rescuedMs = deadlineMs - rescueMs(outlook.realtimeP99Ms);
   // Realtime has enough to do: a batch that is left would not be done there.
   if (nowMs + waitingMs >= rescuedMs) return { switchMs: NEVER_MS, lastMs: NEVER_MS };
@@ -105,20 +122,20 @@ function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
   if (!keepsOnCancel) return { switchMs: lastMs, lastMs };
   const leavingMs = outlook.cancelMs + collectMsOf(outlook.items);
   const hopeMs = latency.p90 - ageMs;
+  const lateMs = nowMs + outlook.drainMs - rescuedMs;
   let switchMs = isNext ? nowMs : NEVER_MS;
-  if (waitingMs > leavingMs) switchMs = nowMs + waitingMs - leavingMs;
-  else if (hopeMs > 0 && isShort(hopeMs, deadlineMs - nowMs)) switchMs = nowMs + hopeMs;
+  if (busyMs > leavingMs) switchMs = nowMs + busyMs - leavingMs;
+  else if (hopeMs > 0 && hopeMs <= lateMs && isShort(hopeMs, deadlineMs - nowMs)) switchMs = nowMs + hopeMs;
   return { switchMs: Math.min(switchMs, lastMs - leavingMs), lastMs };
 }
 
-/** Whether an item of a lane that cannot do all its work in realtime may go with a batch. `waitingMs` as in `OpenOutlook`. */
-export function mayBatchBeyond(outlook: BatchOutlook, nowMs: number, waitingMs: () => number): boolean {
+/** Whether an item of a lane that cannot do all its work in realtime may go with a batch; only what waits is `aheadMs` of its outlook. */
+function mayBatchBeyond(outlook: BatchOutlook, nowMs: number): boolean {
   const { deadlineMs, latency } = outlook;
-  if (deadlineMs === Number.POSITIVE_INFINITY || nowMs <= batchLastMs(outlook)) return false;
   const leftMs = deadlineMs - nowMs;
   if (isShort(latency.p90, leftMs)) return true;
   const isInTime = latency.p50 + outlook.cancelMs + collectMsOf(outlook.items) <= leftMs;
-  return isInTime && waitingMs() + rescueMs(outlook.realtimeP99Ms) > leftMs;
+  return isInTime && outlook.aheadMs + rescueMs(outlook.realtimeP99Ms) > leftMs;
 }
 
 /** Whether realtime may stand still for so long. */
@@ -126,10 +143,17 @@ function isShort(ms: number, leftMs: number): boolean {
   return ms <= leftMs * GAMBLED_SHARE;
 }
 
-/** Whether an item may go with a batch. */
-export function mayBatch(outlook: BatchOutlook, nowMs: number): boolean {
+/**
+ * Whether an item that waits may go with a batch, of whose outlook `aheadMs` is what waits. `isAgain`: a batch was left that had it;
+ * then an overloaded lane has it for realtime.
+ */
+export function mayBatch(outlook: BatchOutlook, nowMs: number, isAgain = false): boolean {
   if (outlook.deadlineMs === Number.POSITIVE_INFINITY) return false;
-  return nowMs + outlook.latency.p50 <= batchSwitchMs(outlook);
+  const isOverloaded = !isFeasible(outlook, nowMs);
+  if (isAgain && isOverloaded) return false;
+  return (
+    nowMs + outlook.latency.p50 <= batchSwitchMs(outlook) || (isOverloaded && mayBatchBeyond(outlook, nowMs))
+  );
 }
 
 /** What a cancel takes, where providers say up to ten minutes, and batches that take seconds are not cancelled for longer. */

@@ -14,7 +14,6 @@ import {
   type LeavingTimes,
   leavingTimes,
   mayBatch,
-  mayBatchBeyond,
 } from "../queue/batch_choice.ts";
 import type { DueLoad } from "../queue/due_work.ts";
 import type { BatchPlan } from "./lane_plan.ts";
@@ -60,17 +59,14 @@ export class SimulatedBatches {
     const { schedule, terms } = this.#run;
     if (terms.deadlineMs === Number.POSITIVE_INFINITY) return;
     const outlook = this.#outlookOf(1);
-    const hasAll = mayBatch(outlook, schedule.nowMs);
-    const isTaken = (): boolean =>
-      hasAll || mayBatchBeyond(outlook, schedule.nowMs, () => this.#lane.drainMs(NOTHING));
-    if (!isTaken()) return;
+    if (!mayBatch(outlook, schedule.nowMs)) return;
     if (this.#lane.hasOffer() && outlook.drainMs < outlook.latency.p50) return; // the tier is done earlier, at the same price
-    this.#spool(isTaken);
+    this.#spool((filling) => mayBatch(this.#outlookOf(1, filling), schedule.nowMs));
     schedule.at(CREATED_AFTER_MS, () => this.#create());
   }
 
-  /** `isTaken`: whether the next one goes with a batch, too. */
-  #spool(isTaken: () => boolean): void {
+  /** `isTaken`: whether the next one goes with a batch, too, beside what is in the one that is being filled. */
+  #spool(isTaken: (filling: DueLoad) => boolean): void {
     const { shape, tally } = this.#run;
     const { itemsMax, bytesMax, enqueuedTokensMax } = this.#plan;
     let rows: number[] = [];
@@ -86,7 +82,7 @@ export class SimulatedBatches {
     let taken = 0;
     for (let row = this.#lane.shift(); row >= 0; row = this.#lane.shift()) {
       taken += 1;
-      const isEnough = taken % LOOKED_ROWS === 0 && !isTaken();
+      const isEnough = taken % LOOKED_ROWS === 0 && !isTaken(load);
       if (isEnough || !tally.pays(row)) {
         this.#lane.take(row);
         break;
@@ -163,12 +159,16 @@ export class SimulatedBatches {
   #leavingTimesOf(batch: Batch): LeavingTimes {
     const { nowMs } = this.#run.schedule;
     const others = [...this.#open].filter((other) => other !== batch);
+    const order = [...this.#open];
+    const before = this.#open.has(batch) ? order.slice(0, order.indexOf(batch)) : order;
     return leavingTimes({
       ...this.#outlookOf(batch.rows.length),
+      aheadMs: this.#lane.drainMs(this.#loadOf(before)),
       nowMs,
       ageMs: this.#open.has(batch) ? nowMs - batch.createdMs : 0,
       waitingMs: this.#lane.drainMs(NOTHING),
-      isNext: others.every(({ isCancelling, createdMs }) => !isCancelling && createdMs >= batch.createdMs),
+      busyMs: this.#lane.drainMs(this.#loadOf(others.filter(({ isCancelling }) => isCancelling))),
+      isNext: before.every(({ isCancelling }) => isCancelling),
       keepsOnCancel: this.#plan.keepsOnCancel,
     });
   }
@@ -203,11 +203,14 @@ export class SimulatedBatches {
     this.#lane.pump();
   }
 
-  #outlookOf(items: number): BatchOutlook {
+  /** `filling`: what is neither spooled as a whole nor in the lane. */
+  #outlookOf(items: number, filling: DueLoad = NOTHING): BatchOutlook {
     const { prior } = this.#plan;
+    const load = this.#loadOf([...this.#open, ...this.#spooled, { load: filling }]);
     return {
       deadlineMs: this.#run.terms.deadlineMs,
-      drainMs: this.#lane.drainMs(this.#loadOf([...this.#open, ...this.#spooled])),
+      drainMs: this.#lane.drainMs(load),
+      aheadMs: this.#lane.drainMs(NOTHING),
       realtimeP99Ms: this.#lane.realtimeMs(0.99),
       latency: prior,
       cancelMs: cancelMsOf(prior),
@@ -215,7 +218,7 @@ export class SimulatedBatches {
     };
   }
 
-  #loadOf(batches: Iterable<Batch>): DueLoad {
+  #loadOf(batches: Iterable<Pick<Batch, "load">>): DueLoad {
     const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
     for (const { load } of batches) {
       sum.items += load.items;

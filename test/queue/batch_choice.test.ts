@@ -7,9 +7,9 @@ import {
   batchSwitchMs,
   cancelMsOf,
   collectMsOf,
+  isFeasible,
   leavingTimes,
   mayBatch,
-  mayBatchBeyond,
   type OpenOutlook,
 } from "../../src/queue/batch_choice.ts";
 import { rescueMs } from "../../src/queue/offer_choice.ts";
@@ -41,13 +41,15 @@ const situations = fc.record({
   latency: fc.constantFrom(...PRIORS),
 });
 
+/** Whether all of it may go with batches, without being more than realtime can do. */
 function isBatched({ items, requestsPerMinute, deadlineMs, latency }: Situation): boolean {
   const outlook: BatchOutlook = {
     ...{ deadlineMs, latency, items, realtimeP99Ms: P99_MS },
     drainMs: (items * MINUTE_MS) / requestsPerMinute,
+    aheadMs: 0, // all of it would go
     cancelMs: cancelMsOf(latency),
   };
-  return mayBatch(outlook, 0);
+  return isFeasible(outlook, 0) && mayBatch(outlook, 0);
 }
 
 function planOf({ items, requestsPerMinute, deadlineMs, latency }: Situation): GroupPlan {
@@ -113,26 +115,129 @@ const openOutlooks: fc.Arbitrary<OpenOutlook> = fc
   })
   .map(({ batchedMs, ...rest }) => ({
     ...rest,
-    ...{ drainMs: rest.waitingMs + batchedMs, cancelMs: cancelMsOf(rest.latency) },
+    ...{ drainMs: rest.waitingMs + batchedMs, aheadMs: rest.waitingMs },
+    ...{ busyMs: rest.waitingMs, cancelMs: cancelMsOf(rest.latency) },
     ...{ items: 1_000, realtimeP99Ms: P99_MS },
   }));
 
+/** Of virtual time. */
+const STEP_MS = 10_000;
+
+/** A lane whose batches finish nothing, in virtual time; milliseconds of realtime. */
+interface StalledLane {
+  readonly deadlineMs: number;
+  readonly latency: (typeof PRIORS)[number];
+  readonly cancelShare: number;
+  readonly batchMs: readonly number[];
+  readonly waitingMs: number;
+}
+
+interface StalledBatch {
+  readonly ownMs: number;
+  /** When its cancel is done, once it was asked for. */
+  cancelledMs?: number;
+}
+
+interface StalledEnd {
+  readonly doneMs: number;
+  /** When each batch was left. */
+  readonly leftMs: readonly number[];
+  /** Whether realtime had nothing to do while another batch was asked to end early. */
+  readonly idleMs: number;
+}
+
+/** Realtime works on what waits; batches are left as `leavingTimes` says, and their rest waits then. */
+function workOff({ deadlineMs, latency, cancelShare, batchMs, ...lane }: StalledLane): StalledEnd {
+  const cancelMs = cancelMsOf(latency);
+  const open: StalledBatch[] = batchMs.map((ownMs) => ({ ownMs }));
+  let { waitingMs } = lane;
+  let [nowMs, idleMs] = [0, 0];
+  const leftMs: number[] = [];
+  const sum = (batches: readonly StalledBatch[]): number => batches.reduce((ms, { ownMs }) => ms + ownMs, 0);
+  while (open.length > 0 || waitingMs > 0) {
+    for (const batch of [...open]) {
+      const before = open.slice(0, open.indexOf(batch));
+      const beside = open.filter((other) => other !== batch && other.cancelledMs !== undefined);
+      const { switchMs, lastMs } = leavingTimes({
+        ...{ nowMs, deadlineMs, latency, waitingMs, cancelMs, items: 1_000, realtimeP99Ms: P99_MS },
+        ...{ drainMs: waitingMs + sum(open), aheadMs: waitingMs + sum(before) },
+        ...{ ageMs: nowMs, busyMs: waitingMs + sum(beside), keepsOnCancel: true },
+        isNext: before.every((other) => beside.includes(other)),
+      });
+      if (nowMs >= switchMs && batch.cancelledMs === undefined) {
+        batch.cancelledMs = nowMs + cancelMs * cancelShare;
+        leftMs.push(nowMs);
+      }
+      if (nowMs < Math.min(batch.cancelledMs ?? Number.POSITIVE_INFINITY, lastMs)) continue;
+      open.splice(open.indexOf(batch), 1);
+      waitingMs += batch.ownMs;
+    }
+    if (waitingMs === 0 && leftMs.length > 0) idleMs += STEP_MS;
+    waitingMs = Math.max(0, waitingMs - STEP_MS);
+    nowMs += STEP_MS;
+  }
+  return { doneMs: nowMs, leftMs, idleMs };
+}
+
+const stalledLanes: fc.Arbitrary<StalledLane> = fc
+  .record({
+    latency: fc.constantFrom(...PRIORS),
+    deadlineMs: fc.integer({ min: HOUR_MS, max: 6 * HOUR_MS }),
+    cancelShare: fc.double({ min: 0, max: 3, noNaN: true }),
+    load: fc.double({ min: 0.05, max: 0.95, noNaN: true }),
+    waitingShare: fc.double({ min: 0, max: 1, noNaN: true }),
+    parts: fc.array(fc.integer({ min: 1, max: 10 }), { minLength: 1, maxLength: 12 }),
+  })
+  .map(({ load, waitingShare, parts, ...rest }) => {
+    const roomMs = rest.deadlineMs - rescueMs(P99_MS) - cancelMsOf(rest.latency) - collectMsOf(1_000);
+    const workMs = load * roomMs;
+    const all = parts.reduce((sum, part) => sum + part, 0);
+    const batchMs = parts.map((part) => (workMs * (1 - waitingShare) * part) / all);
+    return { ...rest, batchMs, waitingMs: workMs * waitingShare };
+  });
+
 describe("when an open batch is left", () => {
-  it("is the switch, while realtime can do all of it", () => {
-    const isFeasible = (outlook: OpenOutlook): boolean => outlook.nowMs <= batchLastMs(outlook);
+  it("is early enough that realtime does all of it, if batches finish nothing and cancels take longer than is known", () => {
     fc.assert(
-      fc.property(openOutlooks.filter(isFeasible), (outlook) => {
-        expect(leavingTimes(outlook)).toEqual({
-          switchMs: batchSwitchMs(outlook),
-          lastMs: batchLastMs(outlook),
-        });
-        expect(mayBatchBeyond(outlook, outlook.nowMs, () => outlook.waitingMs)).toBe(false);
+      fc.property(stalledLanes, (lane) => {
+        const slackMs = 3 * STEP_MS * (lane.batchMs.length + 1);
+        expect(workOff(lane).doneMs).toBeLessThanOrEqual(lane.deadlineMs - rescueMs(P99_MS) + slackMs);
       }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("is one by one: none is left while realtime has more to do than a cancel takes", () => {
+    const deadlineMs = 4 * HOUR_MS;
+    const latency = PRIORS[1] as (typeof PRIORS)[number];
+    const batchMs = [30, 30, 30, 30].map((minutes) => minutes * MINUTE_MS);
+    const lane = { deadlineMs, latency, cancelShare: 1, batchMs, waitingMs: 30 * MINUTE_MS };
+    const { leftMs } = workOff(lane);
+    const leavingMs = cancelMsOf(latency) + collectMsOf(1_000);
+    const startsMs = [120, 90, 60, 30].map((leftMinutes) => deadlineMs - leftMinutes * MINUTE_MS);
+    expect(leftMs.length).toBe(4);
+    for (const [index, ms] of leftMs.entries()) {
+      const wanted = (startsMs[index] as number) - rescueMs(P99_MS) - leavingMs;
+      expect(Math.abs(ms - wanted)).toBeLessThanOrEqual(5 * STEP_MS);
+    }
+  });
+
+  it("is the switch, while realtime can do all of it", () => {
+    fc.assert(
+      fc.property(
+        openOutlooks.filter((outlook) => isFeasible(outlook, outlook.nowMs)),
+        (outlook) => {
+          expect(leavingTimes(outlook)).toEqual({
+            switchMs: batchSwitchMs(outlook),
+            lastMs: batchLastMs(outlook),
+          });
+        },
+      ),
     );
   });
 
   it("is never while realtime has enough to do until the deadline, and never behind that", () => {
-    const isOverloaded = (outlook: OpenOutlook): boolean => outlook.nowMs > batchLastMs(outlook);
+    const isOverloaded = (outlook: OpenOutlook): boolean => !isFeasible(outlook, outlook.nowMs);
     fc.assert(
       fc.property(openOutlooks.filter(isOverloaded), (outlook) => {
         const { nowMs, waitingMs, deadlineMs } = outlook;
@@ -147,14 +252,62 @@ describe("when an open batch is left", () => {
   it("keeps realtime waiting for an eighth of the time at most, if it is the next of an overloaded lane", () => {
     const isIdle = (outlook: OpenOutlook): boolean =>
       outlook.isNext &&
-      outlook.nowMs > batchLastMs(outlook) &&
+      !isFeasible(outlook, outlook.nowMs) &&
       outlook.nowMs < outlook.deadlineMs - rescueMs(P99_MS);
-    const idle = openOutlooks.map((outlook) => ({ ...outlook, keepsOnCancel: true, waitingMs: 0 }));
+    const idle = openOutlooks.map((outlook) => ({
+      ...outlook,
+      keepsOnCancel: true,
+      waitingMs: 0,
+      aheadMs: 0,
+      busyMs: 0,
+    }));
     fc.assert(
       fc.property(idle.filter(isIdle), (outlook) => {
         const { nowMs, deadlineMs } = outlook;
         expect(leavingTimes(outlook).switchMs - nowMs).toBeLessThanOrEqual((deadlineMs - nowMs) / 8);
       }),
+    );
+  });
+});
+
+/** Of so much work of realtime, what goes with batches when items are asked one after another. */
+function batchedMs(
+  workMs: number,
+  { deadlineMs, latency }: Pick<StalledLane, "deadlineMs" | "latency">,
+): number {
+  const itemMs = workMs / 500;
+  let ofBatchesMs = 0;
+  for (let waitingMs = workMs; waitingMs > itemMs / 2; waitingMs -= itemMs) {
+    const outlook: BatchOutlook = {
+      ...{ deadlineMs, latency, items: 1, realtimeP99Ms: P99_MS, cancelMs: cancelMsOf(latency) },
+      ...{ drainMs: ofBatchesMs + waitingMs, aheadMs: waitingMs },
+    };
+    if (mayBatch(outlook, 0)) ofBatchesMs += itemMs;
+  }
+  return ofBatchesMs;
+}
+
+describe("how work that realtime could do just in time is divided", () => {
+  it("gives batches what realtime could do behind the rest, once most batches have ended", () => {
+    const latency = PRIORS[1] as (typeof PRIORS)[number]; // 2 minutes at the median, 5 to cancel
+    const deadlineMs = HOUR_MS;
+    const keptMs = rescueMs(P99_MS) + latency.p50 + cancelMsOf(latency);
+    const given = batchedMs(0.95 * HOUR_MS, { deadlineMs, latency });
+    expect(Math.abs(given - (deadlineMs - keptMs))).toBeLessThan(MINUTE_MS);
+  });
+
+  it("is never such that realtime would be late if batches finished nothing", () => {
+    fc.assert(
+      fc.property(stalledLanes, (lane) => {
+        const workMs = lane.batchMs.reduce((sum, ms) => sum + ms, lane.waitingMs);
+        const ofBatchesMs = batchedMs(workMs, lane);
+        const pieces = lane.batchMs.length;
+        const batchMs = Array.from({ length: pieces }, () => ofBatchesMs / pieces);
+        const slackMs = 3 * STEP_MS * (pieces + 1);
+        const { doneMs } = workOff({ ...lane, cancelShare: 1, batchMs, waitingMs: workMs - ofBatchesMs });
+        expect(doneMs).toBeLessThanOrEqual(lane.deadlineMs - rescueMs(P99_MS) + slackMs);
+      }),
+      { numRuns: 60 },
     );
   });
 });

@@ -26,6 +26,8 @@ export interface FillingServices {
   readonly minItems: number;
   /** Whether a batch of a model may wait for more items without costing a deadline. */
   mayWait(model: string, lane: string, deadlineMs: number): boolean;
+  /** How many items like one may share a batch. */
+  pieceItems(call: ItemCall): number;
   readonly stocks: Pick<BatchStocks, "tokensMaxOf" | "bytesMaxOf">;
   /** The body of an item's request. */
   bodyOf(call: ItemCall): Uint8Array;
@@ -124,6 +126,7 @@ export class BatchFilling {
       paths: batchPaths(storage, tag),
       tokensMax: stocks.tokensMaxOf(wire, model),
       bytesMax: stocks.bytesMaxOf(wire),
+      pieceItems: this.#services.pieceItems(call),
       mayWait: () => this.#services.mayWait(model, lane, owner.settings.deadlineMs),
     };
     const spool = new BatchSpool(terms, storage.disk, (full) => this.#flush(key, full));

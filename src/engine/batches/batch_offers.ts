@@ -13,7 +13,7 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { mayBatch, mayBatchBeyond } from "../../queue/batch_choice.ts";
+import { mayBatch } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -69,8 +69,8 @@ export class BatchOffers implements LaneOffers {
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
     const nowMs = this.#lane.clock.nowMs();
-    const waitingMs = (): number => batches.outlooks.waitingMs(lane, deadlineMs);
-    if (!mayBatch(outlook, nowMs) && !mayBatchBeyond(outlook, nowMs, waitingMs)) return other;
+    const wasLeft = (call.owner.items.requeues.get(call.line) ?? 0) > 0;
+    if (!mayBatch(outlook, nowMs, wasLeft)) return other;
     if (!this.#isFor(call)) return other;
     if (other !== undefined && outlook.drainMs < outlook.latency.p50) return other;
     return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };

@@ -8,8 +8,16 @@ import type { DueLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { type BatchLoads, JoiningLoads } from "./batch_loads.ts";
+import type { OpenBatch } from "./open_batch.ts";
 
 const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+
+/** What a batch holds takes realtime so much of the time until its deadline at most, so that others are waited for when it is left. */
+const PIECE_SHARE = 1 / 32;
+/** A batch of fewer is not worth its requests. */
+const PIECE_ITEMS_MIN = 50;
+/** Limits of requests and tokens a minute are divided evenly among so many items. */
+const PROBED_ITEMS = 1_000;
 
 /** What outlooks ask of lanes and of what was learnt. */
 export interface OutlookServices {
@@ -35,12 +43,19 @@ export class BatchOutlooks {
     this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
   }
 
-  /** Of a batch for a model, with one more item or without. */
-  of(model: string, lane: string, deadlineMs: number, items: number): BatchOutlook {
+  /** Of a batch for a model of so many items; `before`: what is with batches that are left before it. */
+  of(
+    model: string,
+    lane: string,
+    deadlineMs: number,
+    items: number,
+    before: DueLoad = NOTHING,
+  ): BatchOutlook {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
       drainMs: this.#drainMs(lane, deadlineMs, this.#loads.of(lane, deadlineMs)),
+      aheadMs: this.#drainMs(lane, deadlineMs, before),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -48,9 +63,24 @@ export class BatchOutlooks {
     };
   }
 
-  /** What realtime needs for what waits in a lane and is due by a deadline, without what is with batches; milliseconds. */
-  waitingMs(lane: string, deadlineMs: number): number {
-    return this.#drainMs(lane, deadlineMs, NOTHING);
+  /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
+  waitingMs(lane: string, deadlineMs: number, beside: DueLoad = NOTHING): number {
+    return this.#drainMs(lane, deadlineMs, beside);
+  }
+
+  /** How many items like one may share a batch. */
+  pieceItems({ lane, load, deadlineMs }: ItemCall, nowMs: number): number {
+    const probed = {
+      items: PROBED_ITEMS,
+      inputTokens: PROBED_ITEMS * load.inputTokens,
+      outputTokens: PROBED_ITEMS * load.outputTokens,
+    };
+    const [none, all] = [NOTHING, probed].map((beside) =>
+      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside),
+    ) as [number, number];
+    const itemMs = Math.max(0, all - none) / PROBED_ITEMS;
+    const pieceMs = (deadlineMs - nowMs) * PIECE_SHARE;
+    return itemMs * PIECE_ITEMS_MIN >= pieceMs ? PIECE_ITEMS_MIN : Math.floor(pieceMs / itemMs);
   }
 
   /** An item that waited is with a batch from now on. */
@@ -67,4 +97,53 @@ export class BatchOutlooks {
     };
     return this.#services.drainMs(lane, deadlineMs, load);
   }
+}
+
+/** What is with batches of its lane and deadline that are left before it, because they are older. `open`: oldest first. */
+export function leftBefore(batch: OpenBatch, open: Iterable<OpenBatch>): DueLoad {
+  const { deadlineMs } = batch.owner.settings;
+  let isOlder = true;
+  return loadOf(open, batch, (other) => {
+    if (other === batch) isOlder = false;
+    return isOlder && other.owner.settings.deadlineMs === deadlineMs;
+  });
+}
+
+/** What is with other batches of its lane that are due by its deadline, and that are being left. */
+export function beingLeftBeside(batch: OpenBatch, open: Iterable<OpenBatch>): DueLoad {
+  const { deadlineMs } = batch.owner.settings;
+  return loadOf(open, batch, (other) => isBeingLeft(other) && other.owner.settings.deadlineMs <= deadlineMs);
+}
+
+/** Whether it is the first to be left of its lane, the earliest due and the oldest of these. */
+export function isNextToLeave(batch: OpenBatch, open: Iterable<OpenBatch>): boolean {
+  const { lane } = batch.kept.record;
+  const { deadlineMs } = batch.owner.settings;
+  let isOlder = true;
+  for (const other of open) {
+    if (other === batch) isOlder = false;
+    const { record } = other.kept;
+    if (other === batch || record.lane !== lane || record.state !== "running") continue;
+    const dueMs = other.owner.settings.deadlineMs;
+    if (dueMs < deadlineMs || (dueMs === deadlineMs && isOlder)) return false;
+  }
+  return true;
+}
+
+function isBeingLeft({ kept }: OpenBatch): boolean {
+  return kept.record.state === "cancelling";
+}
+
+/** Of those of a batch's lane, without itself. */
+function loadOf(open: Iterable<OpenBatch>, batch: OpenBatch, counts: (other: OpenBatch) => boolean): DueLoad {
+  const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
+  for (const other of open) {
+    const isCounted = counts(other);
+    const { record } = other.kept;
+    if (!isCounted || other === batch || record.lane !== batch.kept.record.lane) continue;
+    sum.items += record.items;
+    sum.inputTokens += record.inputTokens;
+    sum.outputTokens += record.outputTokens;
+  }
+  return sum;
 }

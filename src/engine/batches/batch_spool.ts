@@ -38,6 +38,8 @@ export interface SpoolTerms {
   readonly wire: BatchWire;
   readonly paths: readonly [requests: string, items: string];
   readonly minItems: number;
+  /** More than so many do not share a batch: it is left as a whole. */
+  readonly pieceItems: number;
   /** The body of an item's request. */
   readonly bodyOf: (call: ItemCall) => Uint8Array;
   /** Input tokens that the provider takes at once; Infinity where that is not known. */
@@ -84,11 +86,12 @@ export class BatchSpool {
 
   /** Whether an item of so many body bytes and tokens fits. */
   fits(bodyBytes: number, inputTokens: number): boolean {
-    const { tokensMax, bytesMax, wire } = this.terms;
+    const { tokensMax, bytesMax, wire, pieceItems } = this.terms;
     const { itemsMax } = wire.limits;
     if (this.items === 0) return true;
     const bytes = this.bytes + bodyBytes + lineOverhead(this.terms);
     return (
+      this.items < pieceItems &&
       this.items + 1 <= shareOf(Math.min(itemsMax, ITEMS_MAX)) &&
       bytes <= shareOf(bytesMax) &&
       this.inputTokens + inputTokens <= shareOf(tokensMax)

@@ -25,7 +25,13 @@ import { BatchFilling, batchPaths } from "./batch_filling.ts";
 import type { BatchItem } from "./batch_lines.ts";
 import { BatchLoads } from "./batch_loads.ts";
 import { BatchMoney } from "./batch_money.ts";
-import { BatchOutlooks, type OutlookServices } from "./batch_outlooks.ts";
+import {
+  BatchOutlooks,
+  beingLeftBeside,
+  isNextToLeave,
+  leftBefore,
+  type OutlookServices,
+} from "./batch_outlooks.ts";
 import type { BatchMoments } from "./batch_polling.ts";
 import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "./batch_record.ts";
 import { batchRecords } from "./batch_records.ts";
@@ -97,6 +103,7 @@ export class Batches {
     this.#filling = new BatchFilling({
       ...{ storage, minItems, loads: this.#loads, stocks: this.#stocks },
       mayWait: (model, lane, deadlineMs) => this.#mayWait(model, lane, deadlineMs),
+      pieceItems: (call) => Math.max(minItems, this.outlooks.pieceItems(call, storage.clock.nowMs())),
       caughtUp: () => services.changed(),
       bodyOf: (call) => services.prefixes.bodyOf(call),
       begin: (owner, record, wire, held) => {
@@ -326,40 +333,26 @@ export class Batches {
         stuckMs: Number.POSITIVE_INFINITY,
       };
     }
-    const outlook = this.#openOutlookOf(batch, this.#isNext(batch), left);
+    const outlook = this.#openOutlookOf(batch, left);
     const { switchMs, lastMs } = leavingTimes(outlook);
     const { p90, p99 } = outlook.latency;
     const hasTime = nowMs + p90 < switchMs;
     return { switchMs, lastMs, stuckMs: hasTime ? Math.max(p99, STUCK_MS_MIN) : Number.POSITIVE_INFINITY };
   }
 
-  #openOutlookOf({ kept, owner }: OpenBatch, isNext: boolean, items: number): OpenOutlook {
+  #openOutlookOf(batch: OpenBatch, items: number): OpenOutlook {
+    const { kept, owner } = batch;
     const { record, clock, way } = kept;
     const { deadlineMs } = owner.settings;
     return {
-      ...this.outlooks.of(record.model, record.lane, deadlineMs, items),
+      ...this.outlooks.of(record.model, record.lane, deadlineMs, items, leftBefore(batch, this.open)),
       nowMs: clock.nowMs(),
       ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
       waitingMs: this.outlooks.waitingMs(record.lane, deadlineMs),
-      isNext,
+      busyMs: this.outlooks.waitingMs(record.lane, deadlineMs, beingLeftBeside(batch, this.open)),
+      isNext: isNextToLeave(batch, this.open),
       keepsOnCancel: way.wire.traits.keepsOnCancel,
     };
-  }
-
-  /** Whether it is the first to be left of its lane, the earliest due and the oldest of these, and none is being left. */
-  #isNext(batch: OpenBatch): boolean {
-    const { lane } = batch.kept.record;
-    const { deadlineMs } = batch.owner.settings;
-    let isOlder = true;
-    for (const other of this.open) {
-      if (other === batch) isOlder = false;
-      const { record } = other.kept;
-      if (other === batch || record.lane !== lane) continue;
-      const dueMs = other.owner.settings.deadlineMs;
-      const isBefore = dueMs < deadlineMs || (dueMs === deadlineMs && isOlder);
-      if (record.state === "cancelling" || (record.state === "running" && isBefore)) return false;
-    }
-    return true;
   }
 
   /** Batches that were made with another key: they are never asked for with this one, and nothing of them is sent again. */

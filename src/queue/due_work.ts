@@ -29,10 +29,11 @@ export class DueWork {
     });
   }
 
-  /** Milliseconds for what is due by a deadline and `more`, at a capacity. */
-  drainMs(deadlineMs: number, more: DueLoad, capacity: Capacity): number {
+  /** Milliseconds for what is due by a deadline and `more`, at a capacity; `taken` waits no more. */
+  drainMs(deadlineMs: number, more: DueLoad, capacity: Capacity, taken?: DueLoad): number {
     const due = this.#sums[this.#lastBy(deadlineMs)];
-    return drainMs(due === undefined ? more : plus(due, more), capacity);
+    if (due === undefined) return drainMs(more, capacity);
+    return drainMs(plus(taken === undefined ? due : without(due, taken), more), capacity);
   }
 
   /** The last place with a deadline up to this one; -1 without one. */
@@ -53,5 +54,14 @@ function plus(left: DueLoad, right: DueLoad): DueLoad {
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
+  };
+}
+
+/** More may have been taken than was counted before. */
+function without(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: Math.max(0, left.items - right.items),
+    inputTokens: Math.max(0, left.inputTokens - right.inputTokens),
+    outputTokens: Math.max(0, left.outputTokens - right.outputTokens),
   };
 }

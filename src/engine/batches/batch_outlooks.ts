@@ -23,8 +23,11 @@ const PROBED_ITEMS = 1_000;
 export interface OutlookServices {
   /** What batches of a model take, as learnt or known. */
   latencyOf(model: string): LatencyPrior;
-  /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
-  drainMs(lane: string, deadlineMs: number, beside: DueLoad): number;
+  /**
+   * What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. `taken`: what waits
+   * no more, although it was counted.
+   */
+  drainMs(lane: string, deadlineMs: number, beside: DueLoad, taken: DueLoad): number;
   /** When what waits in a lane was counted, as `drainMs` knows it; monotonic. */
   countedMs(lane: string): number;
   realtimeP99Ms(model: string): number | undefined;
@@ -76,7 +79,7 @@ export class BatchOutlooks {
       outputTokens: PROBED_ITEMS * load.outputTokens,
     };
     const [none, all] = [NOTHING, probed].map((beside) =>
-      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside),
+      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside, NOTHING),
     ) as [number, number];
     const itemMs = Math.max(0, all - none) / PROBED_ITEMS;
     const pieceMs = (deadlineMs - nowMs) * PIECE_SHARE;
@@ -89,13 +92,7 @@ export class BatchOutlooks {
   }
 
   #drainMs(lane: string, deadlineMs: number, beside: DueLoad): number {
-    const joined = this.#joining.of(lane, deadlineMs);
-    const load = {
-      items: beside.items - joined.items,
-      inputTokens: beside.inputTokens - joined.inputTokens,
-      outputTokens: beside.outputTokens - joined.outputTokens,
-    };
-    return this.#services.drainMs(lane, deadlineMs, load);
+    return this.#services.drainMs(lane, deadlineMs, beside, this.#joining.of(lane, deadlineMs));
   }
 }
 

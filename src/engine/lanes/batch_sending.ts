@@ -67,9 +67,9 @@ export function createBatches(
       return { p50, p90, p99 };
     },
     learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
-    drainMs: (lane, deadlineMs, elsewhere) => {
+    drainMs: (lane, deadlineMs, elsewhere, taken) => {
       const { forecasts } = lanes();
-      return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NOTHING, elsewhere });
+      return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NOTHING, elsewhere, taken });
     },
     countedMs: (lane) => lanes().forecasts.countedMs(lanes().of(lane)),
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),

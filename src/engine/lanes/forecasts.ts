@@ -110,19 +110,19 @@ export class Forecasts {
 
   /** Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it or elsewhere. */
   drainMs({ limits, itemMs }: Lane, basis: LaneForecastBasis, deadlineMs: number, load: LoadBeside): number {
-    const { beside, elsewhere } = load;
+    const { beside, elsewhere, taken } = load;
     const due = this.#due.get(basis) ?? new DueWork(basis);
     this.#due.set(basis, due);
     const concurrency = Math.max(1, limits.placesHoped - beside.items);
     const concurrencyNow = Math.max(1, limits.places - beside.items);
     return (
       basis.closedMs +
-      due.drainMs(deadlineMs, elsewhere === undefined ? beside : sumOf(beside, elsewhere), {
-        ...basis.capacity,
-        itemMs,
-        concurrency,
-        concurrencyNow,
-      })
+      due.drainMs(
+        deadlineMs,
+        elsewhere === undefined ? beside : sumOf(beside, elsewhere),
+        { ...basis.capacity, itemMs, concurrency, concurrencyNow },
+        taken,
+      )
     );
   }
 
@@ -142,6 +142,8 @@ export interface LoadBeside {
   readonly beside: DueLoad;
   /** Without a place of it, such as in batches. */
   readonly elsewhere?: DueLoad;
+  /** What has left the lane since what waits in it was counted; it is `elsewhere`, or not counted. */
+  readonly taken?: DueLoad;
 }
 
 function sumOf(left: DueLoad, right: DueLoad): DueLoad {

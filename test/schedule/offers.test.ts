@@ -154,16 +154,20 @@ describe("the work that is due by a deadline", () => {
       fc.property(
         fc.array(work, { maxLength: 12 }),
         fc.integer({ min: -1, max: 21 }),
-        (waiting, deadlineMs) => {
+        fc.record({ items: fc.nat(60), inputTokens: fc.nat(6_000), outputTokens: fc.nat(6_000) }),
+        (waiting, deadlineMs, taken) => {
           const more = { items: 2, inputTokens: 30, outputTokens: 40 };
-          const sum = { ...more };
+          const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
           for (const one of waiting) {
             if (one.deadlineMs > deadlineMs) continue;
             sum.items += one.items;
             sum.inputTokens += one.inputTokens;
             sum.outputTokens += one.outputTokens;
           }
-          expect(new DueWork({ waiting }).drainMs(deadlineMs, more, capacity)).toBe(drainMs(sum, capacity));
+          for (const kind of ["items", "inputTokens", "outputTokens"] as const)
+            sum[kind] = Math.max(0, sum[kind] - taken[kind]) + more[kind];
+          const due = new DueWork({ waiting });
+          expect(due.drainMs(deadlineMs, more, capacity, taken)).toBe(drainMs(sum, capacity));
         },
       ),
     );

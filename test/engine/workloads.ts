@@ -59,7 +59,7 @@ const USUAL: WorkloadTerms = {
  */
 export const BULK: WorkloadTerms = {
   shapes: ["log-normal", "log-normal", "growing", "heavy"],
-  minutes: [5, 40],
+  minutes: [5, 120],
   bounds: ["requests", "tokens", "places", "places", "told"],
 };
 

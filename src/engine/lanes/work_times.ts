@@ -32,6 +32,7 @@ import {
   type LoadBeside,
   type NewWork,
   type SharedLimits,
+  usableBy,
 } from "./forecasts.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelLanes } from "./model_lanes.ts";
@@ -150,7 +151,7 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
   }
   if (load.items === 0) return NOTHING;
   const capacity = {
-    ...capacityOf({ limits, itemMs: busyMs / load.items }, nowMs, 1 - GUARD_SHARE),
+    ...usableBy(capacityOf({ limits, itemMs: busyMs / load.items }, nowMs, 1 - GUARD_SHARE), load),
     concurrency: limits.placesHoped,
     concurrencyNow: limits.places,
   };

@@ -13,13 +13,13 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { mayBatch, mayBatchBeyond } from "../../queue/batch_choice.ts";
+import { type BatchOutlook, mayBatch, mayBatchBeyond } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { TierFailure } from "../offers/judgement.ts";
-import type { LaneOffers, LaneOfOffers, OfferPlace } from "../offers/lane_offers.ts";
+import type { ComingItems, LaneOffers, LaneOfOffers, OfferPlace } from "../offers/lane_offers.ts";
 import { isTooLarge } from "./batch_spool.ts";
 import type { Batches } from "./batches.ts";
 
@@ -68,12 +68,20 @@ export class BatchOffers implements LaneOffers {
     const { deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
-    const nowMs = this.#lane.clock.nowMs();
     const waitingMs = (): number => batches.outlooks.waitingMs(lane, deadlineMs);
-    if (!mayBatch(outlook, nowMs) && !mayBatchBeyond(outlook, nowMs, waitingMs)) return other;
-    if (!this.#isFor(call)) return other;
-    if (other !== undefined && outlook.drainMs < outlook.latency.p50) return other;
+    if (!this.#isBest(outlook, waitingMs, other !== undefined) || !this.#isFor(call)) return other;
     return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };
+  }
+
+  foresee(coming: ComingItems): "offer" | "batch" | undefined {
+    const other = this.#other?.foresee(coming);
+    const { batches, lane } = this.#terms;
+    const { model, deadlineMs, items, owner } = coming;
+    const isFor = deadlineMs !== Number.POSITIVE_INFINITY && !owner.settings.isHedged;
+    if (!isFor || batches.wireOf(model, owner) === undefined) return other;
+    const outlook = batches.outlooks.of(model, lane, deadlineMs, items, coming);
+    const waitingMs = (): number => batches.outlooks.waitingMs(lane, deadlineMs, coming);
+    return this.#isBest(outlook, waitingMs, other !== undefined) ? "batch" : other;
   }
 
   sent(call: ItemCall): void {
@@ -90,6 +98,13 @@ export class BatchOffers implements LaneOffers {
 
   refused(call: ItemCall): void {
     this.#other?.refused(call);
+  }
+
+  /** Whether a batch has time, and no other offer is done earlier at the same price. */
+  #isBest(outlook: BatchOutlook, waitingMs: () => number, hasOther: boolean): boolean {
+    const nowMs = this.#lane.clock.nowMs();
+    if (!mayBatch(outlook, nowMs) && !mayBatchBeyond(outlook, nowMs, waitingMs)) return false;
+    return !hasOther || outlook.drainMs >= outlook.latency.p50;
   }
 
   #isFor(call: ItemCall): boolean {

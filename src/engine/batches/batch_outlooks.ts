@@ -35,12 +35,18 @@ export class BatchOutlooks {
     this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
   }
 
-  /** Of a batch for a model, with one more item or without. */
-  of(model: string, lane: string, deadlineMs: number, items: number): BatchOutlook {
+  /** Of a batch for a model, with one more item or without. `coming`: what the lane will have beside what it has. */
+  of(
+    model: string,
+    lane: string,
+    deadlineMs: number,
+    items: number,
+    coming: DueLoad = NOTHING,
+  ): BatchOutlook {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, this.#loads.of(lane, deadlineMs)),
+      drainMs: this.#drainMs(lane, deadlineMs, sumOf(this.#loads.of(lane, deadlineMs), coming)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -49,8 +55,8 @@ export class BatchOutlooks {
   }
 
   /** What realtime needs for what waits in a lane and is due by a deadline, without what is with batches; milliseconds. */
-  waitingMs(lane: string, deadlineMs: number): number {
-    return this.#drainMs(lane, deadlineMs, NOTHING);
+  waitingMs(lane: string, deadlineMs: number, coming: DueLoad = NOTHING): number {
+    return this.#drainMs(lane, deadlineMs, coming);
   }
 
   /** An item that waited is with a batch from now on. */
@@ -67,4 +73,12 @@ export class BatchOutlooks {
     };
     return this.#services.drainMs(lane, deadlineMs, load);
   }
+}
+
+function sumOf(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+  };
 }

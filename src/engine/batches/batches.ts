@@ -53,7 +53,7 @@ export interface BatchServices extends OutlookServices {
   /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
   wireOf(model: string): BatchWire | undefined;
   /** Whether an owner's items of a model may go with batches. */
-  isAllowed(model: string, owner: ItemOwner): boolean;
+  isAllowed(model: string, owner: LaneUser): boolean;
   providerOf(model: string): Provider;
   learn(model: string, tookMs: number): void;
   /** Passes measured items to their lane. */
@@ -61,6 +61,9 @@ export interface BatchServices extends OutlookServices {
   /** What holds or ends runs has changed. */
   changed(): void;
 }
+
+/** An owner of items, as far as its lanes matter. */
+type LaneUser = { readonly settings: Pick<ItemOwner["settings"], "lanes"> };
 
 /** What a run has with batches. */
 export interface BatchedWork {
@@ -121,7 +124,7 @@ export class Batches {
   }
 
   /** The wire for a model, where its run may use batches and its provider takes them now; undefined otherwise. */
-  wireOf(model: string, owner: ItemOwner): BatchWire | undefined {
+  wireOf(model: string, owner: LaneUser): BatchWire | undefined {
     const wire = this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
     return wire === undefined || this.#stocks.isRefused(wire) ? undefined : wire;
   }

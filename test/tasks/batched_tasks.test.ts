@@ -30,7 +30,12 @@ const itemsOf = (model: string, count: number, sla = DAY) =>
   }));
 
 /** A service without its HTTP, in virtual time. */
-function serviceOf(wire = anthropic, options: Partial<FakeOptions> = {}, config: ConfigOptions = {}) {
+function serviceOf(
+  wire = anthropic,
+  options: Partial<FakeOptions> = {},
+  config: ConfigOptions = {},
+  capUsd?: number,
+) {
   const { world, fake } = worldOf(wire, options, config);
   const events: TaskEvent[] = [];
   let spending: Spending | undefined;
@@ -38,7 +43,7 @@ function serviceOf(wire = anthropic, options: Partial<FakeOptions> = {}, config:
   const tasksOn = async (opened: OpenedEngine): Promise<OpenedTasks> => {
     const { store, clock, disk } = opened.core.storage;
     const dataDir = "/data";
-    spending = createSpending({ clock: world.clock, store, capUsd: () => undefined });
+    spending = createSpending({ clock: world.clock, store, capUsd: () => capUsd });
     log = await openWorkLog({ store, clock });
     const files = await createFiles({ store, disk, clock: world.clock, measurer: inlineScanner, dataDir });
     return openTasks({
@@ -160,6 +165,24 @@ describe("a posted task that is with a batch", () => {
     expect(paidTwice(fake)).toEqual([]);
     expect((await world.settle(usage())).billedNanos).toBe(fake.ledger.sums().nanoUsd);
     expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("holds its money under its project's cap until its batch has ended, and then what it took", async () => {
+    const capUsd = 0.08; // 200 items are expected to take 0.054 USD at list price, and take 0.003 in a batch
+    const { world, fake, tasksOn } = serviceOf(anthropic, SLOW, {}, capUsd);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const items = itemsOf(anthropic.model, 200);
+    const { id } = await world.settle(post(tasks, items));
+    await world.clock.advance(HOUR_MS);
+    expect(fake.ledger.batches.size).toBe(1);
+    await expect(world.settle(post(tasks, items))).rejects.toMatchObject({ code: "budget_exceeded" });
+    await world.clock.advance(8 * HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.counts).toMatchObject({ completed: 200 });
+    expect(nanoOf(view.usage.billedUsd)).toBe(fake.ledger.sums().nanoUsd);
+    expect(await world.settle(post(tasks, items))).toMatchObject({ status: "submitted" });
     await world.settle(opened.engine.close());
   });
 

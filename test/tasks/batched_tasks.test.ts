@@ -148,6 +148,28 @@ describe("a posted task that is with a batch", () => {
     await world.settle(opened.engine.close());
   });
 
+  it("expires at its deadline if neither its batch nor realtime answers, and costs nothing", async () => {
+    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, {
+      batchFaults: () => ({ isStalled: true }),
+      faults: ({ kind }) => (kind === "realtime" ? { status: 503 } : undefined),
+    });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const { id, deadlineWallMs = 0 } = await world.settle(post(tasks, itemsOf(anthropic.model, 100, 60)));
+    await world.clock.advance(30 * MINUTE_MS);
+    expect(fake.ledger.batches.size).toBe(1);
+    await world.clock.advance(HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view).toMatchObject({ status: "completed", counts: { submitted: 0, completed: 0 } });
+    expect(view.counts.expired).toBeGreaterThan(90); // some had failed so often that they ended before
+    expect(view.finishedWallMs).toBeGreaterThanOrEqual(deadlineWallMs);
+    expect(view.usage.billedUsd).toBe(0);
+    expect((await world.settle(usage())).billedNanos).toBe(0);
+    expect(fake.ledger.keptBatches).toEqual([]);
+    expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
   it.each([0, 2_000, HOUR_MS])("is found again %i ms after a kill: one batch, each item once", async (ms) => {
     const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, SLOW);
     let id = "";

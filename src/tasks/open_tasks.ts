@@ -1,8 +1,8 @@
 /**
  * The tasks of projects on one engine: implements `Tasks`.
  *
- *   submit:  few items of one sla -> acceptance -> work log (`posted_tasks.ts`)
- *            more, or files       -> files of lines that runs answer (`lot_tasks.ts`)
+ *   submit:  few items of one sla -> acceptance -> work log (`posted_tasks.ts`), unless they go with batches
+ *            more, files, batches -> files of lines that runs answer (`lot_tasks.ts`)
  *   else:    by where the task is
  */
 import type { BacklogBounds } from "../engine/config/config_options.ts";
@@ -24,7 +24,7 @@ import { adoptTask } from "./adopted_tasks.ts";
 import type { FileIndex, Files } from "./files/files.ts";
 import { LotTasks } from "./large/lot_tasks.ts";
 import type { OpenCounts } from "./large/open_counts.ts";
-import { type SpooledRequest, spoolRequest } from "./lots/request_spool.ts";
+import { type SpooledRequest, spoolRequest, spoolSmall } from "./lots/request_spool.ts";
 import { HELD_WAIT_MS } from "./lots/until_final.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
@@ -187,23 +187,24 @@ class TasksOfFolder implements OpenedTasks {
 
   async #submitSmall(
     project: string,
-    { hasOutputFile, id, note, signal }: TaskRequest,
+    request: TaskRequest,
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
-    const { acceptance, posted, work } = this.#rooms;
+    const { acceptance, posted, work, lots, options } = this.#rooms;
+    const { hasOutputFile, note } = request;
     const { items, slaMinutes } = spooled;
-    const taskId = id ?? newId();
-    const accepted = await acceptance.offer({
-      id: taskId,
-      lines: taskLines(taskId, items),
-      slaMinutes,
-      project,
-      hasOutputFile,
-      note,
-    });
+    const taskId = request.id ?? newId();
+    const lines = taskLines(taskId, items);
+    const accepted = await acceptance.offer({ id: taskId, lines, slaMinutes, project, hasOutputFile, note });
+    if (accepted === undefined) {
+      const { disk, room } = options.core.storage;
+      const home = { disk, pathOf: (id: string, part: number): string => lots.pathFor(id, part) };
+      const written = await room.once(() => spoolSmall(home, taskId, lines, slaMinutes));
+      return lots.submit(project, request, written);
+    }
     posted.accepted(accepted);
-    if (spooled.slaMinutes === null) {
-      await work.untilFinal(accepted.task.number, signal);
+    if (slaMinutes === null) {
+      await work.untilFinal(accepted.task.number, request.signal);
       return this.#view(accepted.task);
     }
     const view = await posted.firstView(accepted.task);

@@ -13,13 +13,13 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { mayBatch } from "../../queue/batch_choice.ts";
+import { type BatchOutlook, mayBatch } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { TierFailure } from "../offers/judgement.ts";
-import type { LaneOffers, LaneOfOffers, OfferPlace } from "../offers/lane_offers.ts";
+import type { ComingItems, LaneOffers, LaneOfOffers, OfferPlace } from "../offers/lane_offers.ts";
 import { isTooLarge } from "./batch_spool.ts";
 import type { Batches } from "./batches.ts";
 
@@ -68,12 +68,19 @@ export class BatchOffers implements LaneOffers {
     const { deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
-    const nowMs = this.#lane.clock.nowMs();
     const wasLeft = (call.owner.items.requeues.get(call.line) ?? 0) > 0;
-    if (!mayBatch(outlook, nowMs, wasLeft)) return other;
-    if (!this.#isFor(call)) return other;
-    if (other !== undefined && outlook.drainMs < outlook.latency.p50) return other;
+    if (!this.#isBest(outlook, other !== undefined, wasLeft) || !this.#isFor(call)) return other;
     return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };
+  }
+
+  foresee(coming: ComingItems): "offer" | "batch" | undefined {
+    const other = this.#other?.foresee(coming);
+    const { batches, lane } = this.#terms;
+    const { model, deadlineMs, items, owner } = coming;
+    const isFor = deadlineMs !== Number.POSITIVE_INFINITY && !owner.settings.isHedged;
+    if (!isFor || batches.wireOf(model, owner) === undefined) return other;
+    const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { coming });
+    return this.#isBest(outlook, other !== undefined) ? "batch" : other;
   }
 
   sent(call: ItemCall): void {
@@ -90,6 +97,12 @@ export class BatchOffers implements LaneOffers {
 
   refused(call: ItemCall): void {
     this.#other?.refused(call);
+  }
+
+  /** Whether a batch has time, and no other offer is done earlier at the same price. `wasLeft`: by a batch that did not finish it. */
+  #isBest(outlook: BatchOutlook, hasOther: boolean, wasLeft = false): boolean {
+    if (!mayBatch(outlook, this.#lane.clock.nowMs(), wasLeft)) return false;
+    return !hasOther || outlook.drainMs >= outlook.latency.p50;
   }
 
   #isFor(call: ItemCall): boolean {

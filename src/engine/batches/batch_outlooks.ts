@@ -33,6 +33,14 @@ export interface OutlookServices {
   realtimeP99Ms(model: string): number | undefined;
 }
 
+/** What a lane has beside what waits there. */
+interface LoadsBeside {
+  /** With batches that are left before. */
+  readonly before?: DueLoad;
+  /** What will wait, too. */
+  readonly coming?: DueLoad;
+}
+
 /** One for an engine. */
 export class BatchOutlooks {
   readonly #services: OutlookServices;
@@ -46,19 +54,19 @@ export class BatchOutlooks {
     this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
   }
 
-  /** Of a batch for a model of so many items; `before`: what is with batches that are left before it. */
+  /** Of a batch for a model of so many items. */
   of(
     model: string,
     lane: string,
     deadlineMs: number,
     items: number,
-    before: DueLoad = NOTHING,
+    { before = NOTHING, coming = NOTHING }: LoadsBeside = {},
   ): BatchOutlook {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, this.#loads.of(lane, deadlineMs)),
-      aheadMs: this.#drainMs(lane, deadlineMs, before),
+      drainMs: this.#drainMs(lane, deadlineMs, sumOf(this.#loads.of(lane, deadlineMs), coming)),
+      aheadMs: this.#drainMs(lane, deadlineMs, sumOf(before, coming)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -143,4 +151,12 @@ function loadOf(open: Iterable<OpenBatch>, batch: OpenBatch, counts: (other: Ope
     sum.outputTokens += record.outputTokens;
   }
   return sum;
+}
+
+function sumOf(left: DueLoad, right: DueLoad): DueLoad {
+  return {
+    items: left.items + right.items,
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+  };
 }

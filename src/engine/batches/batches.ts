@@ -59,7 +59,7 @@ export interface BatchServices extends OutlookServices {
   /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
   wireOf(model: string): BatchWire | undefined;
   /** Whether an owner's items of a model may go with batches. */
-  isAllowed(model: string, owner: ItemOwner): boolean;
+  isAllowed(model: string, owner: LaneUser): boolean;
   providerOf(model: string): Provider;
   learn(model: string, tookMs: number): void;
   /** Passes measured items to their lane. */
@@ -67,6 +67,9 @@ export interface BatchServices extends OutlookServices {
   /** What holds or ends runs has changed. */
   changed(): void;
 }
+
+/** An owner of items, as far as its lanes matter. */
+type LaneUser = { readonly settings: Pick<ItemOwner["settings"], "lanes"> };
 
 /** What a run has with batches. */
 export interface BatchedWork {
@@ -128,7 +131,7 @@ export class Batches {
   }
 
   /** The wire for a model, where its run may use batches and its provider takes them now; undefined otherwise. */
-  wireOf(model: string, owner: ItemOwner): BatchWire | undefined {
+  wireOf(model: string, owner: LaneUser): BatchWire | undefined {
     const wire = this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
     return wire === undefined || this.#stocks.isRefused(wire) ? undefined : wire;
   }
@@ -345,7 +348,9 @@ export class Batches {
     const { record, clock, way } = kept;
     const { deadlineMs } = owner.settings;
     return {
-      ...this.outlooks.of(record.model, record.lane, deadlineMs, items, leftBefore(batch, this.open)),
+      ...this.outlooks.of(record.model, record.lane, deadlineMs, items, {
+        before: leftBefore(batch, this.open),
+      }),
       nowMs: clock.nowMs(),
       ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
       waitingMs: this.outlooks.waitingMs(record.lane, deadlineMs),

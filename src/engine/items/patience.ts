@@ -18,7 +18,7 @@ export interface ItemPatienceOptions {
 }
 
 /** Under which what a cheaper offer's answers take is learnt. */
-export function offerLatencies({ model, maxOutputTokens }: ItemCall, kind: string): LatencyKey {
+export function offerLatencies({ model, maxOutputTokens }: LatencyKey, kind: string): LatencyKey {
   return { model: `${model} (${kind})`, maxOutputTokens };
 }
 

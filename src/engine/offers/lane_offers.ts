@@ -6,6 +6,7 @@ import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { ItemCall } from "../items/item_call.ts";
+import type { OwnerTerms } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
 import type { TierFailure } from "./judgement.ts";
@@ -32,9 +33,25 @@ export type OfferPlace =
   /** It goes with a batch, and is no longer the lane's. */
   | { readonly is: "batch" };
 
+/** What decides of an item where it goes, besides its request. */
+export interface OfferedItem {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  /** 0 where it is not known. */
+  readonly maxOutputTokens: number;
+  /** Monotonic. */
+  readonly deadlineMs: number;
+  readonly owner: { readonly settings: Pick<OwnerTerms, "isHedged" | "lanes" | "policy" | "minOnTime"> };
+}
+
+/** Items that are alike and not in a lane yet. */
+export interface ComingItems extends OfferedItem, DueLoad {}
+
 /** One for a lane. */
 export interface LaneOffers {
   readonly status: OfferStatus;
+  /** Where such items would go now, unless their requests say otherwise; undefined for realtime. */
+  foresee(items: ComingItems): "offer" | "batch" | undefined;
   /** Where an item of the lane goes now; undefined for realtime. */
   place(call: ItemCall): OfferPlace | undefined;
   /** A call that took the offer was admitted. */

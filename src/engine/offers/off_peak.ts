@@ -14,7 +14,7 @@ import type { DueLoad } from "../../queue/due_work.ts";
 import { rescueMs } from "../../queue/offer_choice.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
-import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
+import type { LaneOffers, LaneOfOffers, OfferedItem, OfferPlace } from "./lane_offers.ts";
 
 const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 /** Of a lane that many models share; beyond, all are looked up again. */
@@ -51,18 +51,14 @@ export class OffPeakHours implements LaneOffers {
     return beginsInMs > 0 ? { tier: "offpeak", beginsInMs } : { tier: "offpeak" };
   }
 
+  foresee(items: OfferedItem): "offer" | undefined {
+    return this.#waitMs(items) === undefined ? undefined : "offer";
+  }
+
   place(call: ItemCall): OfferPlace | undefined {
-    const { deadlineMs } = call;
-    const { lanes, policy, minOnTime } = call.owner.settings;
-    if (deadlineMs === Number.POSITIVE_INFINITY || !lanes.allows("offpeak", call.model)) return undefined;
-    const fallsInMs = this.#fallsInMs(call.model);
+    const fallsInMs = this.#waitMs(call);
     if (fallsInMs === undefined) return undefined;
-    const nowMs = this.#lane.clock.nowMs();
-    const realtimeMs = this.#lane.patience.quantileMs(call, minOnTime);
-    const neededMs = this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(realtimeMs);
-    const keptMs = policy === "balanced" ? BALANCED_TIMES * neededMs : neededMs;
-    if (nowMs + fallsInMs + keptMs > deadlineMs) return undefined;
-    this.#beginsMs = nowMs + fallsInMs;
+    this.#beginsMs = this.#lane.clock.nowMs() + fallsInMs;
     return { is: "wait", waitMs: Math.min(WAIT_MS_MAX, fallsInMs) };
   }
 
@@ -73,6 +69,19 @@ export class OffPeakHours implements LaneOffers {
   failed(): void {}
 
   refused(): void {}
+
+  /** Until the hours that an item waits for; undefined for one that does not wait. */
+  #waitMs(item: OfferedItem): number | undefined {
+    const { model, deadlineMs } = item;
+    const { lanes, policy, minOnTime } = item.owner.settings;
+    if (deadlineMs === Number.POSITIVE_INFINITY || !lanes.allows("offpeak", model)) return undefined;
+    const fallsInMs = this.#fallsInMs(model);
+    if (fallsInMs === undefined) return undefined;
+    const realtimeMs = this.#lane.patience.quantileMs(item, minOnTime);
+    const neededMs = this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(realtimeMs);
+    const keptMs = policy === "balanced" ? BALANCED_TIMES * neededMs : neededMs;
+    return this.#lane.clock.nowMs() + fallsInMs + keptMs > deadlineMs ? undefined : fallsInMs;
+  }
 
   /** Undefined where it does not, as far as is known. */
   #fallsInMs(model: string): number | undefined {

@@ -17,13 +17,13 @@ import { laneTierOf } from "../../price/lane_factors.ts";
 import type { ProviderSettings, WireHead } from "../../providers/provider.ts";
 import { createProvider } from "../../providers/registry.ts";
 import { namesTier, withTier } from "../../providers/tier.ts";
-import { chooseOffer, offerShareOf } from "../../queue/offer_choice.ts";
+import { type Chosen, chooseOffer, offerShareOf } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { offerLatencies } from "../items/patience.ts";
 import type { OfferStatus, TakenOffer } from "../items/taken_offer.ts";
 import { blamedOnTier, type TierFailure, tierFailureOf } from "./judgement.ts";
-import type { LaneOffers, LaneOfOffers, OfferPlace } from "./lane_offers.ts";
+import type { LaneOffers, LaneOfOffers, OfferedItem, OfferPlace } from "./lane_offers.ts";
 import { TierLoad } from "./tier_load.ts";
 
 const OFF_MS = 6 * 3_600_000;
@@ -72,34 +72,22 @@ export class TierOffers implements LaneOffers {
     return { tier: this.#offer.kind, inFlight, inFlightMax: places, refusedShare };
   }
 
+  foresee(items: OfferedItem): "offer" | undefined {
+    return this.#chosenFor(items) === undefined ? undefined : "offer";
+  }
+
   place(call: ItemCall): OfferPlace | undefined {
-    const { deadlineMs } = call;
-    const { isHedged, lanes, policy, minOnTime } = call.owner.settings;
-    if (deadlineMs === Number.POSITIVE_INFINITY || isHedged) return undefined;
     if (call.isRealtimeOnly || call.failedInOffer) return undefined;
     if (call.isTried && call.failed === undefined) return undefined; // it failed in an earlier process, perhaps here
-    if (!lanes.allows(this.#offer.kind, call.model)) return undefined;
-    const nowMs = this.#lane.clock.nowMs();
-    if (this.#isOff(call.model, nowMs)) return undefined;
-    const placesMax = Math.floor(this.#lane.places() * PLACES_SHARE);
-    if (placesMax === 0) return undefined;
-    const { patience, inTiers } = this.#lane;
-    const chosen = chooseOffer(this.#offer, {
-      nowMs,
-      deadlineMs,
-      drainMs: this.#lane.drainMs(deadlineMs, this.#load),
-      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, this.#load),
-      realtimeMs: patience.quantileMs(call, minOnTime),
-      offerMs: patience.quantileMs(offerLatencies(call, this.#offer.kind), offerShareOf(policy)),
-      policy,
-    });
+    const chosen = this.#chosenFor(call);
     if (chosen === undefined) return undefined;
     if (namesTier(call.provider.settings.protocol, call.plainBody)) {
       call.isRealtimeOnly = true; // its caller has chosen
       return undefined;
     }
+    const nowMs = this.#lane.clock.nowMs();
     const doubtMs = (this.#models.get(call.model)?.doubtUntilMs ?? 0) - nowMs;
-    const crowdedMs = inTiers.items < placesMax ? 0 : this.#crowdedMs;
+    const crowdedMs = this.#lane.inTiers.items < this.#placesMax ? 0 : this.#crowdedMs;
     const waitMs = Math.max(crowdedMs, doubtMs, this.#capacity.waitMs(nowMs));
     if (waitMs > 0)
       return {
@@ -107,6 +95,30 @@ export class TierOffers implements LaneOffers {
         waitMs: Math.min(waitMs, Math.max(WAIT_MS_MIN, chosen.switchMs - nowMs + WAIT_MS_MIN)),
       };
     return { is: "taken", taken: this.#taken(call, chosen.attemptMsMax) };
+  }
+
+  get #placesMax(): number {
+    return Math.floor(this.#lane.places() * PLACES_SHARE);
+  }
+
+  /** Undefined for an item that does not go to the tier. */
+  #chosenFor(item: OfferedItem): Chosen | undefined {
+    const { model, deadlineMs } = item;
+    const { isHedged, lanes, policy, minOnTime } = item.owner.settings;
+    if (deadlineMs === Number.POSITIVE_INFINITY || isHedged) return undefined;
+    if (!lanes.allows(this.#offer.kind, model)) return undefined;
+    const nowMs = this.#lane.clock.nowMs();
+    if (this.#isOff(model, nowMs) || this.#placesMax === 0) return undefined;
+    const { patience } = this.#lane;
+    return chooseOffer(this.#offer, {
+      nowMs,
+      deadlineMs,
+      drainMs: this.#lane.drainMs(deadlineMs, this.#load),
+      ownDrainMs: this.#lane.drainMs(Number.NEGATIVE_INFINITY, this.#load),
+      realtimeMs: patience.quantileMs(item, minOnTime),
+      offerMs: patience.quantileMs(offerLatencies(item, this.#offer.kind), offerShareOf(policy)),
+      policy,
+    });
   }
 
   /** The lane is called when a place of its own is free, but not when another lane's is. */

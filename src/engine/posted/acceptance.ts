@@ -2,7 +2,8 @@
  * The acceptance of small tasks: requests that arrive while others are counted are counted and committed together.
  *
  *   offered -> counted (in a thread, with the bodies to send) -> admitted -> committed to the work log -> accepted, and on its way
- *                 \-> refused: a model that no provider serves
+ *                 |-> refused: a model that no provider serves
+ *                 \-> passed on: it goes with batches, as a run
  *
  * Hot: the post of one item may take 60 us of this thread here (bench/jobs/service.ts).
  */
@@ -15,12 +16,13 @@ import { objectId } from "../../work/object_id.ts";
 import type { EngineCore } from "../core.ts";
 import { pickItems } from "../files/pick_items.ts";
 import type { Admits, AdmittedWork, Work } from "./admitting.ts";
+import { goesWithBatches } from "./batched_work.ts";
 import type { NewPosted, PostBounds } from "./posted_groups.ts";
 import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
 import type { PostedWork } from "./posted_work.ts";
 
 /** Counts and prices requests. */
-type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
+type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending" | "atWork">;
 
 /** The most lines and bytes counted in one batch. */
 const BATCH_LINES_MAX = 1_024;
@@ -74,7 +76,7 @@ interface Offered {
 
 interface Offer<A> extends Offered {
   readonly chars: number;
-  readonly resolve: (accepted: Accepted<A>) => void;
+  readonly resolve: (accepted: Accepted<A> | undefined) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -127,10 +129,10 @@ export class Acceptance<A extends AdmittedWork> {
   }
 
   /**
-   * Resolves when it is durable. Throws `usage` (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission
+   * Resolves when it is durable; with undefined for one that is to be a run, of which nothing is kept here. Throws `usage` (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission
    * throws.
    */
-  offer(task: SmallTask): Promise<Accepted<A>> {
+  offer(task: SmallTask): Promise<Accepted<A> | undefined> {
     return new Promise((resolve, reject) => {
       const { id, lines } = task;
       const chars = lines.reduce((sum, line) => sum + line.length, 0);
@@ -208,13 +210,17 @@ export class Acceptance<A extends AdmittedWork> {
     return { terms, counted: offers.map((offer) => counted.get(offer) as Counted | PerigeeError) };
   }
 
-  /** Undefined if it was refused and its caller notified. */
+  /** Undefined if it was refused or passed on, and its caller notified. */
   async #admit(offer: Offer<A>, counted: Counted | PerigeeError | undefined): Promise<Ready<A> | undefined> {
     try {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
       const { task, lines, chars } = offer;
       const amount = { items: lines.length, bytes: chars };
       const works = [...counted.works.values()];
+      if (goesWithBatches(this.#core, task.project, works)) {
+        offer.resolve(undefined);
+        return undefined;
+      }
       const promised = await this.#admission.promises?.(task.project, works);
       const admitted = await this.#admission.admit(task.project, works, amount);
       coverCosts(counted, promised?.costFloors);

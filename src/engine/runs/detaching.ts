@@ -18,12 +18,18 @@ export const DETACHED = "detached";
 
 /** Whether nothing of a detaching run that was read through is left to do here but to wait for its batches. */
 export function isAllSubmitted(batches: Batches, state: RunState): boolean {
-  const { items, isDetaching } = state;
-  if (!isDetaching || !state.isOpen || items.waitingItems > 0 || items.inFlight > 0 || items.held.size > 0)
-    return false;
-  return (
-    items.claimed.size > 0 && items.claimed.size === batches.workOf(state).items && batches.isSubmitted(state)
-  );
+  return state.isDetaching && isAllBatched(batches, state) && batches.isSubmitted(state);
+}
+
+/** Whether a run that was read through only waits for batches, which are at their providers or on their way. */
+export function isLeftToBatches(batches: Batches, state: RunState): boolean {
+  return !state.hasMore && isAllBatched(batches, state);
+}
+
+function isAllBatched(batches: Batches, state: RunState): boolean {
+  const { items } = state;
+  if (!state.isOpen || items.waitingItems > 0 || items.inFlight > 0 || items.held.size > 0) return false;
+  return items.claimed.size > 0 && items.claimed.size === batches.workOf(state).items;
 }
 
 /** The batches that a run leaves, oldest first; call it before the run is dropped from its lanes. */

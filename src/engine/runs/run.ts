@@ -25,7 +25,7 @@ import type { LeftBatch, Progress, Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import { rethrowFileError, rethrowReadError } from "../journal/file_errors.ts";
 import type { UpdateCounts } from "../reopening/update.ts";
-import { DETACHED, isAllSubmitted, leftBatches, removeEmpty } from "./detaching.ts";
+import { DETACHED, isAllSubmitted, isLeftToBatches, leftBatches, removeEmpty } from "./detaching.ts";
 import { fullDiskHold, isStillHeld, leaveRefused } from "./left_holds.ts";
 import { Liveness } from "./liveness.ts";
 import { ProgressFeed } from "./progress_feed.ts";
@@ -130,6 +130,11 @@ export class Run implements AsyncIterable<ResultLine> {
     return this.#state?.items.claimed.has(line) === true;
   }
 
+  /** Whether nothing is left to do here but to wait for batches. */
+  get isLeftToBatches(): boolean {
+    return this.#state !== undefined && isLeftToBatches(this.#core.sending.batches, this.#state);
+  }
+
   /** What holds items of it. */
   get holds(): readonly Hold[] {
     const state = this.#state;
@@ -218,7 +223,8 @@ export class Run implements AsyncIterable<ResultLine> {
 
   #answers(): { readonly path: string; readonly end: number; readonly change?: Promise<void> } | undefined {
     const opened = this.#opened;
-    if (opened === undefined) return { path: "", end: 0, change: settled(this.opened) };
+    const settled = (): Promise<void> => Promise.allSettled([this.opened]).then(() => undefined);
+    if (opened === undefined) return { path: "", end: 0, change: settled() };
     if (opened.kind === "finished") return { path: opened.body.out, end: Number.POSITIVE_INFINITY };
     if (opened.body.isOrdered) {
       const isOver = opened.state.phase === "done";
@@ -387,11 +393,4 @@ export class Run implements AsyncIterable<ResultLine> {
     this.#core.sending.lanes.drop(state);
     state.changed();
   }
-}
-
-function settled(promise: Promise<unknown>): Promise<void> {
-  return promise.then(
-    () => undefined,
-    () => undefined,
-  );
 }

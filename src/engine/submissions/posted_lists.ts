@@ -3,7 +3,7 @@
  * runs (`run_list.ts`).
  *
  *   offered -> accepted (durable) -> final -> open again (retry) | forgotten
- *           -> undefined: an item cannot be measured, and ends as the line of a run does
+ *           -> undefined: an item cannot be measured, and ends as the line of a run does; or the list goes with batches, as runs do
  *
  * Limits: those of the acceptance. Of a list that is final nothing is in memory.
  */
@@ -127,13 +127,15 @@ export class PostedLists {
     this.#unsubscribe = core.recording.failures.add((error) => this.#leaveAll(() => error));
   }
 
-  /** Resolves when it is durable; undefined when an item cannot be measured. Waits a minute for a full disk. */
+  /** Resolves when it is durable; undefined for a list that is to be a run. Waits a minute for a full disk. */
   async offer(few: FewItems, signal: AbortSignal | undefined): Promise<PostedList | undefined> {
     const { clock } = this.#core.storage;
     const untilMs = clock.nowMs() + Math.min(ROOM_WAIT_MS, this.#core.config.diskWaitMs);
     for (;;) {
       try {
-        const { task } = await this.#acceptance.offer({ ...few, project: PROJECT, hasOutputFile: false });
+        const accepted = await this.#acceptance.offer({ ...few, project: PROJECT, hasOutputFile: false });
+        if (accepted === undefined) return undefined;
+        const { task } = accepted;
         return new PostedList(this, task, this.#follow(task));
       } catch (error) {
         if (hasCode(error, "usage")) return undefined;

@@ -1,7 +1,7 @@
 /**
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
- * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener or a cap needs runs. Every other one becomes one
+ * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap or batches need runs. Every other one becomes one
  * run for each different sla in it: items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes.
@@ -172,7 +172,7 @@ export class Submissions {
     return { id, lines: taskLines(id, items), slaMinutes: part.sla };
   }
 
-  /** Undefined when an item cannot be measured: it ends as the line of a run does. */
+  /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */
   async #post(few: FewItems, signal: AbortSignal | undefined): Promise<PostedList | undefined> {
     const lists = await this.#posted.openLists();
     return lists.offer(few, signal);

@@ -14,7 +14,7 @@ import type { RecordChange } from "../../store/records.ts";
 import type { Lot } from "../lots/lot.ts";
 import { amountOf, type LotRecord, type LotWork, lotOf, lotToRecord } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
-import { type SpooledRequest, volumeOf } from "../lots/request_spool.ts";
+import type { SpooledRequest } from "../lots/request_spool.ts";
 import { type TaskRecord, taskToRecord } from "../lots/task_record.ts";
 import type { TaskRequest } from "../shapes/requests.ts";
 import type { Admission, Admitted } from "../usage/admission.ts";
@@ -54,7 +54,7 @@ export class LargeAcceptance {
   ): Promise<{ readonly task: TaskRecord; readonly lots: readonly Lot[] }> {
     const { storage } = this.#options;
     const acceptedAt = storage.clock.moment();
-    const volumeTokens = volumeOf(spooled.parts);
+    const { volumeTokens } = spooled;
     const records = spooled.parts.map((part, index) =>
       lotOf(part, {
         id: `${spooled.taskId}-${index}`,
@@ -68,7 +68,7 @@ export class LargeAcceptance {
       }),
     );
     const { lots: opened, made: task } = await this.open(project, records, (accepted) => {
-      const task = taskOf(spooled, request, { ...accepted, project, volumeTokens });
+      const task = taskOf(spooled, request, { ...accepted, project });
       return { made: task, change: { kind: "insert", record: taskToRecord(task) } };
     });
     return { task, lots: opened };
@@ -171,11 +171,11 @@ function isNotStored(error: unknown): boolean {
 }
 
 function taskOf(
-  { taskId, parts, spans }: Spooled,
+  { taskId, parts, spans, volumeTokens }: Spooled,
   { hasOutputFile, note }: TaskRequest,
-  accepted: AcceptedLots & Pick<TaskRecord, "project" | "volumeTokens">,
+  accepted: AcceptedLots & Pick<TaskRecord, "project">,
 ): TaskRecord {
-  const { records: lots, beforeTask, project, volumeTokens } = accepted;
+  const { records: lots, beforeTask, project } = accepted;
   return {
     id: taskId,
     project,

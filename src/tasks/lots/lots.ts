@@ -197,8 +197,8 @@ export class Lots {
       });
   }
 
-  #ended({ record, deadlineMs }: Lot): void {
-    this.#turns.ended(record.project, deadlineMs);
+  #ended(lot: Lot): void {
+    this.#turns.ended(lot);
     this.#begin();
   }
 

@@ -1,7 +1,7 @@
 /**
  * Reads the items of an incoming request one by one, and keeps them in memory only while they are few.
  *
- *   small (inline, one sla, at most 1,000 items and 1 MiB) -> passed to the acceptance
+ *   small (inline, one sla, at most 1,000 items and 1 MiB) -> passed to the acceptance; what goes with batches is written then
  *   large: inline items are written to one file for each sla as they arrive; a file item is a separate part
  *
  * Limits: 1,000,000 items, 64 different slas, 64 files; without sla 1,000 items in all.
@@ -51,6 +51,8 @@ export type SpooledRequest =
       readonly taskId: string;
       readonly parts: readonly SpooledPart[];
       readonly spans: readonly number[];
+      /** Determines the price factor of all parts. */
+      readonly volumeTokens: number;
     };
 
 /** Where a request spool writes lines and finds files. */
@@ -80,6 +82,26 @@ export async function spoolRequest(home: RequestSpoolHome, request: TaskRequest)
     return await spool.end(request.signal);
   } catch (error) {
     await spool.remove();
+    throw error;
+  }
+}
+
+/** Writes the lines of a small request, which has no volume, to a file. Throws `disk_full`; then nothing remains on the disk. */
+export async function spoolSmall(
+  { disk, pathOf }: Pick<RequestSpoolHome, "disk" | "pathOf">,
+  taskId: string,
+  lines: readonly string[],
+  slaMinutes: number | null,
+): Promise<Extract<SpooledRequest, { kind: "large" }>> {
+  const path = pathOf(taskId, 0);
+  const writer = new LineWriter(slaMinutes, 0, await onDisk(disk.open(path, "write")));
+  try {
+    for (const line of lines) await writer.add(line);
+    const parts = [await writer.end()];
+    return { kind: "large", taskId, parts, spans: [0, lines.length], volumeTokens: 0 };
+  } catch (error) {
+    await writer.close().catch(() => undefined); // it may be closed already
+    await disk.remove(path).catch(() => undefined);
     throw error;
   }
 }
@@ -226,7 +248,8 @@ class RequestSpool {
     const parts = new Map(files.map(([number, { part }]) => [number, part]));
     for (const writer of this.#writers.values()) parts.set(writer.part, await writer.end());
     const ordered = Array.from({ length: this.#partCount }, (_, part) => parts.get(part) as SpooledPart);
-    return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans };
+    const volumeTokens = volumeOf(ordered);
+    return { kind: "large", taskId: this.#taskId, parts: ordered, spans: this.#spans, volumeTokens };
   }
 
   /** Call it after a failure. */
@@ -327,7 +350,6 @@ export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: str
   }, 0);
 }
 
-/** The volume that determines the price factor of all parts. */
-export function volumeOf(parts: readonly SpooledPart[]): number {
+function volumeOf(parts: readonly SpooledPart[]): number {
   return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));
 }

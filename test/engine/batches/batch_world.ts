@@ -103,22 +103,28 @@ export class BatchWorld {
 
   /** A process that works on the input, and is killed after so many milliseconds. */
   async killedAfter(ms: number, options: object, random: () => number): Promise<void> {
+    await this.killedWhile(random, async ({ engine }) => {
+      engine.run(INPUT, { out: OUTPUT, ...options }).finished.catch(() => undefined);
+      await this.clock.advance(ms);
+    });
+  }
+
+  /** A process that is killed when this resolves. */
+  async killedWhile(random: () => number, work: (opened: OpenedEngine) => Promise<void>): Promise<void> {
     const process = mortal(this.clock);
-    const { engine } = await this.opened(process);
-    engine.run(INPUT, { out: OUTPUT, ...options }).finished.catch(() => undefined);
-    await this.clock.advance(ms);
+    await work(await this.opened(process));
     process.kill();
     this.#crash(random);
   }
 
   /**
    * A process that is killed exactly before or after its nth step, from 1: a change of a batch's record, or a call to the provider.
-   * False if it came to its end before.
+   * False if it came to its end before. `work`: what it does; by default, or for options, the run over the input.
    */
   async killedAt(
     nth: number,
     when: "before" | "after",
-    options: object,
+    work: object | ((opened: OpenedEngine) => Promise<unknown>),
     random: () => number,
   ): Promise<boolean> {
     const process = mortal(this.clock);
@@ -141,8 +147,10 @@ export class BatchWorld {
       await act();
       return kill();
     };
-    const { engine } = await this.opened(process, steps);
-    const over = engine.run(INPUT, { out: OUTPUT, ...options }).finished.then(() => undefined);
+    const opened = await this.opened(process, steps);
+    const { engine } = opened;
+    const over =
+      typeof work === "function" ? work(opened) : engine.run(INPUT, { out: OUTPUT, ...work }).finished;
     await this.settle(Promise.race([over, died]));
     if (!isDead) await this.settle(engine.close());
     else this.#crash(random);

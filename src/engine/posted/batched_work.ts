@@ -1,0 +1,43 @@
+/**
+ * Which posted work goes with native batches: that of few items is sent one by one, from the work log, unless enough of them are for one
+ * model and would go with a batch now. Then it becomes a run, which has batches.
+ *
+ *   without an sla, or fewer than `lanes.minItems` of each model -> the work log
+ *   a batch has no time before the deadline, or is not allowed   -> the work log
+ *   another offer costs as little and is done earlier            -> the work log
+ *   many runs are at work                                        -> the work log
+ *   otherwise                                                    -> a run
+ *
+ * Hot: asked for each post, and the first line answers nearly all of them.
+ */
+import { laneRules } from "../config/lane_rules.ts";
+import type { EngineCore } from "../core.ts";
+import type { Work } from "./admitting.ts";
+
+/**
+ * Runs at work, beside which few items make no further one: a run whose batch takes hours keeps files open and is polled. Then posted
+ * work is sent without batches.
+ */
+const AT_WORK_MAX = 256;
+/** Each has its name and its output in `EngineCore.atWork`. */
+const NAMES_OF_RUN = 2;
+
+/** Whether posted work of one project and one sla, that is counted and not accepted yet, goes with batches. */
+export function goesWithBatches(
+  { config, sending, storage, atWork }: Pick<EngineCore, "config" | "sending" | "storage" | "atWork">,
+  project: string,
+  works: Iterable<Work>,
+): boolean {
+  for (const work of works) {
+    const { model, slaMinutes, items, inputTokens, outputTokens } = work;
+    if (slaMinutes === null || items < config.lanes.minItems) continue;
+    if (atWork.size >= AT_WORK_MAX * NAMES_OF_RUN) return false;
+    const { lanes, sender } = sending;
+    const offers = lanes.of(sender.models.of(model).key).offers;
+    const settings = { ...laneRules(config.lanes, { project }), isHedged: config.isHedged };
+    const deadlineMs = storage.clock.nowMs() + slaMinutes * 60_000;
+    const coming = { model, items, inputTokens, outputTokens, deadlineMs, maxOutputTokens: 0 };
+    if (offers?.foresee({ ...coming, owner: { settings } }) === "batch") return true;
+  }
+  return false;
+}

@@ -1,0 +1,278 @@
+/** Tasks of few items of one sla that go with batches: they look, cost and end as other tasks do. */
+import { describe, expect, it } from "vitest";
+import type { ConfigOptions } from "../../src/engine/config/config.ts";
+import type { OpenedEngine } from "../../src/engine/engine.ts";
+import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
+import { nanoOf } from "../../src/price/nano.ts";
+import { inlineScanner } from "../../src/shard/measurer.ts";
+import { createFiles } from "../../src/tasks/files/file_store.ts";
+import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
+import type { TaskEvent } from "../../src/tasks/shapes/tasks.ts";
+import { createSpending, type Spending } from "../../src/tasks/usage/spending.ts";
+import { createRandom } from "../../src/testing/random.ts";
+import type { FakeOptions } from "../batch_servers/behaviour.ts";
+import { paidTwice } from "../engine/batches/books.ts";
+import { WIRES, wireCase, worldOf } from "../engine/batches/wires.ts";
+
+const PROJECT = "acme";
+const DAY = 1_440;
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const anthropic = wireCase("anthropic");
+const SLOW = { times: { p50: 2 * HOUR_MS, p90: 3 * HOUR_MS, p99: 4 * HOUR_MS } };
+
+const itemsOf = (model: string, count: number, sla = DAY) =>
+  Array.from({ length: count }, (_, line) => ({
+    model,
+    input: `prompt ${line + 1}`,
+    maxOutputTokens: 64,
+    sla,
+  }));
+
+/** A service without its HTTP, in virtual time. */
+function serviceOf(
+  wire = anthropic,
+  options: Partial<FakeOptions> = {},
+  config: ConfigOptions = {},
+  capUsd?: number,
+) {
+  const { world, fake } = worldOf(wire, options, config);
+  const events: TaskEvent[] = [];
+  let spending: Spending | undefined;
+  let log: WorkLog | undefined;
+  const tasksOn = async (opened: OpenedEngine): Promise<OpenedTasks> => {
+    const { store, clock, disk } = opened.core.storage;
+    const dataDir = "/data";
+    spending = createSpending({ clock: world.clock, store, capUsd: () => capUsd });
+    log = await openWorkLog({ store, clock });
+    const files = await createFiles({ store, disk, clock: world.clock, measurer: inlineScanner, dataDir });
+    return openTasks({
+      ...{ ...opened, workLog: log, files, spending, dataDir },
+      onFinished: (event) => {
+        events.push(event);
+      },
+    });
+  };
+  const usage = async () => {
+    const [from, to] = ["2026-11-01", "2026-11-03"];
+    const { days } = (await spending?.usage(PROJECT, from, to)) ?? { days: [] };
+    return days.reduce(
+      (sum, day) => ({
+        items: sum.items + day.items,
+        listNanos: sum.listNanos + nanoOf(day.listUsd),
+        billedNanos: sum.billedNanos + nanoOf(day.billedUsd),
+      }),
+      { items: 0, listNanos: 0, billedNanos: 0 },
+    );
+  };
+  return { world, fake, events, tasksOn, usage };
+}
+
+function post(tasks: OpenedTasks, items: ReturnType<typeof itemsOf>) {
+  return tasks.submit(PROJECT, { items, hasOutputFile: true });
+}
+
+describe.each(WIRES.slice(0, 3))("a posted task of 1,000 items with a day, for $name", (wire) => {
+  it("is answered at half of the list price, as its objects, receipts and usage say", async () => {
+    const { world, fake, events, tasksOn, usage } = serviceOf(wire);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const posted = await world.settle(post(tasks, itemsOf(wire.model, 1_000)));
+    expect(posted).toMatchObject({ status: "submitted", totalItems: 1_000, counts: { submitted: 1_000 } });
+    await world.clock.advance(6 * HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, posted.id));
+    expect(view).toMatchObject({ status: "completed", counts: { completed: 1_000 } });
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, posted.id, { limit: 1_000 }));
+    for (const [line, { output }] of objects.entries())
+      expect(output?.text).toMatch(new RegExp(`to prompt ${line + 1}$`));
+    const { listUsd, billedUsd } = view.usage;
+    expect(2 * nanoOf(billedUsd)).toBe(nanoOf(listUsd));
+    expect(nanoOf(billedUsd)).toBe(fake.ledger.sums().nanoUsd);
+    const receipt = await world.settle(tasks.receipt(PROJECT, objects[7]?.object_id ?? ""));
+    expect(receipt).toMatchObject({ lane: "batch", model: wire.model, attempts: 1, isMet: true });
+    expect(receipt.batch).toBe([...fake.ledger.batches.keys()][0]);
+    expect(await world.settle(usage())).toEqual({
+      ...{ items: 1_000, listNanos: nanoOf(listUsd), billedNanos: nanoOf(billedUsd) },
+    });
+    expect(events).toEqual([{ kind: "completed", project: PROJECT, taskId: posted.id }]);
+    expect(fake.ledger.batches.size).toBe(1);
+    await world.settle(opened.engine.close());
+  });
+});
+
+describe("a posted task that is with a batch", () => {
+  it("shows its items as running, and ends as cancelled when it is cancelled", async () => {
+    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, SLOW);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const { id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200)));
+    await world.clock.advance(HOUR_MS);
+    const { items: before } = await world.settle(tasks.objects(PROJECT, id, { limit: 200 }));
+    expect(new Set(before.map(({ status, phase }) => `${status} ${phase}`))).toEqual(
+      new Set(["submitted running"]),
+    );
+    await world.settle(tasks.cancel(PROJECT, id));
+    await world.clock.advance(HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view).toMatchObject({ status: "completed", isCancelled: true, counts: { submitted: 0 } });
+    expect(view.counts.cancelled).toBeGreaterThan(0);
+    expect(view.counts.completed + view.counts.cancelled).toBe(200);
+    expect(nanoOf(view.usage.billedUsd)).toBe(fake.ledger.sums().nanoUsd);
+    expect((await world.settle(usage())).billedNanos).toBe(fake.ledger.sums().nanoUsd);
+    expect(fake.ledger.keptBatches).toEqual([]);
+    expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("is on time although its batch stalls, also where the stall began in an earlier process", async () => {
+    const stalled = { batchFaults: () => ({ isStalled: true }) };
+    const { world, fake, events, tasksOn } = serviceOf(anthropic, {
+      ...stalled,
+      realtime: { times: { p50: 500, p90: 500, p99: 500 } },
+    });
+    let id = "";
+    await world.killedWhile(createRandom(1), async (opened) => {
+      const tasks = await tasksOn(opened);
+      ({ id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200))));
+      await world.clock.advance(HOUR_MS);
+    });
+    expect(fake.ledger.batches.size).toBe(1);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    await world.clock.advance(DAY * MINUTE_MS - HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.counts).toMatchObject({ completed: 200, expired: 0 });
+    expect(paidTwice(fake)).toEqual([]);
+    expect(fake.ledger.batches.size).toBe(1);
+    expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("expires at its deadline if neither its batch nor realtime answers, and costs nothing", async () => {
+    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, {
+      batchFaults: () => ({ isStalled: true }),
+      faults: ({ kind }) => (kind === "realtime" ? { status: 503 } : undefined),
+    });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const { id, deadlineWallMs = 0 } = await world.settle(post(tasks, itemsOf(anthropic.model, 100, 60)));
+    await world.clock.advance(30 * MINUTE_MS);
+    expect(fake.ledger.batches.size).toBe(1);
+    await world.clock.advance(HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view).toMatchObject({ status: "completed", counts: { submitted: 0, completed: 0 } });
+    expect(view.counts.expired).toBeGreaterThan(90); // some had failed so often that they ended before
+    expect(view.finishedWallMs).toBeGreaterThanOrEqual(deadlineWallMs);
+    expect(view.usage.billedUsd).toBe(0);
+    expect((await world.settle(usage())).billedNanos).toBe(0);
+    expect(fake.ledger.keptBatches).toEqual([]);
+    expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it.each([0, 2_000, HOUR_MS])("is found again %i ms after a kill: one batch, each item once", async (ms) => {
+    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, SLOW);
+    let id = "";
+    await world.killedWhile(createRandom(ms), async (opened) => {
+      const tasks = await tasksOn(opened);
+      ({ id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200))));
+      await world.clock.advance(ms);
+    });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    await world.clock.advance(8 * HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.counts).toMatchObject({ completed: 200 });
+    expect(fake.ledger.keptBatches).toHaveLength(1);
+    expect(paidTwice(fake)).toEqual([]);
+    expect((await world.settle(usage())).billedNanos).toBe(fake.ledger.sums().nanoUsd);
+    expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("holds its money under its project's cap until its batch has ended, and then what it took", async () => {
+    const capUsd = 0.08; // 200 items are expected to take 0.054 USD at list price, and take 0.003 in a batch
+    const { world, fake, tasksOn } = serviceOf(anthropic, SLOW, {}, capUsd);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const items = itemsOf(anthropic.model, 200);
+    const { id } = await world.settle(post(tasks, items));
+    await world.clock.advance(HOUR_MS);
+    expect(fake.ledger.batches.size).toBe(1);
+    await expect(world.settle(post(tasks, items))).rejects.toMatchObject({ code: "budget_exceeded" });
+    await world.clock.advance(8 * HOUR_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.counts).toMatchObject({ completed: 200 });
+    expect(nanoOf(view.usage.billedUsd)).toBe(fake.ledger.sums().nanoUsd);
+    expect(await world.settle(post(tasks, items))).toMatchObject({ status: "submitted" });
+    await world.settle(opened.engine.close());
+  });
+
+  it("keeps no other task from its batch, however many of the project are with batches already", async () => {
+    const { world, fake, tasksOn } = serviceOf(anthropic, SLOW, {
+      lanes: { ...anthropic.config.lanes, minItems: 5 },
+    });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    for (let task = 0; task < 40; task += 1) await world.settle(post(tasks, itemsOf(anthropic.model, 5)));
+    await world.clock.advance(HOUR_MS);
+    expect(fake.ledger.batches.size).toBe(40);
+    await world.clock.advance(8 * HOUR_MS);
+    expect(fake.ledger.sums().nanoUsd).toBeGreaterThan(0);
+    expect(tasks.openCounts()).toEqual({ tasks: 0, objects: 0 });
+    await world.settle(opened.engine.close());
+  });
+});
+
+describe("a posted task", () => {
+  it("with an invalid item is refused, also where it would go with a batch", async () => {
+    const { world, tasksOn } = serviceOf();
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const items = itemsOf(anthropic.model, 200).map((item, line) =>
+      line === 7 ? { ...item, temperature: "hot" as never } : item,
+    );
+    await expect(world.settle(post(tasks, items))).rejects.toMatchObject({
+      code: "usage",
+      details: { param: "7.generation_config" },
+    });
+    expect(world.disk.paths.filter((path) => path.startsWith("/data/lots"))).toEqual([]);
+    await world.settle(opened.engine.close());
+  });
+
+  it.each([
+    ["of a near sla", 2, {}],
+    ["of a project without batches", DAY, { projects: { [PROJECT]: { lanes: { deny: ["batch"] } } } }],
+  ])("%s is in the work log, in realtime", async (_which, sla, config) => {
+    const { world, fake, tasksOn } = serviceOf(anthropic, {}, config);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const { id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200, sla)));
+    expect(world.disk.paths.filter((path) => path.startsWith("/data/lots"))).toEqual([]);
+    await world.clock.advance(2 * MINUTE_MS);
+    const view = await world.settle(tasks.task(PROJECT, id));
+    expect(view.counts).toMatchObject({ completed: 200 });
+    const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: 1 }));
+    const receipt = await world.settle(tasks.receipt(PROJECT, objects[0]?.object_id ?? ""));
+    expect(receipt).toMatchObject({ lane: "realtime", batch: null });
+    expect(fake.ledger.batches.size).toBe(0);
+    await world.settle(opened.engine.close());
+  });
+
+  it("has the price factor of its sla alone, as its quote says, also with a batch", async () => {
+    const { world, tasksOn } = serviceOf();
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const factorsOf = async (count: number) => {
+      const items = itemsOf(anthropic.model, count, 600).map((item) => ({
+        ...item,
+        input: "word ".repeat(200),
+      }));
+      const { id } = await world.settle(post(tasks, items));
+      const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: count }));
+      return [...new Set(objects.map(({ usage }) => usage.price_factor))];
+    };
+    expect(await factorsOf(1_000)).toEqual(await factorsOf(1));
+    await world.settle(opened.engine.close());
+  });
+});

@@ -2,8 +2,11 @@
  * The open batches of an engine at one moment, for people, metrics and programs; and hints that one of them may have ended.
  */
 import type { BatchReason, BatchState } from "../batches/batch_record.ts";
+import type { Batches } from "../batches/batches.ts";
 import type { OpenBatch } from "../batches/open_batch.ts";
 import type { BatchTally } from "../items/batch_tally.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
+import type { BatchesProgress, Progress } from "../items/progress.ts";
 
 /** A batch that has not been collected. */
 export interface BatchStatus {
@@ -85,5 +88,36 @@ function batchStatus(open: OpenBatch): BatchStatus {
       : { ageMs: Math.max(0, kept.clock.wallMs() - createdWallMs) }),
     ...(nextTryMs === undefined ? {} : { nextPollInMs: Math.max(0, nextTryMs - kept.clock.nowMs()) }),
     ...(reason === undefined ? {} : { reason }),
+  };
+}
+
+/** What a run has with batches, for its progress; empty while that is nothing. */
+export function batchProgress(
+  batches: Pick<Batches, "open" | "workOf">,
+  owner: ItemOwner,
+  nowMs: number,
+): Pick<Progress, "batched"> {
+  const { items } = batches.workOf(owner);
+  if (items === 0) return {};
+  let finished: number | undefined;
+  let nextMs = Number.POSITIVE_INFINITY;
+  let waits: BatchesProgress["waits"];
+  for (const { owner: of, kept, left, finished: done } of batches.open) {
+    if (of !== owner) continue;
+    const ended = kept.record.items - left; // those that were collected are not with it any more
+    if (done !== undefined) finished = (finished ?? 0) + Math.min(left, Math.max(0, done - ended));
+    const isPolled = kept.record.state === "running" || kept.record.state === "cancelling";
+    if (isPolled) nextMs = Math.min(nextMs, kept.nextTryMs ?? Number.POSITIVE_INFINITY);
+    const { reason } = kept;
+    if (reason === undefined || kept.trouble !== undefined) continue; // its trouble is a hold
+    waits = { message: waits?.message ?? reason.message, items: (waits?.items ?? 0) + left };
+  }
+  return {
+    batched: {
+      items,
+      ...(finished === undefined ? {} : { finished }),
+      ...(Number.isFinite(nextMs) ? { nextPollInMs: Math.max(0, nextMs - nowMs) } : {}),
+      ...(waits === undefined ? {} : { waits }),
+    },
   };
 }

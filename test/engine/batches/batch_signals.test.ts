@@ -3,6 +3,8 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { continueLine } from "../../../src/cli/run/continue.ts";
+import { BATCHES, readBatch } from "../../../src/engine/batches/batch_record.ts";
 import { always } from "../../batch_servers/chance.ts";
 import { FakeOpenAiBatches, type FakeOpenAiOptions } from "../../batch_servers/openai.ts";
 import { BatchWorld } from "./batch_world.ts";
@@ -38,12 +40,12 @@ function openaiWorld(options: Partial<FakeOpenAiOptions> = {}) {
 async function started(options: Partial<FakeOpenAiOptions> = {}) {
   const { world, polledMs } = openaiWorld({ waits: always(4 * 60 * MINUTE_MS), ...options });
   world.input(300, "openai:gpt-5-mini");
-  const { engine } = await world.opened();
+  const { engine, core } = await world.opened();
   const run = engine.run("/in.jsonl", { out: "/out.jsonl", sla: DAY });
   run.finished.catch(() => undefined);
   await world.clock.advance(10 * MINUTE_MS);
   const [batch] = engine.batches.list();
-  return { world, polledMs, engine, run, batch };
+  return { world, polledMs, engine, run, batch, store: core.storage.store };
 }
 
 describe("the batches of an engine", () => {
@@ -57,6 +59,9 @@ describe("the batches of an engine", () => {
     expect(batch?.ageMs).toBeGreaterThan(9 * MINUTE_MS);
     expect(batch?.nextPollInMs).toBeLessThanOrEqual(5.5 * MINUTE_MS);
     expect(batch?.reason).toBeUndefined();
+    const { batched } = run.progress();
+    expect(batched).toMatchObject({ items: 300, finished: 0 });
+    expect(batched?.nextPollInMs).toBe(batch?.nextPollInMs);
     await world.settle(run.finished);
     expect(engine.batches.list()).toEqual([]);
     const { polls, ends, results } = engine.batches.tally;
@@ -68,7 +73,7 @@ describe("the batches of an engine", () => {
 
   it("say why they wait when the provider had too many tokens enqueued", async () => {
     const fails = { code: "token_limit_exceeded", message: "Enqueued token limit reached for gpt-5-mini" };
-    const { world, engine, batch } = await started({
+    const { world, engine, run, batch, store } = await started({
       batchFaults: (nth) => (nth <= 6 ? { fails } : undefined),
     });
     expect(batch).toMatchObject({
@@ -77,6 +82,42 @@ describe("the batches of an engine", () => {
     });
     expect(batch?.nextPollInMs).toBeGreaterThan(0);
     expect(batch?.enqueuedTokens).toBe(0);
+    const message = expect.stringContaining("Enqueued token limit reached");
+    expect(run.progress().batched).toMatchObject({ items: 300, waits: { items: 300, message } });
+    const records = await store.records("", { collection: BATCHES, limit: 10 });
+    expect(records.map(readBatch)[0]).toMatchObject({ state: "spooled", failed: { is: "full", message } });
+    await world.settle(engine.close());
+  });
+});
+
+describe("a run that is cancelled while its provider takes its time", () => {
+  it("shows which batches it waits for until they are cancelled", async () => {
+    const { world, engine, run, batch } = await started({ cancelMs: 8 * MINUTE_MS });
+    void run.cancel();
+    await world.clock.advance(5 * MINUTE_MS);
+    expect(engine.batches.list()).toMatchObject([{ id: batch?.id, state: "cancelling" }]);
+    expect(run.progress().batched).toMatchObject({ items: 300 });
+    const summary = await world.settle(run.finished);
+    expect(summary.counts).toMatchObject({ cancelled: 300 });
+    await world.settle(engine.close());
+  });
+});
+
+describe("a batch whose key is not accepted any more", () => {
+  it("holds its run with the provider's address, so that the advice names the variable of the key", async () => {
+    const denied = { status: 401, code: "invalid_api_key", message: "Incorrect API key" };
+    const { world, engine, run } = await started({
+      faults: ({ kind }) => (kind === "get" ? denied : undefined),
+    });
+    const [hold] = run.holds;
+    expect(hold).toMatchObject({
+      reason: "authentication",
+      provider: "openai",
+      address: "https://api.openai.test",
+    });
+    expect(continueLine({ words: ["run"], held: hold === undefined ? [] : [hold] })).toContain(
+      "set a key that openai accepts (OPENAI_API_KEY)",
+    );
     await world.settle(engine.close());
   });
 });

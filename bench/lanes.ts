@@ -26,6 +26,7 @@ import type { BatchRecord } from "../src/engine/batches/batch_record.ts";
 import { BatchSettler } from "../src/engine/batches/batch_settler.ts";
 import { KeptBatch } from "../src/engine/batches/kept_batch.ts";
 import { openEngine } from "../src/engine/engine.ts";
+import { BatchTally } from "../src/engine/items/batch_tally.ts";
 import type { ItemCall } from "../src/engine/items/item_call.ts";
 import type { ItemOwner } from "../src/engine/items/item_owner.ts";
 import { ItemStates } from "../src/engine/items/item_states.ts";
@@ -171,6 +172,7 @@ function keptOf(items: number, transport: Transport): KeptBatch {
     storage: storage as unknown as KeptBatch["way"]["storage"], // only these members are used
     times: { pollMsMin: 30_000, pollMsMax: 300_000, adoptMs: 120_000 },
     lines: { path: "", bytes: 0, endOf: undefined },
+    tally: new BatchTally(),
   };
   return new KeptBatch(way, recordOf(items), () => undefined);
 }

@@ -58,6 +58,7 @@ export type {
   RunWarning,
   WarningListener,
 } from "./engine/runs/warning_feed.ts";
+export type { BatchStatus } from "./engine/shown/batch_status.ts";
 export type { ItemTrace } from "./engine/trace.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
 export type { FactorRate, RateCard } from "./price/factor.ts";

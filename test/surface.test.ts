@@ -57,6 +57,7 @@ describe("the entry points", () => {
       types: [
         "AnswerMembers",
         "AttemptReport",
+        "BatchStatus",
         "Clock",
         "ConfigOptions",
         "Disk",
@@ -334,10 +335,15 @@ describe("the fixed calls", () => {
     expectTypeOf<Engine["plan"]>().toBeCallableWith("in.jsonl", { sla: 360, policy: "cheapest" });
     expectTypeOf<Engine["plan"]>().returns.resolves.toEqualTypeOf<door.Plan>();
     expectTypeOf<Engine["lanes"]>().toEqualTypeOf<() => readonly door.LaneStatus[]>();
+    expectTypeOf<Engine["batches"]["list"]>().toEqualTypeOf<() => readonly door.BatchStatus[]>();
+    expectTypeOf<Engine["batches"]["pollNow"]>().toEqualTypeOf<
+      (provider: string, batchId: string) => boolean
+    >();
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["trace"]>().toEqualTypeOf<(id: string, key?: string) => Promise<door.ItemTrace>>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
+      | "batches"
       | "run"
       | "submit"
       | "task"

@@ -65,6 +65,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["learnt", "items"],
     ["failover", "offers", "prefixes"],
     ["batches"],
+    ["shown"],
     ["lanes"],
     ["files"],
     ["reopening"],

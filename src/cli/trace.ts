@@ -4,6 +4,7 @@
 
 import { systemDisk } from "../disk.ts";
 import { type ItemTrace, traceItem } from "../engine/trace.ts";
+import { recordsOfRun, withBatch } from "./run/run_batches.ts";
 import { readRun } from "./run/status.ts";
 import { answer } from "./satellites/answer.ts";
 
@@ -17,8 +18,11 @@ interface TraceArguments {
 export function trace(out: string, key: string, options: Record<string, unknown>): Promise<number> {
   const given: TraceArguments = options; // commander's own shape, declared in status_commands.ts
   return answer(given, async () => {
-    const found = await readRun(out, given.data, (store, task, dataDir) =>
-      traceItem({ store, disk: systemDisk, dataDir }, task, { key }),
+    const found = await readRun(out, given.data, async (store, task, dataDir) =>
+      withBatch(
+        await traceItem({ store, disk: systemDisk, dataDir }, task, { key }),
+        recordsOfRun(store, task.id),
+      ),
     );
     return { json: found, text: traceText(found) };
   });

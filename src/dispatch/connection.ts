@@ -34,6 +34,8 @@ export interface WireCall {
   readonly streamed: StreamedAnswer | undefined;
   /** Names and values in turn, as undici takes them. */
   readonly headers: readonly string[];
+  /** Monotonic. */
+  readonly startedMs: number;
   /** Monotonic; may be put off by `isOver`. */
   deadlineMs: number;
   /** See `SendOptions`. */
@@ -131,7 +133,7 @@ export class Connection {
     const call = this.#call;
     if (call === undefined) return Number.POSITIVE_INFINITY;
     if (isOver(call, nowMs)) {
-      if (this.#isWritten) this.cancel("timeout", `timed out waiting for ${this.#settings.origin}`);
+      if (this.#isWritten) this.cancel("timeout", timeoutText(this.#settings.origin, nowMs - call.startedMs));
       else this.cancel("not_sent", `${this.#missing} ${this.#settings.origin} in time`);
       return Number.POSITIVE_INFINITY;
     }
@@ -318,4 +320,8 @@ export function isOver(call: WireCall, nowMs: number): boolean {
   const moreMs = call.moreMs?.() ?? 0;
   call.deadlineMs = nowMs + moreMs;
   return moreMs <= 0;
+}
+
+function timeoutText(origin: string, tookMs: number): string {
+  return `timed out after ${Math.round(tookMs / 1_000)} s waiting for ${origin}`;
 }

@@ -153,6 +153,7 @@ class UndiciTransport implements Transport {
       upload,
       streamed,
       headers,
+      startedMs: nowMs,
       deadlineMs,
       moreMs,
       signal,

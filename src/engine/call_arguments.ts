@@ -35,6 +35,12 @@ export function checkId(id: unknown, call: string): void {
     throw new PerigeeError("usage", `${call}: the id must be a text, got ${kindOf(id)}`);
 }
 
+/** Throws `usage` unless `value` is a text; `what` is the call and the argument. */
+export function checkText(value: unknown, what: string): void {
+  if (typeof value !== "string")
+    throw new PerigeeError("usage", `${what} must be a text, got ${kindOf(value)}`);
+}
+
 function isBytes(source: unknown): boolean {
   return source instanceof Uint8Array || source instanceof ArrayBuffer;
 }

@@ -17,7 +17,7 @@ import { PriceBook } from "../price/price_book.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
-import { checkId, checkItems, takenSource } from "./call_arguments.ts";
+import { checkId, checkItems, checkText, takenSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
 import {
   ENGINE_RUN_OPTIONS,
@@ -57,6 +57,7 @@ import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
 import { Run } from "./runs/run.ts";
 import { checkRunOptions, type EngineRunOptions } from "./runs/run_open.ts";
 import { openStore, type Seams, threads, withOwn } from "./seams.ts";
+import { type CountedBatches, countedBatches } from "./shown/batch_status.ts";
 import { Forgotten } from "./submissions/forgotten.ts";
 import { type RetryOptions, type RetryTaskOptions, retryOptions } from "./submissions/retry.ts";
 import { Submissions, type SubmitOptions } from "./submissions/submissions.ts";
@@ -316,6 +317,18 @@ class LocalEngine implements Engine {
   lanes(): readonly LaneStatus[] {
     const nowMs = this.#seams.clock.nowMs();
     return Array.from(this.core.sending.lanes.all(), (lane) => laneStatus(lane, nowMs));
+  }
+
+  get batches(): CountedBatches {
+    const shown = countedBatches(this.core.sending.batches);
+    return {
+      ...shown,
+      pollNow: (provider, batchId) => {
+        checkText(provider, "batches.pollNow: the provider");
+        checkText(batchId, "batches.pollNow: the id of the batch");
+        return shown.pollNow(provider, batchId);
+      },
+    };
   }
 
   close(): Promise<void> {

@@ -12,6 +12,7 @@ import type { PlanOptions } from "./plans/plan_source.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
 import type { EngineRunOptions } from "./runs/run_open.ts";
+import type { CountedBatches } from "./shown/batch_status.ts";
 import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 import type { SubmittedTask } from "./submissions/submitted_task.ts";
@@ -62,6 +63,8 @@ export interface Engine {
   holds(): readonly Hold[];
   /** The state of each lane that was ever used; cheap enough for once a second. */
   lanes(): readonly LaneStatus[];
+  /** Batches at providers: what they do, and hints to look. */
+  readonly batches: CountedBatches;
   /** Stops runs as `stop()` does, waits for what is in flight (at most 30 s), and frees everything. */
   close(): Promise<void>;
 }

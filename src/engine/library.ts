@@ -23,6 +23,7 @@ import type { QuoteOptions } from "./runs/quote.ts";
 import type { Run } from "./runs/run.ts";
 import type { ErrorGroup } from "./runs/run_errors.ts";
 import type { RunOptions } from "./runs/run_options.ts";
+import type { EngineBatches } from "./shown/batch_status.ts";
 import type { RetryOptions, RetryTaskOptions } from "./submissions/retry.ts";
 import type { SubmitOptions } from "./submissions/submissions.ts";
 import type { SubmittedTask } from "./submissions/submitted_task.ts";
@@ -77,6 +78,7 @@ export interface LibrarySubmittedTask extends Promise<LibraryTask>, AsyncIterabl
 
 /** Every method does what that of `Engine` does. */
 export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes" | "close"> {
+  readonly batches: EngineBatches;
   run(source: Source, options?: LibraryRunOptions): LibraryRun;
   submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;
   task(id: string): Promise<LibraryTask>;
@@ -107,6 +109,10 @@ export async function createEngine(options: EngineOptions): Promise<LibraryEngin
     holds: () => camelCased(engine.holds()),
     trace: (id, key) => engine.trace(id, key),
     lanes: () => engine.lanes(),
+    batches: {
+      list: () => engine.batches.list(),
+      pollNow: (provider, batchId) => engine.batches.pollNow(provider, batchId),
+    },
     close: () => engine.close(),
   };
 }

@@ -4,6 +4,7 @@
 import type { Clock } from "../clock.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
 import type { Disk } from "../disk.ts";
+import type { EventSecrets } from "../engine/config/event_secrets.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files/files.ts";
@@ -23,6 +24,8 @@ export interface ServiceContext {
   readonly satellites: Omit<OpenedSatellites, "close">;
   readonly webhooks: Webhooks;
   readonly idempotency: Idempotency;
+  /** What proves events of providers; absent: none are taken. */
+  readonly eventSecrets?: ReadonlyMap<string, EventSecrets>;
   readonly transfers: ServiceTransfers;
   readonly dataDir: string;
   /** How large a request may be; absent: as the defaults are. */

@@ -8,6 +8,7 @@ import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
 import type { RequestBounds } from "../engine/config/config_options.ts";
+import { eventSecrets } from "../engine/config/event_secrets.ts";
 import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { type Audit, openAuditLog } from "../store/audit/audit_log.ts";
@@ -143,7 +144,7 @@ async function open(
       transfers: createTransfers(),
       dataDir,
       requestBounds: options.requests,
-      publicUrl: () => publicUrl.text,
+      ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },
     },
     onMounted: (request) => publicUrl.came(request),
     spending,
@@ -179,6 +180,16 @@ async function open(
       await closeRest();
     },
   };
+}
+
+function secretsOf(
+  { core }: OpenedEngine,
+  { env = process.env }: PerigeeServiceOptions,
+): ReturnType<typeof eventSecrets> {
+  return eventSecrets(
+    core.config.providers.map(({ name }) => name),
+    env,
+  );
 }
 
 function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {

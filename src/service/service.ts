@@ -25,6 +25,7 @@ import { registerCatalogueRoutes } from "./satellites/catalogue.ts";
 import { registerClusterRoutes } from "./satellites/clusters.ts";
 import { registerExecutionRoutes } from "./satellites/executions.ts";
 import { registerSecretRoutes } from "./satellites/secrets.ts";
+import { registerProviderEvents } from "./webhooks/provider_events.ts";
 import { registerWebhookRoutes } from "./webhooks/webhook_routes.ts";
 
 /** What is under way when the service closes has so long to end. */
@@ -84,6 +85,11 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerUsageRoutes(app, context.clock, options.spending);
   registerMarginRoutes(app, context.clock, options.spending);
   registerWebhookRoutes(app, context);
+  registerProviderEvents(app, {
+    clock: context.clock,
+    batches: context.engine.batches,
+    secrets: context.eventSecrets ?? new Map(),
+  });
   registerExecutionRoutes(app, context);
   registerCatalogueRoutes(app, context.satellites);
   registerSecretRoutes(app, context.satellites);

@@ -5,6 +5,7 @@ import { commandLine } from "../../src/cli/command_line.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
 import { continueLine } from "../../src/cli/run/continue.ts";
 import { holdsReport } from "../../src/cli/run/holds.ts";
+import { cancellingText } from "../../src/cli/run/left_batches.ts";
 import { ProgressDisplay, progressLine } from "../../src/cli/run/progress.ts";
 import { summaryTable } from "../../src/cli/run/summary.ts";
 import type { Progress, Summary } from "../../src/engine/items/progress.ts";
@@ -71,6 +72,38 @@ const SUMMARY: Summary = {
   requests_sent: 2,
   held: [],
 };
+
+describe("the progress line of a run with batches", () => {
+  const line = (batched: Progress["batched"]) =>
+    progressLine({ ...PROGRESS, ...(batched === undefined ? {} : { batched }) });
+
+  it("says how many items are there, how many of them are done, and when the provider is asked again", () => {
+    expect(line({ items: 812, finished: 310, nextPollInMs: 42_000 })).toContain(
+      "  812 with batches, 310 done there, asked again in 0:42  ",
+    );
+  });
+
+  it("says no number of finished items where the provider shows none, and no time while it is asked", () => {
+    expect(line({ items: 1_200 })).toContain("  1,200 with batches  ");
+  });
+
+  it("says why batches are not submitted yet", () => {
+    const waits = { items: 200, message: "Enqueued token limit reached" };
+    expect(line({ items: 300, finished: 0, nextPollInMs: 5_000, waits })).toContain(
+      "300 with batches, 0 done there, asked again in 0:05, 200 not submitted yet: Enqueued token limit reached",
+    );
+  });
+
+  it("says nothing of batches without any", () => {
+    expect(line(undefined)).not.toContain("batches");
+  });
+
+  it("is followed by what a cancelled run waits for, and how to stop waiting", () => {
+    expect(cancellingText([{ id: "batch_1", provider: "openai" }])).toBe(
+      "waiting for batch_1 of openai to be cancelled, up to 15 min: what they have finished is kept. Ctrl-C twice stops waiting; the same command goes on",
+    );
+  });
+});
 
 describe("numbers", () => {
   it("are written as people read them", () => {

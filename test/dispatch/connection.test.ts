@@ -38,7 +38,7 @@ function setUp(settings: Partial<ConnectionSettings> = {}) {
     const resolve = (ended: WireResult): void => {
       result = ended;
     };
-    connection.start({ request, headers: [], deadlineMs: 1e9, resolve, ...WHOLE });
+    connection.start({ request, headers: [], startedMs: 0, deadlineMs: 1e9, resolve, ...WHOLE });
     connection.onConnect(() => undefined);
   };
   const answer = (): void => void connection.onHeaders(200, [], () => undefined);

@@ -103,7 +103,9 @@ async function described(): Promise<Operation[]> {
       >
     >;
   };
-  return Object.entries(paths).flatMap(([path, methods]) =>
+  // An event of a provider is proven by its signature, whatever key is sent with it: provider_events.test.ts.
+  const keyed = Object.entries(paths).filter(([path]) => !path.startsWith("/v0/provider-events/"));
+  return keyed.flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { responses, parameters = [] }]) => ({
       path,
       method: method.toUpperCase(),

@@ -48,7 +48,7 @@ function placeOf(path: string): string {
   return path.replace(/\{\w+\}(\.jsonl)?/g, "{}").replace(/\/$/, "");
 }
 
-function operations(): [path: string, method: string, operation: Operation][] {
+function documented(): [path: string, method: string, operation: Operation][] {
   return Object.entries(description.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): [string, string, Operation] => [
       path,
@@ -56,6 +56,11 @@ function operations(): [path: string, method: string, operation: Operation][] {
       operation,
     ]),
   );
+}
+
+/** Without those that are proven by a signature or a token instead of a key: provider_events.test.ts answers for them. */
+function operations(): [path: string, method: string, operation: Operation][] {
+  return documented().filter(([path]) => !path.startsWith("/v0/provider-events/"));
 }
 
 /** Sends, and checks that status and body are documented for the operation. */
@@ -155,7 +160,7 @@ describe("the description", () => {
     const rows = [...page.matchAll(/^\| `([A-Z]+) (\/\S+)` \| (.+?) \|/gm)];
     const told = rows.map(([, method, path = ""]) => `${method} ${placeOf(path)}`);
     expect(told.toSorted()).toEqual(
-      operations()
+      documented()
         .map(([path, method]) => `${method} ${placeOf(path)}`)
         .toSorted(),
     );

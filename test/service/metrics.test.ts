@@ -2,7 +2,9 @@ import { request as get } from "node:http";
 import type { AddressInfo } from "node:net";
 import { fastify } from "fastify";
 import { afterEach, describe, expect, it } from "vitest";
+import { BatchTally } from "../../src/engine/items/batch_tally.ts";
 import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
+import type { BatchStatus } from "../../src/engine/shown/batch_status.ts";
 import { Activity } from "../../src/service/operate/activity.ts";
 import { Metrics } from "../../src/service/operate/metrics.ts";
 import {
@@ -32,8 +34,11 @@ afterEach(async () => {
 
 function world(lanes: readonly LaneStatus[] = [LANE]) {
   const activity = new Activity(new FakeClock());
+  const tally = new BatchTally();
+  const batches: BatchStatus[] = [];
   const metrics = new Metrics({
     activity,
+    batches: () => ({ tally, list: () => batches }),
     lanes: () => lanes,
     open: () => ({ tasks: 2, objects: 40 }),
     executions: () => ({ queued: 5, running: 3 }),
@@ -48,7 +53,7 @@ function world(lanes: readonly LaneStatus[] = [LANE]) {
       },
     ],
   });
-  return { activity, metrics };
+  return { activity, metrics, tally, batches };
 }
 
 function figure(text: string, line: string): number {
@@ -85,6 +90,37 @@ describe("metrics", () => {
     expect(figure(text, 'perigee_executions_pending{phase="queued"}')).toBe(5);
     expect(figure(text, 'perigee_executions_pending{phase="running"}')).toBe(3);
     expect(text).not.toMatch(/acme|private-plan/);
+  });
+
+  it("show open batches by provider and state, and what was done with batches, without ids and projects", async () => {
+    const { metrics, batches, tally } = world();
+    const batch: BatchStatus = {
+      ...{ id: "batch_secret", tag: "tag_secret", provider: "openai", model: "openai:m", project: "acme" },
+      ...{ taskId: "task_secret", state: "running", items: 100, itemsOpen: 90, enqueuedTokens: 5_000 },
+      ageMs: 60_000,
+    };
+    batches.push(batch, { ...batch, ageMs: 90_000 });
+    batches.push({ ...batch, provider: "gemini", state: "spooled", enqueuedTokens: 0, itemsOpen: 3 });
+    for (const outcome of ["running", "running", "ended", "unknown"] as const)
+      tally.polled("openai", outcome);
+    tally.ended("openai", "expired");
+    tally.collected("openai", 60);
+    await metrics.render();
+    const { text } = await metrics.render(); // asked twice, counted once
+    expect(figure(text, 'perigee_batches_open{provider="openai",state="running"}')).toBe(2);
+    expect(figure(text, 'perigee_batches_open{provider="gemini",state="spooled"}')).toBe(1);
+    expect(figure(text, 'perigee_batch_items{provider="openai"}')).toBe(180);
+    expect(figure(text, 'perigee_batch_enqueued_tokens{provider="openai"}')).toBe(10_000);
+    expect(figure(text, 'perigee_batch_enqueued_tokens{provider="gemini"}')).toBe(0);
+    expect(figure(text, 'perigee_batch_oldest_seconds{provider="openai"}')).toBe(90);
+    expect(figure(text, 'perigee_batch_polls_total{provider="openai",outcome="running"}')).toBe(2);
+    expect(figure(text, 'perigee_batch_polls_total{provider="openai",outcome="unknown"}')).toBe(1);
+    expect(figure(text, 'perigee_batch_submissions_total{provider="openai",outcome="expired"}')).toBe(1);
+    expect(figure(text, 'perigee_batch_results_total{provider="openai"}')).toBe(60);
+    expect(text).not.toMatch(/secret|acme/);
+    batches.length = 0;
+    const after = await metrics.render();
+    expect(after.text).not.toContain("perigee_batches_open{");
   });
 
   it("count requests by the pattern of their route, never by their address", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
+import type { BatchStatus } from "../../src/engine/shown/batch_status.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { Activity } from "../../src/service/operate/activity.ts";
 import { type Listener, OperatorFeed } from "../../src/service/operate/operator_feed.ts";
@@ -38,6 +39,7 @@ class World {
   readonly activity = new Activity(this.clock);
   readonly feed: OperatorFeed;
   tasks: TaskView[] = [];
+  batches: BatchStatus[] = [];
   lists = 0;
   isBroken = false;
 
@@ -46,6 +48,7 @@ class World {
       clock: this.clock,
       activity: this.activity,
       lanes: () => [lane("mine"), lane("theirs")],
+      batches: () => this.batches,
       tasks: {
         list: async (project, { after, limit }) => {
           this.lists += 1;
@@ -181,6 +184,27 @@ describe("the operator feed", () => {
       [[expect.objectContaining({ family: "mine" }), expect.objectContaining({ family: "theirs" })]],
       [[]],
     ]);
+  });
+
+  it("shows a project its open batches, the first fifty, without the words of the provider", async () => {
+    const world = new World();
+    const reason = { is: "full", message: "enqueued at org-secret" } as const;
+    world.batches = Array.from({ length: 53 }, (_, index) => ({
+      ...{ id: null, tag: `t${index}`, provider: "openai", model: "openai:m", taskId: "x", state: "spooled" },
+      ...{ project: index === 52 ? "blue" : "red", items: 10, itemsOpen: 10, enqueuedTokens: 0, reason },
+    }));
+    const mine = world.listen();
+    const admins = world.listen({ seesAllLanes: true });
+    await world.clock.advance(0);
+    const [snapshot] = mine.snapshots() as unknown as { batches: object[]; batches_more: number }[];
+    expect(snapshot?.batches).toHaveLength(50);
+    expect(snapshot?.batches_more).toBe(2);
+    expect(snapshot?.batches[0]).toEqual({
+      ...{ id: null, tag: "t0", provider: "openai", model: "openai:m", state: "spooled", items: 10 },
+      ...{ items_open: 10, finished: null, age_ms: null, next_poll_ms: null, reason: "full" },
+    });
+    expect(admins.snapshots()).toMatchObject([{ batches_more: 3 }]);
+    expect(JSON.stringify(mine.snapshots())).not.toContain("secret");
   });
 
   it("computes a snapshot once for all who look at the same, and none when nobody listens", async () => {

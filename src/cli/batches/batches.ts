@@ -8,7 +8,13 @@ import { proxiesFrom } from "../../dispatch/proxy.ts";
 import { createUndiciTransport, loadUndici } from "../../dispatch/undici.ts";
 import { BatchCalls } from "../../engine/batches/batch_calls.ts";
 import { adoptBatch, type BatchCare, cancelBatch, providerOfBatch } from "../../engine/batches/batch_care.ts";
-import { BATCHES, type BatchRecord, readBatch, storedBatch } from "../../engine/batches/batch_record.ts";
+import {
+  BATCHES,
+  type BatchRecord,
+  readBatch,
+  storedBatch,
+  waitingReason,
+} from "../../engine/batches/batch_record.ts";
 import { resolveConfig } from "../../engine/config/config.ts";
 import { importModules } from "../../engine/config/own_providers.ts";
 import { isRunOf } from "../../engine/files/stored_tasks.ts";
@@ -52,6 +58,8 @@ interface ShownBatch {
   readonly created_at: string | null;
   readonly deadline: string | null;
   readonly output: string | null;
+  /** Why it waits to be created; null while nothing is wrong. */
+  readonly reason: string | null;
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. As the other two. */
@@ -141,12 +149,16 @@ function shownOf(record: BatchRecord, deadlineMs: number, output: string | undef
     created_at: batchId === null || createdWallMs === undefined ? null : isoTime(createdWallMs),
     deadline: Number.isFinite(deadlineMs) ? isoTime(deadlineMs) : null,
     output: output ?? null,
+    reason: waitingReason(record)?.message ?? null,
   };
 }
 
 function listText(batches: readonly ShownBatch[], nowWallMs: number): string {
   if (batches.length === 0) return "no open batches\n";
   const head = ["id", "model", "state", "items", "finished", "age", "due"];
+  const reasons = batches.flatMap(({ id, tag, reason }) =>
+    reason === null ? [] : [`${id ?? `(${tag})`} waits: ${reason}\n`],
+  );
   const rows = batches.map(({ id, tag, model, state, items, finished, created_at, deadline }) => [
     id ?? `(${tag})`,
     model,
@@ -156,7 +168,7 @@ function listText(batches: readonly ShownBatch[], nowWallMs: number): string {
     created_at === null ? "-" : duration(nowWallMs - Date.parse(created_at)),
     deadline === null ? "-" : dueText(Date.parse(deadline) - nowWallMs),
   ]);
-  return table([head, ...rows]);
+  return `${table([head, ...rows])}${reasons.join("")}`;
 }
 
 function dueText(inMs: number): string {

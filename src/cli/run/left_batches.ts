@@ -29,6 +29,13 @@ export function stayText(batches: readonly LeftBatch[] = []): string {
   return `${batchesText(batches)} ${stay}, and nothing of that is cancelled (--cancel does)\n${rowsOf(batches)}`;
 }
 
+/** Of `--cancel`, while providers have not confirmed it: what is waited for, and how to stop waiting. */
+export function cancellingText(batches: readonly Pick<LeftBatch, "id" | "provider">[]): string {
+  const shown = batches.slice(0, SHOWN_MAX).map(({ id, provider }) => `${id ?? "a batch"} of ${provider}`);
+  const more = batches.length > SHOWN_MAX ? ` and ${count(batches.length - SHOWN_MAX)} more` : "";
+  return `waiting for ${shown.join(", ")}${more} to be cancelled, up to 15 min: what they have finished is kept. Ctrl-C twice stops waiting; the same command goes on`;
+}
+
 function batchesText({ length }: readonly LeftBatch[]): string {
   return length === 1 ? "1 batch" : `${count(length)} batches`;
 }

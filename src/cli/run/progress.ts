@@ -74,6 +74,7 @@ export function progressLine(progress: Progress): string {
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
     heldText(progress) || retryingText(progress),
+    batchedText(progress),
     silenceText(progress),
     isDone ? "" : timeLeft(progress),
     isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
@@ -102,6 +103,18 @@ function retryingText({ retrying, retry, held }: Progress): string {
   if (retrying === 0 || held.length > 0) return "";
   const next = retry === undefined ? "" : `: ${retry.message}; next try ${whenText(retry.nextTryInMs)}`;
   return `${count(retrying)} to try again${next}`;
+}
+
+/** `812 with batches, 310 done there, asked again in 0:42`. */
+function batchedText({ batched }: Progress): string {
+  if (batched === undefined) return "";
+  const { items, finished, nextPollInMs, waits } = batched;
+  return [
+    `${count(items)} with batches`,
+    ...(finished === undefined ? [] : [`${count(finished)} done there`]),
+    ...(nextPollInMs === undefined ? [] : [`asked again ${whenText(nextPollInMs)}`]),
+    ...(waits === undefined ? [] : [`${count(waits.items)} not submitted yet: ${waits.message}`]),
+  ].join(", ");
 }
 
 /** A provider that takes requests and does not answer holds nothing, and shows no error. */

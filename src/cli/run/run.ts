@@ -6,10 +6,11 @@
  */
 import { systemClock } from "../../clock.ts";
 import type { LaneOptions } from "../../engine/config/lane_rules.ts";
-import { type EngineOptions, openEngine } from "../../engine/engine.ts";
+import { type Engine, type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
 import type { UpdateCounts } from "../../engine/reopening/update.ts";
+import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
@@ -23,7 +24,7 @@ import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { holdsReport, leftText } from "./holds.ts";
-import { detachedText, stayText } from "./left_batches.ts";
+import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { ProgressDisplay } from "./progress.ts";
@@ -137,7 +138,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
         { input: process.stdin, output: process.stderr },
         { isSure: given.yes === true, signal: asking.signal },
       ),
-      onProgress: (event) => display.show(event),
+      onProgress: cancelListener(display, engine, given.cancel === true),
       onWarning: (warning) => display.note(warningText(warning)),
       onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
@@ -156,6 +157,23 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     asking.abort();
     await engine.close();
   }
+}
+
+/** Draws progress; of a run that is cancelled it says once which batches are waited for. */
+function cancelListener(
+  display: ProgressDisplay,
+  { batches }: Pick<Engine, "batches">,
+  isCancelled: boolean,
+): (event: ProgressEvent) => void {
+  let isSaid = !isCancelled;
+  return (event) => {
+    const cancelling = isSaid ? [] : batches.list().filter(({ state }) => state === "cancelling");
+    if (cancelling.length > 0) {
+      isSaid = true;
+      display.note(cancellingText(cancelling));
+    }
+    display.show(event);
+  };
 }
 
 /** Throws `usage`. */

@@ -17,6 +17,7 @@ import { count } from "../numbers.ts";
 import { adviceOf } from "./advice.ts";
 import { billedText, doubtText } from "./amounts.ts";
 import { holdText } from "./holds.ts";
+import { batchRows, type RunBatch, recordsOfRun, runBatch } from "./run_batches.ts";
 import { doubtReason } from "./summary.ts";
 
 const MODELS_SHOWN_MAX = 5;
@@ -31,6 +32,11 @@ const MISSING: [string, string] = [
 interface StatusArguments {
   readonly data?: string;
   readonly json?: boolean;
+}
+
+/** The state of a run, with its batches. */
+interface ShownStatus extends RunStatus {
+  readonly batches?: readonly RunBatch[];
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
@@ -99,7 +105,7 @@ function commandOf(name: string, out: string, { data }: StatusArguments): string
 async function show(
   out: string,
   options: Record<string, unknown>,
-  shown: (found: RunStatus) => { readonly json: object; readonly text: string },
+  shown: (found: ShownStatus) => { readonly json: object; readonly text: string },
 ): Promise<number> {
   const given = options as StatusArguments; // commander's own shape, declared in main.ts
   try {
@@ -112,9 +118,12 @@ async function show(
   }
 }
 
-function statusOf(out: string, { data }: StatusArguments): Promise<RunStatus> {
+function statusOf(out: string, { data }: StatusArguments): Promise<ShownStatus> {
   return readRun(out, data, async (store, task, dataDir) =>
-    current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
+    withBatches(
+      current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
+      recordsOfRun(store, task.id).map(runBatch),
+    ),
   );
 }
 
@@ -156,12 +165,18 @@ function current(found: RunStatus): RunStatus {
   return { ...found, held };
 }
 
-function statusTable(found: RunStatus, nowWallMs: number): string {
+/** Absent without batches. */
+function withBatches(found: RunStatus, batches: readonly RunBatch[]): ShownStatus {
+  return batches.length === 0 ? found : { ...found, batches };
+}
+
+function statusTable(found: ShownStatus, nowWallMs: number): string {
   const { counts, held } = found;
   const rows: [string, string][] = [
     ["answered", count(counts.answered)],
     ["failed", count(counts.failed)],
     ["open", openText(found)],
+    ...batchRows(found.batches ?? []),
     ["held", count(counts.held)],
     ...held.map((hold): [string, string] => ["", `${linesText(hold.items)}: ${holdText(hold, nowWallMs)}`]),
     ["billed", billedRow(found)],

@@ -101,9 +101,11 @@ export class BatchCollection {
 
   /** Hot: waits only for the disk, every 1,024 results. */
   async #settle(elements: Iterable<ResultElement>, place: SourcePlace): Promise<"taken" | "other"> {
-    const { wire } = this.#kept.way;
+    const { wire, tally } = this.#kept.way;
+    let results = 0;
     for (const { bytes, endBytes } of elements) {
       if (this.#take(wire.result(bytes)) === "other") return "other";
+      results += 1;
       place.staged += 1;
       if (place.staged < STAGED_MAX) continue;
       place.staged = 0;
@@ -112,6 +114,7 @@ export class BatchCollection {
       if (endBytes - (this.#kept.record.collectedBytes?.[place.index] ?? 0) >= NOTED_BYTES)
         await this.#note(place.index, endBytes);
     }
+    tally.collected(this.#kept.provider, results);
     return "taken";
   }
 

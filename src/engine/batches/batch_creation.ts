@@ -13,6 +13,7 @@ import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batc
 import type { WireAnswer } from "../../providers/provider.ts";
 import type { LinesFile } from "./batch_calls.ts";
 import { lostFailure } from "./batch_failures.ts";
+import type { BatchReason } from "./batch_record.ts";
 import { cancelTwin, findBatch, isSure } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
@@ -33,7 +34,7 @@ export interface CreationTerms {
    * `go`, or for how many milliseconds it waits for what its provider takes at once; `late`: its items must go another way now;
    * `split`: its provider never takes so many tokens at once.
    */
-  turn(): "go" | "late" | "split" | { readonly waitMs: number };
+  turn(): "go" | "late" | "split" | { readonly waitMs: number; readonly why: BatchReason };
   /** Whether its items can wait no longer, even if it may exist. */
   isLast(): boolean;
 }
@@ -70,7 +71,7 @@ export class BatchCreation {
       if (turn === "late") return { is: "back", why: LATE };
       if (turn === "split") return { is: "back", why: TOO_LARGE };
       if (turn !== "go") {
-        await this.#kept.wait(turn.waitMs);
+        await this.#kept.waitFor(turn);
         continue;
       }
       const end = await (state === "spooled" || state === "uploading" ? this.#upload() : this.#create());

@@ -87,10 +87,12 @@ export class BatchPolling {
 
   async #poll(): Promise<Polled | undefined> {
     const kept = this.#kept;
-    const { wire, calls } = kept.way;
+    const { wire, calls, tally } = kept.way;
+    kept.polls();
     const answer = await calls.send(wire.get(kept.record.batchId ?? ""), kept.left);
     kept.left.throwIfAborted();
     const read = answer.ok ? wire.read(answer, "other") : lostFailure(answer);
+    tally.polled(kept.provider, !read.ok ? read.is : read.batch.end === undefined ? "running" : "ended");
     if (!read.ok) return this.#failed(read);
     this.#goneInRow = 0;
     kept.healed();

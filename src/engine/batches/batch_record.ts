@@ -13,7 +13,7 @@
  * It belongs to one task, and names its lines as ranges. They are *with the batch*: neither fresh nor in doubt.
  */
 import { createHash } from "node:crypto";
-import type { BatchEnd, BatchEndpoint } from "../../providers/batches/batch_wire.ts";
+import type { BatchEnd, BatchEndpoint, BatchFailure } from "../../providers/batches/batch_wire.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import type { StoredRecord } from "../../store/records.ts";
 
@@ -35,6 +35,14 @@ export type BatchState = (typeof BATCH_STATES)[number];
 
 /** From the first line to the last. */
 export type LineRange = readonly [first: number, last: number];
+
+/** Why a batch waits. */
+export interface BatchReason {
+  /** Its account, what its provider takes at once, or an answer that did not come; see `BatchFailure`. */
+  readonly is: BatchFailure["is"];
+  /** With the provider's words where a batch failed as a whole. */
+  readonly message: string;
+}
 
 /** What is in a batch, which never changes. */
 export interface BatchContent {
@@ -80,10 +88,17 @@ export interface BatchRecord extends BatchContent {
   /** Ids of batches that were found to be another's. */
   readonly passedOver?: readonly string[];
   readonly end?: BatchEnd;
+  /** Why its last batch failed as a whole, or why it waits to be created. */
+  readonly failed?: BatchReason;
   /** Items that it had finished by the provider's word, within a hundredth of them; absent before its first poll. */
   readonly finished?: number;
   /** Bytes of each of its results that are settled. */
   readonly collectedBytes?: readonly number[];
+}
+
+/** Why a batch waits to be created, also in the eyes of another process; undefined where it does not. */
+export function waitingReason({ state, failed }: BatchRecord): BatchReason | undefined {
+  return state === "spooled" || state === "uploaded" ? failed : undefined;
 }
 
 /** As it is stored. */

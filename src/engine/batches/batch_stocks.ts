@@ -10,6 +10,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { BatchReason } from "./batch_record.ts";
 import type { OpenBatch } from "./open_batch.ts";
 
 /** How long what was shown is believed: accounts and servers change. */
@@ -20,8 +21,11 @@ const OVERFLOW_WAIT_MS_MAX = 1_800_000;
 /** Of addresses without batches: the path does not exist, or takes another method; and of keys that have no right to them. */
 const NO_BATCHES: ReadonlySet<number> = new Set([401, 403, 404, 405, 501]);
 
+const NO_ROOM = "other batches have all that the provider takes at once";
+
 /** What an overflow has shown of a model. */
 interface Overflow {
+  readonly message: string;
   readonly tokensMax: number;
   readonly waitMs: number;
   /** Monotonic. */
@@ -29,7 +33,7 @@ interface Overflow {
 }
 
 /** Whether a batch may be created now, or for how many milliseconds it waits; `split`: never as large as it is. */
-export type StockTurn = "go" | "split" | { readonly waitMs: number };
+export type StockTurn = "go" | "split" | { readonly waitMs: number; readonly why: BatchReason };
 
 /** One for an engine. */
 export class BatchStocks {
@@ -53,10 +57,11 @@ export class BatchStocks {
     const tokensMax = this.tokensMaxOf(way.wire, record.model);
     if (overflow !== undefined && record.items > 1 && record.inputTokens > overflow.tokensMax) return "split";
     const leftMs = overflow === undefined ? 0 : overflow.atMs + overflow.waitMs - this.#clock.nowMs();
-    if (leftMs > 0) return { waitMs: leftMs };
+    const why: BatchReason = { is: "full", message: overflow?.message ?? NO_ROOM };
+    if (leftMs > 0) return { waitMs: leftMs, why };
     const { open, tokens } = beside(batch, all);
     const hasRoom = open === 0 || (open < openMax && record.inputTokens + tokens <= tokensMax);
-    return hasRoom ? "go" : { waitMs };
+    return hasRoom ? "go" : { waitMs, why };
   }
 
   /** Input tokens that all batches of a model may have at once, as far as is known; Infinity where nothing is. */
@@ -65,13 +70,14 @@ export class BatchStocks {
     return Math.min(enqueuedTokensMax, this.#overflowOf(model)?.tokensMax ?? Number.POSITIVE_INFINITY);
   }
 
-  /** A batch was refused because too many tokens were enqueued. */
-  overflowed(batch: OpenBatch, all: Iterable<OpenBatch>): void {
+  /** A batch was refused because too many tokens were enqueued, with these words. */
+  overflowed(batch: OpenBatch, all: Iterable<OpenBatch>, message: string): void {
     const { record } = batch.kept;
     const { tokens } = beside(batch, all);
     const before = this.#overflowOf(record.model);
     const shownMax = Math.max(tokens, (tokens + record.inputTokens) / 2);
     this.#overflows.set(record.model, {
+      message,
       tokensMax: Math.min(before?.tokensMax ?? Number.POSITIVE_INFINITY, shownMax),
       waitMs: Math.min(OVERFLOW_WAIT_MS_MAX, 2 * (before?.waitMs ?? OVERFLOW_WAIT_MS / 2)),
       atMs: this.#clock.nowMs(),

@@ -13,6 +13,7 @@ import type { DueLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Usage } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
+import { BatchTally } from "../items/batch_tally.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -89,6 +90,7 @@ interface RefusedLines {
 /** One for an engine. */
 export class Batches {
   readonly outlooks: BatchOutlooks;
+  readonly tally: BatchTally = new BatchTally();
   readonly #services: BatchServices;
   readonly #filling: BatchFilling;
   /** With their ends. */
@@ -267,7 +269,7 @@ export class Batches {
     const provider = this.#services.providerOf(model);
     const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
-    const kept = new KeptBatch({ wire, calls, storage, times, lines }, record, () =>
+    const kept = new KeptBatch({ wire, calls, storage, times, lines, tally: this.tally }, record, () =>
       this.#services.changed(),
     );
     const settling = {
@@ -279,7 +281,7 @@ export class Batches {
       creating: (batch) => this.#creationOf(batch),
       momentsOf: (batch) => this.#momentsOf(batch),
       changed: () => this.#services.changed(),
-      overflowed: (batch) => this.#stocks.overflowed(batch, this.open),
+      overflowed: (batch, message) => this.#stocks.overflowed(batch, this.open, message),
       tooLarge: (batch) => this.#stocks.tooLarge(batch),
       refused: (batch, status) => this.#stocks.refused(batch.kept.way.wire, status),
       ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),

@@ -1,12 +1,13 @@
 /**
  * One batch at work: its durable record, the way to its provider, and what wakes it.
  */
-import type { Clock } from "../../clock.ts";
+import type { Clock, Timer } from "../../clock.ts";
 import type { BatchFailure, BatchPayload, BatchWire } from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
+import type { BatchTally } from "../items/batch_tally.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { BatchCalls, LinesFile } from "./batch_calls.ts";
-import { BATCHES, type BatchRecord, storedBatch } from "./batch_record.ts";
+import { BATCHES, type BatchReason, type BatchRecord, storedBatch, waitingReason } from "./batch_record.ts";
 
 /** How batches are polled and searched for. */
 export interface BatchTimes {
@@ -23,12 +24,11 @@ export interface BatchWay {
   readonly storage: Pick<EngineStorage, "clock" | "disk" | "store" | "room" | "notice">;
   readonly times: BatchTimes;
   readonly lines: LinesFile;
+  readonly tally: BatchTally;
 }
 
 /** Why a batch waits: its account, its limits, or an outage. */
-export interface BatchTrouble {
-  readonly is: BatchFailure["is"];
-  readonly message: string;
+export interface BatchTrouble extends BatchReason {
   readonly status: number;
   /** Monotonic. */
   readonly sinceMs: number;
@@ -50,7 +50,12 @@ export class KeptBatch {
   isAsked = false;
   readonly #leaving = new AbortController();
   readonly #onTrouble: () => void;
-  #nap: (() => void) | undefined;
+  /** The wait that is under way, and when it ends (monotonic). */
+  #nap: { readonly end: () => void; readonly atMs: number } | undefined;
+  /** Monotonic: when its provider was asked for it last. */
+  #polledMs = Number.NEGATIVE_INFINITY;
+  /** Of a hint that came too soon after the last poll. */
+  #hinted: (Timer & { readonly atMs: number }) | undefined;
   #failures = 0;
 
   /** `onTrouble` is called when what makes it wait has changed. */
@@ -62,6 +67,22 @@ export class KeptBatch {
 
   get clock(): Clock {
     return this.way.storage.clock;
+  }
+
+  get provider(): string {
+    return this.way.wire.settings.name;
+  }
+
+  /** Monotonic: when the provider is asked for it, or tried, again; undefined while that is under way. */
+  get nextTryMs(): number | undefined {
+    return this.#nap === undefined ? undefined : Math.min(this.#nap.atMs, this.#hinted?.atMs ?? Infinity);
+  }
+
+  /** Why it waits; undefined while nothing is wrong. */
+  get reason(): BatchReason | undefined {
+    if (this.trouble === undefined) return waitingReason(this.record);
+    const { is, message } = this.trouble;
+    return { is, message };
   }
 
   /** Aborts when nobody works on it any more in this process. */
@@ -76,12 +97,44 @@ export class KeptBatch {
 
   /** Nobody works on it any more in this process; its record stays. */
   leave(): void {
+    this.#hinted?.cancel();
     this.#leaving.abort(new BatchLeft());
   }
 
   /** Ends a wait that is under way. */
   wake(): void {
-    this.#nap?.();
+    this.#nap?.end();
+  }
+
+  /** Its provider is asked for it now. */
+  polls(): void {
+    this.#polledMs = this.clock.nowMs();
+    this.#hinted?.cancel();
+    this.#hinted = undefined;
+  }
+
+  /**
+   * It may have ended: its provider is asked for it as soon as `pollMsMin` have passed since the last time. Returns whether it is polled
+   * at all; while its account or its provider makes it wait, that wait decides.
+   */
+  hint(): boolean {
+    const { state } = this.record;
+    if (state !== "running" && state !== "cancelling") return false;
+    if (this.#hinted !== undefined || this.trouble !== undefined) return true;
+    const leftMs = this.#polledMs + this.way.times.pollMsMin - this.clock.nowMs();
+    const isAsking = this.#nap === undefined; // its answer may be from before the hint
+    const waitMs = isAsking ? this.way.times.pollMsMin : Math.max(0, leftMs);
+    const timer = this.clock.timer(
+      waitMs,
+      () => {
+        this.#hinted = undefined;
+        const isPolled = this.record.state === "running" || this.record.state === "cancelling";
+        if (isPolled && this.trouble === undefined) this.wake();
+      },
+      { keepsAlive: false },
+    );
+    this.#hinted = { atMs: this.clock.nowMs() + waitMs, cancel: () => timer.cancel() };
+    return true;
   }
 
   /** Resolves when the record is durable with these changes. */
@@ -103,6 +156,7 @@ export class KeptBatch {
   /** Resolves after so many milliseconds, or when it is woken; rejects when it is left. */
   async wait(ms: number): Promise<void> {
     this.left.throwIfAborted();
+    const atMs = this.clock.nowMs() + ms;
     await new Promise<void>((resolve, reject) => {
       const end = (settle: () => void): void => {
         timer.cancel();
@@ -113,8 +167,14 @@ export class KeptBatch {
       const onLeft = (): void => end(() => reject(this.left.reason));
       const timer = this.clock.timer(ms, () => end(resolve));
       this.left.addEventListener("abort", onLeft, { once: true });
-      this.#nap = () => end(resolve);
+      this.#nap = { atMs, end: () => end(resolve) };
     });
+  }
+
+  /** Resolves after so many milliseconds, or when it is woken; the record says why it waits. */
+  async waitFor({ waitMs, why }: { readonly waitMs: number; readonly why: BatchReason }): Promise<void> {
+    if (this.record.failed?.message !== why.message) await this.put({ failed: why });
+    await this.wait(waitMs);
   }
 
   /** It was created, or polled and has not ended. */

@@ -13,7 +13,7 @@ import { BatchCollection } from "./batch_collection.ts";
 import { BatchCreation, type CreationTerms } from "./batch_creation.ts";
 import { BatchItems } from "./batch_lines.ts";
 import { type BatchMoments, BatchPolling } from "./batch_polling.ts";
-import { type BatchRecord, linesIn } from "./batch_record.ts";
+import { type BatchReason, type BatchRecord, linesIn } from "./batch_record.ts";
 import { BatchSettler, type SettlingServices } from "./batch_settler.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
@@ -24,8 +24,8 @@ export interface BatchCompany {
   momentsOf(batch: OpenBatch): BatchMoments;
   /** Its record, its file or what it waits for has changed. */
   changed(batch: OpenBatch): void;
-  /** Its provider had too many tokens enqueued for it. */
-  overflowed(batch: OpenBatch): void;
+  /** Its provider had too many tokens enqueued for it, with these words. */
+  overflowed(batch: OpenBatch, message: string): void;
   /** Its provider takes no batch of so many bytes. */
   tooLarge(batch: OpenBatch): void;
   /** It was refused for good, with this status. Returns whether no other is tried for some hours. */
@@ -42,8 +42,8 @@ export class OpenBatch {
   readonly #settling: SettlingServices;
   readonly #company: BatchCompany;
   #settler: BatchSettler | undefined;
-  /** Items whose results the provider says to have. */
-  finished = 0;
+  /** Items that the provider says to have finished; undefined where it does not show counts, and before it was asked. */
+  finished: number | undefined;
   /** Monotonic: since when its run is over; undefined while it is at work. */
   overMs: number | undefined;
 
@@ -59,6 +59,8 @@ export class OpenBatch {
     this.itemsPath = itemsPath;
     this.#settling = settling;
     this.#company = company;
+    const { record, way } = kept;
+    if (way.wire.traits.showsProgress) this.finished = record.finished;
   }
 
   /** Items that are with it. */
@@ -119,6 +121,7 @@ export class OpenBatch {
   async #back({ is, message, status }: Pick<BatchFailure, "is" | "message" | "status">): Promise<true> {
     const { record, way } = this.kept;
     const settler = await this.#settlerOf();
+    way.tally.ended(this.kept.provider, "not_created");
     if (is === "too_large" && record.items > 1) {
       if (status !== 0) this.#company.tooLarge(this);
       await settler.returnUnsent();
@@ -136,6 +139,7 @@ export class OpenBatch {
   async #leave(why: "gone" | "rescued"): Promise<true> {
     const { kept } = this;
     const then = this.owner.isOpen ? "its items are sent again" : "its items end with their run";
+    kept.way.tally.ended(kept.provider, why);
     kept.way.storage.notice(doubtText(kept.record, why, then));
     await (await this.#settlerOf()).doubtRest();
     return this.#remove();
@@ -145,6 +149,7 @@ export class OpenBatch {
     const { kept } = this;
     const isOver = kept.record.state !== "running" && kept.record.state !== "cancelling";
     if (!isOver) {
+      kept.way.tally.ended(kept.provider, batch.end ?? "completed");
       if (batch.end === "completed") this.#company.ended(this, this.#tookMs());
       await kept.put({ state: "ended", ...(batch.end === undefined ? {} : { end: batch.end }) });
     }
@@ -160,23 +165,25 @@ export class OpenBatch {
   /** Its account had no money or no room for it: the same lines are a batch again once it has. */
   async #createLater(batch: RemoteBatch, is: "account" | "full"): Promise<boolean> {
     const { kept } = this;
-    if (is === "full") this.#company.overflowed(this);
-    await this.#passOver("spooled");
+    const { message = "the batch failed" } = batch.faults.find((fault) => fault.is === is) ?? {};
+    if (is === "full") this.#company.overflowed(this, message);
+    await this.#passOver("spooled", { is, message });
     for (const request of kept.way.wire.remove(batch)) await kept.way.calls.send(request, kept.left);
-    const { message = "" } = batch.faults.find((fault) => fault.is === is) ?? {};
     if (is === "account") await kept.waitAfter({ is, message, status: 0 });
     return false;
   }
 
   /** Its batch was another's, or failed as a whole: it has none again. */
-  async #passOver(state: "creating" | "spooled"): Promise<void> {
+  async #passOver(state: "creating" | "spooled", failed?: BatchReason): Promise<void> {
     const { kept } = this;
-    const { batchId = "", isUnconfirmed: _, end: _end, file: _file, ...rest } = kept.record;
+    const { batchId = "", isUnconfirmed: _, end: _end, file: _file, failed: _failed, ...rest } = kept.record;
+    this.finished = undefined;
     const passedOver = [...(rest.passedOver ?? []), batchId];
     await kept.restate({
       ...(state === "creating" ? withFile(rest, kept.record.file) : rest),
       state,
       passedOver,
+      ...(failed === undefined ? {} : { failed }),
     });
   }
 
@@ -190,8 +197,10 @@ export class OpenBatch {
     return true;
   }
 
-  #progress({ counts }: RemoteBatch): void {
-    this.finished = (counts.succeeded ?? 0) + (counts.failed ?? 0);
+  #progress({ counts: { succeeded = 0, failed = 0, share } }: RemoteBatch): void {
+    const { record, way } = this.kept;
+    if (way.wire.traits.showsProgress)
+      this.finished = share === undefined ? succeeded + failed : Math.floor(share * record.items);
     this.#company.changed(this);
   }
 

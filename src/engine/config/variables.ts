@@ -3,6 +3,7 @@
  *
  *   PERIGEE_PROVIDER_<NAME>_KEY, _BASE_URL      a base URL makes its name known; a key may be of a provider that is configured later,
  *                                               but not if <NAME> ends in a word of the setting: PERIGEE_PROVIDER_MYBOX_API_KEY
+ *   PERIGEE_PROVIDER_<NAME>_WEBHOOK_SECRET, _WEBHOOK_TOKEN    event_secrets.ts; only the service uses them
  *   PERIGEE_LIMIT_<NAME>_RPM, _TPM, _CONCURRENCY
  *   those of NAMES, and PERIGEE_TEST_..., which tests of perigee read
  */
@@ -26,7 +27,7 @@ const NAMES: readonly string[] = [
   "PERIGEE_DEBUG",
 ];
 const OF_PROVIDER =
-  /^PERIGEE_(?:PROVIDER_([A-Z0-9_]+?)_(?:BASE_URL|BATCH_CHAT_URL|KEY)|LIMIT_([A-Z0-9_]+?)_(?:RPM|TPM|CONCURRENCY))$/;
+  /^PERIGEE_(?:PROVIDER_([A-Z0-9_]+?)_(?:BASE_URL|BATCH_CHAT_URL|KEY|WEBHOOK_SECRET|WEBHOOK_TOKEN)|LIMIT_([A-Z0-9_]+?)_(?:RPM|TPM|CONCURRENCY))$/;
 /** What a name has too much that is read from `..._API_KEY`, `..._API_BASE_URL` or `..._MAX_CONCURRENCY`. */
 const WORDS_OF_SETTINGS = /(?:(?:^|_)(?:API|AUTH|ACCESS|BASE|SECRET|TOKEN|MAX|LIMIT))+$/;
 const ENDS: readonly (readonly [start: string, ends: readonly string[]])[] = [

@@ -25,6 +25,18 @@ export interface LaneProgress {
   readonly cheaper?: OfferStatus;
 }
 
+/** What a run has with batches. */
+export interface BatchesProgress {
+  /** Items in batches, also those that are not submitted yet. */
+  readonly items: number;
+  /** Of them, those that their providers said to have finished when they were asked last; absent where none shows counts. */
+  readonly finished?: number;
+  /** Until a provider is asked for one of them; absent while that is under way, and before a batch exists. */
+  readonly nextPollInMs?: number;
+  /** Items whose batches wait to be created, without a failure to hold them: the first reason. */
+  readonly waits?: { readonly items: number; readonly message: string };
+}
+
 /** The state of a run at one moment; counts are lines of the input. */
 export interface Progress {
   readonly state: "reading" | "running" | "paused" | "stopping" | "done";
@@ -43,6 +55,8 @@ export interface Progress {
   readonly retrying: number;
   /** Of the one of them that is due first: why its last request failed, and when the next one is due; absent without one. */
   readonly retry?: { readonly code: FailureCode; readonly message: string; readonly nextTryInMs: number };
+  /** What is with batches; absent while nothing is. */
+  readonly batched?: BatchesProgress;
   /** For how long no request was answered although some are in flight and no request waits to be repeated; absent below 60 s, and below ten usual answers. */
   readonly noAnswerMs?: number;
   /** Over about the last ten seconds. */

@@ -125,8 +125,7 @@ function batchHold(
     since: isoTime(trouble.sinceMs, clock),
     next_try: isStopping ? null : isoTime(trouble.nextMs, clock),
     items: left,
-    provider,
-    message: trouble.message,
+    ...{ provider, address: new URL(kept.way.wire.settings.baseUrl).origin, message: trouble.message },
     ...(trouble.status === 0 ? {} : { provider_status: trouble.status }),
     ...(isKey ? { was_accepted: hasAnswered(provider) } : {}),
   };

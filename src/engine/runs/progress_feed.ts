@@ -10,7 +10,7 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { Progress, Summary } from "../items/progress.ts";
+import type { BatchesProgress, Progress, Summary } from "../items/progress.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 import { guarded } from "../listeners.ts";
 
@@ -148,6 +148,7 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     inFlight: sum(({ inFlight }) => inFlight),
     retrying: sum(({ retrying }) => retrying),
     ...(retry === undefined ? {} : { retry }),
+    ...batchedOfAll(each.flatMap(({ batched }) => batched ?? [])),
     itemsPerSecond: sum(({ itemsPerSecond }) => itemsPerSecond),
     tokensPerSecond: sum(({ tokensPerSecond }) => tokensPerSecond),
     billedUsd: sum(({ billedUsd }) => billedUsd),
@@ -158,5 +159,22 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     ...(open.length > 0 && etas.length === open.length ? { etaMs: Math.max(...etas) } : {}),
     held: allHolds(each.map(({ held }) => held)),
     lanes: each[0]?.lanes ?? [],
+  };
+}
+
+function batchedOfAll(each: readonly BatchesProgress[]): Pick<Progress, "batched"> {
+  if (each.length === 0) return {};
+  const finished = each.flatMap((one) => one.finished ?? []);
+  const next = each.flatMap(({ nextPollInMs }) => nextPollInMs ?? []);
+  const waits = each.flatMap((one) => one.waits ?? []);
+  const [first] = waits;
+  const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+  return {
+    batched: {
+      items: sum(each.map(({ items }) => items)),
+      ...(finished.length === 0 ? {} : { finished: sum(finished) }),
+      ...(next.length === 0 ? {} : { nextPollInMs: Math.min(...next) }),
+      ...(first === undefined ? {} : { waits: { ...first, items: sum(waits.map(({ items }) => items)) } }),
+    },
   };
 }

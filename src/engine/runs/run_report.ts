@@ -12,6 +12,7 @@ import { isHoldReason } from "../items/holds.ts";
 import { type LaneProgress, type Progress, Rate, type Summary } from "../items/progress.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import { batchProgress } from "../shown/batch_status.ts";
 import { DETACHED } from "./detaching.ts";
 import { quoteOutcome } from "./quote_outcome.ts";
 
@@ -63,6 +64,7 @@ export class RunReport {
       inFlight: state.items.inFlight,
       retrying: state.items.retrying.size,
       ...this.#retry(state, nowMs),
+      ...batchProgress(this.#core.sending.batches, state, nowMs),
       ...this.#silence(state),
       itemsPerSecond,
       tokensPerSecond: this.#tokens.update(nowMs, totals.inputTokens + totals.outputTokens),

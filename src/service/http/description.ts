@@ -85,9 +85,11 @@ export async function registerDescription(app: FastifyInstance, version: string)
     transform: (given) => {
       const { schema, route } = given;
       if (schema?.hide === true) return transform(given as never);
-      const { scope, area, headers, form } = route.config ?? {};
+      const { scope, area, headers, form, isProvenByRequest } = route.config ?? {};
       const response = {
-        ...failures(...failuresOf(schema, scope !== undefined, route.method)),
+        ...failures(
+          ...(isProvenByRequest === true ? [422] : failuresOf(schema, scope !== undefined, route.method)),
+        ),
         ...(schema?.response as object),
       };
       const security =

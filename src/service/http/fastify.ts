@@ -18,6 +18,8 @@ declare module "fastify" {
     readonly streamsBody?: boolean;
     /** Query parameters are ignored, or checked by the handler, whose schema does not declare them. */
     readonly takesAnyQuery?: boolean;
+    /** Its request is proven without a key, and its body is read as bytes: 401 for all that is not proven. */
+    readonly isProvenByRequest?: boolean;
     /** What an answer of 2xx leaves in the audit log. */
     readonly event?: RequestEvent;
     /** The fields of a form, for the description; the handler reads the form itself. */

@@ -12,6 +12,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { Hold } from "../../engine/items/holds.ts";
 import type { LaneStatus } from "../../engine/lanes/lane_status.ts";
+import type { CountedBatches } from "../../engine/shown/batch_status.ts";
 import type { ExecutionView } from "../../satellites/sdk/execution.ts";
 import { VENDOR_NAMESPACE } from "../../satellites/sdk/reference.ts";
 import type { Activity } from "./activity.ts";
@@ -46,6 +47,8 @@ export interface MetricsOptions {
   readonly open: () => OpenObjectCounts;
   readonly executions: () => PendingExecutions;
   readonly holds: () => readonly Hold[];
+  /** Undefined until there is an engine. */
+  readonly batches: () => Pick<CountedBatches, "list" | "tally"> | undefined;
 }
 
 /** One HTTP request that was answered, or given up by its caller. */
@@ -114,6 +117,8 @@ export class Metrics {
       pendingExecutions(registers, options.executions),
       lanes(registers, options.lanes),
       heldItems(registers, options.holds),
+      openBatches(registers, options.batches),
+      batchSums(registers, options.batches),
     ];
     collectDefaultMetrics({ register: this.#registry });
   }
@@ -208,6 +213,53 @@ function heldItems(registers: Registry[], read: MetricsOptions["holds"]): Refres
   return () => {
     held.reset();
     for (const { reason, provider = "none", items } of read()) held.inc({ reason, provider }, items);
+  };
+}
+
+function openBatches(registers: Registry[], read: MetricsOptions["batches"]): Refresh {
+  const gauge = (name: string, help: string, ...more: string[]): Gauge =>
+    new Gauge({ name, help, labelNames: ["provider", ...more], registers });
+  const open = gauge(
+    "perigee_batches_open",
+    "Batches that have not been collected, by their state.",
+    "state",
+  );
+  const items = gauge("perigee_batch_items", "Items in batches that have not ended.");
+  const tokens = gauge("perigee_batch_enqueued_tokens", "Input tokens of batches in the provider's queue.");
+  const oldest = gauge("perigee_batch_oldest_seconds", "Since the oldest open batch was created.");
+  const each = [open, items, tokens, oldest];
+  return () => {
+    for (const one of each) one.reset();
+    const ages = new Map<string, number>();
+    for (const { provider, state, itemsOpen, enqueuedTokens, ageMs = 0 } of read()?.list() ?? []) {
+      open.inc({ provider, state });
+      items.inc({ provider }, itemsOpen);
+      tokens.inc({ provider }, enqueuedTokens);
+      ages.set(provider, Math.max(ages.get(provider) ?? 0, ageMs));
+    }
+    for (const [provider, ageMs] of ages) oldest.set({ provider }, ageMs / 1_000);
+  };
+}
+
+/** What this process did with batches. */
+function batchSums(registers: Registry[], read: MetricsOptions["batches"]): Refresh {
+  const counter = (name: string, help: string, ...more: string[]): Counter =>
+    new Counter({ name, help, labelNames: ["provider", ...more], registers });
+  const polls = counter("perigee_batch_polls_total", "Polls of batches, by what they showed.", "outcome");
+  const ends = counter("perigee_batch_submissions_total", "Submissions, by how they ended.", "outcome");
+  const results = counter("perigee_batch_results_total", "Results that were collected.");
+  return () => {
+    for (const one of [polls, ends, results]) one.reset();
+    const tally = read()?.tally;
+    for (const [metric, sums] of [
+      [polls, tally?.polls],
+      [ends, tally?.ends],
+      [results, tally?.results],
+    ] as const)
+      for (const [key, count] of sums ?? []) {
+        const [provider = "", outcome] = key.split(" ");
+        metric.inc({ provider, ...(outcome === undefined ? {} : { outcome }) }, count);
+      }
   };
 }
 

@@ -42,7 +42,7 @@ interface ObservedSatellites {
 /** What the metrics and the page read. */
 export interface ObservedService {
   readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
-  readonly engine: Pick<Engine, "lanes" | "holds">;
+  readonly engine: Pick<Engine, "lanes" | "holds" | "batches">;
   readonly verifier: Pick<KeyVerifier, "verify">;
   readonly satellites?: ObservedSatellites | undefined;
 }
@@ -77,6 +77,7 @@ export class Observation {
       lanes: () => this.#service?.engine.lanes() ?? [],
       open: () => this.#service?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
       holds: () => publicHolds(this.#service?.engine.holds() ?? []),
+      batches: () => this.#service?.engine.batches,
       executions: () => this.#service?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
     const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
@@ -119,6 +120,7 @@ export class Observation {
       tasks: service.tasks,
       activity: this.#activity,
       lanes: () => service.engine.lanes(),
+      batches: () => service.engine.batches.list(),
       satellites:
         satellites === undefined ? undefined : new SatelliteFeed(satellites.executions, satellites.clusters),
     });

@@ -2,7 +2,7 @@
  * What the operator page listens to: `GET /v0/operator/events`, server-sent events of the caller's project.
  *
  *   event: history    {start, items[], tokens[]}: the last minutes, a number a second
- *   event: snapshot   once a second: throughput, lanes, a page of tasks, errors by code, cost;
+ *   event: snapshot   once a second: throughput, lanes, open batches, a page of tasks, errors by code, cost;
  *                    with the scope `satellites:read` executions and clusters
  */
 import { PassThrough } from "node:stream";

@@ -10,6 +10,7 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { LaneStatus } from "../../engine/lanes/lane_status.ts";
+import type { BatchStatus } from "../../engine/shown/batch_status.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { moneyBody, NO_MONEY } from "../../price/money.ts";
 import { laneKey } from "../../queue/lanes.ts";
@@ -17,6 +18,7 @@ import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import { taskHold } from "../infer/task_body.ts";
 import { type Activity, type ActivityTally, SECONDS_KEPT } from "./activity.ts";
+import { batchesBody } from "./batch_feed.ts";
 import type { SatelliteFeed } from "./satellite_feed.ts";
 
 const EVERY_MS = 1_000;
@@ -37,13 +39,14 @@ export interface FeedOptions {
   readonly tasks: Pick<Tasks, "list">;
   readonly activity: Pick<Activity, "project" | "second">;
   readonly lanes: () => readonly LaneStatus[];
+  readonly batches: () => readonly BatchStatus[];
   readonly satellites?: Pick<SatelliteFeed, "snapshot"> | undefined;
 }
 
 /** One page that is open somewhere. */
 export interface Listener {
   readonly project: string;
-  /** Sees the lanes of all projects, not only those that its own has used. */
+  /** Sees the lanes and batches of all projects, not only its own. */
   readonly seesAllLanes: boolean;
   /** Sees executions and clusters. */
   readonly seesSatellites: boolean;
@@ -145,7 +148,7 @@ export class OperatorFeed {
   }
 
   async #snapshot({ project, seesAllLanes, seesSatellites, after }: Listener): Promise<string> {
-    const { clock, activity, lanes, satellites } = this.#options;
+    const { clock, activity, lanes, batches, satellites } = this.#options;
     const page = await this.#tasksAfter(project, after);
     const seen = seesSatellites ? await satellites?.snapshot(project) : undefined;
     const nowMs = clock.wallMs();
@@ -160,6 +163,7 @@ export class OperatorFeed {
             seesAllLanes || tally?.lanes.has(laneKey(provider, tier, family)) === true,
         )
         .map(laneBody),
+      ...batchesBody(batches(), project, seesAllLanes),
       tasks: page,
       errors: errorsOf(tally),
       totals: totalsOf(tally),

@@ -20,11 +20,13 @@ const STYLE = "text/css; charset=utf-8";
 const FILES: readonly { readonly url: string; readonly path: string | URL; readonly type: string }[] = [
   { url: "/", path: own("index.html"), type: "text/html; charset=utf-8" },
   { url: "/page/style.css", path: own("style.css"), type: STYLE },
-  ...["app", "chart", "dom", "feed", "format", "graph", "lanes", "satellites", "tasks"].map((name) => ({
-    url: `/page/${name}.js`,
-    path: own(`${name}.js`),
-    type: SCRIPT,
-  })),
+  ...["app", "batches", "chart", "dom", "feed", "format", "graph", "lanes", "satellites", "tasks"].map(
+    (name) => ({
+      url: `/page/${name}.js`,
+      path: own(`${name}.js`),
+      type: SCRIPT,
+    }),
+  ),
   { url: "/page/uplot.js", path: require.resolve("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
   { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];

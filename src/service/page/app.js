@@ -5,6 +5,7 @@
  *
  * The key is kept in sessionStorage: for this tab, until it is closed.
  */
+import { showBatches } from "./batches.js";
 import { Chart } from "./chart.js";
 import { byId, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
@@ -126,6 +127,7 @@ function show(snapshot) {
   setText(byId("list"), usd(totals.list_usd));
   setText(byId("since"), moment(snapshot.started_at));
   showLanes(snapshot.lanes);
+  showBatches(snapshot.batches, snapshot.batches_more);
   showErrors(errors);
   showTasks(tasks, time);
   satellites.show(snapshot);

@@ -215,7 +215,7 @@ export class Acceptance<A extends AdmittedWork> {
       const { task, lines, chars } = offer;
       const amount = { items: lines.length, bytes: chars };
       const works = [...counted.works.values()];
-      const promised = await this.#admission.promises?.(task.project, works);
+      const promised = await this.#admission.promises?.(task.project, works, true);
       const admitted = await this.#admission.admit(task.project, works, amount);
       coverCosts(counted, promised?.costFloors);
       return { offer, counted, admitted, refundShare: promised?.refundShare ?? 0 };

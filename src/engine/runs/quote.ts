@@ -13,7 +13,7 @@ import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
-import { CostFloorBook, floorOfPlan } from "../plans/cost_floors.ts";
+import { CostFloorBook, floorOfPlan, POSTED_LANES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
@@ -35,6 +35,8 @@ export interface QuoteOptions {
    * and the project's margin. Default: nothing waits, and factors are those of the rate card.
    */
   readonly project?: string;
+  /** With `project`: it would be posted as one task of few items, which no batch takes. Default: batches may. */
+  readonly isPosted?: boolean;
   /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
   readonly sizeBytes?: number;
   /** More different models than this are `too_many`. Default: as many as there are. */
@@ -52,14 +54,20 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const { signal, project } = options;
+  const { signal, project, isPosted = false } = options;
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
   const behind =
     project === undefined
       ? {}
-      : { behindSeconds: behindSeconds(core, project), floorOf: floorOf(core, project, counted) };
-  const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
+      : {
+          behindSeconds: behindSeconds(core, project),
+          floorOf: floorOf(core, { project, isPosted }, counted),
+        };
+  const rules = laneRules(core.config.lanes, {
+    ...(project === undefined ? {} : { project }),
+    ...(isPosted ? { lanes: POSTED_LANES } : {}),
+  });
   return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
 }
 
@@ -137,13 +145,17 @@ function planned(core: EngineCore, quoted: Quote, plan: WorkPlan): PlannedQuote 
 }
 
 /** The floor of the project's terms: of what any work of the model costs, and of what this one does. */
-function floorOf(core: EngineCore, project: string, { usage }: Counted): NonNullable<QuoteInput["floorOf"]> {
+function floorOf(
+  core: EngineCore,
+  seller: { readonly project: string; readonly isPosted: boolean },
+  { usage }: Counted,
+): NonNullable<QuoteInput["floorOf"]> {
   const book = new CostFloorBook(core);
-  const terms = core.config.saleTermsOf(project);
+  const terms = core.config.saleTermsOf(seller.project);
   const items = new Map(usage.works().map((work) => [work.model, work.items]));
   return (model, slaMinutes, costShare) =>
     Math.max(
-      book.floorOf({ project, model, slaMinutes, items: items.get(model) ?? 0 }),
+      book.floorOf({ ...seller, model, slaMinutes, items: items.get(model) ?? 0 }),
       floorOfPlan(costShare, terms),
     );
 }

@@ -319,12 +319,17 @@ function slaOf(item: RequestItem, index: number): number | null {
 
 /** Bytes that would count as the volume of a request if it were submitted; 0 for a small one. */
 export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
-  if (smallOf({ items, hasOutputFile: false }) !== undefined) return 0;
+  if (isPostedList(items)) return 0;
   const key = randomUUID();
   return items.reduce((sum, item) => {
     if ("file_id" in item) return sum + bytesOf(item.file_id);
     return sum + Buffer.byteLength(itemLine({ ...item, key })) + 1;
   }, 0);
+}
+
+/** Whether items are kept in the work log, from which no batch takes them: few, of one sla, and no file. */
+export function isPostedList(items: readonly RequestItem[]): boolean {
+  return smallOf({ items, hasOutputFile: false }) !== undefined;
 }
 
 /** The volume that determines the price factor of all parts. */

@@ -128,6 +128,7 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   slas: A_LIST,
   model: A_MODEL,
   project: CHECKED_LATER,
+  isPosted: A_TRUTH,
   sizeBytes: AN_AMOUNT,
   modelsMax: AN_AMOUNT,
   signal: A_SIGNAL,

@@ -43,7 +43,7 @@ export interface FileShape {
 
 /** Reads a file to its end. Throws as `run` does for an input that cannot be read. */
 export async function readShape(
-  { measurer }: Pick<EngineCore, "measurer">,
+  { measurer, config }: Pick<EngineCore, "measurer" | "config">,
   file: Pick<DiskFile, "read">,
   expected: ExpectedItems,
   { model, sizeBytes }: { readonly model?: string | undefined; readonly sizeBytes: number },
@@ -66,7 +66,12 @@ export async function readShape(
     const { block } = event;
     stride ||= strideOf(sizeBytes, block);
     if (blocks % stride === 0) {
-      const measuring = measurer.measure(block, { wantBodies: false, skip: undefined, ...override });
+      const measuring = measurer.measure(block, {
+        wantBodies: false,
+        skip: undefined,
+        aliases: config.aliases.first,
+        ...override,
+      });
       measuring.catch(() => undefined); // an earlier one may end the reading first
       waiting.push(measuring);
     } else waiting.push(block.lineCount);

@@ -95,6 +95,34 @@ describe("perigee audit of a log", () => {
     expect(codes).toEqual([2, 2, 2, 2]);
   });
 
+  it("shows names of a log without what a terminal would obey", async () => {
+    desk.write("log.jsonl", [{ ...MESSAGE, model: "red \u001b[31m\u0007model" }]);
+    const { code, stdout } = await desk.perigee(["audit", "log.jsonl"]);
+    expect(code).toBe(0);
+    expect(stdout).toContain("red \ufffd[31m\ufffdmodel");
+    for (const obeyed of ["\u001b", "\u0007"]) expect(stdout).not.toContain(obeyed);
+  });
+
+  it("does not count amounts that are no amounts", async () => {
+    const cost = (amount: unknown) => ({
+      starting_at: "2026-10-01T00:00:00Z",
+      results: [{ currency: "USD", amount }],
+    });
+    desk.write("log.jsonl", [
+      ROW,
+      { ...ROW, spend: 1e308 },
+      { ...ROW, spend: 1e308 },
+      { data: [cost("1e400")] },
+      { data: [cost("250")] },
+    ]);
+    const { code, stdout } = await desk.perigee(["audit", "log.jsonl", "--json"]);
+    expect(code).toBe(3);
+    expect(JSON.parse(stdout)).toMatchObject({
+      stated_usd: 0.02,
+      costs: [{ provider: "anthropic", usd: 2.5 }],
+    });
+  });
+
   it("reads an empty log", async () => {
     desk.write("empty.jsonl", []);
     const { code, stdout } = await desk.perigee(["audit", "empty.jsonl"]);

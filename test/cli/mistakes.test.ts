@@ -1,4 +1,5 @@
-import { readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -20,6 +21,29 @@ async function said(
   const { code, stderr } = await desk.perigee(words, { env });
   return [code, stderr.trim().split("\n").slice(0, 2).join(" ")];
 }
+
+describe("a place that is no regular file", () => {
+  it.each(["folder", "pipe"])(
+    "such as a %s is refused before anything is sent, and stays as it is",
+    async (place) => {
+      const path = join(desk.dir, place);
+      if (place === "folder") mkdirSync(path);
+      else execFileSync("mkfifo", [path]);
+      const before = statSync(path);
+      const run = ["run", "in.jsonl", "--data", "state"];
+      for (const words of [
+        [...run, "--out", place],
+        [...run, "--out", place, "--ordered"],
+        [...run, "--out", "out.jsonl", "--receipts", place],
+      ])
+        expect(await said(words)).toEqual([
+          74,
+          `perigee: output_unwritable: ${path} is a folder, a pipe or a device; name a file, which may not exist yet`,
+        ]);
+      expect([statSync(path).ino, statSync(path).mode]).toEqual([before.ino, before.mode]);
+    },
+  );
+});
 
 describe("a mistake on the command line", () => {
   it("is named by its option also where only the engine knows it", async () => {

@@ -28,6 +28,15 @@ describe("perigee simulate", () => {
     expect(stdout).toMatch(/deadline of 2 min +at risk: missed in 100% of simulations, by /);
   });
 
+  it("simulates items of an alias at its first model", async () => {
+    const config = JSON.parse(desk.read("config.json")) as object;
+    desk.write("config.json", [{ ...config, models: { any: ["box:m1", "box:m2"] } }]);
+    const words = ["simulate", "in.jsonl", "--config", "config.json", "--model", "any"];
+    const { code, stdout } = await desk.perigee(words);
+    expect(code).toBe(0);
+    expect(stdout).toContain("box:realtime   300 items (100%)");
+  });
+
   it("prints the same as one object with --json", async () => {
     const words = ["simulate", "in.jsonl", "--config", "config.json", "--json", "--output-tokens", "10"];
     const { code, stdout } = await desk.perigee(words);

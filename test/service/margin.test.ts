@@ -9,8 +9,14 @@ import { openWhole } from "./whole.ts";
 const PRICES = { inputUsdPerMillion: 0.7, outputUsdPerMillion: 1.3 };
 const whole = await openWhole({
   config: {
-    prices: { "echo:priced": PRICES, "echo:other": PRICES, "openai:gpt-4.1-mini": PRICES },
-    providers: { openai: { key: "sk-none" } },
+    prices: {
+      ...{ "echo:priced": PRICES, "echo:other": PRICES },
+      ...{ "openai:gpt-4.1-mini": PRICES, "anthropic:claude-haiku-4-5": PRICES },
+    },
+    providers: {
+      openai: { key: "sk-none" },
+      anthropic: { key: "sk-none", baseUrl: "http://127.0.0.1:9" },
+    },
     margin: 0.1,
     projects: { other: { sellBelowCost: true } },
   },
@@ -183,6 +189,20 @@ describe("a quoted price factor", () => {
       );
     const [few, many] = [await factorsOf(1), await factorsOf(300)];
     for (const [index, factor] of many.entries()) expect(factor).toBeLessThanOrEqual(few[index] as number);
+  });
+
+  it("of a few posted items has no batches in it, because none takes them", async () => {
+    const few = Array.from({ length: 3 }, () => ({
+      ...{ model: "anthropic:claude-haiku-4-5", input: "a question", sla: 1_440 },
+    }));
+    const dayOf = async (items: readonly object[]) =>
+      (await post<Quoted>("/v0/quote", "own", items)).slas.find(({ sla_minutes }) => sla_minutes === 1_440);
+    const posted = await dayOf(few);
+    const { objects } = await post<Posted>("/v0/infer/", "own", few);
+    expect(objects.map(({ usage }) => usage.price_factor)).toEqual([1, 1, 1]);
+    expect(posted).toMatchObject({ price_factor: 1 });
+    const inLots = await dayOf([...few, { ...few[0], sla: 10_080 }]);
+    expect(inLots?.price_factor).toBeCloseTo(0.55, 3);
   });
 
   it("is that of the task, and may be below the cost where the project is sold to so", async () => {

@@ -9,6 +9,8 @@ import { table } from "../table.ts";
 
 const MODELS_SHOWN = 20;
 const NAMED_SHOWN = 5;
+/** Names are the log's: a terminal would obey what they hold. */
+const CONTROL = /[^\P{Cc}\n]/gu;
 
 /** `1 request is`, `2 requests are`. */
 function counted(number: number, one: string, many: string): string {
@@ -20,7 +22,7 @@ export function auditText(report: AuditReport): string {
   const parts = [headText(report)];
   if (report.models.length > 0) parts.push(modelsTable(report), slasTable(report));
   parts.push(notesText(report));
-  return parts.filter(Boolean).join("\n");
+  return parts.filter(Boolean).join("\n").replace(CONTROL, "\ufffd");
 }
 
 function headText(report: AuditReport): string {

@@ -11,11 +11,14 @@
  * that realtime alone could not do in half of its window has a higher one. And because a floor is the highest of all longer windows,
  * it never rises with the sla.
  *
+ * Posted items, which are sent from the work log, have no batches: their plans have none either.
+ *
  * Floors are kept for a minute, and looked up in 5 us: a POST is accepted in 60 us. Limits: 4,096 models and projects.
  */
 import { type CostFloors, costFloor } from "../../price/factor.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import { drainMs } from "../../queue/feasibility.ts";
+import type { LaneChoices } from "../../queue/lane_choice.ts";
 import { planWork } from "../../queue/plan/plan.ts";
 import type { PlanOffer } from "../../queue/plan/plan_input.ts";
 import { type LaneRules, laneRules } from "../config/lane_rules.ts";
@@ -37,6 +40,8 @@ const KEPT_MS = 60_000;
 const KEPT_MAX = 4_096;
 /** The plans of a new model take some 5 ms. */
 const MODELS_PER_TURN = 4;
+/** What posted items may not use, whatever is allowed. */
+export const POSTED_LANES: LaneChoices = { deny: ["batch"] };
 /** Of items that were never answered (engine/learnt/expected_usage.ts). */
 const TOKENS = 512;
 
@@ -47,9 +52,14 @@ interface SoldWork {
   readonly items: number;
 }
 
-/** Whose items, and in what window. */
-interface Sold extends SoldWork {
+/** Whose work it is, and whether it is posted: then no batch takes it. */
+interface Seller {
   readonly project: string;
+  readonly isPosted: boolean;
+}
+
+/** Whose items, and in what window. */
+interface Sold extends SoldWork, Seller {
   readonly slaMinutes: number;
 }
 
@@ -83,13 +93,14 @@ export class CostFloorBook {
     this.#turns = new TurnShare(core.storage.clock, MODELS_PER_TURN);
   }
 
-  /** Of works that are accepted together; undefined where none has a floor: without an sla, a known price, or with `sellBelowCost`. */
-  async of(project: string, works: readonly SoldWork[]): Promise<CostFloors | undefined> {
+  /** Of works that are accepted together (`isPosted`: sent without batches); undefined where none has a floor: without an sla, a known price, or with `sellBelowCost`. */
+  async of(project: string, works: readonly SoldWork[], isPosted: boolean): Promise<CostFloors | undefined> {
+    const seller = { project, isPosted };
     const models: Record<string, number> = {};
     for (const { model, slaMinutes, items } of works) {
       if (slaMinutes === null) continue;
-      if (this.#keptOf(project, model) === undefined) await this.#turns.take();
-      const floor = this.floorOf({ project, model, slaMinutes, items });
+      if (this.#keptOf(seller, model) === undefined) await this.#turns.take();
+      const floor = this.floorOf({ ...seller, model, slaMinutes, items });
       models[model] = Math.max(models[model] ?? 0, floor);
     }
     const floors = Object.values(models);
@@ -98,12 +109,13 @@ export class CostFloorBook {
   }
 
   /** Of items of one model; 0 without one. */
-  floorOf({ project, model, slaMinutes, items }: Sold): number {
+  floorOf({ project, isPosted, model, slaMinutes, items }: Sold): number {
+    const seller = { project, isPosted };
     const terms = this.#core.config.saleTermsOf(project);
     if (terms.sellsBelowCost || !this.#isPriced(model)) return 0;
-    const reference = this.#windowsOf(project, model)[windowAt(slaMinutes)] ?? { items: 0, costShare: 1 };
+    const reference = this.#windowsOf(seller, model)[windowAt(slaMinutes)] ?? { items: 0, costShare: 1 };
     if (items <= reference.items) return costFloor(reference.costShare, terms.margin);
-    const like = { project, model, windowMs: slaMinutes * MINUTE_MS, rules: this.#rulesOf(project) };
+    const like = { project, model, windowMs: slaMinutes * MINUTE_MS, rules: this.#rulesOf(seller) };
     return costFloor(Math.max(reference.costShare, shareOf(this.#core, like, items)), terms.margin);
   }
 
@@ -113,16 +125,17 @@ export class CostFloorBook {
     return price !== undefined && price.inputUsdPerMillion + price.outputUsdPerMillion > 0;
   }
 
-  #rulesOf(project: string): LaneRules {
-    return laneRules(this.#core.config.lanes, { project });
+  #rulesOf({ project, isPosted }: Seller): LaneRules {
+    return laneRules(this.#core.config.lanes, { project, ...(isPosted ? { lanes: POSTED_LANES } : {}) });
   }
 
-  #windowsOf(project: string, model: string): readonly WindowShare[] {
-    const known = this.#keptOf(project, model);
+  #windowsOf(seller: Seller, model: string): readonly WindowShare[] {
+    const { project } = seller;
+    const known = this.#keptOf(seller, model);
     if (known !== undefined) return known;
     const nowMs = this.#core.storage.clock.nowMs();
     if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
-    const rules = this.#rulesOf(project);
+    const rules = this.#rulesOf(seller);
     const windows: WindowShare[] = [];
     let most = 0;
     for (const minutes of WINDOWS.toReversed()) {
@@ -131,20 +144,21 @@ export class CostFloorBook {
       most = Math.max(most, shareOf(this.#core, like, items));
       windows.unshift({ items, costShare: most });
     }
-    this.#kept.set(this.#keyOf(project, model), { untilMs: nowMs + KEPT_MS, windows });
+    this.#kept.set(this.#keyOf(seller, model), { untilMs: nowMs + KEPT_MS, windows });
     return windows;
   }
 
-  #keptOf(project: string, model: string): readonly WindowShare[] | undefined {
-    const known = this.#kept.get(this.#keyOf(project, model));
+  #keptOf(seller: Seller, model: string): readonly WindowShare[] | undefined {
+    const known = this.#kept.get(this.#keyOf(seller, model));
     return known !== undefined && this.#core.storage.clock.nowMs() < known.untilMs
       ? known.windows
       : undefined;
   }
 
   /** Projects that may use the same lanes share what is planned. */
-  #keyOf(project: string, model: string): string {
-    return `${Object.hasOwn(this.#core.config.lanes.projects, project) ? project : ""}\n${model}`;
+  #keyOf({ project, isPosted }: Seller, model: string): string {
+    const owner = Object.hasOwn(this.#core.config.lanes.projects, project) ? project : "";
+    return `${owner}\n${isPosted ? "posted" : ""}\n${model}`;
   }
 }
 

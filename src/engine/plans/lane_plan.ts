@@ -2,6 +2,7 @@
  * What a plan says of one model, as a quote takes it: prices relative to realtime, and when the model's items are done.
  */
 import type { LanePlan } from "../../price/quote_sla.ts";
+import type { GroupPlan } from "../../queue/plan/group_plan.ts";
 import { costAt } from "../../queue/plan/lane_outcome.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
 import { shownFinish } from "./plan.ts";
@@ -22,10 +23,17 @@ export function lanePlanOf(plan: WorkPlan | undefined, model: string): LanePlan 
     expectedShare: part(cost.expectedUsd, full.expectedUsd),
     lowShare: part(lowUsd, full.expectedUsd),
     highShare: part(cost.usd90, full.usd90),
-    lanes: shares.flatMap(({ offer, share }) =>
-      offer === undefined ? [] : [{ lane: offer.name, items: Math.round(share * group.items) }],
-    ),
+    lanes: lanesOf(planned),
     isRealtime: shares.every(({ offer }) => offer?.kind === "realtime"),
     finish: shownFinish(finish, plan.input.nowMs),
   };
+}
+
+/** Each lane once: what is rescued and what is not may go in the same one. */
+function lanesOf({ group, shares }: GroupPlan): LanePlan["lanes"] {
+  const items = new Map<string, number>();
+  for (const { offer, share } of shares)
+    if (offer !== undefined)
+      items.set(offer.name, (items.get(offer.name) ?? 0) + Math.round(share * group.items));
+  return [...items].map(([lane, count]) => ({ lane, items: count }));
 }

@@ -221,7 +221,7 @@ export class Acceptance<A extends AdmittedWork> {
         offer.resolve(undefined);
         return undefined;
       }
-      const promised = await this.#admission.promises?.(task.project, works);
+      const promised = await this.#admission.promises?.(task.project, works, true);
       const admitted = await this.#admission.admit(task.project, works, amount);
       coverCosts(counted, promised?.costFloors);
       return { offer, counted, admitted, refundShare: promised?.refundShare ?? 0 };

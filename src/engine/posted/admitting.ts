@@ -38,6 +38,9 @@ export interface Admits<A extends AdmittedWork> {
     works: readonly Work[],
     amount: { readonly items: number; readonly bytes: number },
   ): Promise<A>;
-  /** What works of one sla are sold for today. Absent where nothing is sold. */
-  promises?(project: string, works: readonly Work[]): Promise<SalePromise>;
+  /**
+   * What works of one sla are sold for today. `isPosted`: their items are sent from the work log, and never with batches. Absent where
+   * nothing is sold.
+   */
+  promises?(project: string, works: readonly Work[], isPosted: boolean): Promise<SalePromise>;
 }

@@ -19,6 +19,7 @@ import type { TaskBody } from "../files/task_body.ts";
 import type { Summary } from "../items/progress.ts";
 import type { Step } from "../journal/journal.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import { writtenFile } from "../journal/written_file.ts";
 import { LineReader } from "../reopening/restate.ts";
 import { runReceipt } from "./receipt_of.ts";
 
@@ -52,7 +53,7 @@ export async function checkReceiptsPlace(
       "usage",
       `receipts cannot be written to ${path}: the input or the output is there`,
     );
-  const sizeBytes = (await disk.stat(path))?.sizeBytes ?? 0;
+  const { sizeBytes } = await writtenFile(disk, path);
   if (sizeBytes === 0 || (await readLast(disk, path, sizeBytes))?.["task_id"] === taskId) return;
   throw new PerigeeError(
     "output_unwritable",

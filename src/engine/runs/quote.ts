@@ -13,12 +13,13 @@ import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
-import { CostFloorBook, floorOfPlan } from "../plans/cost_floors.ts";
+import { CostFloorBook, floorOfPlan, POSTED_LANES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
 import { planUsage } from "../plans/planned_work.ts";
 import { priceChanges } from "../plans/price_changes.ts";
+import { goesWithBatches } from "../posted/batched_work.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -35,6 +36,8 @@ export interface QuoteOptions {
    * and the project's margin. Default: nothing waits, and factors are those of the rate card.
    */
   readonly project?: string;
+  /** With `project`: it would be posted as one task of few items, which batches take only where enough of them have time for one. */
+  readonly isPosted?: boolean;
   /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
   readonly sizeBytes?: number;
   /** More different models than this are `too_many`. Default: as many as there are. */
@@ -52,15 +55,22 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const { signal, project } = options;
+  const { signal, project, isPosted = false } = options;
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
   const behind =
     project === undefined
       ? {}
-      : { behindSeconds: behindSeconds(core, project), floorOf: floorOf(core, project, counted) };
-  const rules = laneRules(core.config.lanes, project === undefined ? {} : { project });
-  return quoteOf(core, counted, { slasMinutes, ...behind, rules, basis: basisOf(counted.usage) });
+      : {
+          behindSeconds: behindSeconds(core, project),
+          floorOf: floorOf(core, { project, isPosted }, counted),
+        };
+  const rulesOf = (slaMinutes: number | undefined): LaneRules =>
+    laneRules(core.config.lanes, {
+      ...(project === undefined ? {} : { project }),
+      ...(isPosted && isOneByOne(core, project ?? "", counted, slaMinutes) ? { lanes: POSTED_LANES } : {}),
+    });
+  return quoteOf(core, counted, { slasMinutes, ...behind, rulesOf, basis: basisOf(counted.usage) });
 }
 
 /** What is left of a run. */
@@ -84,21 +94,26 @@ export async function quoteRest(
   const counted = await countLines(core, file, { volumeTokens, ...options });
   const own = sla === undefined ? {} : { ownSlaMinutes: sla };
   const slasMinutes = sla === undefined ? [] : [sla];
-  return quoteOf(core, counted, { slasMinutes, ...own, rules, basis: pilotBasis(counted, answered) });
+  return quoteOf(core, counted, {
+    ...{ slasMinutes, ...own, rulesOf: () => rules, basis: pilotBasis(counted, answered) },
+  });
 }
 
 function quoteOf(
   core: EngineCore,
   { usage, rejectedLines, firstFault, volumeTokens }: Counted,
   {
-    rules,
+    rulesOf,
     ...asked
   }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "floorOf" | "ownSlaMinutes" | "basis"> & {
-    rules: LaneRules;
+    rulesOf: (slaMinutes: number | undefined) => LaneRules;
   },
 ): PlannedQuote {
   const plans = new Map(
-    asked.slasMinutes.map((slaMinutes) => [slaMinutes, planUsage(core, usage, { slaMinutes, rules })]),
+    asked.slasMinutes.map((slaMinutes) => [
+      slaMinutes,
+      planUsage(core, usage, { slaMinutes, rules: rulesOf(slaMinutes) }),
+    ]),
   );
   const wallMs = core.storage.clock.wallMs();
   const found = quote({
@@ -116,7 +131,11 @@ function quoteOf(
   const quoted = firstFault === undefined ? found : { ...found, first_fault: firstFault };
   const { ownSlaMinutes } = asked;
   const own = ownSlaMinutes === undefined ? undefined : plans.get(ownSlaMinutes);
-  return planned(core, quoted, own ?? planUsage(core, usage, { slaMinutes: undefined, rules }));
+  return planned(
+    core,
+    quoted,
+    own ?? planUsage(core, usage, { slaMinutes: undefined, rules: rulesOf(undefined) }),
+  );
 }
 
 /** With what lies ahead, and bands that follow earlier quotes. */
@@ -137,15 +156,33 @@ function planned(core: EngineCore, quoted: Quote, plan: WorkPlan): PlannedQuote 
 }
 
 /** The floor of the project's terms: of what any work of the model costs, and of what this one does. */
-function floorOf(core: EngineCore, project: string, { usage }: Counted): NonNullable<QuoteInput["floorOf"]> {
+function floorOf(
+  core: EngineCore,
+  seller: { readonly project: string; readonly isPosted: boolean },
+  { usage }: Pick<Counted, "usage">,
+): NonNullable<QuoteInput["floorOf"]> {
   const book = new CostFloorBook(core);
-  const terms = core.config.saleTermsOf(project);
+  const terms = core.config.saleTermsOf(seller.project);
   const items = new Map(usage.works().map((work) => [work.model, work.items]));
   return (model, slaMinutes, costShare) =>
     Math.max(
-      book.floorOf({ project, model, slaMinutes, items: items.get(model) ?? 0 }),
+      book.floorOf({
+        ...{ ...seller, model, slaMinutes, items: items.get(model) ?? 0 },
+        isPosted: seller.isPosted && isOneByOne(core, seller.project, { usage }, slaMinutes),
+      }),
       floorOfPlan(costShare, terms),
     );
+}
+
+/** Whether posted work of a window is sent from the work log, and not with batches. */
+function isOneByOne(
+  core: EngineCore,
+  project: string,
+  { usage }: Pick<Counted, "usage">,
+  slaMinutes = 0,
+): boolean {
+  const works = usage.works().map((work) => ({ ...work, slaMinutes, volumeTokens: 0 }));
+  return slaMinutes === 0 || !goesWithBatches(core, project, works);
 }
 
 /** Whatever else was learnt: the run's own answers are what the rest is like. */

@@ -30,6 +30,7 @@ import { type RunSettings, RunState } from "../items/run_state.ts";
 import { SentStatements } from "../items/sent_as.ts";
 import { OutputFile } from "../journal/output.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import { writtenFile } from "../journal/written_file.ts";
 import { checkReceiptsPlace } from "../receipts/run_receipts.ts";
 import { findTask, mended } from "../reopening/found_task.ts";
 import { recoverRun } from "../reopening/recover.ts";
@@ -285,7 +286,7 @@ async function openOutput(
 ): Promise<OutputFile> {
   const path = answersPath(storage, taskId, body);
   if (isFresh) {
-    const sizeBytes = (await storage.disk.stat(body.out))?.sizeBytes ?? 0;
+    const { sizeBytes } = await writtenFile(storage.disk, body.out);
     if (sizeBytes > 0) {
       throw new PerigeeError(
         "output_unwritable",

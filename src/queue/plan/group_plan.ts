@@ -1,7 +1,7 @@
 /**
  * What a plan says of a group: its shares, with the reason of each, and what each lane would have been.
  */
-import type { LaneOutcome, PlanCost, PlanFinish } from "./lane_outcome.ts";
+import { costOf, firstDoneMs, type LaneOutcome, type PlanCost, type PlanFinish } from "./lane_outcome.ts";
 import type { PlanGroup, PlanOffer } from "./plan_input.ts";
 
 /** Why a share is where it is. */
@@ -45,4 +45,59 @@ export interface GroupPlan {
   readonly finish: PlanFinish;
   /** All of the group in each lane of its model, and what that would be. */
   readonly lanes: readonly LaneOutcome[];
+}
+
+/** A part of a group in a lane. */
+export function shareIn(outcome: LaneOutcome, share: number, nowMs: number, why: PlanReason): PlanShare {
+  const { offer, switchMs, doneShare, onTime, cost, finish } = outcome;
+  const startMs = offer.kind === "offpeak" ? firstDoneMs(offer, nowMs) : nowMs;
+  return { offer, share, startMs, switchMs, doneShare, onTime, cost: costOf(cost, share), finish, why };
+}
+
+/** The part of a group that stays in realtime; without one, it is never done. */
+export function realtimeShare(
+  realtime: LaneOutcome | undefined,
+  share: number,
+  nowMs: number,
+  why: PlanReason,
+): PlanShare {
+  if (realtime !== undefined) return shareIn(realtime, share, nowMs, why);
+  const never = Number.POSITIVE_INFINITY;
+  return {
+    offer: undefined,
+    share,
+    startMs: nowMs,
+    switchMs: never,
+    doneShare: 0,
+    onTime: 0,
+    cost: { expectedUsd: 0, usd90: 0 },
+    finish: { expectedMs: never, earlyMs: never, lateMs: never },
+    why: "no_lane",
+  };
+}
+
+/** What becomes of a group, from what becomes of its parts. */
+export function joined(
+  group: PlanGroup,
+  shares: readonly PlanShare[],
+  lanes: readonly LaneOutcome[],
+): GroupPlan {
+  let [onTime, expectedUsd, usd90] = [0, 0, 0];
+  let [expectedMs, earlyMs, lateMs] = [0, 0, 0];
+  for (const { share, onTime: chance, cost, finish } of shares) {
+    onTime += share * chance;
+    expectedUsd += cost.expectedUsd;
+    usd90 += cost.usd90;
+    expectedMs = Math.max(expectedMs, finish.expectedMs);
+    earlyMs = Math.max(earlyMs, finish.earlyMs);
+    lateMs = Math.max(lateMs, finish.lateMs);
+  }
+  return {
+    group,
+    shares,
+    onTime,
+    cost: { expectedUsd, usd90 },
+    finish: { expectedMs, earlyMs, lateMs },
+    lanes,
+  };
 }

@@ -79,6 +79,36 @@ export function realtimeOutcome(offer: PlanOffer, group: PlanGroup, sentMs: numb
   };
 }
 
+/** All of a group in realtime that can do a part of it by its deadline, and the rest after that until `allMs`. */
+export function overloadedOutcome(
+  inTime: LaneOutcome,
+  group: PlanGroup,
+  part: number,
+  allMs: number,
+): LaneOutcome {
+  const { finish } = realtimeOutcome(inTime.offer, group, allMs);
+  return { ...inTime, onTime: part * inTime.onTime, finish };
+}
+
+/** All of a group in a lane from which realtime takes over a part of it, and nothing the rest. */
+export function partlyRescued(rescued: LaneOutcome, alone: LaneOutcome, part: number): LaneOutcome {
+  const mean = (one: number, other: number): number => part * one + (1 - part) * other;
+  const { cost, finish } = rescued;
+  return {
+    ...(part > 0 ? rescued : alone),
+    onTime: mean(rescued.onTime, alone.onTime),
+    cost: {
+      expectedUsd: mean(cost.expectedUsd, alone.cost.expectedUsd),
+      usd90: mean(cost.usd90, alone.cost.usd90),
+    },
+    finish: {
+      expectedMs: Math.max(part > 0 ? finish.expectedMs : 0, alone.finish.expectedMs),
+      earlyMs: Math.max(part > 0 ? finish.earlyMs : 0, alone.finish.earlyMs),
+      lateMs: Math.max(part > 0 ? finish.lateMs : 0, alone.finish.lateMs),
+    },
+  };
+}
+
 /** When a lane's work may have to be done in realtime, and what is before it. */
 export interface RescueTimes {
   readonly nowMs: number;

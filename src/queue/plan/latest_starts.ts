@@ -106,13 +106,17 @@ export class EarliestEnds {
 
   /** Adds `load` and returns when it is done, but for the time of the last answer. */
   add(load: DueLoad): number {
-    let endMs = this.#beginMs;
+    const endMs = this.endOf(load);
     this.#limits.forEach((limit, index) => {
-      const limitMs = (this.#ends[index] as number) + drainMs(load, limit);
-      this.#ends[index] = limitMs;
-      endMs = Math.max(endMs, limitMs);
+      this.#ends[index] = (this.#ends[index] as number) + drainMs(load, limit);
     });
     return endMs;
+  }
+
+  /** When `load` would be done after what was added, but for the time of the last answer. */
+  endOf(load: DueLoad): number {
+    const ends = this.#limits.map((limit, index) => (this.#ends[index] as number) + drainMs(load, limit));
+    return Math.max(this.#beginMs, ...ends);
   }
 }
 

@@ -10,17 +10,24 @@
 
 import type { DueLoad } from "../due_work.ts";
 import { rescueMs } from "../offer_choice.ts";
-import type { GroupPlan, PlanReason, PlanShare } from "./group_plan.ts";
+import {
+  type GroupPlan,
+  joined,
+  type PlanReason,
+  type PlanShare,
+  realtimeShare,
+  shareIn,
+} from "./group_plan.ts";
 import { compareOutcomes, isWorthTheWait } from "./lane_order.ts";
 import {
   costAt,
   costIn,
-  costOf,
   doneIn,
-  firstDoneMs,
   firstDoneTimes,
   type LaneOutcome,
   laneOutcome,
+  overloadedOutcome,
+  partlyRescued,
   type RescueTimes,
   realtimeOutcome,
 } from "./lane_outcome.ts";
@@ -44,6 +51,7 @@ const STAGE_ROUNDS = 4;
 /** Where so much is done before the first batch is left, the later ones add little. */
 const SURE = 0.9;
 const MIN_ON_TIME = 0.99;
+const NEVER = Number.POSITIVE_INFINITY;
 
 /** Plans the groups of a model; a lane that would have fewer than its least items is not used. */
 export function planModel(input: PlanInput, groups: readonly PlanGroup[], model: string): ModelPlan {
@@ -120,18 +128,17 @@ class ModelPlanner {
   /** What realtime can do, were it all sent there by earliest deadline. */
   #forwards(): readonly SentInRealtime[] {
     const realtime = this.#realtime;
-    if (realtime === undefined)
-      return this.#groups.map(() => ({ fits: 0, sentMs: Number.POSITIVE_INFINITY }));
+    if (realtime === undefined) return this.#groups.map(() => ({ fits: 0, sentMs: NEVER, allMs: NEVER }));
     const ends = new EarliestEnds(realtime.capacity, this.#input.nowMs + this.#growthMs);
     const answerMs = realtime.latency.quantileMs(0.5);
     return this.#groups.map((group) => {
       const by = ends.shareBy(group, group.deadlineMs - answerMs);
       const fits = by >= 1 || this.#cheaper.length === 0 ? 1 : wholeItems(by, group);
-      return { fits, sentMs: ends.add(partOf(group, fits)) };
+      return { fits, allMs: ends.endOf(group), sentMs: ends.add(partOf(group, fits)) };
     });
   }
 
-  #planGroup(group: PlanGroup, index: number, { fits, sentMs }: SentInRealtime): GroupPlan {
+  #planGroup(group: PlanGroup, index: number, { fits, sentMs, allMs }: SentInRealtime): GroupPlan {
     const { nowMs, policy = "cheapest" } = this.#input;
     const shares: PlanShare[] = [];
     const realtime = this.#realtime && realtimeOutcome(this.#realtime, group, sentMs);
@@ -139,7 +146,7 @@ class ModelPlanner {
     const lanes = this.#cheaper.map(
       (offer, lane) => best[lane]?.outcome ?? this.#outcomeIn(offer, group, index, fits),
     );
-    const all = realtime === undefined ? lanes : [realtime, ...lanes];
+    const all = this.#inEachLane(group, index, { fits, allMs, realtime, lanes });
     let left = 1 - fits;
     for (const { outcome, share } of this.#beyondRealtime(group, index, left)) {
       shares.push(
@@ -164,6 +171,20 @@ class ModelPlanner {
     const open = wholeItems(stays + left + 1e-9, group);
     if (open > 0) shares.push(realtimeShare(realtime, open, nowMs, left > 1e-9 ? "beyond_realtime" : why));
     return joined(group, shares, all);
+  }
+
+  /** All of a group in each lane: for the explanation. Realtime cannot do all of an overload in time, nor rescue all of it. */
+  #inEachLane(
+    group: PlanGroup,
+    index: number,
+    { fits, allMs, realtime, lanes }: InEachLane,
+  ): readonly LaneOutcome[] {
+    if (realtime === undefined) return lanes;
+    if (fits >= 1) return [realtime, ...lanes];
+    return [
+      overloadedOutcome(realtime, group, fits, allMs),
+      ...lanes.map((lane) => partlyRescued(lane, this.#alone(lane.offer, group, index), fits)),
+    ];
   }
 
   /** All of a group in a cheaper lane that realtime would take over from at once, or before. */
@@ -217,22 +238,9 @@ class ModelPlanner {
   /** What realtime cannot do in time: the likeliest lanes first. Nothing rescues it. */
   #beyondRealtime(group: PlanGroup, index: number, beyond: number): readonly TakenShare[] {
     if (beyond <= 0) return [];
-    const { nowMs, minOnTime = MIN_ON_TIME, policy = "cheapest" } = this.#input;
-    const { deadlineMs } = group;
-    const due = this.#due[index] as DueLoad;
-    const times = {
-      nowMs,
-      switchMs: deadlineMs,
-      rescuedMs: deadlineMs,
-      due,
-      realtime: undefined,
-      isBlind: false,
-    };
+    const { minOnTime = MIN_ON_TIME, policy = "cheapest" } = this.#input;
     const alone = this.#cheaper
-      .map((offer) => {
-        const doneShare = doneIn(offer, deadlineMs, times);
-        return { ...laneOutcome(offer, group, { ...times, doneShare }), switchMs: Number.POSITIVE_INFINITY };
-      })
+      .map((offer) => this.#alone(offer, group, index))
       .filter(({ onTime }) => this.#realtime === undefined || onTime > 0)
       .toSorted((one, other) => {
         const isLikely = (outcome: LaneOutcome): boolean => outcome.onTime >= minOnTime;
@@ -249,6 +257,21 @@ class ModelPlanner {
       left -= share;
     }
     return taken;
+  }
+
+  /** All of a group in a cheaper lane that has until the deadline, because realtime takes nothing over. */
+  #alone(offer: PlanOffer, group: PlanGroup, index: number): LaneOutcome {
+    const { deadlineMs } = group;
+    const times = {
+      nowMs: this.#input.nowMs,
+      switchMs: deadlineMs,
+      rescuedMs: deadlineMs,
+      due: this.#due[index] as DueLoad,
+      realtime: undefined,
+      isBlind: false,
+    };
+    const doneShare = doneIn(offer, deadlineMs, times);
+    return { ...laneOutcome(offer, group, { ...times, doneShare }), switchMs: NEVER };
   }
 
   /** A lane that realtime takes over from at `startMs`: after a cancel, or without one if that is expected to cost less. */
@@ -314,6 +337,15 @@ interface SentInRealtime {
   readonly fits: number;
   /** When its last request is sent. */
   readonly sentMs: number;
+  /** When that of the whole group would be. */
+  readonly allMs: number;
+}
+
+interface InEachLane extends Omit<SentInRealtime, "sentMs"> {
+  /** As far as it is sent there in time. */
+  readonly realtime: LaneOutcome | undefined;
+  /** As far as realtime takes over from them. */
+  readonly lanes: readonly LaneOutcome[];
 }
 
 /** What realtime would take over, and when. */
@@ -337,54 +369,6 @@ function stagesOf({ batch }: PlanOffer, { items }: DueLoad): number {
 
 function policyReason(policy: string): PlanReason {
   return policy === "fastest" ? "earliest_finish" : "cheapest";
-}
-
-function shareIn(outcome: LaneOutcome, share: number, nowMs: number, why: PlanReason): PlanShare {
-  const { offer, switchMs, doneShare, onTime, cost, finish } = outcome;
-  const startMs = offer.kind === "offpeak" ? firstDoneMs(offer, nowMs) : nowMs;
-  return { offer, share, startMs, switchMs, doneShare, onTime, cost: costOf(cost, share), finish, why };
-}
-
-function realtimeShare(
-  realtime: LaneOutcome | undefined,
-  share: number,
-  nowMs: number,
-  why: PlanReason,
-): PlanShare {
-  if (realtime !== undefined) return shareIn(realtime, share, nowMs, why);
-  const never = Number.POSITIVE_INFINITY;
-  return {
-    offer: undefined,
-    share,
-    startMs: nowMs,
-    switchMs: never,
-    doneShare: 0,
-    onTime: 0,
-    cost: { expectedUsd: 0, usd90: 0 },
-    finish: { expectedMs: never, earlyMs: never, lateMs: never },
-    why: "no_lane",
-  };
-}
-
-function joined(group: PlanGroup, shares: readonly PlanShare[], lanes: readonly LaneOutcome[]): GroupPlan {
-  let [onTime, expectedUsd, usd90] = [0, 0, 0];
-  let [expectedMs, earlyMs, lateMs] = [0, 0, 0];
-  for (const { share, onTime: chance, cost, finish } of shares) {
-    onTime += share * chance;
-    expectedUsd += cost.expectedUsd;
-    usd90 += cost.usd90;
-    expectedMs = Math.max(expectedMs, finish.expectedMs);
-    earlyMs = Math.max(earlyMs, finish.earlyMs);
-    lateMs = Math.max(lateMs, finish.lateMs);
-  }
-  return {
-    group,
-    shares,
-    onTime,
-    cost: { expectedUsd, usd90 },
-    finish: { expectedMs, earlyMs, lateMs },
-    lanes,
-  };
 }
 
 /** A share that is a whole number of items, rounded down. */

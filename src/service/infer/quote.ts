@@ -8,7 +8,7 @@ import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { z } from "../../schema.ts";
 import type { FileIndex, Files } from "../../tasks/files/files.ts";
-import { volumeBytes } from "../../tasks/lots/request_spool.ts";
+import { isPostedList, volumeBytes } from "../../tasks/lots/request_spool.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { ServiceContext } from "../context.ts";
@@ -110,7 +110,7 @@ export function registerQuoteRoutes(
       refuseFiles(items);
       const indexes = await indexesOf(items, project, files);
       const found = await engine.quote(linesOf(items, indexes), {
-        ...{ project, slas, modelsMax: MODELS_MAX },
+        ...{ project, isPosted: isPostedList(items), slas, modelsMax: MODELS_MAX },
         sizeBytes: volumeBytes(items, (id) => indexes.get(id)?.bytes ?? 0),
       });
       const minutes = Math.max(1, Math.ceil(found.time.seconds / 60));

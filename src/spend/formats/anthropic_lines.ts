@@ -11,6 +11,7 @@
  */
 import { arrayOf, countOf, objectOf, stringOf, type Unchecked } from "../../providers/json.ts";
 import { anthropicUsage } from "../../providers/usage.ts";
+import { amountOf } from "../amounts.ts";
 import type { Refusal, UsageSink } from "../logged_usage.ts";
 import { wallMsOf } from "../times.ts";
 
@@ -33,8 +34,8 @@ export function readReportBucket(bucket: Unchecked, sink: UsageSink): Refusal {
 export function readReportResult(result: Unchecked, sink: UsageSink, bucket: Unchecked = result): Refusal {
   const [fromMs, toMs] = [wallMsOf(bucket["starting_at"]), wallMsOf(bucket["ending_at"])];
   if (result["amount"] !== undefined) {
-    const cents = Number(result["amount"]);
-    if (!(cents >= 0) || stringOf(result["currency"])?.toUpperCase() !== "USD")
+    const cents = amountOf(result["amount"]);
+    if (Number.isNaN(cents) || stringOf(result["currency"])?.toUpperCase() !== "USD")
       return "an Anthropic cost result without an amount in USD";
     sink.cost("anthropic", cents / CENTS, fromMs, toMs);
     return undefined;

@@ -8,6 +8,7 @@
  * answered from LiteLLM's cache: no provider was asked. Rows of batches have a `call_type` with `batch` in it.
  */
 import { countOf, objectOf, stringOf, type Unchecked } from "../../providers/json.ts";
+import { amountOf } from "../amounts.ts";
 import { nameWithout, providerOf, providerOfModel } from "../log_providers.ts";
 import type { Refusal, UsageSink } from "../logged_usage.ts";
 import { wallMsOf } from "../times.ts";
@@ -22,7 +23,7 @@ export function readSpendRow(row: Unchecked, sink: UsageSink): Refusal {
   if (inputTokens + outputTokens === 0) return without(sink, "failed");
   const named = row["custom_llm_provider"];
   const model = nameWithout(named, stringOf(row["model"]) ?? "");
-  const spend = Number(row["spend"] ?? row["response_cost"] ?? Number.NaN);
+  const spend = amountOf(row["spend"] ?? row["response_cost"]);
   const usage = usageOf(row);
   const cachedTokens = Math.min(inputTokens, cachedOf(row, usage));
   sink.usage({

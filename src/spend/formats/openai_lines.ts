@@ -11,6 +11,7 @@
  */
 import { arrayOf, countOf, objectOf, stringOf, type Unchecked } from "../../providers/json.ts";
 import { openaiUsage } from "../../providers/usage.ts";
+import { amountOf } from "../amounts.ts";
 import { providerOfModel } from "../log_providers.ts";
 import type { Refusal, UsageSink } from "../logged_usage.ts";
 import { wallMsOf } from "../times.ts";
@@ -66,8 +67,8 @@ export function readResult(result: Unchecked, sink: UsageSink, bucket: Unchecked
 
 function readCosts(result: Unchecked, sink: UsageSink, fromMs: number, toMs: number): Refusal {
   const amount = objectOf(result["amount"]);
-  const usd = Number(amount?.["value"] ?? Number.NaN);
-  if (!(usd >= 0) || stringOf(amount?.["currency"])?.toLowerCase() !== "usd")
+  const usd = amountOf(amount?.["value"]);
+  if (Number.isNaN(usd) || stringOf(amount?.["currency"])?.toLowerCase() !== "usd")
     return "an OpenAI costs result without an amount in usd";
   sink.cost("openai", usd, fromMs, toMs);
   return undefined;

@@ -133,7 +133,7 @@ export class LargeAcceptance {
   /** What determines the price factors of a new lot for good. */
   async #promised(project: string, works: readonly Work[]): Promise<Promised> {
     const { admission, lots } = this.#options;
-    const { costFloors, refundShare } = await admission.promises(project, works);
+    const { costFloors, refundShare } = await admission.promises(project, works, false);
     return {
       rateCard: lots.cards.current,
       ...(costFloors === undefined ? {} : { costFloors }),

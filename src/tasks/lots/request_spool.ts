@@ -342,7 +342,7 @@ function slaOf(item: RequestItem, index: number): number | null {
 
 /** Bytes that would count as the volume of a request if it were submitted; 0 for a small one. */
 export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: string) => number): number {
-  if (smallOf({ items, hasOutputFile: false }) !== undefined) return 0;
+  if (isPostedList(items)) return 0;
   const key = randomUUID();
   return items.reduce((sum, item) => {
     if ("file_id" in item) return sum + bytesOf(item.file_id);
@@ -350,6 +350,12 @@ export function volumeBytes(items: readonly RequestItem[], bytesOf: (fileId: str
   }, 0);
 }
 
+/** Whether items are few, of one sla, and no file: the work log keeps them, unless they go with batches. */
+export function isPostedList(items: readonly RequestItem[]): boolean {
+  return smallOf({ items, hasOutputFile: false }) !== undefined;
+}
+
+/** The volume that determines the price factor of all parts. */
 function volumeOf(parts: readonly SpooledPart[]): number {
   return volumeTokensOf(parts.reduce((sum, part) => sum + part.bytes, 0));
 }

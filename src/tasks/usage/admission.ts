@@ -87,9 +87,9 @@ export class Admission implements Admits<Admitted> {
     }
   }
 
-  async promises(project: string, works: readonly Work[]): Promise<SalePromise> {
+  async promises(project: string, works: readonly Work[], isPosted: boolean): Promise<SalePromise> {
     const { refundShare } = this.#options.core.config.saleTermsOf(project);
-    return { costFloors: await this.#floors.of(project, works), refundShare };
+    return { costFloors: await this.#floors.of(project, works, isPosted), refundShare };
   }
 
   /** Holds the money of work that was admitted before a restart. */

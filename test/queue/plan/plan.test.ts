@@ -257,3 +257,22 @@ describe("a plan made again", () => {
     expect(replan(plan, { ...plan.input, offers: slower })).not.toBe(plan);
   });
 });
+
+describe("what each lane would have been for more than realtime can do in time", () => {
+  const [all, batch] = (() => {
+    const plan = planWork(inputOf([group("a", 2_000, 10 * MINUTE_MS)], [realtime(1), BATCH]));
+    return plan.groups[0]?.lanes ?? [];
+  })();
+
+  it("says of realtime how little of it is on time, and when the last of it would be done", () => {
+    expect(all?.onTime).toBeGreaterThan(0.003);
+    expect(all?.onTime).toBeLessThanOrEqual(0.005);
+    expect(all?.finish.expectedMs).toBeGreaterThan(1_990 * MINUTE_MS);
+  });
+
+  it("says of a cheaper lane that nothing rescues what realtime cannot", () => {
+    const doneByDeadline = BATCH.latency.doneShare(9 * MINUTE_MS);
+    expect(batch?.onTime).toBeGreaterThanOrEqual(doneByDeadline - 0.01);
+    expect(batch?.onTime).toBeLessThan(doneByDeadline + 0.01);
+  });
+});

@@ -1,0 +1,13 @@
+/**
+ * Amounts of money as logs state them: numbers, or texts of numbers.
+ *
+ * Limit: above a billion dollars an amount is nonsense, which would be the sum of all others.
+ */
+const AMOUNT_MAX = 1e9;
+
+/** In the unit of the log; NaN for what is no amount, negative or above a billion. */
+export function amountOf(value: unknown): number {
+  if (typeof value !== "number" && typeof value !== "string") return Number.NaN;
+  const amount = Number(value);
+  return amount >= 0 && amount <= AMOUNT_MAX ? amount : Number.NaN;
+}

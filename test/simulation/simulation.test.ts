@@ -27,7 +27,9 @@ async function expectLawful(seeds: readonly number[], pairs?: PairTable): Promis
 describe("a simulated world keeps every law through faults, crashes and restarts", () => {
   for (let from = 0; from < FAILED_SEEDS.length; from += GROUP) {
     const seeds = FAILED_SEEDS.slice(from, from + GROUP);
-    it(`for the seeds that once broke one, ${seeds[0]} to ${seeds.at(-1)}`, { timeout: 240_000 }, async () => {
+    it(`for the seeds that once broke one, ${seeds[0]} to ${seeds.at(-1)}`, {
+      timeout: 240_000,
+    }, async () => {
       await expectLawful(seeds);
     });
   }

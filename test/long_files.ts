@@ -4,7 +4,7 @@
  * The order of the others matters little, so the list need not be exact. To make it again: `npx vitest run --reporter=json`.
  */
 export const LONG_FILES: readonly string[] = [
-  "test/faults/outages.test.ts", // 86 s, most of it waits
+  "test/faults/outages.test.ts", // most of it waits
   "test/cli/messages.test.ts",
   "test/faults/service_kills.test.ts",
   "test/faults/engine_process.test.ts",

@@ -111,7 +111,10 @@ export class LearntStore {
     this.#entries.delete(name); // so that the order stays that of the puts
     this.#entries.set(name, { kind, key, value: text, wallMs: this.#options.clock.wallMs() });
     this.#unwritten.add(name);
-    if (this.#entries.size > ENTRIES_MAX) this.#entries = bounded(this.#entries.values());
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= ENTRIES_MAX) break;
+      this.#entries.delete(oldest);
+    }
     this.changed();
   }
 

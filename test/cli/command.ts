@@ -68,7 +68,7 @@ export function openDesk(): Desk {
           XDG_STATE_HOME: join(dir, "state"),
           ...options.env,
         };
-        const child = spawn(process.execPath, [MAIN, ...words], { cwd: dir, env, timeout: 25_000 });
+        const child = spawn(process.execPath, [MAIN, ...words], { cwd: dir, env, timeout: 100_000 });
         let stdout = "";
         let stderr = "";
         child.stdout.setEncoding("utf8").on("data", (text: string) => {

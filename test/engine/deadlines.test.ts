@@ -8,14 +8,14 @@ import { itemLine, World } from "./world.ts";
 
 describe("deadlines that earliest-deadline-first can meet", () => {
   const near = { slas: [2, 15], endlessShare: 0.4 } as const;
-  for (let seed = 1; seed <= 24; seed += 1)
+  for (let seed = 1; seed <= 12; seed += 1)
     it(`are all met, with any others in the lane: seed ${seed}`, { timeout: 120_000 }, async () => {
       expect(sum(await missed(drawMix(seed, near)))).toBe(0);
     });
 
   const far = { slas: [10, 75], endlessShare: 1 } as const;
-  // Of the first 40, those in which turns were missing that had been lent before the other projects came.
-  for (const seed of [3, 7, 9, 19, 33, 36, 37, 38])
+  // Of the first 40, turns were missing in eight that had been lent before the other projects came; these are the shortest.
+  for (const seed of [7, 19, 36, 38])
     it(`are all met beside work that never ends: seed ${seed}`, { timeout: 120_000 }, async () => {
       expect(sum(await missed(drawMix(seed, far)))).toBe(0);
     });

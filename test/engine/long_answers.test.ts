@@ -106,13 +106,14 @@ async function came({ draw, sla, isDrawnAnew = false, hungShare = 0 }: Setting):
 
 for (const sla of [1_440, 5])
   describe(`of a thousand items with ${sla} minutes, at most ten are paid twice or late for it`, () => {
-    for (const [name, draw] of Object.entries(MIXES))
-      for (const isDrawnAnew of [false, true])
-        it(`when long answers are ${name}${isDrawnAnew ? ", and each attempt has its own" : ""}`, async () => {
-          const { late, inVain, lateAtOnce } = await came({ draw, sla, isDrawnAnew });
-          expect(inVain).toBeLessThanOrEqual(lateAtOnce + POINT);
-          expect(ITEMS - late).toBeGreaterThanOrEqual(0.99 * (ITEMS - lateAtOnce));
-        });
+    for (const [index, [name, draw]] of Object.entries(MIXES).entries()) {
+      const isDrawnAnew = (index % 2 === 0) === (sla === 5); // each mix has both, one with each time
+      it(`when long answers are ${name}${isDrawnAnew ? ", and each attempt has its own" : ""}`, async () => {
+        const { late, inVain, lateAtOnce } = await came({ draw, sla, isDrawnAnew });
+        expect(inVain).toBeLessThanOrEqual(lateAtOnce + POINT);
+        expect(ITEMS - late).toBeGreaterThanOrEqual(0.99 * (ITEMS - lateAtOnce));
+      });
+    }
   });
 
 describe("requests that hang for ever", () => {

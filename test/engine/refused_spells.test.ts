@@ -10,6 +10,8 @@ const REFUSALS = {
 } as const;
 type Kind = keyof typeof REFUSALS;
 
+const SEEDS = 3;
+
 const isRefusing = (nowS: number, spells: number): boolean =>
   Array.from({ length: spells }, (_, index) => 8 + 25 * index).some(
     (fromS) => nowS >= fromS && nowS < fromS + 5,
@@ -52,7 +54,7 @@ describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
     [4, 3_000],
     [4, 300],
   ])("to all, %i times, end nothing, with answers of %i ms and more", async (spells, fromMs) => {
-    for (let seed = 1; seed <= 10; seed++) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const world = worldOf(kind, seed, fromMs, spells);
       world.input(120);
       expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 120, failed: 0 });
@@ -60,7 +62,7 @@ describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
   });
 
   it("of two items end these, and lose no other item", async () => {
-    for (let seed = 1; seed <= 10; seed++) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const world = worldOf(kind, seed, 300, 0, [4, 40]);
       world.input(400);
       expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 398, failed: 2 });
@@ -70,10 +72,10 @@ describe.each(Object.keys(REFUSALS) as Kind[])("refusals with %s", (kind) => {
   });
 
   it("of one item, also to all for some seconds, end this one", async () => {
-    for (let seed = 1; seed <= 10; seed++) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
       const world = worldOf(kind, seed, 300, 1, [60]);
-      world.input(1_000);
-      expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 999, failed: 1 });
+      world.input(600);
+      expect(await countsOf(world), `seed ${seed}`).toMatchObject({ completed: 599, failed: 1 });
     }
   });
 });
@@ -145,7 +147,7 @@ describe("items that are refused for their own sake", () => {
     [0.2, 20],
     [0.5, 20],
   ])("are few where a share of %d of all requests is refused, after %i ms", async (share, afterMs) => {
-    for (let seed = 1; seed <= 4; seed++) {
+    for (let seed = 1; seed <= 2; seed++) {
       const random = createRandom(seed);
       const world = new World({
         config: { maxInFlight: 16 },

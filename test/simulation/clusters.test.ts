@@ -13,7 +13,7 @@ import { ClusterWorld, declared, finished, statuses } from "../clusters/world.ts
 
 const RUN = "0b9d6a52-5df4-4a38-9b1c-54c9a4f7a001";
 const given = process.env["PERIGEE_SEED"];
-const count = Number(process.env["PERIGEE_SEEDS"] ?? 150);
+const count = Number(process.env["PERIGEE_SEEDS"] ?? 60);
 const seeds = given === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [Number(given)];
 
 interface PlannedMember {

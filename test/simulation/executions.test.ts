@@ -15,7 +15,7 @@ import { mortal } from "../engine/world.ts";
 import { CALLER, ExecutionWorld, requestOf, satellite } from "../satellites/execution_world.ts";
 
 const given = process.env["PERIGEE_SEED"];
-const count = Number(process.env["PERIGEE_SEEDS"] ?? 60);
+const count = Number(process.env["PERIGEE_SEEDS"] ?? 30);
 const seeds = given === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [Number(given)];
 
 const PROJECTS = ["one", "two", "three"] as const;

@@ -14,7 +14,7 @@ const FILE_ITEMS = 30;
 const SLAS = [undefined, 60, 60, 120, 1_440] as const;
 
 const given = process.env["PERIGEE_SEED"];
-const count = Number(process.env["PERIGEE_SEEDS"] ?? 40);
+const count = Number(process.env["PERIGEE_SEEDS"] ?? 20);
 const seeds = given === undefined ? Array.from({ length: count }, (_, index) => index + 1) : [Number(given)];
 
 interface Acknowledged {

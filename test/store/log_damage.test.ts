@@ -113,7 +113,7 @@ describe("a work log with wrong bytes", () => {
             ]).toContain(found);
           else expect(found).toEqual(whole);
         }),
-        { numRuns: 60 },
+        { numRuns: 25 },
       );
     },
     120_000,

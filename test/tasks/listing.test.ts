@@ -124,7 +124,7 @@ describe("the list of tasks", () => {
           for (const size of [1, limit]) expect(await listed.pages(size)).toEqual(ids);
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
   }, 60_000);
 
@@ -153,7 +153,7 @@ describe("the list of tasks", () => {
           expect(found.filter((id) => throughout.includes(id))).toEqual(throughout);
         },
       ),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
   }, 60_000);
 
@@ -182,7 +182,7 @@ describe("the list of tasks", () => {
         }
         expect(known.toSorted()).toEqual(listed.ids.toSorted());
       }),
-      { numRuns: 25 },
+      { numRuns: 12 },
     );
   }, 60_000);
 

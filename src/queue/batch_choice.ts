@@ -58,6 +58,8 @@ const COLLECTED_PER_SECOND = 5_000;
 const GAMBLED_SHARE = 1 / 8;
 /** So late a last moment may be seen: timers and forecasts are not exact, and a lane is not overloaded for that. */
 const LATE_MS = 30_000;
+/** Of the time from a batch's creation to the deadline, kept for a rescue where realtime is overloaded. */
+const RESCUED_SHARE_MAX = 1 / 4;
 const NEVER_MS = Number.POSITIVE_INFINITY;
 /** A cancel takes as long as this, or as a slow batch if that is shorter. */
 const CANCEL_MS_MAX = 600_000;
@@ -113,12 +115,14 @@ export function leavingTimes(outlook: OpenOutlook): LeavingTimes {
 
 function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
   const { nowMs, ageMs, deadlineMs, waitingMs, busyMs, latency, isNext, keepsOnCancel } = outlook;
-  const rescuedMs = deadlineMs - rescueMs(outlook.realtimeP99Ms);
+  // In a window that is shorter than a rescue, most of it is for batches and realtime all the same.
+  const windowMs = deadlineMs - nowMs + ageMs;
+  const rescuedMs = deadlineMs - Math.min(rescueMs(outlook.realtimeP99Ms), windowMs * RESCUED_SHARE_MAX);
   // Realtime has enough to do: a batch that is left would not be done there.
   if (nowMs + waitingMs >= rescuedMs) return { switchMs: NEVER_MS, lastMs: NEVER_MS };
   // At the end all of them are left, and realtime does what it can: what fits is not known better.
   const ownMs = Math.max(0, outlook.drainMs - waitingMs);
-  const lastMs = rescuedMs - Math.min(ownMs, (deadlineMs - nowMs + ageMs) * GAMBLED_SHARE);
+  const lastMs = rescuedMs - Math.min(ownMs, windowMs * GAMBLED_SHARE);
   if (!keepsOnCancel) return { switchMs: lastMs, lastMs };
   const leavingMs = outlook.cancelMs + collectMsOf(outlook.items);
   const hopeMs = latency.p90 - ageMs;

@@ -203,7 +203,7 @@ describe("when an open batch is left", () => {
         const slackMs = 3 * STEP_MS * (lane.batchMs.length + 1);
         expect(workOff(lane).doneMs).toBeLessThanOrEqual(lane.deadlineMs - rescueMs(P99_MS) + slackMs);
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 
@@ -245,6 +245,25 @@ describe("when an open batch is left", () => {
         const untilMs = deadlineMs - rescueMs(P99_MS);
         if (nowMs + waitingMs >= untilMs) expect([switchMs, lastMs]).toEqual([Infinity, Infinity]);
         else expect(switchMs).toBeLessThanOrEqual(lastMs);
+      }),
+    );
+  });
+
+  it("is before the deadline in a window that is shorter than a rescue, so that realtime does a part of it", () => {
+    const windows = fc.record({
+      windowMs: fc.integer({ min: 10_000, max: rescueMs(undefined) }),
+      passedShare: fc.double({ min: 0, max: 1, noNaN: true }),
+      batchedMs: fc.integer({ min: 60_000, max: HOUR_MS }),
+    });
+    fc.assert(
+      fc.property(windows, ({ windowMs, passedShare, batchedMs }) => {
+        const nowMs = windowMs * passedShare;
+        const { lastMs } = leavingTimes({
+          ...{ nowMs, ageMs: nowMs, deadlineMs: windowMs, realtimeP99Ms: undefined },
+          ...{ drainMs: batchedMs, aheadMs: 0, waitingMs: 0, busyMs: 0, items: 60, isNext: true },
+          ...{ latency: { p50: 1_000, p90: 2_000, p99: 4_000 }, cancelMs: 2_000, keepsOnCancel: true },
+        });
+        if (nowMs < windowMs * 0.6) expect(lastMs).toBeLessThanOrEqual(windowMs * 0.75);
       }),
     );
   });
@@ -307,7 +326,7 @@ describe("how work that realtime could do just in time is divided", () => {
         const { doneMs } = workOff({ ...lane, cancelShare: 1, batchMs, waitingMs: workMs - ofBatchesMs });
         expect(doneMs).toBeLessThanOrEqual(lane.deadlineMs - rescueMs(P99_MS) + slackMs);
       }),
-      { numRuns: 60 },
+      { numRuns: 25 },
     );
   });
 });

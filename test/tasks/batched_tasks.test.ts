@@ -259,7 +259,7 @@ describe("a posted task", () => {
     await world.settle(opened.engine.close());
   });
 
-  it("has the price factor of its sla alone, as its quote says, also with a batch", async () => {
+  it("has a price factor without its volume, and a lower one than work that no batch takes", async () => {
     const { world, tasksOn } = serviceOf();
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
@@ -272,7 +272,11 @@ describe("a posted task", () => {
       const { items: objects } = await world.settle(tasks.objects(PROJECT, id, { limit: count }));
       return [...new Set(objects.map(({ usage }) => usage.price_factor))];
     };
-    expect(await factorsOf(1_000)).toEqual(await factorsOf(1));
+    const factors = await factorsOf(1_000);
+    expect(factors).toEqual(await factorsOf(300));
+    const [single = 0] = await factorsOf(1); // in realtime at list price, and sold for no less
+    expect(factors).toHaveLength(1);
+    expect(factors[0]).toBeLessThan(single);
     await world.settle(opened.engine.close());
   });
 });

@@ -13,13 +13,13 @@ import { type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
+import { goesWithBatches } from "../plans/batched_work.ts";
 import { CostFloorBook, floorOfPlan, POSTED_LANES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
 import { planUsage } from "../plans/planned_work.ts";
 import { priceChanges } from "../plans/price_changes.ts";
-import { goesWithBatches } from "../posted/batched_work.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -181,7 +181,7 @@ function isOneByOne(
   { usage }: Pick<Counted, "usage">,
   slaMinutes = 0,
 ): boolean {
-  const works = usage.works().map((work) => ({ ...work, slaMinutes, volumeTokens: 0 }));
+  const works = usage.works().map((work) => ({ ...work, slaMinutes }));
   return slaMinutes === 0 || !goesWithBatches(core, project, works);
 }
 

@@ -12,7 +12,6 @@
  */
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
-import type { Work } from "./admitting.ts";
 
 /**
  * Runs at work, beside which few items make no further one: a run whose batch takes hours keeps files open and is polled. Then posted
@@ -22,11 +21,22 @@ const AT_WORK_MAX = 256;
 /** Each has its name and its output in `EngineCore.atWork`. */
 const NAMES_OF_RUN = 2;
 
+/** Items of one model and one window that are posted together. */
+interface PostedWork {
+  /** `<provider>:<name>`. */
+  readonly model: string;
+  readonly slaMinutes: number | null;
+  readonly items: number;
+  readonly inputTokens: number;
+  /** Expected. */
+  readonly outputTokens: number;
+}
+
 /** Whether posted work of one project and one sla, that is counted and not accepted yet, goes with batches. */
 export function goesWithBatches(
   { config, sending, storage, atWork }: Pick<EngineCore, "config" | "sending" | "storage" | "atWork">,
   project: string,
-  works: Iterable<Work>,
+  works: Iterable<PostedWork>,
 ): boolean {
   for (const work of works) {
     const { model, slaMinutes, items, inputTokens, outputTokens } = work;

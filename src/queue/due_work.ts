@@ -13,6 +13,8 @@ export interface DueLoad {
   readonly outputTokens: number;
 }
 
+export const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+
 /** One for a basis. */
 export class DueWork {
   readonly #deadlines: readonly number[];
@@ -22,9 +24,9 @@ export class DueWork {
   constructor({ waiting }: Pick<LaneForecastBasis, "waiting">) {
     const sorted = waiting.toSorted((left, right) => left.deadlineMs - right.deadlineMs);
     this.#deadlines = sorted.map(({ deadlineMs }) => deadlineMs);
-    let sum: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
+    let sum = NO_LOAD;
     this.#sums = sorted.map((work) => {
-      sum = plus(sum, work);
+      sum = bothLoads(sum, work);
       return sum;
     });
   }
@@ -33,7 +35,7 @@ export class DueWork {
   drainMs(deadlineMs: number, more: DueLoad, capacity: Capacity, taken?: DueLoad): number {
     const due = this.#sums[this.#lastBy(deadlineMs)];
     if (due === undefined) return drainMs(more, capacity);
-    return drainMs(plus(taken === undefined ? due : without(due, taken), more), capacity);
+    return drainMs(bothLoads(taken === undefined ? due : without(due, taken), more), capacity);
   }
 
   /** The last place with a deadline up to this one; -1 without one. */
@@ -49,7 +51,8 @@ export class DueWork {
   }
 }
 
-function plus(left: DueLoad, right: DueLoad): DueLoad {
+/** Both together. */
+export function bothLoads(left: DueLoad, right: DueLoad): DueLoad {
   return {
     items: left.items + right.items,
     inputTokens: left.inputTokens + right.inputTokens,

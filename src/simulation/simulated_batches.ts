@@ -15,7 +15,7 @@ import {
   leavingTimes,
   mayBatch,
 } from "../queue/batch_choice.ts";
-import type { DueLoad } from "../queue/due_work.ts";
+import { type DueLoad, NO_LOAD } from "../queue/due_work.ts";
 import type { BatchPlan } from "./lane_plan.ts";
 import type { SimulatedLane, SimulatedRun } from "./simulated_lane.ts";
 
@@ -28,7 +28,6 @@ const AGE_SHARE = 8;
 const LIMIT_SHARE = 0.95;
 /** Rows from one look at what realtime can do to the next. */
 const LOOKED_ROWS = 64;
-const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 interface Batch {
   readonly rows: readonly number[];
@@ -70,13 +69,13 @@ export class SimulatedBatches {
     const { shape, tally } = this.#run;
     const { itemsMax, bytesMax, enqueuedTokensMax } = this.#plan;
     let rows: number[] = [];
-    let load = { ...NOTHING };
+    let load = { ...NO_LOAD };
     let bytes = 0;
     const seal = (): void => {
       if (rows.length > 0)
         this.#spooled.push({ rows, load, createdMs: 0, tookMs: 0, stuckAt: 0, isCancelling: false });
       rows = [];
-      load = { ...NOTHING };
+      load = { ...NO_LOAD };
       bytes = 0;
     };
     let taken = 0;
@@ -166,7 +165,7 @@ export class SimulatedBatches {
       aheadMs: this.#lane.drainMs(this.#loadOf(before)),
       nowMs,
       ageMs: this.#open.has(batch) ? nowMs - batch.createdMs : 0,
-      waitingMs: this.#lane.drainMs(NOTHING),
+      waitingMs: this.#lane.drainMs(NO_LOAD),
       busyMs: this.#lane.drainMs(this.#loadOf(others.filter(({ isCancelling }) => isCancelling))),
       isNext: before.every(({ isCancelling }) => isCancelling),
       keepsOnCancel: this.#plan.keepsOnCancel,
@@ -204,13 +203,13 @@ export class SimulatedBatches {
   }
 
   /** `filling`: what is neither spooled as a whole nor in the lane. */
-  #outlookOf(items: number, filling: DueLoad = NOTHING): BatchOutlook {
+  #outlookOf(items: number, filling: DueLoad = NO_LOAD): BatchOutlook {
     const { prior } = this.#plan;
     const load = this.#loadOf([...this.#open, ...this.#spooled, { load: filling }]);
     return {
       deadlineMs: this.#run.terms.deadlineMs,
       drainMs: this.#lane.drainMs(load),
-      aheadMs: this.#lane.drainMs(NOTHING),
+      aheadMs: this.#lane.drainMs(NO_LOAD),
       realtimeP99Ms: this.#lane.realtimeMs(0.99),
       latency: prior,
       cancelMs: cancelMsOf(prior),

@@ -4,13 +4,11 @@
  *   what waits, as it was counted up to 100 ms ago - what has joined batches since + what is with batches -> drain
  */
 import { type BatchOutlook, cancelMsOf } from "../../queue/batch_choice.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
+import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { type BatchLoads, JoiningLoads } from "./batch_loads.ts";
 import type { OpenBatch } from "./open_batch.ts";
-
-const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 /** What a batch holds takes realtime so much of the time until its deadline at most, so that others are waited for when it is left. */
 const PIECE_SHARE = 1 / 32;
@@ -60,13 +58,13 @@ export class BatchOutlooks {
     lane: string,
     deadlineMs: number,
     items: number,
-    { before = NOTHING, coming = NOTHING }: LoadsBeside = {},
+    { before = NO_LOAD, coming = NO_LOAD }: LoadsBeside = {},
   ): BatchOutlook {
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, sumOf(this.#loads.of(lane, deadlineMs), coming)),
-      aheadMs: this.#drainMs(lane, deadlineMs, sumOf(before, coming)),
+      drainMs: this.#drainMs(lane, deadlineMs, bothLoads(this.#loads.of(lane, deadlineMs), coming)),
+      aheadMs: this.#drainMs(lane, deadlineMs, bothLoads(before, coming)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -75,7 +73,7 @@ export class BatchOutlooks {
   }
 
   /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
-  waitingMs(lane: string, deadlineMs: number, beside: DueLoad = NOTHING): number {
+  waitingMs(lane: string, deadlineMs: number, beside: DueLoad = NO_LOAD): number {
     return this.#drainMs(lane, deadlineMs, beside);
   }
 
@@ -86,8 +84,8 @@ export class BatchOutlooks {
       inputTokens: PROBED_ITEMS * load.inputTokens,
       outputTokens: PROBED_ITEMS * load.outputTokens,
     };
-    const [none, all] = [NOTHING, probed].map((beside) =>
-      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside, NOTHING),
+    const [none, all] = [NO_LOAD, probed].map((beside) =>
+      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside, NO_LOAD),
     ) as [number, number];
     const itemMs = Math.max(0, all - none) / PROBED_ITEMS;
     const pieceMs = (deadlineMs - nowMs) * PIECE_SHARE;
@@ -151,12 +149,4 @@ function loadOf(open: Iterable<OpenBatch>, batch: OpenBatch, counts: (other: Ope
     sum.outputTokens += record.outputTokens;
   }
   return sum;
-}
-
-function sumOf(left: DueLoad, right: DueLoad): DueLoad {
-  return {
-    items: left.items + right.items,
-    inputTokens: left.inputTokens + right.inputTokens,
-    outputTokens: left.outputTokens + right.outputTokens,
-  };
 }

@@ -7,6 +7,7 @@ import type { Transport } from "../../dispatch/transport.ts";
 import { laneFactor } from "../../price/lane_factors.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../../providers/batches/batch_wires.ts";
+import { NO_LOAD } from "../../queue/due_work.ts";
 import { isChosen } from "../../queue/lane_choice.ts";
 import { latencyPrior } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -36,8 +37,6 @@ export interface BatchSurroundings {
   /** Of providers that have batches, by their names. */
   readonly known: ReadonlyMap<string, BatchWire>;
 }
-
-const NOTHING = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 /** One for an engine. */
 export function createBatches(
@@ -69,7 +68,7 @@ export function createBatches(
     learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
     drainMs: (lane, deadlineMs, elsewhere, taken) => {
       const { forecasts } = lanes();
-      return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NOTHING, elsewhere, taken });
+      return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NO_LOAD, elsewhere, taken });
     },
     countedMs: (lane) => lanes().forecasts.countedMs(lanes().of(lane)),
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),

@@ -11,7 +11,7 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
-import { type DueLoad, DueWork } from "../../queue/due_work.ts";
+import { bothLoads, type DueLoad, DueWork, NO_LOAD } from "../../queue/due_work.ts";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
@@ -101,7 +101,7 @@ export class Forecasts {
       concurrency: lane.limits.placesHoped,
     };
     const closedMs = lane.limits.snapshot(nowMs).cooldownMs;
-    const basis = { nowMs, closedMs, capacity: usableBy(known, waiting.reduce(sumOf, NO_LOAD)), waiting };
+    const basis = { nowMs, closedMs, capacity: usableBy(known, waiting.reduce(bothLoads, NO_LOAD)), waiting };
     this.#remembered.set(lane, basis);
     return basis;
   }
@@ -117,7 +117,7 @@ export class Forecasts {
       basis.closedMs +
       due.drainMs(
         deadlineMs,
-        elsewhere === undefined ? beside : sumOf(beside, elsewhere),
+        elsewhere === undefined ? beside : bothLoads(beside, elsewhere),
         { ...basis.capacity, itemMs, concurrency, concurrencyNow },
         taken,
       )
@@ -142,16 +142,6 @@ export interface LoadBeside {
   readonly elsewhere?: DueLoad;
   /** What has left the lane since what waits in it was counted; it is `elsewhere`, or not counted. */
   readonly taken?: DueLoad;
-}
-
-const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
-
-function sumOf(left: DueLoad, right: DueLoad): DueLoad {
-  return {
-    items: left.items + right.items,
-    inputTokens: left.inputTokens + right.inputTokens,
-    outputTokens: left.outputTokens + right.outputTokens,
-  };
 }
 
 /** Which of the waiting items of these lanes has precedence; computed twice a second, because every item needs it. */

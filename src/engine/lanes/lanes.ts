@@ -7,6 +7,7 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LaneLimits } from "../../limits/limits.ts";
+import { NO_LOAD } from "../../queue/due_work.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
 import type { LearntStore } from "../../store/learnt.ts";
@@ -32,7 +33,7 @@ import { modelOfHeld } from "./model_lanes.ts";
 import { lacksMoney } from "./money_forecast.ts";
 import { holdsOf } from "./run_holds.ts";
 import type { Sender } from "./sender.ts";
-import { LaneForecasts, NO_LOAD } from "./work_times.ts";
+import { LaneForecasts } from "./work_times.ts";
 
 /** A window of the limits, and a second for clocks: what was sent longer ago counts no more. */
 export const LIMITS_WINDOW_MS = 61_000;

@@ -8,7 +8,7 @@
 
 import type { LaneLimits } from "../../limits/limits.ts";
 import { ITEM_MS_START } from "../../queue/answer_pace.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
+import { NO_LOAD } from "../../queue/due_work.ts";
 import {
   drainMs,
   earliestDoneMs,
@@ -131,7 +131,6 @@ function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): 
   return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
-export const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 type RateName = "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute";
 
 const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };

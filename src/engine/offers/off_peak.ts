@@ -10,13 +10,12 @@
 
 import type { PriceBook } from "../../price/price_book.ts";
 import type { BasePrice } from "../../price/rates.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
+import { NO_LOAD } from "../../queue/due_work.ts";
 import { rescueMs } from "../../queue/offer_choice.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { LaneOffers, LaneOfOffers, OfferedItem, OfferPlace } from "./lane_offers.ts";
 
-const NOTHING: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 /** Of a lane that many models share; beyond, all are looked up again. */
 const MODELS_MAX = 1_000;
 /** What the policy `balanced` keeps of the time after the price falls, in times of what realtime needs. */
@@ -78,7 +77,7 @@ export class OffPeakHours implements LaneOffers {
     const fallsInMs = this.#fallsInMs(model);
     if (fallsInMs === undefined) return undefined;
     const realtimeMs = this.#lane.patience.quantileMs(item, minOnTime);
-    const neededMs = this.#lane.drainMs(deadlineMs, NOTHING) + rescueMs(realtimeMs);
+    const neededMs = this.#lane.drainMs(deadlineMs, NO_LOAD) + rescueMs(realtimeMs);
     const keptMs = policy === "balanced" ? BALANCED_TIMES * neededMs : neededMs;
     return this.#lane.clock.nowMs() + fallsInMs + keptMs > deadlineMs ? undefined : fallsInMs;
   }

@@ -5,7 +5,7 @@
  */
 const AMOUNT_MAX = 1e9;
 
-/** In the unit of the log; NaN for what is no amount, negative or above a billion. */
+/** In the unit of the log; NaN for anything but a number from 0 to a billion. */
 export function amountOf(value: unknown): number {
   if (typeof value !== "number" && typeof value !== "string") return Number.NaN;
   const amount = Number(value);

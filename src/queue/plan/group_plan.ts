@@ -62,6 +62,11 @@ export function realtimeShare(
   why: PlanReason,
 ): PlanShare {
   if (realtime !== undefined) return shareIn(realtime, share, nowMs, why);
+  return unsentShare(share, nowMs, "no_lane");
+}
+
+/** A part that nothing sends. */
+export function unsentShare(share: number, nowMs: number, why: PlanReason): PlanShare {
   const never = Number.POSITIVE_INFINITY;
   return {
     offer: undefined,
@@ -72,7 +77,7 @@ export function realtimeShare(
     onTime: 0,
     cost: { expectedUsd: 0, usd90: 0 },
     finish: { expectedMs: never, earlyMs: never, lateMs: never },
-    why: "no_lane",
+    why,
   };
 }
 

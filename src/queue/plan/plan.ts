@@ -16,7 +16,7 @@
  * Limits: one realtime lane of a model rescues (the cheapest, ties to the first); shares of one group are in at most four lanes.
  * 10,000 groups take some 0.2 s of processor time (`npm run bench -- plan`).
  */
-import type { GroupPlan, PlanShare } from "./group_plan.ts";
+import { type GroupPlan, unsentShare } from "./group_plan.ts";
 import { costOf } from "./lane_outcome.ts";
 import { type ModelPlan, planModel } from "./model_plan.ts";
 import type { PlanGroup, PlanInput } from "./plan_input.ts";
@@ -91,17 +91,7 @@ function unpaidShares(input: PlanInput, models: ReadonlyMap<string, ModelPlan>):
 
 function withoutMoney(planned: GroupPlan, unpaid: number, nowMs: number): GroupPlan {
   const paid = 1 - unpaid;
-  const waits: PlanShare = {
-    offer: undefined,
-    share: unpaid,
-    startMs: nowMs,
-    switchMs: NEVER,
-    doneShare: 0,
-    onTime: 0,
-    cost: { expectedUsd: 0, usd90: 0 },
-    finish: { expectedMs: NEVER, earlyMs: NEVER, lateMs: NEVER },
-    why: "no_money",
-  };
+  const waits = unsentShare(unpaid, nowMs, "no_money");
   const kept = planned.shares.map((share) => ({
     ...share,
     share: share.share * paid,

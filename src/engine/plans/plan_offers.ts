@@ -157,7 +157,7 @@ function batchOffer(
 ): PlanOffer {
   const lane = sending.sender.models.of(model).key;
   const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items);
-  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY);
+  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY).own;
   let open = 0;
   for (const { kept } of sending.batches.open) if (kept.record.lane === lane) open += 1;
   const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;

@@ -30,6 +30,12 @@ export function namedCap(text: string): { readonly name: string; readonly usd: n
   throw new PerigeeError("usage", "It must be a name and an amount in USD, such as evals-november=50.");
 }
 
+/** A whole number from 1. */
+export function count(text: string): number {
+  if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);
+  throw new PerigeeError("usage", "It must be a whole number from 1, such as 50.");
+}
+
 /** A number of items from 1. */
 export function items(text: string): number {
   if (/^\d{1,9}$/.test(text) && Number(text) > 0) return Number(text);

@@ -61,6 +61,12 @@ export function laneFactor(
   return LANE_FACTORS.get(provider)?.[tier] ?? (tier === "realtime" ? FULL : undefined);
 }
 
+/** The factor of a provider's batches; undefined when it does not sell any, or only for more than the list price. */
+export function batchFactor(provider: string, overrides: LaneFactorOverrides): number | undefined {
+  const factor = laneFactor(provider, "batch", overrides)?.factor;
+  return factor === undefined || factor > 1 ? undefined : factor;
+}
+
 /**
  * The factor for a provider's name of a tier, requested or served. If the provider's prices are not known, as of a custom server,
  * priority costs twice the list price and cheaper tiers cost all of it. An unknown name costs as much as the dearest tier.

@@ -13,6 +13,12 @@ export interface DueLoad {
   readonly outputTokens: number;
 }
 
+/** What a lane has of something, and what all lanes have of it that share limits with it, itself included. */
+export interface SharedLoad {
+  readonly own: DueLoad;
+  readonly shared: DueLoad;
+}
+
 export const NO_LOAD: DueLoad = { items: 0, inputTokens: 0, outputTokens: 0 };
 
 /** One for a basis. */
@@ -58,6 +64,16 @@ export function bothLoads(left: DueLoad, right: DueLoad): DueLoad {
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
   };
+}
+
+/** The same for the pairs. */
+export function bothShared(left: SharedLoad, right: SharedLoad): SharedLoad {
+  return { own: bothLoads(left.own, right.own), shared: bothLoads(left.shared, right.shared) };
+}
+
+/** Of one lane: those that share limits with it have nothing besides. */
+export function ownLoad(load: DueLoad): SharedLoad {
+  return { own: load, shared: load };
 }
 
 /** More may have been taken than was counted before. */

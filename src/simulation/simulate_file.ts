@@ -12,7 +12,7 @@ import { type LaneRules, laneRules } from "../engine/config/lane_rules.ts";
 import type { EngineCore } from "../engine/core.ts";
 import { closeInput, openInput, type Source } from "../engine/files/input.ts";
 import { LaneLimits } from "../limits/limits.ts";
-import { laneFactor } from "../price/lane_factors.ts";
+import { batchFactor } from "../price/lane_factors.ts";
 import type { BasePrice } from "../price/rates.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
 import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
@@ -229,7 +229,7 @@ function offerOf(
   return { offer, latency: new LatencyTable(curveOf(prior)), refusedShare };
 }
 
-/** Undefined where the provider has none, or does not sell them for less. */
+/** Undefined where the provider has none, or sells them for more. */
 function batchOf(
   { config }: EngineCore,
   provider: string,
@@ -237,10 +237,10 @@ function batchOf(
   { lanes }: LaneRules,
 ): BatchPlan | undefined {
   const settings = config.providers.find(({ name }) => name === provider);
-  const priceFactor = laneFactor(provider, "batch")?.factor;
+  const priceFactor = batchFactor(provider, config.batches.factors);
   if (settings === undefined || priceFactor === undefined || config.isAtMostOnce) return undefined;
   if (!models.every((model) => lanes.allows("batch", model))) return undefined;
-  const wire = batchWireOf(settings);
+  const wire = batchWireOf(settings, config.batches.settings.get(provider));
   if (wire === undefined) return undefined;
   const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = wire.limits;
   const prior = latencyPrior(provider, "batch", config.lanes.priors);

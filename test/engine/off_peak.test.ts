@@ -68,6 +68,18 @@ describe("work with an sla in hours that cost more", () => {
     expect(summary.cost.billed_usd).toBeCloseTo(10 * (1_000 * 0.22e-6 + 100 * 0.66e-6), 9);
   });
 
+  it("does not wait with what realtime could not do after them, although little was counted at first", async () => {
+    for (const [hour, items, sla] of [
+      [4 - 2 / 60, 200, 5],
+      [3.5, 2_900, 60],
+    ] as const) {
+      const { summary, hours } = await runAt(hour, { items, sla, rpm: 60 });
+      expect(summary.counts).toMatchObject({ completed: items, expired: 0 });
+      expect(Math.min(...hours) - hour).toBeLessThan(10 / 3_600);
+      expect(Math.max(...hours)).toBeGreaterThan(PEAK_TO_4[1]);
+    }
+  });
+
   it("is sent at once without a deadline, with one before their end, where it is denied, and in cheap hours", async () => {
     for (const [hour, options] of [
       [2, {}],

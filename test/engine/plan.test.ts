@@ -49,6 +49,20 @@ describe("a plan of a source", () => {
     expect(plan.on_time).toBeGreaterThan(0.99);
   });
 
+  it("knows what batches cost by the configuration, also at a server of one's own", async () => {
+    const config = (priceFactor: number): ConfigOptions => ({
+      providers: {
+        box: { baseUrl: "http://box.test/v1", key: "k", batches: { wire: "compatible", priceFactor } },
+      },
+      prices: { "box:*": PRICE },
+    });
+    const { plan } = await planned("box:llama", 500, { sla: 1_440 }, config(0.3));
+    expect(lanesOf(plan)).toEqual(["box:batch"]);
+    expect(plan.expected_usd / plan.realtime_usd).toBeCloseTo(0.3, 1);
+    const dear = await planned("box:llama", 500, { sla: 1_440 }, config(1.2));
+    expect(lanesOf(dear.plan)).toEqual(["box:realtime"]);
+  });
+
   it("uses the lanes that the call, the configuration and the policy allow", async () => {
     const model = "openai:gpt-5-mini";
     expect(lanesOf((await planned(model, 50, { sla: 360 })).plan)).toEqual(["openai:flex"]);

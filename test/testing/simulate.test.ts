@@ -83,4 +83,46 @@ describe("simulate", () => {
     };
     await expect(simulate({ items: itemsOf(5), check })).rejects.toThrow("not this line");
   });
+
+  it("rejects with what an answer throws", async () => {
+    const answer = (): string => {
+      throw new Error("no answer");
+    };
+    await expect(simulate({ items: itemsOf(3), providers: { openai: { answer } } })).rejects.toThrow(
+      "no answer",
+    );
+  });
+
+  it("rejects once where its input cannot be read, and leaves no rejection that nobody handles", async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    try {
+      const items = "missing.jsonl" as unknown as SimulationOptions["items"];
+      await expect(simulate({ items })).rejects.toMatchObject({ code: "input_unreadable" });
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.off("unhandledRejection", note);
+    }
+    expect(unhandled).toEqual([]);
+  });
+
+  it.each([
+    [{ provider: {} }, 'simulate: "provider" is not a known name; did you mean "providers"?'],
+    [
+      { providers: { openai: { flexShedd: 0.5 } } },
+      'simulate at providers.openai: "flexShedd" is not a known name; did you mean "flexShed"?',
+    ],
+    [
+      { providers: { openai: { latency: { p50: 5, p90: 2, p99: 3 } } } },
+      "simulate at providers.openai.latency: quantiles must rise: p50 <= p90 <= p99",
+    ],
+    [{ providers: { openai: { flexShed: 2 } } }, "simulate at providers.openai.flexShed: "],
+    [{ providers: { openai: { failures: [{ kind: "explode" }] } } }, "at providers.openai.failures.0.kind: "],
+    [{ seed: 1.5 }, "simulate at seed: "],
+    [{ wallMs: Number.NaN }, "simulate at wallMs: "],
+  ])("refuses %j", async (options, message) => {
+    const given = { items: itemsOf(1), ...options } as unknown as SimulationOptions;
+    await expect(simulate(given)).rejects.toThrow(message);
+  });
 });

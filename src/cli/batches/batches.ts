@@ -90,7 +90,7 @@ export function cancelBatches(id: string | undefined, options: Record<string, un
     });
     const rows = cancelled.map((batch) => [batch.id, batch.provider, batch.state]);
     const rest =
-      "what they have finished is collected when their runs are called again, which send the rest another way\n";
+      "their runs collect what they have finished and send the rest another way: those at work now, others when they are called again\n";
     return {
       json: { batches: cancelled },
       text: rows.length === 0 ? "no open batch is with a provider\n" : `${table(rows)}${rest}`,

@@ -3,7 +3,7 @@
  */
 import {
   amount,
-  items,
+  count,
   laneNames,
   modelId,
   onTimeShare,
@@ -52,12 +52,12 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
       "what answers in realtime take: the median, or p50,p90,p99 (default: as learnt, else 1 s and 50 tokens a second)",
       checked(secondsList),
     )
-    .option("--output-tokens <tokens>", "of each answer (default: as learnt, else 512)", checked(items))
+    .option("--output-tokens <tokens>", "of each answer (default: as learnt, else 512)", checked(count))
     .option("--seed <number>", "of the first simulation (default: 1)", checked(seedNumber))
     .option(
       "--seeds <count>",
       "how many simulations (default: 5, fewer for more than 300,000 requests)",
-      checked(items),
+      checked(count),
     )
     .option(...UNSUPPORTED)
     .option(...STATE)

@@ -1,10 +1,11 @@
 /**
- * What is with batches, by lane and deadline: items and tokens that realtime would have to answer if they were left.
+ * What is with batches, by deadline: items and tokens that realtime would have to answer if they were left. Of each lane, and of all
+ * that share limits with it: what these had with batches waits for the same requests and tokens a minute.
  *
  * Hot: asked for each item that a lane places, so sums change when items come and go, and nothing is counted anew. A lane has as
  * many sums as its runs have deadlines.
  */
-import type { DueLoad } from "../../queue/due_work.ts";
+import type { DueLoad, SharedLoad } from "../../queue/due_work.ts";
 
 interface Sum {
   items: number;
@@ -12,14 +13,44 @@ interface Sum {
   outputTokens: number;
 }
 
+/** Names what the lanes have in common that share limits; a lane that shares none is by itself. */
+export type PoolOf = (lane: string) => string;
+
 /** One for an engine. */
 export class BatchLoads {
-  readonly #lanes = new Map<string, Map<number, Sum>>();
+  readonly #poolOf: PoolOf;
+  readonly #lanes = new DueSums();
+  readonly #pools = new DueSums();
+
+  constructor(poolOf: PoolOf) {
+    this.#poolOf = poolOf;
+  }
 
   /** Items join a batch of a lane; they are due by a deadline (monotonic, Infinity for none). */
   add(lane: string, deadlineMs: number, load: DueLoad): void {
-    const deadlines = this.#lanes.get(lane) ?? new Map<number, Sum>();
-    this.#lanes.set(lane, deadlines);
+    this.#lanes.add(lane, deadlineMs, load);
+    this.#pools.add(this.#poolOf(lane), deadlineMs, load);
+  }
+
+  /** All of a batch has ended or was left; what was added of it goes. */
+  remove(lane: string, deadlineMs: number, load: DueLoad): void {
+    this.#lanes.remove(lane, deadlineMs, load);
+    this.#pools.remove(this.#poolOf(lane), deadlineMs, load);
+  }
+
+  /** What is with batches and due by a deadline. */
+  of(lane: string, deadlineMs: number): SharedLoad {
+    return { own: this.#lanes.of(lane, deadlineMs), shared: this.#pools.of(this.#poolOf(lane), deadlineMs) };
+  }
+}
+
+/** Sums by a name and a deadline. */
+class DueSums {
+  readonly #names = new Map<string, Map<number, Sum>>();
+
+  add(name: string, deadlineMs: number, load: DueLoad): void {
+    const deadlines = this.#names.get(name) ?? new Map<number, Sum>();
+    this.#names.set(name, deadlines);
     const sum = deadlines.get(deadlineMs) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
     deadlines.set(deadlineMs, sum);
     sum.items += load.items;
@@ -27,9 +58,8 @@ export class BatchLoads {
     sum.outputTokens += load.outputTokens;
   }
 
-  /** All of a batch has ended or was left; what was added of it goes. */
-  remove(lane: string, deadlineMs: number, load: DueLoad): void {
-    const deadlines = this.#lanes.get(lane);
+  remove(name: string, deadlineMs: number, load: DueLoad): void {
+    const deadlines = this.#names.get(name);
     const sum = deadlines?.get(deadlineMs);
     if (deadlines === undefined || sum === undefined) return;
     sum.items -= load.items;
@@ -37,13 +67,13 @@ export class BatchLoads {
     sum.outputTokens -= load.outputTokens;
     if (sum.items > 0) return;
     deadlines.delete(deadlineMs);
-    if (deadlines.size === 0) this.#lanes.delete(lane);
+    if (deadlines.size === 0) this.#names.delete(name);
   }
 
-  /** What is with batches of a lane and due by a deadline. */
-  of(lane: string, deadlineMs: number): DueLoad {
+  /** Of what is due by a deadline. */
+  of(name: string, deadlineMs: number): DueLoad {
     const due = { items: 0, inputTokens: 0, outputTokens: 0 };
-    for (const [ownMs, sum] of this.#lanes.get(lane) ?? []) {
+    for (const [ownMs, sum] of this.#names.get(name) ?? []) {
       if (ownMs > deadlineMs) continue;
       due.items += sum.items;
       due.inputTokens += sum.inputTokens;
@@ -54,33 +84,36 @@ export class BatchLoads {
 }
 
 /**
- * What has joined batches since what waits in its lane was counted: it is in that count still, and with batches already. Forecasts count
- * ten times a second, and a lane may pass on fifty thousand items in between. One for an engine.
+ * What has joined batches since what waits in its lane was counted, with all that waits for the same limits: it is in that count still,
+ * and with batches already. Forecasts count ten times a second, and a lane may pass on fifty thousand items in between. One for an engine.
  */
 export class JoiningLoads {
   readonly #countedMs: (lane: string) => number;
-  readonly #lanes = new Map<string, { readonly atMs: number; readonly loads: BatchLoads }>();
+  readonly #poolOf: PoolOf;
+  readonly #pools = new Map<string, { readonly atMs: number; readonly sums: DueSums }>();
 
-  /** `countedMs`: when what waits in a lane was counted last. */
-  constructor(countedMs: (lane: string) => number) {
+  /** `countedMs`: when what waits in a lane was counted last, the same for all that share limits. */
+  constructor(countedMs: (lane: string) => number, poolOf: PoolOf) {
     this.#countedMs = countedMs;
+    this.#poolOf = poolOf;
   }
 
   add(lane: string, deadlineMs: number, load: DueLoad): void {
-    this.#since(lane).add(lane, deadlineMs, load);
+    this.#since(lane).add("", deadlineMs, load);
   }
 
   /** Of what is due by a deadline. */
   of(lane: string, deadlineMs: number): DueLoad {
-    return this.#since(lane).of(lane, deadlineMs);
+    return this.#since(lane).of("", deadlineMs);
   }
 
-  #since(lane: string): BatchLoads {
+  #since(lane: string): DueSums {
     const atMs = this.#countedMs(lane);
-    const known = this.#lanes.get(lane);
-    if (known?.atMs === atMs) return known.loads;
-    const loads = new BatchLoads();
-    this.#lanes.set(lane, { atMs, loads });
-    return loads;
+    const pool = this.#poolOf(lane);
+    const known = this.#pools.get(pool);
+    if (known?.atMs === atMs) return known.sums;
+    const sums = new DueSums();
+    this.#pools.set(pool, { atMs, sums });
+    return sums;
   }
 }

@@ -54,7 +54,7 @@ export class BatchOffers implements LaneOffers {
 
   get status(): OfferStatus {
     const { batches, lane } = this.#terms;
-    const { items } = batches.loadOf(lane, Number.POSITIVE_INFINITY);
+    const { items } = batches.loadOf(lane, Number.POSITIVE_INFINITY).own;
     const other = this.#other?.status;
     if (items === 0 && other !== undefined) return other;
     let open = 0;

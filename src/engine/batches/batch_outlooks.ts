@@ -4,10 +4,10 @@
  *   what waits, as it was counted up to 100 ms ago - what has joined batches since + what is with batches -> drain
  */
 import { type BatchOutlook, cancelMsOf } from "../../queue/batch_choice.ts";
-import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
+import { bothShared, type DueLoad, NO_LOAD, ownLoad, type SharedLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
 import type { ItemCall } from "../items/item_call.ts";
-import { type BatchLoads, JoiningLoads } from "./batch_loads.ts";
+import { BatchLoads, JoiningLoads, type PoolOf } from "./batch_loads.ts";
 import type { OpenBatch } from "./open_batch.ts";
 
 /** What a batch holds takes realtime so much of the time until its deadline at most, so that others are waited for when it is left. */
@@ -16,16 +16,19 @@ const PIECE_SHARE = 1 / 32;
 const PIECE_ITEMS_MIN = 50;
 /** Limits of requests and tokens a minute are divided evenly among so many items. */
 const PROBED_ITEMS = 1_000;
+const NOTHING: SharedLoad = ownLoad(NO_LOAD);
 
 /** What outlooks ask of lanes and of what was learnt. */
 export interface OutlookServices {
   /** What batches of a model take, as learnt or known. */
   latencyOf(model: string): LatencyPrior;
   /**
-   * What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. `taken`: what waits
-   * no more, although it was counted.
+   * What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it and beside all that share limits
+   * with it; milliseconds. `taken`: what waits no more, although it was counted.
    */
-  drainMs(lane: string, deadlineMs: number, beside: DueLoad, taken: DueLoad): number;
+  drainMs(lane: string, deadlineMs: number, beside: SharedLoad, taken: DueLoad): number;
+  /** The same for all lanes that share limits. */
+  readonly poolOf: PoolOf;
   /** When what waits in a lane was counted, as `drainMs` knows it; monotonic. */
   countedMs(lane: string): number;
   realtimeP99Ms(model: string): number | undefined;
@@ -34,7 +37,7 @@ export interface OutlookServices {
 /** What a lane has beside what waits there. */
 interface LoadsBeside {
   /** With batches that are left before. */
-  readonly before?: DueLoad;
+  readonly before?: SharedLoad;
   /** What will wait, too. */
   readonly coming?: DueLoad;
 }
@@ -49,7 +52,7 @@ export class BatchOutlooks {
   constructor(services: OutlookServices, loads: BatchLoads) {
     this.#services = services;
     this.#loads = loads;
-    this.#joining = new JoiningLoads((lane) => services.countedMs(lane));
+    this.#joining = new JoiningLoads((lane) => services.countedMs(lane), services.poolOf);
   }
 
   /** Of a batch for a model of so many items. */
@@ -58,13 +61,14 @@ export class BatchOutlooks {
     lane: string,
     deadlineMs: number,
     items: number,
-    { before = NO_LOAD, coming = NO_LOAD }: LoadsBeside = {},
+    { before = NOTHING, coming = NO_LOAD }: LoadsBeside = {},
   ): BatchOutlook {
+    const arriving = ownLoad(coming);
     const latency = this.#services.latencyOf(model);
     return {
       deadlineMs,
-      drainMs: this.#drainMs(lane, deadlineMs, bothLoads(this.#loads.of(lane, deadlineMs), coming)),
-      aheadMs: this.#drainMs(lane, deadlineMs, bothLoads(before, coming)),
+      drainMs: this.#drainMs(lane, deadlineMs, bothShared(this.#loads.of(lane, deadlineMs), arriving)),
+      aheadMs: this.#drainMs(lane, deadlineMs, bothShared(before, arriving)),
       realtimeP99Ms: this.#services.realtimeP99Ms(model),
       latency,
       cancelMs: cancelMsOf(latency),
@@ -73,7 +77,7 @@ export class BatchOutlooks {
   }
 
   /** What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. */
-  waitingMs(lane: string, deadlineMs: number, beside: DueLoad = NO_LOAD): number {
+  waitingMs(lane: string, deadlineMs: number, beside: SharedLoad = NOTHING): number {
     return this.#drainMs(lane, deadlineMs, beside);
   }
 
@@ -85,7 +89,7 @@ export class BatchOutlooks {
       outputTokens: PROBED_ITEMS * load.outputTokens,
     };
     const [none, all] = [NO_LOAD, probed].map((beside) =>
-      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, beside, NO_LOAD),
+      this.#services.drainMs(lane.key, Number.NEGATIVE_INFINITY, ownLoad(beside), NO_LOAD),
     ) as [number, number];
     const itemMs = Math.max(0, all - none) / PROBED_ITEMS;
     const pieceMs = (deadlineMs - nowMs) * PIECE_SHARE;
@@ -97,25 +101,28 @@ export class BatchOutlooks {
     this.#joining.add(lane.key, owner.settings.deadlineMs, { items: 1, ...load });
   }
 
-  #drainMs(lane: string, deadlineMs: number, beside: DueLoad): number {
+  #drainMs(lane: string, deadlineMs: number, beside: SharedLoad): number {
     return this.#services.drainMs(lane, deadlineMs, beside, this.#joining.of(lane, deadlineMs));
   }
 }
 
-/** What is with batches of its lane and deadline that are left before it, because they are older. `open`: oldest first. */
-export function leftBefore(batch: OpenBatch, open: Iterable<OpenBatch>): DueLoad {
+/** What is with batches of its deadline that are left before it, because they are older. `open`: oldest first. */
+export function leftBefore(batch: OpenBatch, open: Iterable<OpenBatch>, poolOf: PoolOf): SharedLoad {
   const { deadlineMs } = batch.owner.settings;
   let isOlder = true;
-  return loadOf(open, batch, (other) => {
+  return loadOf({ batch, open, poolOf }, (other) => {
     if (other === batch) isOlder = false;
     return isOlder && other.owner.settings.deadlineMs === deadlineMs;
   });
 }
 
-/** What is with other batches of its lane that are due by its deadline, and that are being left. */
-export function beingLeftBeside(batch: OpenBatch, open: Iterable<OpenBatch>): DueLoad {
+/** What is with other batches that are due by its deadline, and that are being left. */
+export function beingLeftBeside(batch: OpenBatch, open: Iterable<OpenBatch>, poolOf: PoolOf): SharedLoad {
   const { deadlineMs } = batch.owner.settings;
-  return loadOf(open, batch, (other) => isBeingLeft(other) && other.owner.settings.deadlineMs <= deadlineMs);
+  return loadOf(
+    { batch, open, poolOf },
+    (other) => isBeingLeft(other) && other.owner.settings.deadlineMs <= deadlineMs,
+  );
 }
 
 /** Whether it is the first to be left of its lane, the earliest due and the oldest of these. */
@@ -137,16 +144,22 @@ function isBeingLeft({ kept }: OpenBatch): boolean {
   return kept.record.state === "cancelling";
 }
 
-/** Of those of a batch's lane, without itself. */
-function loadOf(open: Iterable<OpenBatch>, batch: OpenBatch, counts: (other: OpenBatch) => boolean): DueLoad {
-  const sum = { items: 0, inputTokens: 0, outputTokens: 0 };
+interface Company {
+  readonly batch: OpenBatch;
+  readonly open: Iterable<OpenBatch>;
+  readonly poolOf: PoolOf;
+}
+
+/** Of those of a batch's lane, and of all that share limits with it, without itself. */
+function loadOf({ batch, open, poolOf }: Company, counts: (other: OpenBatch) => boolean): SharedLoad {
+  const { lane } = batch.kept.record;
+  const pool = poolOf(lane);
+  const sums = new BatchLoads(poolOf);
   for (const other of open) {
     const isCounted = counts(other);
     const { record } = other.kept;
-    if (!isCounted || other === batch || record.lane !== batch.kept.record.lane) continue;
-    sum.items += record.items;
-    sum.inputTokens += record.inputTokens;
-    sum.outputTokens += record.outputTokens;
+    if (!isCounted || other === batch || poolOf(record.lane) !== pool) continue;
+    sums.add(record.lane, 0, record);
   }
-  return sum;
+  return sums.of(lane, 0);
 }

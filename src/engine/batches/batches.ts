@@ -9,7 +9,7 @@ import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
 import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
+import type { SharedLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Usage } from "../../work/outcome.ts";
 import { parseModelId } from "../../work/request.ts";
@@ -95,7 +95,7 @@ export class Batches {
   readonly #filling: BatchFilling;
   /** With their ends. */
   readonly #open = new Map<OpenBatch, Promise<void>>();
-  readonly #loads = new BatchLoads();
+  readonly #loads: BatchLoads;
   readonly #stocks: BatchStocks;
   /** Lines of batches that were made with another key, and how many of them are open. */
   readonly #refused = new WeakMap<ItemOwner, RefusedLines>();
@@ -103,6 +103,7 @@ export class Batches {
   constructor(services: BatchServices) {
     this.#services = services;
     const { storage, minItems } = services;
+    this.#loads = new BatchLoads(services.poolOf);
     this.outlooks = new BatchOutlooks(services, this.#loads);
     this.#stocks = new BatchStocks(storage.clock);
     this.#filling = new BatchFilling({
@@ -153,8 +154,8 @@ export class Batches {
     this.#filling.take(call, wire, usd);
   }
 
-  /** What is with batches of a lane and due by a deadline, in items and tokens. */
-  loadOf(lane: string, deadlineMs: number): DueLoad {
+  /** What is with batches and due by a deadline, in items and tokens. */
+  loadOf(lane: string, deadlineMs: number): SharedLoad {
     return this.#loads.of(lane, deadlineMs);
   }
 
@@ -349,14 +350,15 @@ export class Batches {
     const { kept, owner } = batch;
     const { record, clock, way } = kept;
     const { deadlineMs } = owner.settings;
+    const { poolOf } = this.#services;
     return {
       ...this.outlooks.of(record.model, record.lane, deadlineMs, items, {
-        before: leftBefore(batch, this.open),
+        before: leftBefore(batch, this.open, poolOf),
       }),
       nowMs: clock.nowMs(),
       ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
       waitingMs: this.outlooks.waitingMs(record.lane, deadlineMs),
-      busyMs: this.outlooks.waitingMs(record.lane, deadlineMs, beingLeftBeside(batch, this.open)),
+      busyMs: this.outlooks.waitingMs(record.lane, deadlineMs, beingLeftBeside(batch, this.open, poolOf)),
       isNext: isNextToLeave(batch, this.open),
       keepsOnCancel: way.wire.traits.keepsOnCancel,
     };

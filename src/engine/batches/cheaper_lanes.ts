@@ -3,7 +3,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { PriceBook } from "../../price/price_book.ts";
-import type { DueLoad } from "../../queue/due_work.ts";
+import type { DueLoad, SharedLoad } from "../../queue/due_work.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -21,7 +21,7 @@ export interface CheaperLaneTerms {
   readonly clock: Clock;
   places(): number;
   /** Milliseconds that realtime needs for what waits in it and is due by a deadline, and for what is under way beside it or elsewhere. */
-  drainMs(deadlineMs: number, load: { readonly beside: DueLoad; readonly elsewhere: DueLoad }): number;
+  drainMs(deadlineMs: number, load: { readonly beside: DueLoad; readonly elsewhere: SharedLoad }): number;
 }
 
 /** One for an engine. */

@@ -41,11 +41,19 @@ export function batchConfig(
 
 /** What of it has no effect, in words for the operator. */
 export function vainBatches({ settings, factors }: BatchConfig): readonly string[] {
-  return [...settings.keys()].flatMap((name) =>
+  const dear = Object.entries(factors).flatMap(([name, { batch = 0 }]) =>
+    batch > 1
+      ? [
+          `providers.${name}.batches has no effect: its priceFactor of ${batch} is above 1, so batches would cost more than realtime`,
+        ]
+      : [],
+  );
+  const unknown = [...settings.keys()].flatMap((name) =>
     laneFactor(name, "batch", factors) === undefined
       ? [
           `providers.${name}.batches has no effect: nothing is known of what batches cost at ${name}; set batches.priceFactor, such as 0.5`,
         ]
       : [],
   );
+  return [...dear, ...unknown];
 }

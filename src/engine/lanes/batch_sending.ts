@@ -1,10 +1,10 @@
 /**
  * The batches of an engine, with what they ask of its lanes: which providers have them, what they take, and where items go back to.
  *
- *   a provider has batches: its wire is known, it sells them for less, its key is set, and the configuration allows them
+ *   a provider has batches: its wire is known, it does not sell them for more, its key is set, and the configuration allows them
  */
 import type { Transport } from "../../dispatch/transport.ts";
-import { laneFactor } from "../../price/lane_factors.ts";
+import { batchFactor } from "../../price/lane_factors.ts";
 import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../../providers/batches/batch_wires.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
@@ -70,6 +70,7 @@ export function createBatches(
       const { forecasts } = lanes();
       return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NO_LOAD, elsewhere, taken });
     },
+    poolOf: (lane) => lanes().poolOf(lane),
     countedMs: (lane) => lanes().forecasts.countedMs(lanes().of(lane)),
     realtimeP99Ms: (model) => patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99),
     feed: { add: (owner, shards) => feed().add(owner, shards) },
@@ -93,7 +94,7 @@ export function batchWiresOf({
   return new Map(
     providers.flatMap((settings) => {
       const { name } = settings;
-      if (keysMissing.has(name) || laneFactor(name, "batch", batches.factors) === undefined) return [];
+      if (keysMissing.has(name) || batchFactor(name, batches.factors) === undefined) return [];
       if (!isChosen(name, "batch", lanes.choices)) return [];
       const wire = batchWireOf(settings, batches.settings.get(name));
       return wire === undefined ? [] : [[name, wire] as const];

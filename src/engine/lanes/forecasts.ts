@@ -11,7 +11,7 @@
  */
 
 import type { LaneLimits } from "../../limits/limits.ts";
-import { bothLoads, type DueLoad, DueWork, NO_LOAD } from "../../queue/due_work.ts";
+import { bothLoads, type DueLoad, DueWork, NO_LOAD, type SharedLoad } from "../../queue/due_work.ts";
 import {
   earliestDeadlineMs,
   earliestDoneMs,
@@ -78,6 +78,7 @@ export function expectedDoneMs(
 /** A provider whose limits all its lanes share. */
 export interface SharedLimits {
   readonly provider: string;
+  readonly limits: LaneLimits;
   readonly lanes: () => Iterable<Lane>;
 }
 
@@ -85,6 +86,8 @@ export interface SharedLimits {
 export class Forecasts {
   readonly #remembered = new Map<Lane, LaneForecastBasis>();
   readonly #due = new WeakMap<LaneForecastBasis, DueWork>();
+  /** What all lanes can do together that share limits with the lane of a basis. */
+  readonly #capacities = new WeakMap<LaneForecastBasis, Capacity>();
   /** What waits in all lanes of a provider. */
   readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
 
@@ -106,22 +109,47 @@ export class Forecasts {
     return basis;
   }
 
-  /** Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it or elsewhere. */
-  drainMs({ limits, itemMs }: Lane, basis: LaneForecastBasis, deadlineMs: number, load: LoadBeside): number {
-    const { beside, elsewhere, taken } = load;
+  /** When what waits in a lane was counted, which is the same for all that share its limits; monotonic. */
+  countedMs(lane: Lane, shared: SharedLimits | undefined, nowMs: number): number {
+    const { nowMs: builtMs } = this.of(lane, shared, nowMs);
+    return (shared === undefined ? undefined : this.#shared.get(shared.provider)?.atMs) ?? builtMs;
+  }
+
+  /**
+   * Milliseconds that the lane needs in realtime for what is due by a deadline, and for what is under way `beside` it or elsewhere. What
+   * is elsewhere of the lanes that share its limits takes their time, too, at what these limits allow.
+   */
+  drainMs(
+    { limits, itemMs }: Lane,
+    basis: LaneForecastBasis,
+    deadlineMs: number,
+    { beside, elsewhere, taken }: LoadBeside,
+    shared?: SharedLimits,
+  ): number {
     const due = this.#due.get(basis) ?? new DueWork(basis);
     this.#due.set(basis, due);
-    const concurrency = Math.max(1, limits.placesHoped - beside.items);
-    const concurrencyNow = Math.max(1, limits.places - beside.items);
-    return (
-      basis.closedMs +
-      due.drainMs(
-        deadlineMs,
-        elsewhere === undefined ? beside : bothLoads(beside, elsewhere),
-        { ...basis.capacity, itemMs, concurrency, concurrencyNow },
-        taken,
-      )
-    );
+    const capacity = {
+      ...basis.capacity,
+      itemMs,
+      concurrency: Math.max(1, limits.placesHoped - beside.items),
+      concurrencyNow: Math.max(1, limits.places - beside.items),
+    };
+    const own = elsewhere === undefined ? beside : bothLoads(beside, elsewhere.own);
+    const ownMs = due.drainMs(deadlineMs, own, capacity, taken);
+    if (shared === undefined || elsewhere === undefined || elsewhere.shared.items === elsewhere.own.items)
+      return basis.closedMs + ownMs;
+    const all = bothLoads(beside, elsewhere.shared);
+    const allMs = due.drainMs(deadlineMs, all, this.#sharedCapacity(basis, shared, itemMs), taken);
+    return basis.closedMs + Math.max(ownMs, allMs);
+  }
+
+  #sharedCapacity(basis: LaneForecastBasis, { limits }: SharedLimits, itemMs: number): Capacity {
+    const known = this.#capacities.get(basis);
+    if (known !== undefined) return known;
+    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, 1 - GUARD_SHARE);
+    const usable = usableBy(capacity, basis.waiting.reduce(bothLoads, NO_LOAD));
+    this.#capacities.set(basis, usable);
+    return usable;
   }
 
   /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */
@@ -139,7 +167,7 @@ export interface LoadBeside {
   /** In places of the lane, which it keeps. */
   readonly beside: DueLoad;
   /** Without a place of it, such as in batches. */
-  readonly elsewhere?: DueLoad;
+  readonly elsewhere?: SharedLoad;
   /** What has left the lane since what waits in it was counted; it is `elsewhere`, or not counted. */
   readonly taken?: DueLoad;
 }

@@ -305,6 +305,12 @@ export class Lanes {
     return Object.keys(this.#options.config.limits[provider] ?? {}).length > 0;
   }
 
+  /** The same for all lanes that share limits: their provider where its rates are limited for all together, else the lane. */
+  poolOf(lane: LaneKey): string {
+    const { provider } = this.of(lane).terms;
+    return this.sharesLimits(provider) ? provider : lane;
+  }
+
   /** The lanes of a provider. */
   lanesOf(provider: string): Lane[] {
     return [...this.#lanes.values()].filter(({ terms }) => terms.provider === provider);

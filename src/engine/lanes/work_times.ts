@@ -270,12 +270,14 @@ export class LaneForecasts {
 
   /** When what waits in a lane was counted last, which forecasts go by; monotonic. */
   countedMs(lane: Lane): number {
-    return this.#basisOf(lane).nowMs;
+    return this.#forecasts.countedMs(lane, this.#sharedBy(lane.terms.provider), this.#lanes.nowMs());
   }
 
   /** Milliseconds that a lane needs in realtime for what is due by a deadline, and for what is under way `beside` it. */
   drainMs(lane: Lane, deadlineMs: number, load: LoadBeside): number {
-    return this.#forecasts.drainMs(lane, this.#basisOf(lane), deadlineMs, load);
+    const shared = this.#sharedBy(lane.terms.provider);
+    const basis = this.#forecasts.of(lane, shared, this.#lanes.nowMs());
+    return this.#forecasts.drainMs(lane, basis, deadlineMs, load, shared);
   }
 
   #basisOn(model: string): { readonly lane: Lane; readonly basis: LaneForecastBasis } {
@@ -290,7 +292,7 @@ export class LaneForecasts {
   /** Undefined when the lanes of a provider share no limits. */
   #sharedBy(provider: string): SharedLimits | undefined {
     if (!this.#lanes.hasShared(provider)) return undefined;
-    return { provider, lanes: () => this.#lanes.lanesOf(provider) };
+    return { provider, limits: this.#lanes.limitsOf(provider), lanes: () => this.#lanes.lanesOf(provider) };
   }
 
   #sized(work: NewWork): ProjectWork {

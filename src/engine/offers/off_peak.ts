@@ -20,8 +20,8 @@ import type { LaneOffers, LaneOfOffers, OfferedItem, OfferPlace } from "./lane_o
 const MODELS_MAX = 1_000;
 /** What the policy `balanced` keeps of the time after the price falls, in times of what realtime needs. */
 const BALANCED_TIMES = 2;
-/** The calendar may be set meanwhile. */
-const WAIT_MS_MAX = 900_000;
+/** After so long it is asked again: of a long file little was read at first, other work arrives, and a calendar may be set. */
+const WAIT_MS_MAX = 5_000;
 
 /** When the price of a model falls, as it was looked up. */
 interface Fall {

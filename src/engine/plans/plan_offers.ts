@@ -9,7 +9,7 @@
  *
  * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
  */
-import { laneFactor } from "../../price/lane_factors.ts";
+import { batchFactor } from "../../price/lane_factors.ts";
 import { type MeanRates, meanRates } from "../../price/mean_rates.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
@@ -157,7 +157,7 @@ function batchOffer(
 ): PlanOffer {
   const lane = sending.sender.models.of(model).key;
   const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items);
-  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY);
+  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY).own;
   let open = 0;
   for (const { kept } of sending.batches.open) if (kept.record.lane === lane) open += 1;
   const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;
@@ -165,7 +165,7 @@ function batchOffer(
   return {
     name: `${provider}:batch`,
     kind: "batch",
-    priceFactor: laneFactor(provider, "batch")?.factor ?? 1,
+    priceFactor: batchFactor(provider, config.batches.factors) ?? 1,
     usdPerInputToken: rates.usdPerFreshToken,
     usdPerOutputToken: rates.usdPerOutputToken,
     latency: batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),

@@ -10,8 +10,8 @@
 import type { SimulationOptions, SimulationResult } from "./simulation_terms.ts";
 
 /**
- * Runs items to their end in virtual time. Rejects as `createEngine` and `run` do, with what `check` throws, and with an `Error` if the
- * run waits for something that never comes.
+ * Runs items to their end in virtual time. Rejects with `usage` for options that are not as documented, as `createEngine` and `run` do,
+ * with what `check` or an `answer` throws, and with an `Error` if the run waits for something that never comes.
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
   const { runSimulation } = await import("./simulation.ts"); // the engine: other users of perigee/testing do not load it

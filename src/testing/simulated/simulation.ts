@@ -15,6 +15,7 @@ import { MemoryDisk } from "../memory_disk.ts";
 import { createRandom } from "../random.ts";
 import { ScriptedTransport } from "../scripted_transport.ts";
 import { SimulatedProviders } from "./simulated_providers.ts";
+import { checkSimulation } from "./simulation_check.ts";
 import type { SimulationEvent, SimulationOptions, SimulationResult } from "./simulation_terms.ts";
 
 const OUTPUT = "/out.jsonl";
@@ -22,18 +23,22 @@ const LIMITS = { lineBytesMax: 10 * 1024 * 1024, depthMax: 64, keyBytesMax: 512 
 
 /** See `simulate`. */
 export async function runSimulation(options: SimulationOptions): Promise<SimulationResult> {
+  checkSimulation(options);
   const { items, run: given = {}, seed = 1, wallMs } = options;
   const clock = new FakeClock({ seed, ...(wallMs === undefined ? {} : { wallMs }) });
   const config = withKeys(options);
   const { providers } = resolveConfig(config, {}, await importModules(config.providers));
   const stop = new AbortController();
   let fault: { readonly reason: unknown } | undefined;
+  const failed = (reason: unknown): void => {
+    fault ??= { reason };
+    stop.abort(reason);
+  };
   const tell = (event: SimulationEvent): void => {
     try {
       if (fault === undefined) options.check?.(event);
     } catch (reason) {
-      fault = { reason };
-      stop.abort(reason);
+      failed(reason);
     }
   };
   const served = new SimulatedProviders(
@@ -43,7 +48,14 @@ export async function runSimulation(options: SimulationOptions): Promise<Simulat
     createRandom(seed + 1),
     tell,
   );
-  const wire = new ScriptedTransport(clock, (request, { nowMs }) => served.script(request, nowMs));
+  const wire = new ScriptedTransport(clock, (request, { nowMs }) => {
+    try {
+      return served.script(request, nowMs);
+    } catch (reason) {
+      failed(reason); // an `answer` of the caller
+      return { kind: "hang" };
+    }
+  });
   const notices: string[] = [];
   const seams: Omit<EngineOptions, keyof ConfigOptions> = {
     ...{ dataDir: "/data", stateDir: "/state", env: {}, clock, transport: wire },
@@ -58,6 +70,7 @@ export async function runSimulation(options: SimulationOptions): Promise<Simulat
     const run = engine.run(items, { ...given, out: OUTPUT });
     stop.signal.addEventListener("abort", () => run.stop());
     const lines = linesOf(run, clock, tell);
+    void lines.catch(() => undefined); // it rejects for the reason of `finished`, which is awaited first
     const summary = await clock.runUntilSettled(run.finished);
     const elapsedMs = clock.nowMs() - startedMs;
     const found = await clock.runUntilSettled(lines);

@@ -122,6 +122,39 @@ describe("a batch whose key is not accepted any more", () => {
   });
 });
 
+describe("a key that is refused at polls of the batch that it has made", () => {
+  const denied = { status: 401, code: "invalid_api_key", message: "Incorrect API key" };
+
+  it("is asked again within seconds, and a refusal by chance ends no run", async () => {
+    let refusals = 0;
+    const { world, engine, run } = await started({
+      faults: ({ kind, nowMs }) => {
+        if (kind !== "get" || nowMs < Date.UTC(2026, 10, 1) + 20 * MINUTE_MS || refusals === 3)
+          return undefined;
+        refusals += 1;
+        return denied;
+      },
+    });
+    const { status, counts } = await world.settle(run.finished);
+    expect([status, counts.completed, refusals]).toEqual(["completed", 300, 3]);
+    await world.settle(engine.close());
+  });
+
+  it("is asked for once a minute where it stays refused, and the hold says that it was accepted", async () => {
+    const askedMs: number[] = [];
+    const { world, engine, run } = await started({
+      faults: ({ kind, nowMs }) => {
+        if (kind === "get") askedMs.push(nowMs);
+        return kind === "get" ? denied : undefined;
+      },
+    });
+    expect(run.holds).toMatchObject([{ reason: "authentication", was_accepted: true }]);
+    const waitsMs = askedMs.slice(1, 6).map((atMs, index) => atMs - (askedMs[index] ?? 0));
+    expect(waitsMs.slice(0, 4)).toEqual([520, 1_020, 2_020, MINUTE_MS + 20]); // an answer takes 20 ms
+    await world.settle(engine.close());
+  });
+});
+
 describe("a hint that a batch may have ended", () => {
   it("polls it at once where the last poll is long enough ago, and only that batch", async () => {
     const { world, polledMs, engine, batch } = await started();

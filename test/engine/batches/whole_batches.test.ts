@@ -49,3 +49,31 @@ describe("a run whose deadline leaves time for a batch", () => {
     },
   );
 });
+
+describe("a run whose tier costs as much as batches", () => {
+  const tiered = async (flexShedShare: number) => {
+    const { world, fake } = openaiWorld({ realtime: { flexShedShare } });
+    world.config = {
+      providers: { openai: { baseUrl: "https://api.openai.test/v1", key: "sk-a" } },
+      lanes: { priors: { batch: { p50: 600, p90: 1_200, p99: 3_600 } } },
+    };
+    world.input(300, "openai:gpt-5-mini");
+    const fromMs = world.clock.nowMs();
+    const { counts } = await world.run({ sla: 24 * HOUR });
+    expect(counts.completed).toBe(300);
+    const tiers = world.lines().map(({ cost }) => cost?.tier);
+    const batched = tiers.filter((tier) => tier === "batch").length;
+    const flexed = tiers.filter((tier) => tier === "flex").length;
+    return { batched, flexed, hours: (world.clock.nowMs() - fromMs) / 3_600_000, fake };
+  };
+
+  it("uses the tier while it answers, because it is done earlier", async () => {
+    expect(await tiered(0.3)).toMatchObject({ batched: 0, flexed: 300 });
+  });
+
+  it("goes with batches where the tier refuses everything, and so does what was tried there", async () => {
+    const { batched, flexed } = await tiered(1);
+    expect(flexed).toBe(0);
+    expect(batched).toBe(300);
+  });
+});

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { QuoteOptions } from "../../../src/engine/runs/quote.ts";
 import type { FakeOpenAiOptions } from "../../batch_servers/openai.ts";
 import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import { BatchWorld } from "./batch_world.ts";
@@ -75,5 +76,24 @@ describe("a run whose tier costs as much as batches", () => {
     const { batched, flexed } = await tiered(1);
     expect(flexed).toBe(0);
     expect(batched).toBe(300);
+  });
+});
+
+describe("a quote", () => {
+  it("uses the lanes that its call names, and no others", async () => {
+    const { world } = openaiWorld();
+    world.input(300, "openai:gpt-5-mini");
+    const { engine } = await world.opened();
+    const billed = async (options: QuoteOptions) => {
+      const { slas } = await world.settle(engine.quote("/in.jsonl", { slas: [24 * HOUR], ...options }));
+      return slas[0]?.billed_usd ?? 0;
+    };
+    const cheapest = await billed({});
+    const realtime = await billed({ lanes: { deny: ["batch"] } });
+    expect(cheapest / realtime).toBeLessThan(0.6); // half, and what batches are expected to leave
+    expect(await billed({ policy: "fastest" })).toBe(realtime);
+    await expect(billed({ lanes: { deny: ["bath"] } })).rejects.toThrow('"bath"');
+    await expect(billed({ minOnTime: 0.2 })).rejects.toThrow("minOnTime");
+    await world.settle(engine.close());
   });
 });

@@ -90,6 +90,35 @@ describe("the batches of an engine", () => {
   });
 });
 
+describe("the trace of an item in a batch", () => {
+  const waits = {
+    event: "waiting",
+    detail: expect.stringMatching(/^for batch_\S+ of openai:gpt-5-mini \(running\)$/),
+  };
+
+  it("says of an item of a run which batch it waits for", async () => {
+    const { world, engine } = await started();
+    const { events } = await world.settle(engine.trace("/out.jsonl", "k7"));
+    expect(events.at(-1)).toMatchObject(waits);
+    await world.settle(engine.close());
+  });
+
+  it("says so of an item of a list", async () => {
+    const { world } = openaiWorld({ waits: always(4 * 60 * MINUTE_MS) });
+    const { engine } = await world.opened();
+    const items = Array.from({ length: 300 }, (_, nth) => ({
+      model: "openai:gpt-5-mini",
+      input: `prompt ${nth}`,
+      sla: DAY,
+    }));
+    const list = await world.settle(Promise.resolve(engine.submit(items)));
+    await world.clock.advance(10 * MINUTE_MS);
+    const { events } = await world.settle(engine.trace(list.objects[6]?.object_id ?? ""));
+    expect(events.at(-1)).toMatchObject(waits);
+    await world.settle(engine.close());
+  });
+});
+
 describe("a run that is cancelled while its provider takes its time", () => {
   it("shows which batches it waits for until they are cancelled", async () => {
     const { world, engine, run, batch } = await started({ cancelMs: 8 * MINUTE_MS });

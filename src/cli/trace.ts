@@ -3,8 +3,9 @@
  */
 
 import { systemDisk } from "../disk.ts";
+import { withBatch } from "../engine/shown/recorded_batches.ts";
 import { type ItemTrace, traceItem } from "../engine/trace.ts";
-import { recordsOfRun, withBatch } from "./run/run_batches.ts";
+import { recordsOfRun } from "./run/run_batches.ts";
 import { readRun } from "./run/status.ts";
 import { answer } from "./satellites/answer.ts";
 

@@ -104,7 +104,7 @@ export function secondsList(text: string): readonly number[] {
     .split(",")
     .map((part) => (/^\d{1,6}(\.\d{1,6})?$/.test(part.trim()) ? Number(part) : Number.NaN));
   const isRising = seconds.every((each, index) => each > 0 && each >= (seconds[index - 1] ?? 0));
-  if (seconds.length <= 3 && isRising) return seconds;
+  if ((seconds.length === 1 || seconds.length === 3) && isRising) return seconds;
   throw new PerigeeError(
     "usage",
     "It must be seconds above 0: a median such as 0.8, or p50,p90,p99 such as 0.8,2,6.",

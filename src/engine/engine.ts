@@ -299,6 +299,7 @@ class LocalEngine implements Engine {
     const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
     checkModelOption(options.model, this.#config.aliases, "quote");
+    checkLaneOptions(options, this.#config.providerNames, "quote");
     return this.#calls.ended(quoteSource(this.core, source, options));
   }
 

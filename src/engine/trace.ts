@@ -27,6 +27,8 @@ import type { Store, StoredTask } from "../store/store.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import { parseModelId } from "../work/request.ts";
 import type { ObjectHold } from "../work/task.ts";
+import type { BatchRecord } from "./batches/batch_record.ts";
+import { batchRecords } from "./batches/batch_records.ts";
 import { bodyOf } from "./files/moved_task.ts";
 import { type SettledLine, settledLines } from "./files/settled_lines.ts";
 import { runOfOutput } from "./files/stored_tasks.ts";
@@ -39,6 +41,7 @@ import type { Hold } from "./items/holds.ts";
 import { readStep } from "./journal/journal.ts";
 import { readWhole } from "./journal/line_bytes.ts";
 import type { RunFiles } from "./journal/storage.ts";
+import { withBatch } from "./shown/recorded_batches.ts";
 import { submissionIn } from "./submissions/submission_body.ts";
 import { inputItem, lineInOutput } from "./traced_lines.ts";
 
@@ -115,7 +118,14 @@ export async function traceOfRun(
     (await store.task(id)) ?? (await store.taskByName(`id:${id}`)) ?? (await runOfOutput(store, resolve(id)));
   if (task === undefined || submissionIn(task.body) !== undefined)
     throw new PerigeeError("not_found", `no run has the id or the output ${JSON.stringify(id)}`);
-  return traceItem(files, task, { key });
+  return withBatch(await traceItem(files, task, { key }), await batchesOf(store, task.id));
+}
+
+/** The records of a run's open batches, in no order. */
+export async function batchesOf(store: Store, taskId: string): Promise<readonly BatchRecord[]> {
+  const records: BatchRecord[] = [];
+  for await (const record of batchRecords(store, taskId)) records.push(record);
+  return records;
 }
 
 async function lifeOf(

@@ -29,6 +29,7 @@ export class FakeAccount {
   /** Batches whose requests are not all in the book. */
   readonly #open = new Set<Run>();
   #batches = 0;
+  #flexAsked = 0;
   readonly #realtime: { atMs: number; count: number } = { atMs: 0, count: 0 };
 
   constructor(options: FakeOptions, refuse: Refuse) {
@@ -163,7 +164,7 @@ export class FakeAccount {
     if (this.#isOverLimit())
       return this.#refuse(429, "rate_limit_exceeded", "requests per minute: try again in 1s");
     const chance = chanceOf(seed + before, asked.prompt);
-    if (tier === "flex" && chanceAt(seed, before) < flexShedShare)
+    if (tier === "flex" && chanceAt(seed, this.#flexAsked++) < flexShedShare)
       return { ...this.#refuse(429, "resource_unavailable", "no flex capacity"), afterMs: 200 };
     const { isHold, isInvalid, failsWith = isInvalid ? 400 : undefined } = asked.fate;
     const refused = isHold

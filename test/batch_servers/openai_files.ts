@@ -20,6 +20,8 @@ export interface StoredFile {
   readonly expiresMs: number | undefined;
   /** Made when they are first read. */
   bytes(): Uint8Array;
+  /** Whether its bytes have arrived, where they are stored after it was made. */
+  isWhole?(): boolean;
 }
 
 export class OpenAiFiles {
@@ -103,6 +105,26 @@ export class OpenAiFiles {
     });
   }
 
+  /** A file whose bytes are stored later, with the `put` that is returned. */
+  reserve(key: string, filename: string): { readonly id: string; put(bytes: Uint8Array): void } {
+    let stored: Uint8Array | undefined;
+    const { id } = this.#add({
+      workspace: this.#account.behaviour.workspaceOf(key),
+      filename,
+      purpose: this.#purpose,
+      createdMs: this.#account.nowMs,
+      expiresMs: undefined,
+      bytes: () => stored ?? new Uint8Array(),
+      isWhole: () => stored !== undefined,
+    });
+    return {
+      id,
+      put: (bytes) => {
+        stored = bytes;
+      },
+    };
+  }
+
   find(id: string, key: string): StoredFile | undefined {
     const file = this.#files.get(id);
     const isVisible = file !== undefined && file.workspace === this.#account.behaviour.workspaceOf(key);
@@ -155,7 +177,7 @@ export class OpenAiFiles {
     return this.#refuse(404, "not_found", `No such File object: ${id}`);
   }
 
-  #shown({ id, filename, purpose, createdMs, expiresMs, bytes }: StoredFile): object {
+  #shown({ id, filename, purpose, createdMs, expiresMs, bytes, isWhole }: StoredFile): object {
     return {
       id,
       object: "file",
@@ -166,6 +188,7 @@ export class OpenAiFiles {
       filename,
       purpose,
       status: "processed",
+      ...(isWhole === undefined ? {} : { Processed: isWhole() }),
     };
   }
 }

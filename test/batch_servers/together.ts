@@ -2,7 +2,8 @@
  * A fake of Together: batches by file, files, and `/v1/chat/completions`. Facts: Together's SDK and documentation, read 2026-11.
  *
  * States: VALIDATING -> IN_PROGRESS -> COMPLETED | FAILED | EXPIRED | CANCELLED (run.ts). There is no metadata; a create is answered
- * with `{job, warning}`, a list with a plain array of all batches.
+ * with `{job, warning}`, a list with a plain array of all batches. A file is made by its name, and its bytes are put where a redirect says,
+ * as the SDK does; the form of OpenAI is taken, too.
  */
 import { FakeAccount } from "./account.ts";
 import type { FakeOptions } from "./behaviour.ts";
@@ -31,6 +32,8 @@ export interface FakeTogetherOptions extends FakeOptions {
   readonly purpose?: string;
 }
 
+const STORE = "/store/";
+
 const STATUSES: Readonly<Record<RunState, string>> = {
   validating: "VALIDATING",
   failed: "FAILED",
@@ -53,21 +56,28 @@ export class FakeTogetherBatches implements BatchFake {
   readonly ledger: Ledger;
   readonly files: OpenAiFiles;
   readonly #account: FakeAccount;
+  readonly #purpose: string;
   readonly #batches = new Map<string, TogetherBatch>();
+  /** Where bytes of files are put, by id. */
+  readonly #places = new Map<string, { put(bytes: Uint8Array): void }>();
 
   constructor(options: FakeTogetherOptions) {
     this.#account = new FakeAccount({ bytesMax: 100 * 1024 * 1024, ...options }, refuse);
     this.ledger = this.#account.ledger;
-    this.files = new OpenAiFiles(this.#account, refuse, options.purpose ?? "batch-api");
+    this.#purpose = options.purpose ?? "batch-api";
+    this.files = new OpenAiFiles(this.#account, refuse, this.#purpose);
   }
 
   handle(request: FakeRequest): FakeAnswer {
-    const { path } = addressOf(request);
+    const { path, query } = addressOf(request);
     const { method, body } = request;
-    const key = bearerOf(request);
     const account = this.#account;
+    const key = bearerOf(request);
     if (method === "POST" && OPENAI_ENDPOINTS.has(path))
       return account.call("realtime", key, () => answerChat(account, refuse, path, body));
+    if (method === "PUT" && path.startsWith(STORE)) return this.#put(path.slice(STORE.length), body);
+    if (method === "POST" && path === "/v1/files" && query["file_name"] !== undefined)
+      return account.call("upload", key, () => this.#place(key, query));
     if (path.startsWith("/v1/files")) return this.files.handle(request, key);
     const [, id, verb = ""] = /^\/v1\/batches(?:\/([^/]+))?(\/cancel)?$/.exec(path) ?? [];
     const found = (then: (batch: TogetherBatch) => FakeReply): FakeReply => {
@@ -100,6 +110,23 @@ export class FakeTogetherBatches implements BatchFake {
       default:
         return refuse(404, "not_found", `${method} ${path}`);
     }
+  }
+
+  #place(key: string, { file_name = "", purpose }: Readonly<Record<string, string>>): FakeReply {
+    if (purpose !== this.#purpose)
+      return refuse(400, "invalid_request_error", `purpose must be ${this.#purpose}`);
+    const place = this.files.reserve(key, file_name);
+    this.#places.set(place.id, place);
+    const headers = { location: `${STORE}${place.id}`, "x-together-file-id": place.id };
+    return { status: 302, headers, body: new Uint8Array() };
+  }
+
+  /** Without a key: the place is signed. */
+  #put(id: string, body: Uint8Array): FakeReply {
+    const place = this.#places.get(id);
+    if (place === undefined) return refuse(403, "AccessDenied", "the place is not valid any more");
+    place.put(Uint8Array.from(body));
+    return { status: 200, headers: {}, body: new Uint8Array() };
   }
 
   #create(key: string, body: Uint8Array): FakeReply {

@@ -62,7 +62,7 @@ describe("perigee run", () => {
     expect(desk.read("out.jsonl")).toBe(output);
     expect(JSON.parse(first.stdout)).toMatchObject({ items: 2, requests_sent: 1 });
     expect(JSON.parse(second.stdout)).toMatchObject({ items: 2, requests_sent: 0 });
-    expect(second.stderr).toContain("(nothing was sent)");
+    expect(second.stderr).toContain("(nothing was sent in realtime)");
   });
 
   it("refuses an output that is not what was recorded", async () => {

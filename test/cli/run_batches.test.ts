@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { batchRows, recordsOfRun, runBatch, withBatch } from "../../src/cli/run/run_batches.ts";
+import { batchRows, recordsOfRun } from "../../src/cli/run/run_batches.ts";
 import { type BatchRecord, storedBatch } from "../../src/engine/batches/batch_record.ts";
+import { recordedBatch, withBatch } from "../../src/engine/shown/recorded_batches.ts";
 import type { ItemTrace } from "../../src/engine/trace.ts";
 
 const RECORD: BatchRecord = {
@@ -37,7 +38,7 @@ describe("what status shows of the batches of a run", () => {
   it("names each batch, how many items it has, how far it is and why it waits, the oldest first", () => {
     const foreign = storedBatch({ ...RECORD, tag: "pgb3", taskId: "other" });
     const store = { records: () => [foreign, storedBatch(RECORD), storedBatch(WAITING)] };
-    const batches = recordsOfRun(store, "task").map(runBatch);
+    const batches = recordsOfRun(store, "task").map(recordedBatch);
     expect(batches).toEqual([
       {
         ...{ id: null, tag: "pgb2", provider: "openai", model: "openai:m", state: "spooled", items: 1 },
@@ -60,7 +61,7 @@ describe("what status shows of the batches of a run", () => {
   });
 
   it("is cut after twenty, with the command that shows all", () => {
-    const rows = batchRows(Array.from({ length: 22 }, () => runBatch(RECORD)));
+    const rows = batchRows(Array.from({ length: 22 }, () => recordedBatch(RECORD)));
     expect(rows).toHaveLength(21);
     expect(rows.at(-1)).toEqual(["", "and 2 more: perigee batches list"]);
   });

@@ -54,9 +54,11 @@ describe("perigee simulate", () => {
 
   it("says what is wrong with an option, and with lines that would fail", async () => {
     const words = ["simulate", "in.jsonl", "--config", "config.json"];
-    const latency = await desk.perigee([...words, "--latency", "3,1"]);
-    expect(latency.code).toBe(2);
-    expect(latency.stderr).toContain("It must be seconds above 0");
+    for (const text of ["3,1", "1,2"]) {
+      const latency = await desk.perigee([...words, "--latency", text]);
+      expect(latency.code).toBe(2);
+      expect(latency.stderr).toContain("It must be seconds above 0");
+    }
     const policy = await desk.perigee([...words, "--policy", "cheap"]);
     expect(policy.code).toBe(2);
     expect(policy.stderr).toContain('--policy must be one of cheapest, balanced, fastest, got "cheap"');

@@ -56,7 +56,17 @@ describe("CONTRIBUTING.md", () => {
 describe("docs/reference/cli.md", () => {
   it("shows the help of each command as it is", async () => {
     const text = read("docs/reference/cli.md");
-    const commands = ["run", "quote", "plan", "serve", "keys create", "keys list", "keys revoke", "audit"];
+    const commands = [
+      "run",
+      "quote",
+      "plan",
+      "simulate",
+      "serve",
+      "keys create",
+      "keys list",
+      "keys revoke",
+      "audit",
+    ];
     const ofSecrets = ["secrets set", "secrets list", "secrets remove", "secrets rotate-key"];
     const ofSatellites = ["satellites", "satellites list", "satellites register", "satellites configure"];
     const ofClusters = ["cluster run", "cluster check"];

@@ -8,17 +8,12 @@ import { proxiesFrom } from "../../dispatch/proxy.ts";
 import { createUndiciTransport, loadUndici } from "../../dispatch/undici.ts";
 import { BatchCalls } from "../../engine/batches/batch_calls.ts";
 import { adoptBatch, type BatchCare, cancelBatch, providerOfBatch } from "../../engine/batches/batch_care.ts";
-import {
-  BATCHES,
-  type BatchRecord,
-  readBatch,
-  storedBatch,
-  waitingReason,
-} from "../../engine/batches/batch_record.ts";
+import { BATCHES, type BatchRecord, readBatch, storedBatch } from "../../engine/batches/batch_record.ts";
 import { resolveConfig } from "../../engine/config/config.ts";
 import { importModules } from "../../engine/config/own_providers.ts";
 import { isRunOf } from "../../engine/files/stored_tasks.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
+import { type RecordedBatch, recordedBatch } from "../../engine/shown/recorded_batches.ts";
 import { PerigeeError } from "../../errors.ts";
 import { batchWireOf } from "../../providers/batches/batch_wires.ts";
 import { FOLDER_IN_USE } from "../../store/folder/data_dir.ts";
@@ -44,17 +39,7 @@ interface BatchesArguments extends ConfigArguments {
 }
 
 /** A batch as `--json` shows it. */
-interface ShownBatch {
-  /** The provider's; null until it is known here. */
-  readonly id: string | null;
-  /** Its name in the data folder, and its tag at the provider. */
-  readonly tag: string;
-  readonly provider: string;
-  readonly model: string;
-  readonly state: string;
-  readonly items: number;
-  /** As far as the provider said when it was polled last; null before. */
-  readonly finished: number | null;
+interface ShownBatch extends Omit<RecordedBatch, "reason"> {
   readonly created_at: string | null;
   readonly deadline: string | null;
   readonly output: string | null;
@@ -143,13 +128,14 @@ async function found(given: BatchesArguments): Promise<readonly FoundBatch[]> {
 }
 
 function shownOf(record: BatchRecord, deadlineMs: number, output: string | undefined): ShownBatch {
-  const { batchId = null, tag, model, state, items, finished = null, createdWallMs } = record;
+  const { createdWallMs } = record;
+  const { reason = null, ...shown } = recordedBatch(record);
   return {
-    ...{ id: batchId, tag, provider: providerOfBatch(record), model, state, items, finished },
-    created_at: batchId === null || createdWallMs === undefined ? null : isoTime(createdWallMs),
+    ...shown,
+    created_at: shown.id === null || createdWallMs === undefined ? null : isoTime(createdWallMs),
     deadline: Number.isFinite(deadlineMs) ? isoTime(deadlineMs) : null,
     output: output ?? null,
-    reason: waitingReason(record)?.message ?? null,
+    reason,
   };
 }
 

@@ -9,12 +9,12 @@ import type {
   PlannedShare,
 } from "../../engine/plans/plan.ts";
 import { usdText } from "../../price/money.ts";
-import type { LanePolicy } from "../../queue/lane_choice.ts";
 import type { PlanReason } from "../../queue/plan/group_plan.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
+import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { faultText } from "./quote.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withEngine } from "./unsent.ts";
@@ -23,14 +23,10 @@ import { withEngine } from "./unsent.ts";
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface PlanArguments extends StateArguments, ConfigArguments {
+interface PlanArguments extends StateArguments, ConfigArguments, LaneArguments {
   readonly sla?: number;
   readonly model?: string;
   readonly maxCost?: number;
-  readonly policy?: LanePolicy;
-  readonly minOnTime?: number;
-  readonly allowLanes?: readonly string[];
-  readonly denyLanes?: readonly string[];
   readonly explain?: boolean;
   readonly json?: boolean;
 }
@@ -53,19 +49,13 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
 }
 
 function planFile(input: string, given: PlanArguments): Promise<Plan> {
-  const { model, maxCost, policy, minOnTime, allowLanes, denyLanes } = given;
+  const { model, maxCost } = given;
   const sla = parseSlaMinutes(given.sla, "--sla");
-  const lanes = {
-    ...(allowLanes === undefined ? {} : { allow: allowLanes }),
-    ...(denyLanes === undefined ? {} : { deny: denyLanes }),
-  };
   return withEngine(input, given, (engine, source) =>
     engine.plan(source, {
-      lanes,
+      ...laneOptions(given),
       ...(sla === undefined ? {} : { sla }),
       ...(model === undefined ? {} : { model }),
-      ...(policy === undefined ? {} : { policy }),
-      ...(minOnTime === undefined ? {} : { minOnTime }),
       ...(maxCost === undefined ? {} : { maxCostUsd: maxCost }),
     }),
   );

@@ -9,6 +9,7 @@ import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
+import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withEngine } from "./unsent.ts";
 
@@ -16,7 +17,7 @@ import { withEngine } from "./unsent.ts";
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface QuoteArguments extends StateArguments, ConfigArguments {
+interface QuoteArguments extends StateArguments, ConfigArguments, LaneArguments {
   readonly sla?: readonly number[];
   readonly model?: string;
   readonly json?: boolean;
@@ -42,6 +43,7 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
   return withEngine(input, given, (engine, source) =>
     engine.quote(source, {
+      ...laneOptions(given),
       ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
       ...(given.model === undefined ? {} : { model: given.model }),
     }),

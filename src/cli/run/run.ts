@@ -5,7 +5,6 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { systemClock } from "../../clock.ts";
-import type { LaneOptions } from "../../engine/config/lane_rules.ts";
 import { type Engine, type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
@@ -14,7 +13,6 @@ import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
-import type { LanePolicy } from "../../queue/lane_choice.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson, printError } from "../exit.ts";
@@ -24,6 +22,7 @@ import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { holdsReport, leftText } from "./holds.ts";
+import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
@@ -32,7 +31,7 @@ import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander parses them. */
-interface RunArguments extends StateArguments, ConfigArguments {
+interface RunArguments extends StateArguments, ConfigArguments, LaneArguments {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
@@ -49,10 +48,6 @@ interface RunArguments extends StateArguments, ConfigArguments {
   readonly prune?: boolean;
   readonly delivery?: "at_least_once" | "at_most_once";
   readonly hedge?: boolean;
-  readonly policy?: LanePolicy;
-  readonly minOnTime?: number;
-  readonly allowLanes?: readonly string[];
-  readonly denyLanes?: readonly string[];
   readonly json?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
@@ -182,18 +177,6 @@ function fieldsOf(names: readonly string[], format: LineFormat | undefined): rea
   const fault = layoutFault({ format, fields });
   if (fault !== undefined) throw new PerigeeError("usage", `--${fault}`);
   return fields as readonly LineField[]; // checked
-}
-
-function laneOptions({ policy, minOnTime, allowLanes, denyLanes }: RunArguments): LaneOptions {
-  const lanes = {
-    ...(allowLanes === undefined ? {} : { allow: allowLanes }),
-    ...(denyLanes === undefined ? {} : { deny: denyLanes }),
-  };
-  return {
-    ...(policy === undefined ? {} : { policy }),
-    ...(minOnTime === undefined ? {} : { minOnTime }),
-    ...(Object.keys(lanes).length === 0 ? {} : { lanes }),
-  };
 }
 
 /** What would be ignored in silence. */

@@ -16,19 +16,17 @@ import { errorJson } from "../exit.ts";
 import { requireFile } from "../input.ts";
 import { count, duration } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
+import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface SimulateArguments extends StateArguments, ConfigArguments {
+interface SimulateArguments extends StateArguments, ConfigArguments, Omit<LaneArguments, "policy"> {
   readonly sla?: number;
   readonly model?: string;
   readonly maxCost?: number;
   readonly policy?: string;
-  readonly minOnTime?: number;
-  readonly allowLanes?: readonly string[];
-  readonly denyLanes?: readonly string[];
   /** p50, p90, p99 in seconds. */
   readonly latency?: readonly number[];
   readonly outputTokens?: number;
@@ -79,18 +77,14 @@ async function simulated(input: string, given: SimulateArguments): Promise<FileS
 }
 
 function optionsOf(given: SimulateArguments): SimulateOptions {
-  const { sla, model, maxCost, minOnTime, allowLanes, denyLanes, latency, outputTokens, seed, seeds } = given;
+  const { sla, model, maxCost, latency, outputTokens, seed, seeds } = given;
   const [p50 = 0, p90 = p50, p99 = p90] = (latency ?? []).map((seconds) => seconds * 1_000);
-  const policy = policyOf(given.policy);
+  const { policy: name, ...lanes } = given;
+  const policy = policyOf(name);
   return {
     ...{ sla, model, maxCostUsd: maxCost, outputTokens, seed, seeds },
     latency: latency === undefined ? undefined : { p50, p90, p99 },
-    lanes: {
-      ...(allowLanes === undefined ? {} : { allow: allowLanes }),
-      ...(denyLanes === undefined ? {} : { deny: denyLanes }),
-    },
-    ...(policy === undefined ? {} : { policy }),
-    ...(minOnTime === undefined ? {} : { minOnTime }),
+    ...laneOptions({ ...lanes, ...(policy === undefined ? {} : { policy }) }),
   };
 }
 

@@ -7,6 +7,7 @@ import { systemDisk } from "../../disk.ts";
 import { isRunOf } from "../../engine/files/stored_tasks.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { type RetriedError, type RunStatus, readStatus } from "../../engine/runs/run_status.ts";
+import { type RecordedBatch, recordedBatch } from "../../engine/shown/recorded_batches.ts";
 import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { type ReadableStore, readStoreCopy } from "../../store/folder/store_copy.ts";
@@ -17,7 +18,7 @@ import { count } from "../numbers.ts";
 import { adviceOf } from "./advice.ts";
 import { billedText, doubtText } from "./amounts.ts";
 import { holdText } from "./holds.ts";
-import { batchRows, type RunBatch, recordsOfRun, runBatch } from "./run_batches.ts";
+import { batchRows, recordsOfRun } from "./run_batches.ts";
 import { doubtReason } from "./summary.ts";
 
 const MODELS_SHOWN_MAX = 5;
@@ -36,7 +37,7 @@ interface StatusArguments {
 
 /** The state of a run, with its batches. */
 interface ShownStatus extends RunStatus {
-  readonly batches?: readonly RunBatch[];
+  readonly batches?: readonly RecordedBatch[];
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
@@ -122,7 +123,7 @@ function statusOf(out: string, { data }: StatusArguments): Promise<ShownStatus> 
   return readRun(out, data, async (store, task, dataDir) =>
     withBatches(
       current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
-      recordsOfRun(store, task.id).map(runBatch),
+      recordsOfRun(store, task.id).map(recordedBatch),
     ),
   );
 }
@@ -166,7 +167,7 @@ function current(found: RunStatus): RunStatus {
 }
 
 /** Absent without batches. */
-function withBatches(found: RunStatus, batches: readonly RunBatch[]): ShownStatus {
+function withBatches(found: RunStatus, batches: readonly RecordedBatch[]): ShownStatus {
   return batches.length === 0 ? found : { ...found, batches };
 }
 

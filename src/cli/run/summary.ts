@@ -19,7 +19,7 @@ export function summaryTable(summary: Summary): string {
   const seconds = Math.max(0.001, summary.elapsed_ms / 1_000);
   const rate =
     summary.requests_sent === 0
-      ? `nothing was sent${summary.batches === undefined ? "" : " in realtime"}`
+      ? "nothing was sent in realtime"
       : `${count(summary.requests_sent)} requests, ${count(summary.requests_sent / seconds)}/s`;
   const rows: [string, string][] = [
     [

@@ -3,11 +3,11 @@
  *
  *   item --a batch probably ends in time for realtime to follow (queue/batch_choice.ts)--> batch
  *        --realtime cannot do all that is due, and a batch probably can-------------------> batch
- *        --at the same price another offer is done earlier--------------------------------> that one
+ *        --at the same price another offer is done earlier, its refusals counted------------> that one
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
- * Never for an item that a batch did not finish twice, that has failed in this call, whose request names a tier itself, or holds
- * what the provider's batches do not take. Under a cap, a model's first answers are in realtime: they show whether it keeps the
+ * Never for an item that a batch did not finish twice, that has failed in this call (but for what a tier had no room for), whose request
+ * names a tier itself, or holds what the provider's batches do not take. Under a cap, a model's first answers are in realtime: they show whether it keeps the
  * output limits by which money is reserved.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
@@ -25,6 +25,8 @@ import type { Batches } from "./batches.ts";
 
 /** How long a lane waits for the disk to take what it has for batches. */
 const BEHIND_MS = 100;
+/** Below it, a tier grows by what it answers. */
+const MOST_REFUSED = 3 / 4;
 /** What shows that a request holds tools, images or a schema of its answer, in any protocol. */
 const MARKS = {
   tools: [Buffer.from('"tools"'), Buffer.from('"functionDeclarations"')],
@@ -69,7 +71,8 @@ export class BatchOffers implements LaneOffers {
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
     const wasLeft = (call.owner.items.requeues.get(call.line) ?? 0) > 0;
-    if (!this.#isBest(outlook, other !== undefined, wasLeft) || !this.#isFor(call)) return other;
+    const hasOther = other !== undefined;
+    if (!this.#isBest(outlook, hasOther, wasLeft) || !this.#isFor(call, hasOther)) return other;
     return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };
   }
 
@@ -102,13 +105,22 @@ export class BatchOffers implements LaneOffers {
   /** Whether a batch has time, and no other offer is done earlier at the same price. `wasLeft`: by a batch that did not finish it. */
   #isBest(outlook: BatchOutlook, hasOther: boolean, wasLeft = false): boolean {
     if (!mayBatch(outlook, this.#lane.clock.nowMs(), wasLeft)) return false;
-    return !hasOther || outlook.drainMs >= outlook.latency.p50;
+    return !hasOther || outlook.drainMs * this.#slowness >= outlook.latency.p50;
   }
 
-  #isFor(call: ItemCall): boolean {
+  /** How many times longer than realtime the other offer takes while it refuses most requests for want of room. */
+  get #slowness(): number {
+    const status = this.#other?.status;
+    if (status === undefined || !("refusedShare" in status) || status.refusedShare < MOST_REFUSED) return 1;
+    return this.#lane.places() / Math.max(1, status.inFlightMax) / (1 - status.refusedShare);
+  }
+
+  /** `hasOther`: what failed could go to the other offer again. */
+  #isFor(call: ItemCall, hasOther: boolean): boolean {
     const { owner, provider } = call;
     if (owner.measureAgain === undefined || owner.settings.isHedged) return false;
-    if (call.failed !== undefined || call.isSecond || owner.items.notBatched.has(call.line)) return false;
+    if (call.failed !== undefined && !hasOther) return false;
+    if (call.isSecond || owner.items.notBatched.has(call.line)) return false;
     const wire = this.#terms.batches.wireOf(call.model, owner);
     if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return false;
     if (owner.settings.budget.isCapped && !this.#terms.money.isProven(call.model)) return false;

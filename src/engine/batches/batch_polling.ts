@@ -57,6 +57,8 @@ export class BatchPolling {
   readonly #momentsOf: () => BatchMoments;
   readonly #onProgress: (batch: RemoteBatch) => void;
   readonly #isTaken: (batchId: string) => boolean;
+  /** At first, and where an account has made it wait. */
+  #isDue = true;
   #goneInRow = 0;
   #finished = 0;
   #progressMs: number;
@@ -72,10 +74,9 @@ export class BatchPolling {
   /** Resolves at the end of the batch; rejects when it is left. */
   async run(): Promise<Polled> {
     const kept = this.#kept;
-    let isFirst = true;
     for (;;) {
-      if (!isFirst) await kept.wait(this.#waitMs());
-      isFirst = false;
+      if (!this.#isDue) await kept.wait(this.#waitMs());
+      this.#isDue = false;
       kept.left.throwIfAborted(); // a run that is left is not open, and cancels nothing
       const moments = this.#momentsOf();
       if (this.#isToCancel(moments)) await this.#cancel();
@@ -122,7 +123,9 @@ export class BatchPolling {
     this.#goneInRow = failure.is === "gone" ? this.#goneInRow + 1 : 0;
     if (this.#goneInRow >= GONE_MIN && this.#ageMs() > this.#kept.way.times.adoptMs) return { is: "gone" };
     this.#kept.asked();
-    if (failure.is === "account") await this.#kept.waitAfter(failure);
+    if (failure.is !== "account") return undefined;
+    await this.#kept.waitAfter(failure);
+    this.#isDue = true;
     return undefined;
   }
 

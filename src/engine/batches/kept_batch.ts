@@ -40,6 +40,8 @@ export interface BatchTrouble extends BatchReason {
 const RETRY_MS_MIN = 2_000;
 const RETRY_MS_MAX = 60_000;
 const ACCOUNT_RETRY_MS = 60_000;
+/** Where the key has made the batch: one refusal may be chance. */
+const ACCEPTED_RETRIES_MS = [500, 1_000, 2_000] as const;
 
 /** One for a batch, while its task is at work. */
 export class KeptBatch {
@@ -83,6 +85,11 @@ export class KeptBatch {
     if (this.trouble === undefined) return waitingReason(this.record);
     const { is, message } = this.trouble;
     return { is, message };
+  }
+
+  /** Whether its provider has accepted the key: batches are asked for with no other than the one that made them. */
+  get wasAccepted(): boolean {
+    return this.record.batchId !== undefined;
   }
 
   /** Aborts when nobody works on it any more in this process. */
@@ -203,8 +210,10 @@ export class KeptBatch {
     await this.wait(ms);
   }
 
-  #retryMs({ is, retryAfterMs }: Omit<BatchFailure, "ok">): number {
-    if (is === "account") return ACCOUNT_RETRY_MS;
+  #retryMs({ is, isDenied, retryAfterMs }: Omit<BatchFailure, "ok">): number {
+    const isChance = isDenied === true && this.wasAccepted;
+    if (is === "account")
+      return (isChance ? ACCEPTED_RETRIES_MS[this.#failures] : undefined) ?? ACCOUNT_RETRY_MS;
     const ownMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** Math.min(this.#failures, 10));
     return Math.max(retryAfterMs ?? 0, ownMs * (0.75 + 0.5 * this.clock.random()));
   }

@@ -305,6 +305,7 @@ export class Lane {
     if (refusal !== undefined) return rejected(items, retry, refusal);
     const place = call.isSecond ? undefined : this.#services.offers?.place(call);
     if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call);
+    if (place?.is === "batch") return rejected(items, retry, "it goes with a batch"); // it is taken again, and goes as fresh
     const taken = place?.is === "taken" ? place.taken : undefined;
     const isInTrouble = this.limits.isPaused || this.limits.isDown;
     const money = call.isSecond && isInTrouble ? "wait" : this.#services.reserveMoney(call);

@@ -127,7 +127,7 @@ function batchHold(
     items: left,
     ...{ provider, address: new URL(kept.way.wire.settings.baseUrl).origin, message: trouble.message },
     ...(trouble.status === 0 ? {} : { provider_status: trouble.status }),
-    ...(isKey ? { was_accepted: hasAnswered(provider) } : {}),
+    ...(isKey ? { was_accepted: kept.wasAccepted || hasAnswered(provider) } : {}),
   };
 }
 

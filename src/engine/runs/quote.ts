@@ -9,7 +9,7 @@ import type { WorkPlan } from "../../queue/plan/plan.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
-import { type LaneRules, laneRules } from "../config/lane_rules.ts";
+import { type LaneOptions, type LaneRules, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
@@ -27,7 +27,7 @@ const MINUTE_MS = 60_000;
 const GUESS_STEP = 1.05;
 
 /** Options of `engine.quote`. */
-export interface QuoteOptions {
+export interface QuoteOptions extends LaneOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
@@ -55,7 +55,7 @@ export async function quoteSource(
   const slasMinutes = (options.slas ?? [60, 1_440]).map(
     (sla, index) => parseSlaMinutes(sla, `sla ${index + 1}`) ?? 0,
   );
-  const { signal, project, isPosted = false } = options;
+  const { signal, project, isPosted = false, lanes, policy, minOnTime } = options;
   signal?.throwIfAborted();
   const counted = await unlessAborted(countSource(core, source, options), signal);
   const behind =
@@ -68,6 +68,9 @@ export async function quoteSource(
   const rulesOf = (slaMinutes: number | undefined): LaneRules =>
     laneRules(core.config.lanes, {
       ...(project === undefined ? {} : { project }),
+      ...(lanes === undefined ? {} : { lanes }),
+      ...(policy === undefined ? {} : { policy }),
+      ...(minOnTime === undefined ? {} : { minOnTime }),
       ...(isPosted && isOneByOne(core, project ?? "", counted, slaMinutes) ? { lanes: POSTED_LANES } : {}),
     });
   return quoteOf(core, counted, { slasMinutes, ...behind, rulesOf, basis: basisOf(counted.usage) });

@@ -37,7 +37,8 @@ import {
 } from "../runs/progress_feed.ts";
 import type { Run } from "../runs/run.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
-import { type ItemTrace, traceItem } from "../trace.ts";
+import { withBatch } from "../shown/recorded_batches.ts";
+import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
 import { groupBySla, isFew, type ListGroups } from "./list_items.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
 import { type ListPlaces, RunList, type Submission, taskOf } from "./run_list.ts";
@@ -253,7 +254,9 @@ export class Submissions {
     const { part, runId, line } = await this.#place(id);
     const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
-    return traceItem(this.#core.storage, run, { key: id, line, hold: part.holdOf(line) });
+    const { storage } = this.#core;
+    const trace = await traceItem(storage, run, { key: id, line, hold: part.holdOf(line) });
+    return withBatch(trace, await batchesOf(storage.store, run.id));
   }
 
   async #findPosted(

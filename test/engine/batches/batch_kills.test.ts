@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
+import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { killTrial, stepTrial } from "./kill_trials.ts";
-import { WIRES } from "./wires.ts";
+import { PRICED_WIRES, WIRES, worldOf } from "./wires.ts";
 
-describe.each(WIRES)("kills beside batches of $name", (wire) => {
+describe.each([...WIRES, ...PRICED_WIRES])("kills beside batches of $name", (wire) => {
   const seeds = Array.from({ length: 12 }, (_, index) => index + 1);
   it.each(seeds)("make one batch of each submission, and bill each item once: seed %i", async (seed) => {
     expect(await killTrial(wire, seed)).toEqual([]);
@@ -21,5 +22,19 @@ describe.each(WIRES)("kills beside batches of $name", (wire) => {
       steps = nth;
     }
     expect(steps).toBeGreaterThan(10);
+  });
+});
+
+describe.each(PRICED_WIRES)("batches of $name", (wire) => {
+  it("are made only where the configuration says what they cost", async () => {
+    const batchesOf = async (config: ConfigOptions) => {
+      const { world, fake } = worldOf(wire, {}, config);
+      world.input(100, wire.model);
+      expect((await world.run({ sla: 1_440 })).counts.completed).toBe(100);
+      return fake.ledger.batches.size;
+    };
+    const { baseUrl, name } = wire;
+    expect(await batchesOf({ providers: { [name]: { baseUrl, key: "sk-a" } } })).toBe(0);
+    expect(await batchesOf({})).toBe(1);
   });
 });

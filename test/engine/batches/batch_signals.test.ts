@@ -90,6 +90,35 @@ describe("the batches of an engine", () => {
   });
 });
 
+describe("the trace of an item in a batch", () => {
+  const waits = {
+    event: "waiting",
+    detail: expect.stringMatching(/^for batch_\S+ of openai:gpt-5-mini \(running\)$/),
+  };
+
+  it("says of an item of a run which batch it waits for", async () => {
+    const { world, engine } = await started();
+    const { events } = await world.settle(engine.trace("/out.jsonl", "k7"));
+    expect(events.at(-1)).toMatchObject(waits);
+    await world.settle(engine.close());
+  });
+
+  it("says so of an item of a list", async () => {
+    const { world } = openaiWorld({ waits: always(4 * 60 * MINUTE_MS) });
+    const { engine } = await world.opened();
+    const items = Array.from({ length: 300 }, (_, nth) => ({
+      model: "openai:gpt-5-mini",
+      input: `prompt ${nth}`,
+      sla: DAY,
+    }));
+    const list = await world.settle(Promise.resolve(engine.submit(items)));
+    await world.clock.advance(10 * MINUTE_MS);
+    const { events } = await world.settle(engine.trace(list.objects[6]?.object_id ?? ""));
+    expect(events.at(-1)).toMatchObject(waits);
+    await world.settle(engine.close());
+  });
+});
+
 describe("a run that is cancelled while its provider takes its time", () => {
   it("shows which batches it waits for until they are cancelled", async () => {
     const { world, engine, run, batch } = await started({ cancelMs: 8 * MINUTE_MS });
@@ -118,6 +147,39 @@ describe("a batch whose key is not accepted any more", () => {
     expect(continueLine({ words: ["run"], held: hold === undefined ? [] : [hold] })).toContain(
       "set a key that openai accepts (OPENAI_API_KEY)",
     );
+    await world.settle(engine.close());
+  });
+});
+
+describe("a key that is refused at polls of the batch that it has made", () => {
+  const denied = { status: 401, code: "invalid_api_key", message: "Incorrect API key" };
+
+  it("is asked again within seconds, and a refusal by chance ends no run", async () => {
+    let refusals = 0;
+    const { world, engine, run } = await started({
+      faults: ({ kind, nowMs }) => {
+        if (kind !== "get" || nowMs < Date.UTC(2026, 10, 1) + 20 * MINUTE_MS || refusals === 3)
+          return undefined;
+        refusals += 1;
+        return denied;
+      },
+    });
+    const { status, counts } = await world.settle(run.finished);
+    expect([status, counts.completed, refusals]).toEqual(["completed", 300, 3]);
+    await world.settle(engine.close());
+  });
+
+  it("is asked for once a minute where it stays refused, and the hold says that it was accepted", async () => {
+    const askedMs: number[] = [];
+    const { world, engine, run } = await started({
+      faults: ({ kind, nowMs }) => {
+        if (kind === "get") askedMs.push(nowMs);
+        return kind === "get" ? denied : undefined;
+      },
+    });
+    expect(run.holds).toMatchObject([{ reason: "authentication", was_accepted: true }]);
+    const waitsMs = askedMs.slice(1, 6).map((atMs, index) => atMs - (askedMs[index] ?? 0));
+    expect(waitsMs.slice(0, 4)).toEqual([520, 1_020, 2_020, MINUTE_MS + 20]); // an answer takes 20 ms
     await world.settle(engine.close());
   });
 });

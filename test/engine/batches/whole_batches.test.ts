@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { QuoteOptions } from "../../../src/engine/runs/quote.ts";
 import type { FakeOpenAiOptions } from "../../batch_servers/openai.ts";
 import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import { BatchWorld } from "./batch_world.ts";
@@ -48,4 +49,51 @@ describe("a run whose deadline leaves time for a batch", () => {
       expect(world.notices.join()).toContain("no other batch is tried there for some hours");
     },
   );
+});
+
+describe("a run whose tier costs as much as batches", () => {
+  const tiered = async (flexShedShare: number) => {
+    const { world, fake } = openaiWorld({ realtime: { flexShedShare } });
+    world.config = {
+      providers: { openai: { baseUrl: "https://api.openai.test/v1", key: "sk-a" } },
+      lanes: { priors: { batch: { p50: 600, p90: 1_200, p99: 3_600 } } },
+    };
+    world.input(300, "openai:gpt-5-mini");
+    const fromMs = world.clock.nowMs();
+    const { counts } = await world.run({ sla: 24 * HOUR });
+    expect(counts.completed).toBe(300);
+    const tiers = world.lines().map(({ cost }) => cost?.tier);
+    const batched = tiers.filter((tier) => tier === "batch").length;
+    const flexed = tiers.filter((tier) => tier === "flex").length;
+    return { batched, flexed, hours: (world.clock.nowMs() - fromMs) / 3_600_000, fake };
+  };
+
+  it("uses the tier while it answers, because it is done earlier", async () => {
+    expect(await tiered(0.3)).toMatchObject({ batched: 0, flexed: 300 });
+  });
+
+  it("goes with batches where the tier refuses everything, and so does what was tried there", async () => {
+    const { batched, flexed } = await tiered(1);
+    expect(flexed).toBe(0);
+    expect(batched).toBe(300);
+  });
+});
+
+describe("a quote", () => {
+  it("uses the lanes that its call names, and no others", async () => {
+    const { world } = openaiWorld();
+    world.input(300, "openai:gpt-5-mini");
+    const { engine } = await world.opened();
+    const billed = async (options: QuoteOptions) => {
+      const { slas } = await world.settle(engine.quote("/in.jsonl", { slas: [24 * HOUR], ...options }));
+      return slas[0]?.billed_usd ?? 0;
+    };
+    const cheapest = await billed({});
+    const realtime = await billed({ lanes: { deny: ["batch"] } });
+    expect(cheapest / realtime).toBeLessThan(0.6); // half, and what batches are expected to leave
+    expect(await billed({ policy: "fastest" })).toBe(realtime);
+    await expect(billed({ lanes: { deny: ["bath"] } })).rejects.toThrow('"bath"');
+    await expect(billed({ minOnTime: 0.2 })).rejects.toThrow("minOnTime");
+    await world.settle(engine.close());
+  });
 });

@@ -1,9 +1,7 @@
 /**
  * The providers with batches whose faults are tried: what each is called, how it is configured, and its fake.
- *
- * Together and xAI are not among them: nobody knows for sure what their batches cost, so nothing is sent to them before that is
- * configured (price/lane_factors.ts).
  */
+import type { BatchOptions } from "../../../src/engine/config/batch_options.ts";
 import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { FakeAnthropicBatches } from "../../batch_servers/anthropic.ts";
 import type { FakeOptions } from "../../batch_servers/behaviour.ts";
@@ -12,6 +10,8 @@ import { FakeGeminiBatches } from "../../batch_servers/gemini.ts";
 import { FakeMistralBatches } from "../../batch_servers/mistral.ts";
 import { FakeOpenAiBatches } from "../../batch_servers/openai.ts";
 import { FakeOpenRouterBatches } from "../../batch_servers/openrouter.ts";
+import { FakeTogetherBatches } from "../../batch_servers/together.ts";
+import { FakeXaiBatches } from "../../batch_servers/xai.ts";
 import { BatchWorld } from "./batch_world.ts";
 
 /** A provider with batches. */
@@ -26,9 +26,9 @@ export interface WireCase {
 
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 4 };
 
-function configOf(name: string, baseUrl: string): ConfigOptions {
+function configOf(name: string, baseUrl: string, batches: BatchOptions = {}): ConfigOptions {
   return {
-    providers: { [name]: { baseUrl, key: "sk-a" } },
+    providers: { [name]: { baseUrl, key: "sk-a", batches } },
     prices: { [`${name}:*`]: PRICE },
     lanes: { deny: ["flex"] },
   };
@@ -74,6 +74,29 @@ export const WIRES: readonly WireCase[] = [
     baseUrl: "https://openrouter.test/api/v1",
     config: configOf("openrouter", "https://openrouter.test/api/v1"),
     make: (options) => new FakeOpenRouterBatches(options),
+  },
+];
+
+/**
+ * Those that nothing is sent to before the configuration says what their batches cost, because nobody knows it for sure
+ * (price/lane_factors.ts).
+ */
+export const PRICED_WIRES: readonly WireCase[] = [
+  {
+    name: "together",
+    model: "together:meta-llama/llama-4",
+    origin: "https://api.together.test",
+    baseUrl: "https://api.together.test/v1",
+    config: configOf("together", "https://api.together.test/v1", { priceFactor: 0.5 }),
+    make: (options) => new FakeTogetherBatches(options),
+  },
+  {
+    name: "xai",
+    model: "xai:grok-4",
+    origin: "https://api.x.test",
+    baseUrl: "https://api.x.test/v1",
+    config: configOf("xai", "https://api.x.test/v1", { priceFactor: 0.5 }),
+    make: (options) => new FakeXaiBatches(options),
   },
 ];
 

@@ -8,7 +8,7 @@
  * DeepSeek's cheap hours are not a factor: its base price already follows the clock (`base.ts`).
  */
 
-export type LaneTier = "realtime" | "flex" | "slow" | "batch" | "priority";
+export type LaneTier = "realtime" | "flex" | "slow" | "batch" | "deferred" | "priority";
 
 export interface LaneFactor {
   /** Share of the list price, of input and output. */
@@ -86,6 +86,8 @@ export function laneTierOf(servedTier: string | undefined): LaneTier | undefined
       return "slow"; // no provider says it: it is known by the address (engine/offers/tier_offers.ts)
     case "batch":
       return "batch";
+    case "deferred":
+      return "deferred"; // Gemini's; its discount is documented, how much it is, is not: it is configured
     case "priority":
     case "fast":
       return "priority";

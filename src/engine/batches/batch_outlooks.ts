@@ -3,6 +3,7 @@
  *
  *   what waits, as it was counted up to 100 ms ago - what has joined batches since + what is with batches -> drain
  */
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import { type BatchOutlook, cancelMsOf } from "../../queue/batch_choice.ts";
 import { bothLoads, type DueLoad, NO_LOAD } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
@@ -20,7 +21,7 @@ const PROBED_ITEMS = 1_000;
 /** What outlooks ask of lanes and of what was learnt. */
 export interface OutlookServices {
   /** What batches of a model take, as learnt or known. */
-  latencyOf(model: string): LatencyPrior;
+  latencyOf(model: string, kind: RemoteKind): LatencyPrior;
   /**
    * What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it; milliseconds. `taken`: what waits
    * no more, although it was counted.
@@ -31,8 +32,9 @@ export interface OutlookServices {
   realtimeP99Ms(model: string): number | undefined;
 }
 
-/** What a lane has beside what waits there. */
+/** What a lane has beside what waits there, and what kind of batch it is; absent: `batch`. */
 interface LoadsBeside {
+  readonly kind?: RemoteKind;
   /** With batches that are left before. */
   readonly before?: DueLoad;
   /** What will wait, too. */
@@ -58,9 +60,9 @@ export class BatchOutlooks {
     lane: string,
     deadlineMs: number,
     items: number,
-    { before = NO_LOAD, coming = NO_LOAD }: LoadsBeside = {},
+    { kind = "batch", before = NO_LOAD, coming = NO_LOAD }: LoadsBeside = {},
   ): BatchOutlook {
-    const latency = this.#services.latencyOf(model);
+    const latency = this.#services.latencyOf(model, kind);
     return {
       deadlineMs,
       drainMs: this.#drainMs(lane, deadlineMs, bothLoads(this.#loads.of(lane, deadlineMs), coming)),

@@ -8,7 +8,7 @@
  * DeepSeek's cheap hours are not a factor: its base price already follows the clock (`base.ts`).
  */
 
-export type LaneTier = "realtime" | "flex" | "slow" | "batch" | "priority";
+export type LaneTier = "realtime" | "flex" | "slow" | "batch" | "deferred" | "priority";
 
 export interface LaneFactor {
   /** Share of the list price, of input and output. */
@@ -61,9 +61,13 @@ export function laneFactor(
   return LANE_FACTORS.get(provider)?.[tier] ?? (tier === "realtime" ? FULL : undefined);
 }
 
-/** The factor of a provider's batches; undefined when it does not sell any, or only for more than the list price. */
-export function batchFactor(provider: string, overrides: LaneFactorOverrides): number | undefined {
-  const factor = laneFactor(provider, "batch", overrides)?.factor;
+/** The factor of what a provider takes and answers later; undefined when it does not sell it, or only for more than the list price. */
+export function remoteFactor(
+  provider: string,
+  kind: "batch" | "deferred",
+  overrides: LaneFactorOverrides,
+): number | undefined {
+  const factor = laneFactor(provider, kind, overrides)?.factor;
   return factor === undefined || factor > 1 ? undefined : factor;
 }
 
@@ -92,6 +96,8 @@ export function laneTierOf(servedTier: string | undefined): LaneTier | undefined
       return "slow"; // no provider says it: it is known by the address (engine/offers/tier_offers.ts)
     case "batch":
       return "batch";
+    case "deferred":
+      return "deferred"; // Gemini's; its discount is documented, how much it is, is not: it is configured
     case "priority":
     case "fast":
       return "priority";

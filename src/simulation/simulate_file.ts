@@ -12,7 +12,7 @@ import { type LaneRules, laneRules } from "../engine/config/lane_rules.ts";
 import type { EngineCore } from "../engine/core.ts";
 import { closeInput, openInput, type Source } from "../engine/files/input.ts";
 import { LaneLimits } from "../limits/limits.ts";
-import { batchFactor } from "../price/lane_factors.ts";
+import { remoteFactor } from "../price/lane_factors.ts";
 import type { BasePrice } from "../price/rates.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
 import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
@@ -237,7 +237,7 @@ function batchOf(
   { lanes }: LaneRules,
 ): BatchPlan | undefined {
   const settings = config.providers.find(({ name }) => name === provider);
-  const priceFactor = batchFactor(provider, config.batches.factors);
+  const priceFactor = remoteFactor(provider, "batch", config.batches.factors);
   if (settings === undefined || priceFactor === undefined || config.isAtMostOnce) return undefined;
   if (!models.every((model) => lanes.allows("batch", model))) return undefined;
   const wire = batchWireOf(settings, config.batches.settings.get(provider));

@@ -19,6 +19,8 @@ export interface NewBatch {
   readonly windowMs?: number;
   /** More requests may be added to it. */
   readonly isOpen?: boolean;
+  /** Default `batch`. */
+  readonly tier?: FakeTier;
 }
 
 export class FakeAccount {
@@ -67,7 +69,15 @@ export class FakeAccount {
   }
 
   /** A new batch, or why it is refused. */
-  create({ id, key, items, faults = [], windowMs, isOpen = false }: NewBatch): Run | FakeReply {
+  create({
+    id,
+    key,
+    items,
+    faults = [],
+    windowMs,
+    isOpen = false,
+    tier = "batch",
+  }: NewBatch): Run | FakeReply {
     const { openMax, workspaceOf } = this.behaviour;
     const workspace = workspaceOf(key);
     const isAtWork = (run: Run): boolean => run.workspace === workspace && !run.isEndedAt(this.nowMs);
@@ -85,6 +95,7 @@ export class FakeAccount {
       faults: faults.length > 0 ? faults : this.#tooMany(items, workspace),
       behaviour: this.behaviour,
       isOpen,
+      tier,
     });
     this.runs.set(id, run);
     this.#open.add(run);
@@ -193,8 +204,9 @@ export class FakeAccount {
       readonly atMs?: number;
     },
   ): number {
-    const { price, flexThousandths, batchThousandths } = this.behaviour;
-    const factor = { realtime: 1_000, flex: flexThousandths, batch: batchThousandths }[tier];
+    const { price, flexThousandths, batchThousandths, deferredThousandths } = this.behaviour;
+    const factors = { flex: flexThousandths, batch: batchThousandths, deferred: deferredThousandths };
+    const factor = { realtime: 1_000, ...factors }[tier];
     const { model, prompt, inputTokens, outputTokens } = asked;
     const nanoUsd = status === 200 ? nanoUsdOf(price(model), asked, factor) : 0;
     const charge: Charge = {
@@ -222,7 +234,7 @@ export class FakeAccount {
         const status = this.statusOf(run, item);
         if (status === 200) run.good += 1;
         run.billedNanoUsd += this.charge(item, {
-          tier: "batch",
+          tier: run.tier,
           status,
           id: item.id,
           batch: run.id,

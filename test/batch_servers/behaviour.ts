@@ -83,9 +83,10 @@ export interface FakeOptions {
   readonly nowMs: () => number;
   /** By model; default 1 USD a million input tokens and 4 USD a million output tokens. */
   readonly price?: (model: string) => FakePrice;
-  /** What a tier costs of the list price, in thousandths; default 500 for flex and batch. */
+  /** What a tier costs of the list price, in thousandths; default 500. */
   readonly flexThousandths?: number;
   readonly batchThousandths?: number;
+  readonly deferredThousandths?: number;
   /** Keys that are accepted; default all. */
   readonly keys?: ReadonlySet<string>;
   /** To which workspace a key belongs: keys of others do not see its batches. Default: each key is one. */
@@ -140,6 +141,7 @@ export function behaviourOf(options: FakeOptions): Behaviour {
     price: () => ({ inputUsd: 1, outputUsd: 4 }),
     flexThousandths: 500,
     batchThousandths: 500,
+    deferredThousandths: 500,
     keys: new Set(),
     workspaceOf: (key) => key,
     realtime: {},

@@ -1,5 +1,6 @@
 /**
- * A fake of Gemini's Developer API: files, batches of `generateContent` (by file and inline), and `:generateContent`.
+ * A fake of Gemini's Developer API: files, batches of `generateContent` (by file and inline), `:generateContent`, and interactions
+ * (gemini_interactions.ts).
  * Wire: @google/genai 2.32.0 and Google's documentation of batch mode.
  *
  * States: PENDING -> RUNNING -> SUCCEEDED | FAILED | CANCELLED | EXPIRED (run.ts), in two spellings. A failed request is an error
@@ -21,6 +22,7 @@ import {
 } from "./fake.ts";
 import { geminiAnswered, geminiAsked, geminiLines, refuseGemini, rpcStatusOf } from "./gemini_answers.ts";
 import { GeminiFiles, tokenPageOf } from "./gemini_files.ts";
+import { GeminiInteractions, type InteractionOptions } from "./gemini_interactions.ts";
 import type { Ledger } from "./ledger.ts";
 import { fileOf, idOf, resultsOf } from "./results.ts";
 import { itemOf, type Run, type RunFault, type RunItem, type RunState } from "./run.ts";
@@ -35,6 +37,7 @@ export interface FakeGeminiOptions extends FakeOptions {
   /** Whether cancelled and expired batches have results of what was finished; default not. */
   readonly keepsPartialResults?: boolean;
   readonly filesKeptMs?: number;
+  readonly interactions?: InteractionOptions;
 }
 
 const STATES: Readonly<Record<RunState, string>> = {
@@ -65,6 +68,7 @@ export class FakeGeminiBatches implements BatchFake {
   readonly ledger: Ledger;
   readonly files: GeminiFiles;
   readonly #account: FakeAccount;
+  readonly #interactions: GeminiInteractions;
   readonly #options: FakeGeminiOptions;
   readonly #batches = new Map<string, GeminiBatch>();
   #shownStates = 0;
@@ -74,6 +78,7 @@ export class FakeGeminiBatches implements BatchFake {
     const bounds = { windowMs: 2 * DAY_MS, itemsMax: Number.POSITIVE_INFINITY, bytesMax: 2 * 1024 ** 3 };
     this.#account = new FakeAccount({ ...bounds, ...options }, refuseGemini);
     this.ledger = this.#account.ledger;
+    this.#interactions = new GeminiInteractions(this.#account, options.interactions);
     this.files = new GeminiFiles(this.#account, options.filesKeptMs ?? 2 * DAY_MS);
   }
 
@@ -82,6 +87,8 @@ export class FakeGeminiBatches implements BatchFake {
     const { method, headers, body } = request;
     const key = headers["x-goog-api-key"] ?? query["key"] ?? "";
     const account = this.#account;
+    const interaction = this.#interactions.handle(method, path, key, body);
+    if (interaction !== undefined) return interaction;
     // `/download/v1beta/files/ID:download` and `/v1/files/ID:download` are the same.
     const [, prefix = "", resource = "", id = "", verb = ""] =
       /^(\/upload|\/download)?\/v1(?:beta|alpha)?\/([a-z]+)(?:\/([^:/]+))?(?::([A-Za-z]+))?$/.exec(path) ??

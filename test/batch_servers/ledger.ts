@@ -5,7 +5,7 @@
  * nano-USD, half up.
  */
 
-export type FakeTier = "realtime" | "flex" | "batch";
+export type FakeTier = "realtime" | "flex" | "batch" | "deferred";
 
 /** USD for a million tokens. */
 export interface FakePrice {

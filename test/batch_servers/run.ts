@@ -10,6 +10,7 @@
  */
 import type { BatchFaults, Behaviour } from "./behaviour.ts";
 import { chanceAt, chanceOf, durationAt } from "./chance.ts";
+import type { FakeTier } from "./ledger.ts";
 import type { Asked } from "./prompt.ts";
 
 export type RunState =
@@ -56,6 +57,7 @@ export interface RunOptions {
   readonly behaviour: Behaviour;
   /** It has no end of its own before its window is over: more requests may be added. */
   readonly isOpen?: boolean;
+  readonly tier: FakeTier;
 }
 
 export class Run {
@@ -68,6 +70,8 @@ export class Run {
   readonly expiresMs: number;
   readonly wrong: BatchFaults;
   readonly faults: readonly RunFault[];
+  /** What its answers are billed as. */
+  readonly tier: FakeTier;
   readonly items: RunItem[] = [];
   cancelAskedMs: number | undefined;
   deletedMs: number | undefined;
@@ -93,6 +97,7 @@ export class Run {
     const { id, nth, key, workspace, createdMs, windowMs, faults, isOpen = false } = options;
     this.#isOpen = isOpen;
     this.id = id;
+    this.tier = options.tier;
     this.nth = nth;
     this.key = key;
     this.workspace = workspace;

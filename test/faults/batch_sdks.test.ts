@@ -11,8 +11,9 @@ import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { anthropicBatches } from "../../src/providers/batches/anthropic_batches.ts";
-import type { BatchRequest, BatchWire, UploadStep } from "../../src/providers/batches/batch_wire.ts";
+import type { BatchRequest, RemoteWire, UploadStep } from "../../src/providers/batches/batch_wire.ts";
 import { geminiBatches } from "../../src/providers/batches/gemini_batches.ts";
+import { deferredWireOf } from "../../src/providers/deferred/gemini_deferred.ts";
 import type { WireAnswer } from "../../src/providers/index.ts";
 import { linesOf, sentBody, settingsOf, TAG } from "../providers/batches/wires.ts";
 
@@ -91,7 +92,7 @@ async function send(
   return { status: response.status, headers: Object.fromEntries(response.headers), body: bytes, wallMs: 0 };
 }
 
-function batchOf(wire: BatchWire, answer: WireAnswer) {
+function batchOf(wire: RemoteWire, answer: WireAnswer) {
   const result = wire.read(answer);
   if (!result.ok) throw new Error(result.message);
   return result.batch;
@@ -370,4 +371,63 @@ describe("Google's SDK and our wire", () => {
     if (!read.ok || !("next" in read)) throw new Error("no next step");
     return read.next;
   }
+});
+
+describe("Google's SDK and our wire of its deferred tier", () => {
+  const interaction = (status: string, more: object = {}): object => ({
+    ...{ id: "v1_Chd/=1", status, model: "gemini-3.8-flash", service_tier: "deferred" },
+    ...{ created: "2026-11-20T10:00:00Z", updated: "2026-11-20T10:00:01Z", ...more },
+  });
+  const steps = [
+    { type: "thought", signature: "c2ln" },
+    { type: "model_output", content: [{ type: "text", text: "one " }] },
+    { type: "model_output", content: [{ type: "text", text: "two" }] },
+  ];
+
+  it("send the same requests, and read the same of the answers", async () => {
+    const usage = { total_input_tokens: 3, total_output_tokens: 2 };
+    reply = (line) => {
+      if (line.startsWith("DELETE")) return { body: {} };
+      if (line.endsWith("/cancel")) return { body: interaction("cancelled") };
+      const isAnswered = line.startsWith("GET");
+      return { body: isAnswered ? interaction("completed", { steps, usage }) : interaction("queued") };
+    };
+    const { interactions } = new GoogleGenAI({
+      ...{ apiKey: "k", httpOptions: { baseUrl: base, apiVersion: "v1beta" } },
+    });
+    const content = [{ type: "text" as const, text: "Hi" }];
+    const created = await interactions.create({
+      model: "gemini-3.8-flash",
+      input: [{ type: "user_input", content }],
+      generation_config: { max_output_tokens: 64 },
+      service_tier: "deferred",
+      ...{ background: true, store: true },
+    });
+    const got = await interactions.get("v1_Chd/=1");
+    await interactions.cancel("v1_Chd/=1");
+    await interactions.delete("v1_Chd/=1");
+    const theirs = taken();
+
+    const wire = deferredWireOf({ ...settingsOf("gemini", base), key: "k" });
+    if (wire === undefined) throw new Error("no wire");
+    const body = {
+      contents: [{ role: "user", parts: [{ text: "Hi" }] }],
+      generationConfig: { maxOutputTokens: 64 },
+    };
+    const described = { model: "gemini-3.8-flash", endpoint: "chat" } as const;
+    const line = wire.line("any", Buffer.from(JSON.stringify(body)), described);
+    const payload = { tag: TAG, ...described, items: 1, bytes: line.byteLength };
+    const ours = batchOf(wire, await send(wire.create(payload, undefined), [line]));
+    const answered = await send(wire.get(ours.id));
+    await send(wire.cancel(ours.id));
+    await send(wire.remove(ours)[0]);
+    expectSame(taken(), theirs, ["x-goog-api-key", "accept"]);
+
+    expect(ours).toMatchObject({ id: created.id, rawState: created.status, end: undefined });
+    expect(batchOf(wire, answered)).toMatchObject({ end: "completed", rawState: got.status });
+    const result = wire.result(answered.body);
+    const read = result.is === "answered" ? JSON.parse(Buffer.from(result.body).toString()) : undefined;
+    expect(read.candidates[0].content.parts).toEqual([{ text: got.output_text }]);
+    expect(read.usageMetadata).toMatchObject({ promptTokenCount: got.usage?.total_input_tokens });
+  });
 });

@@ -9,13 +9,13 @@ import { createUndiciTransport, loadUndici } from "../../dispatch/undici.ts";
 import { BatchCalls } from "../../engine/batches/batch_calls.ts";
 import { adoptBatch, type BatchCare, cancelBatch, providerOfBatch } from "../../engine/batches/batch_care.ts";
 import { BATCHES, type BatchRecord, readBatch, storedBatch } from "../../engine/batches/batch_record.ts";
+import { remoteWireOf } from "../../engine/config/batch_options.ts";
 import { resolveConfig } from "../../engine/config/config.ts";
 import { importModules } from "../../engine/config/own_providers.ts";
 import { isRunOf } from "../../engine/files/stored_tasks.ts";
 import { decodeBody } from "../../engine/files/task_body.ts";
 import { type RecordedBatch, recordedBatch } from "../../engine/shown/recorded_batches.ts";
 import { PerigeeError } from "../../errors.ts";
-import { batchWireOf } from "../../providers/batches/batch_wires.ts";
 import { FOLDER_IN_USE } from "../../store/folder/data_dir.ts";
 import { readStoreCopy } from "../../store/folder/store_copy.ts";
 import { EVERY_PROJECT } from "../../store/records.ts";
@@ -176,9 +176,9 @@ function isNamed({ batchId, tag }: BatchRecord, id: string): boolean {
 async function withCare<T>(given: BatchesArguments, work: (care: BatchCare) => Promise<T>): Promise<T> {
   const options = await configOf(given);
   const { providers, batches } = resolveConfig(options, process.env, await importModules(options.providers));
-  const wireOf: BatchCare["wireOf"] = (name) => {
+  const wireOf: BatchCare["wireOf"] = (name, kind) => {
     const settings = providers.find((provider) => provider.name === name);
-    return settings === undefined ? undefined : batchWireOf(settings, batches.settings.get(name));
+    return settings === undefined ? undefined : remoteWireOf(settings, batches, kind);
   };
   const parts = { clock: systemClock, disk: systemDisk, connectionsMax: CONNECTIONS_MAX };
   const transport = createUndiciTransport(

@@ -4,7 +4,12 @@
  * A provider is asked only with the key and at the address that the batch was made with.
  */
 import { PerigeeError } from "../../errors.ts";
-import type { BatchFailure, BatchWire, RemoteBatch } from "../../providers/batches/batch_wire.ts";
+import type {
+  BatchFailure,
+  RemoteBatch,
+  RemoteKind,
+  RemoteWire,
+} from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { BatchCalls } from "./batch_calls.ts";
 import { lostFailure } from "./batch_failures.ts";
@@ -15,12 +20,12 @@ import { isSure } from "./batch_search.ts";
 export interface BatchCare {
   readonly calls: Pick<BatchCalls, "send">;
   readonly signal: AbortSignal;
-  /** The wire of a provider as it is configured now; undefined where it has none. */
-  readonly wireOf: (provider: string) => BatchWire | undefined;
+  /** The wire of a provider for batches of a kind, as it is configured now; undefined where it has none. */
+  readonly wireOf: (provider: string, kind: RemoteKind) => RemoteWire | undefined;
 }
 
 /** Whether a batch may be asked for with what is configured now. */
-function hasKeyOf({ keyPrint }: BatchRecord, wire: BatchWire | undefined): wire is BatchWire {
+function hasKeyOf({ keyPrint }: BatchRecord, wire: RemoteWire | undefined): wire is RemoteWire {
   return wire !== undefined && keyPrintOf(wire.settings) === keyPrint;
 }
 
@@ -37,7 +42,7 @@ export function providerOfBatch({ model }: Pick<BatchRecord, "model">): string {
 export async function cancelBatch(record: BatchRecord, care: BatchCare): Promise<RemoteBatch> {
   const { batchId, tag } = record;
   const provider = providerOfBatch(record);
-  const wire = care.wireOf(provider);
+  const wire = care.wireOf(provider, record.kind ?? "batch");
   if (batchId === undefined)
     throw new PerigeeError(
       "not_ready",
@@ -73,7 +78,7 @@ export async function adoptBatch(
   const fitting: BatchRecord[] = [];
   const reasons: string[] = [];
   for (const record of open) {
-    const wire = care.wireOf(providerOfBatch(record));
+    const wire = care.wireOf(providerOfBatch(record), record.kind ?? "batch");
     if (!hasKeyOf(record, wire)) {
       reasons.push(otherKey(record, record.tag).message);
       continue;
@@ -95,7 +100,7 @@ export async function adoptBatch(
 }
 
 async function batchAt(
-  wire: BatchWire,
+  wire: RemoteWire,
   batchId: string,
   { calls, signal }: BatchCare,
 ): Promise<{ readonly ok: true; readonly batch: RemoteBatch } | BatchFailure> {
@@ -104,8 +109,9 @@ async function batchAt(
 }
 
 /** By its tag or its file; where the provider keeps neither, by how many requests it has. */
-function fits(batch: RemoteBatch, record: BatchRecord, { traits }: BatchWire): boolean {
+function fits(batch: RemoteBatch, record: BatchRecord, { traits, list }: RemoteWire): boolean {
   if (isSure(batch, { record })) return true;
+  if (list === undefined) return false; // nothing shows whose it is
   const isTold = traits.tag !== "ids" || (batch.inputFile !== undefined && record.file !== undefined);
   return !isTold && batch.counts.total === record.items;
 }

@@ -127,7 +127,8 @@ export class BatchCollection {
 
   #take(result: BatchResult): "taken" | "other" {
     if (result.is === "unreadable") return "taken"; // its item has no result, and goes back
-    const place = placeOf(result.id, this.#kept.record.tag, this.#items.items);
+    const { record } = this.#kept;
+    const place = record.kind === "deferred" ? 0 : placeOf(result.id, record.tag, this.#items.items);
     if (place === undefined) {
       if (!this.#isConfirmed) return "other";
       this.#unknown += 1;

@@ -7,7 +7,8 @@
  *   any --refused for good, or its file is gone too often--> its items go back
  *
  * A create is never repeated blindly: only after an answer that says that it had no effect, or a search that found nothing for as
- * long as providers take to list a new batch.
+ * long as providers take to list a new batch. Where nothing can be listed (deferred requests), it is not repeated at all: its items are
+ * sent in realtime, and what it may cost is in doubt.
  */
 import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batches/batch_wire.ts";
 import type { WireAnswer } from "../../providers/provider.ts";
@@ -66,7 +67,7 @@ export class BatchCreation {
       this.#kept.left.throwIfAborted();
       const { state } = this.#kept.record;
       const isCreating = state === "creating" && this.#isInDoubt;
-      if (isCreating && this.#terms.isLast()) return { is: "doubt" };
+      if (isCreating && (this.#isNeverListed || this.#terms.isLast())) return { is: "doubt" };
       const turn = isCreating ? "go" : this.#terms.turn();
       if (turn === "late") return { is: "back", why: LATE };
       if (turn === "split") return { is: "back", why: TOO_LARGE };
@@ -215,6 +216,7 @@ export class BatchCreation {
 
   /** What follows from a failure: another attempt after a wait, or none. */
   async #after(failure: BatchFailure): Promise<Created | undefined> {
+    if (failure.is === "unknown" && this.#isNeverListed) return { is: "doubt" };
     if (failure.is === "permanent" || failure.is === "too_large" || failure.is === "gone")
       return this.#back(failure);
     // A key may have no right to batches. Whether it is accepted at all, realtime finds out.
@@ -222,6 +224,10 @@ export class BatchCreation {
     if (failure.isDenied === true && !mayExist) return this.#back(failure);
     await this.#kept.waitAfter(failure);
     return undefined;
+  }
+
+  get #isNeverListed(): boolean {
+    return this.#kept.way.wire.list === undefined;
   }
 
   #back(why: BatchFailure): Created {

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -34,7 +34,7 @@ export interface FillingServices {
   /** The disk has taken what waited. */
   caughtUp(): void;
   /** A record is durable: its batch begins. Its money is held. */
-  begin(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): void;
+  begin(owner: ItemOwner, record: BatchRecord, wire: RemoteWire, held: BatchMoney): void;
 }
 
 /** One for an engine. */
@@ -49,18 +49,30 @@ export class BatchFilling {
   }
 
   /** Whether the batch that an item would join waits for the disk. */
-  isBehind(call: ItemCall): boolean {
-    return this.#spools.get(spoolKey(call))?.isBehind === true;
+  isBehind(call: ItemCall, kind: RemoteKind): boolean {
+    return this.#spools.get(spoolKey(call, kind))?.isBehind === true;
+  }
+
+  /** Batches for a wire whose records are being stored. */
+  sealingFor(wire: RemoteWire): number {
+    let count = 0;
+    for (const { terms } of this.#sealing.keys()) if (terms.wire === wire) count += 1;
+    return count;
   }
 
   /** Takes an item; so much of its money is the batch's from now on. */
-  take(call: ItemCall, wire: BatchWire, usd: number): void {
-    const spool = this.#spoolFor(call, wire);
+  take(call: ItemCall, wire: RemoteWire, usd: number): void {
+    const key = spoolKey(call, wire.kind);
+    const spool = this.#spoolFor(call, wire, key);
     const { owner, lane, load } = call;
     this.#services.loads.add(lane.key, owner.settings.deadlineMs, { items: 1, ...load });
     spool.money.add(usd);
     spool.add(call);
-    if (!spool.isBehind) return;
+    if (wire.limits.itemsMax === 1) this.#flush(key, spool);
+    else if (spool.isBehind) this.#whenCaughtUp(spool);
+  }
+
+  #whenCaughtUp(spool: BatchSpool): void {
     const caughtUp = (): void => this.#services.caughtUp();
     void spool.written().then(caughtUp, () => undefined);
   }
@@ -111,8 +123,7 @@ export class BatchFilling {
     for (const spool of this.#sealing.keys()) if (spool.terms.owner === owner) yield spool;
   }
 
-  #spoolFor(call: ItemCall, wire: BatchWire): BatchSpool {
-    const key = spoolKey(call);
+  #spoolFor(call: ItemCall, wire: RemoteWire, key: string): BatchSpool {
     const known = this.#spools.get(key);
     if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
     if (known !== undefined) this.#flush(key, known);
@@ -151,6 +162,7 @@ export class BatchFilling {
       ...{ tag, lane, model, sha256, items, bytes, endpoint: "chat" as const, state: "spooled" as const },
       taskId: owner.id,
       project: owner.settings.project,
+      ...(wire.kind === undefined ? {} : { kind: wire.kind }),
       keyPrint: keyPrintOf(wire.settings),
       lines: rangesOf(spool.lines),
       inputTokens: spool.inputTokens,
@@ -181,6 +193,6 @@ export function batchPaths(
   return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
 }
 
-function spoolKey({ owner, lane, model }: ItemCall): string {
-  return `${owner.id} ${lane.key} ${model}`;
+function spoolKey({ owner, lane, model }: ItemCall, kind: RemoteKind = "batch"): string {
+  return `${owner.id} ${lane.key} ${kind} ${model}`;
 }

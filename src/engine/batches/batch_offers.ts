@@ -1,19 +1,20 @@
 /**
- * Batches as what a lane has cheaper than realtime, beside a tier or hours that it may have, too.
+ * Batches of a kind as what a lane has cheaper than realtime, beside a tier, hours or batches of another kind that it may have, too.
  *
  *   item --a batch probably ends in time for realtime to follow (queue/batch_choice.ts)--> batch
  *        --realtime cannot do all that is due, and a batch probably can-------------------> batch
- *        --at the same price another offer is done earlier, its refusals counted------------> that one
+ *        --another offer costs less, or as much and is done earlier, its refusals counted-> that one
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
- * Never for an item that a batch did not finish twice, that has failed in this call (but for what a tier had no room for), whose request
- * names a tier itself, or holds what the provider's batches do not take. Under a cap, a model's first answers are in realtime: they show whether it keeps the
+ * Never for an item that a batch did not finish twice, or that was tried before where it would be deferred, that has failed in this call
+ * (but for what a tier had no room for), whose request names a tier itself, or holds what the provider's batches do not take. Under a cap,
+ * a model's first answers are in realtime: they show whether it keeps the
  * output limits by which money is reserved.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { type BatchOutlook, mayBatch } from "../../queue/batch_choice.ts";
+import { type BatchOutlook, isFeasible, mayBatch } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -27,6 +28,8 @@ import type { Batches } from "./batches.ts";
 const BEHIND_MS = 100;
 /** Below it, a tier grows by what it answers. */
 const MOST_REFUSED = 3 / 4;
+/** How long between two looks whether another deferred request may be open. */
+const ROOM_MS = 1_000;
 /** What shows that a request holds tools, images or a schema of its answer, in any protocol. */
 const MARKS = {
   tools: [Buffer.from('"tools"'), Buffer.from('"functionDeclarations"')],
@@ -36,10 +39,18 @@ const MARKS = {
 
 /** What the lane's batches are decided with. */
 export interface BatchOfferTerms {
+  readonly kind: RemoteKind;
   readonly lane: LaneKey;
   readonly batches: Batches;
   readonly money: Pick<ItemMoney, "isProven">;
+  /** Share of the list price that batches of a kind cost. */
+  factorOf(kind: RemoteKind): number;
+  /** The same for the tier that the lane has, too; undefined without one. */
+  readonly tierFactor: number | undefined;
 }
+
+/** What else would be done with an item. */
+type Rival = { readonly is: "offer" } | { readonly is: "batch"; readonly kind: RemoteKind };
 
 /** One for a lane whose provider has batches. */
 export class BatchOffers implements LaneOffers {
@@ -66,24 +77,32 @@ export class BatchOffers implements LaneOffers {
 
   place(call: ItemCall): OfferPlace | undefined {
     const other = this.#other?.place(call);
-    const { batches, lane } = this.#terms;
-    const { deadlineMs } = call;
+    const { batches, lane, kind } = this.#terms;
+    const { model, deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
-    const outlook = batches.outlooks.of(call.model, lane, deadlineMs, 1);
+    const outlook = batches.outlooks.of(model, lane, deadlineMs, 1, { kind });
     const wasLeft = (call.owner.items.requeues.get(call.line) ?? 0) > 0;
-    const hasOther = other !== undefined;
-    if (!this.#isBest(outlook, hasOther, wasLeft) || !this.#isFor(call, hasOther)) return other;
-    return batches.canTake(call) === "wait" ? { is: "wait", waitMs: BEHIND_MS } : { is: "batch" };
+    const rival = other === undefined || other.is === "batch" ? other : OFFER;
+    const wire = this.#isBest(model, outlook, rival, wasLeft)
+      ? this.#wireFor(call, other !== undefined)
+      : undefined;
+    if (wire === undefined) return other;
+    const taken = batches.canTake(call, wire);
+    if (taken === "yes") return { is: "batch", kind };
+    if (taken === "wait") return { is: "wait", waitMs: BEHIND_MS };
+    return this.#isCheaperThan(rival) ? (this.#waitForRoom(outlook) ?? other) : other;
   }
 
-  foresee(coming: ComingItems): "offer" | "batch" | undefined {
+  foresee(coming: ComingItems): "offer" | RemoteKind | undefined {
     const other = this.#other?.foresee(coming);
-    const { batches, lane } = this.#terms;
+    const { batches, lane, kind } = this.#terms;
     const { model, deadlineMs, items, owner } = coming;
     const isFor = deadlineMs !== Number.POSITIVE_INFINITY && !owner.settings.isHedged;
-    if (!isFor || batches.wireOf(model, owner) === undefined) return other;
-    const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { coming });
-    return this.#isBest(outlook, other !== undefined) ? "batch" : other;
+    if (!isFor || batches.wireOf(model, owner, kind) === undefined) return other;
+    const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { kind, coming });
+    const rival: Rival | undefined =
+      other === undefined ? undefined : other === "offer" ? OFFER : { is: "batch", kind: other };
+    return this.#isBest(model, outlook, rival) ? kind : other;
   }
 
   sent(call: ItemCall): void {
@@ -102,10 +121,15 @@ export class BatchOffers implements LaneOffers {
     this.#other?.refused(call);
   }
 
-  /** Whether a batch has time, and no other offer is done earlier at the same price. `wasLeft`: by a batch that did not finish it. */
-  #isBest(outlook: BatchOutlook, hasOther: boolean, wasLeft = false): boolean {
+  /** Whether a batch has time, and nothing else costs less, or as much and is done earlier. `wasLeft`: by a batch that did not finish it. */
+  #isBest(model: string, outlook: BatchOutlook, rival: Rival | undefined, wasLeft = false): boolean {
     if (!mayBatch(outlook, this.#lane.clock.nowMs(), wasLeft)) return false;
-    return !hasOther || outlook.drainMs * this.#slowness >= outlook.latency.p50;
+    if (rival === undefined || this.#isCheaperThan(rival)) return true;
+    const { batches, lane, kind, factorOf } = this.#terms;
+    if (factorOf(kind) > this.#factorOf(rival)) return false;
+    if (rival.is === "offer") return outlook.drainMs * this.#slowness >= outlook.latency.p50;
+    const { latency } = batches.outlooks.of(model, lane, outlook.deadlineMs, 1, { kind: rival.kind });
+    return outlook.latency.p50 < latency.p50;
   }
 
   /** How many times longer than realtime the other offer takes while it refuses most requests for want of room. */
@@ -115,22 +139,47 @@ export class BatchOffers implements LaneOffers {
     return this.#lane.places() / Math.max(1, status.inFlightMax) / (1 - status.refusedShare);
   }
 
-  /** `hasOther`: what failed could go to the other offer again. */
-  #isFor(call: ItemCall, hasOther: boolean): boolean {
-    const { owner, provider } = call;
-    if (owner.measureAgain === undefined || owner.settings.isHedged) return false;
-    if (call.failed !== undefined && !hasOther) return false;
-    if (call.isSecond || owner.items.notBatched.has(call.line)) return false;
-    const wire = this.#terms.batches.wireOf(call.model, owner);
-    if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return false;
-    if (owner.settings.budget.isCapped && !this.#terms.money.isProven(call.model)) return false;
-    return !namesTier(provider.settings.protocol, call.plainBody) && takes(wire, call.plainBody);
+  #isCheaperThan(rival: Rival | undefined): boolean {
+    const { kind, factorOf } = this.#terms;
+    return factorOf(kind) < this.#factorOf(rival);
+  }
+
+  /** Of the list price; hours that cost less are taken to cost as much as this. */
+  #factorOf(rival: Rival | undefined): number {
+    const { kind, factorOf, tierFactor = factorOf(kind) } = this.#terms;
+    if (rival === undefined) return 1;
+    return rival.is === "batch" ? factorOf(rival.kind) : tierFactor;
+  }
+
+  /** While realtime can do all of it after that. */
+  #waitForRoom(outlook: BatchOutlook): OfferPlace | undefined {
+    const laterMs = this.#lane.clock.nowMs() + ROOM_MS + outlook.latency.p50;
+    return isFeasible(outlook, laterMs) ? { is: "wait", waitMs: ROOM_MS } : undefined;
+  }
+
+  /** The wire, for an item that may go with a batch. `hasOther`: what failed could go to the other offer again. */
+  #wireFor(call: ItemCall, hasOther: boolean): RemoteWire | undefined {
+    const { owner, provider, model, plainBody } = call;
+    const { batches, money, kind } = this.#terms;
+    if (owner.measureAgain === undefined || owner.settings.isHedged) return undefined;
+    // Nothing lists what was submitted: an item is deferred once, and nobody knows how often it was if it was tried before.
+    if (kind === "deferred" && call.attempts > 0) return undefined;
+    if (call.failed !== undefined && !hasOther) return undefined;
+    if (call.isSecond || owner.items.notBatched.has(call.line)) return undefined;
+    const wire = batches.wireOf(model, owner, kind);
+    if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return undefined;
+    if (owner.settings.budget.isCapped && !money.isProven(model)) return undefined;
+    const isFor = !namesTier(provider.settings.protocol, plainBody) && takes(wire, plainBody);
+    return isFor ? wire : undefined;
   }
 }
 
-function takes({ traits }: BatchWire, body: Uint8Array): boolean {
+const OFFER: Rival = { is: "offer" };
+
+function takes(wire: RemoteWire, body: Uint8Array): boolean {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  return (["tools", "images", "schemas"] as const).every(
-    (kind) => traits.takes[kind] || !MARKS[kind].some((mark) => bytes.includes(mark)),
+  const isTaken = (["tools", "images", "schemas"] as const).every(
+    (kind) => wire.traits.takes[kind] || !MARKS[kind].some((mark) => bytes.includes(mark)),
   );
+  return isTaken && wire.takesBody?.(body) !== false;
 }

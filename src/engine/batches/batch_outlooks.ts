@@ -3,6 +3,7 @@
  *
  *   what waits, as it was counted up to 100 ms ago - what has joined batches since + what is with batches -> drain
  */
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import { type BatchOutlook, cancelMsOf } from "../../queue/batch_choice.ts";
 import { bothShared, type DueLoad, NO_LOAD, ownLoad, type SharedLoad } from "../../queue/due_work.ts";
 import type { LatencyPrior } from "../../queue/lane_priors.ts";
@@ -21,7 +22,7 @@ const NOTHING: SharedLoad = ownLoad(NO_LOAD);
 /** What outlooks ask of lanes and of what was learnt. */
 export interface OutlookServices {
   /** What batches of a model take, as learnt or known. */
-  latencyOf(model: string): LatencyPrior;
+  latencyOf(model: string, kind: RemoteKind): LatencyPrior;
   /**
    * What realtime needs for what waits in a lane and is due by a deadline, and for what is `beside` it and beside all that share limits
    * with it; milliseconds. `taken`: what waits no more, although it was counted.
@@ -34,8 +35,9 @@ export interface OutlookServices {
   realtimeP99Ms(model: string): number | undefined;
 }
 
-/** What a lane has beside what waits there. */
+/** What a lane has beside what waits there, and what kind of batch it is; absent: `batch`. */
 interface LoadsBeside {
+  readonly kind?: RemoteKind;
   /** With batches that are left before. */
   readonly before?: SharedLoad;
   /** What will wait, too. */
@@ -61,10 +63,10 @@ export class BatchOutlooks {
     lane: string,
     deadlineMs: number,
     items: number,
-    { before = NOTHING, coming = NO_LOAD }: LoadsBeside = {},
+    { kind = "batch", before = NOTHING, coming = NO_LOAD }: LoadsBeside = {},
   ): BatchOutlook {
     const arriving = ownLoad(coming);
-    const latency = this.#services.latencyOf(model);
+    const latency = this.#services.latencyOf(model, kind);
     return {
       deadlineMs,
       drainMs: this.#drainMs(lane, deadlineMs, bothShared(this.#loads.of(lane, deadlineMs), arriving)),

@@ -13,7 +13,12 @@
  * It belongs to one task, and names its lines as ranges. They are *with the batch*: neither fresh nor in doubt.
  */
 import { createHash } from "node:crypto";
-import type { BatchEnd, BatchEndpoint, BatchFailure } from "../../providers/batches/batch_wire.ts";
+import type {
+  BatchEnd,
+  BatchEndpoint,
+  BatchFailure,
+  RemoteKind,
+} from "../../providers/batches/batch_wire.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import type { StoredRecord } from "../../store/records.ts";
 
@@ -55,6 +60,8 @@ export interface BatchContent {
   /** `<provider>:<name>`. */
   readonly model: string;
   readonly endpoint: BatchEndpoint;
+  /** Absent: `batch`. A deferred request is a batch of one. */
+  readonly kind?: RemoteKind;
   /** Of the address and the key with which it is made; only they may ask for it. */
   readonly keyPrint: string;
   /** Of the bytes of its lines. */

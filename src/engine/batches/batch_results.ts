@@ -4,6 +4,7 @@
  *   lines   split at newlines; a last line without one is an element, too, and may be torn
  *   array   the elements of one JSON array in the answer, which is read whole
  *   page    the same, page by page
+ *   whole   the answer is the only element
  *
  * Limits: a line of 64 MiB; an answer with an array 32 MiB. Hot path: 50,000 lines a second and more (bench/lanes.ts).
  */
@@ -44,6 +45,10 @@ export async function* resultsOf(
     const answer = await calls.send(request, signal);
     if (!answer.ok) {
       yield { is: "lost", lost: answer };
+      return;
+    }
+    if (answer.status === 200 && source.format === "whole") {
+      yield { is: "elements", elements: [{ bytes: answer.body, endBytes: 0 }] };
       return;
     }
     const page = answer.status === 200 ? pageOf(answer.body, source.path ?? []) : undefined;

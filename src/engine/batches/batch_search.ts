@@ -29,15 +29,17 @@ export async function findBatch(
   isTaken: (batchId: string) => boolean,
 ): Promise<FoundBatches | BatchFailure> {
   const { wire, calls } = kept.way;
+  const { list, readPage } = wire;
+  if (list === undefined || readPage === undefined) return { ok: true, batch: undefined, twins: [] };
   const { createdFromWallMs = 0, passedOver = [] } = kept.record;
   const search: BatchSearch = { payload: kept.payload, sinceWallMs: createdFromWallMs - CLOCKS_DIFFER_MS };
   const found: RemoteBatch[] = [];
-  let request = wire.list(search);
+  let request = list.call(wire, search);
   for (let page = 0; page < PAGES_MAX; page += 1) {
     const answer = await calls.send(request, kept.left);
     kept.left.throwIfAborted();
     if (!answer.ok) return lostFailure(answer);
-    const read = wire.readPage(answer, search, request);
+    const read = readPage.call(wire, answer, search, request);
     if (!read.ok) return read;
     const isOurs = (batch: RemoteBatch): boolean =>
       isOf(batch, kept, search) && !isTaken(batch.id) && !passedOver.includes(batch.id);

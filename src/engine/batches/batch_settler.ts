@@ -27,8 +27,6 @@ import type { KeptBatch } from "./kept_batch.ts";
 
 /** Batches that an item is in at most; then it is sent in realtime. */
 const REQUEUES_MAX = 2;
-/** The price of all its answers, also where an answer names another tier or none. */
-const TIER = "batch";
 /** Codes of requests that their batch did not come to. */
 const NEVER_RUN = /expired|cancell?ed/i;
 const NEVER_MADE = {
@@ -196,7 +194,7 @@ export class BatchSettler {
     const isLate = owner.phase === "expired";
     const facts = {
       ...result,
-      servedTier: TIER,
+      servedTier: this.#tierOf(result),
       ...(isLate ? { isLate } : {}),
     };
     const ended =
@@ -206,14 +204,19 @@ export class BatchSettler {
     if (ended.kind !== "outcome") return;
     this.#left.delete(place);
     held.settle(this.#mostUsd(item), twice);
-    this.#stage(item, addSpent(made.spent, twice), ended.outcome);
+    this.#stage(item, addSpent(made.spent, twice), ended.outcome, facts.servedTier);
   }
 
-  #stage({ line, keyJson, metadata, warnings }: BatchItem, spent: Spent, outcome: Outcome): void {
-    const { model, batchId, createdWallMs: startedWallMs } = this.#kept.record;
+  #stage(
+    { line, keyJson, metadata, warnings }: BatchItem,
+    spent: Spent,
+    outcome: Outcome,
+    tier: string,
+  ): void {
+    const { model, batchId, createdWallMs: startedWallMs, kind: lane = "batch" } = this.#kept.record;
     const sentAs = {
-      lane: "batch" as const,
-      tier: TIER,
+      ...{ lane, tier },
+      ...(lane === "deferred" ? { tierAsked: lane } : {}),
       ...(batchId === undefined ? {} : { batch: batchId }),
     };
     const item = { line, keyJson, model, metadata, warnings, spent, sentAs, startedWallMs };
@@ -298,13 +301,20 @@ export class BatchSettler {
 
   #spentBy(item: BatchItem, result: AttemptResult): Spent {
     const { model } = this.#kept.record;
-    const served = { ...result, servedTier: TIER };
+    const served = { ...result, servedTier: this.#tierOf(result) };
     const attempt = { model, line: item.line, result: served, mostUsd: this.#mostUsd(item) };
     return this.#services.money.spentInBatch(this.#owner.settings, attempt);
   }
 
+  /** What decides the price: of a batch it is the same for all answers, also where one names another tier; a deferred one may say. */
+  #tierOf({ servedTier }: AttemptResult): string {
+    const { kind = "batch" } = this.#kept.record;
+    return kind === "batch" ? kind : (servedTier ?? kind);
+  }
+
   #mostUsd({ most }: BatchItem): number {
-    return this.#services.money.mostInBatchUsd(this.#kept.record.model, most) ?? 0;
+    const { model, kind = "batch" } = this.#kept.record;
+    return this.#services.money.mostInBatchUsd(model, most, kind) ?? 0;
   }
 
   #places(): number[] {

@@ -9,7 +9,7 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
-import type { BatchLimits, BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -35,7 +35,7 @@ export interface SpoolTerms {
   readonly model: string;
   /** As the provider calls it. */
   readonly modelName: string;
-  readonly wire: BatchWire;
+  readonly wire: RemoteWire;
   readonly paths: readonly [requests: string, items: string];
   readonly minItems: number;
   /** More than so many do not share a batch: it is left as a whole. */

@@ -5,7 +5,7 @@
  *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
-import type { BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
 import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
@@ -57,12 +57,12 @@ export interface BatchServices extends OutlookServices {
   readonly prefixes: BatchPrefixes;
   readonly times: BatchTimes;
   readonly minItems: number;
-  /** Undefined for a model whose provider has no batches here, or does not sell them for less. */
-  wireOf(model: string): BatchWire | undefined;
-  /** Whether an owner's items of a model may go with batches. */
-  isAllowed(model: string, owner: LaneUser): boolean;
+  /** Undefined for a model whose provider has no batches of a kind here, or does not sell them for less. */
+  wireOf(model: string, kind: RemoteKind): RemoteWire | undefined;
+  /** Whether an owner's items of a model may go with batches of a kind. */
+  isAllowed(model: string, owner: LaneUser, kind: RemoteKind): boolean;
   providerOf(model: string): Provider;
-  learn(model: string, tookMs: number): void;
+  learn(record: Pick<BatchRecord, "model" | "kind">, tookMs: number): void;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   /** What holds or ends runs has changed. */
@@ -128,25 +128,33 @@ export class Batches {
     return this.#open.keys();
   }
 
-  /** Whether models of a provider may have batches here. */
-  hasWires(provider: string): boolean {
-    return this.#services.wireOf(`${provider}:`) !== undefined;
+  /** Whether models of a provider may have batches of a kind here. */
+  hasWires(provider: string, kind: RemoteKind): boolean {
+    return this.#services.wireOf(`${provider}:`, kind) !== undefined;
   }
 
-  /** The wire for a model, where its run may use batches and its provider takes them now; undefined otherwise. */
-  wireOf(model: string, owner: LaneUser): BatchWire | undefined {
-    const wire = this.#services.isAllowed(model, owner) ? this.#services.wireOf(model) : undefined;
-    return wire === undefined || this.#stocks.isRefused(wire) ? undefined : wire;
+  /** The wire for a model, where its run may use batches of a kind and its provider takes them now; undefined otherwise. */
+  wireOf(model: string, owner: LaneUser, kind: RemoteKind): RemoteWire | undefined {
+    const { isAllowed, wireOf } = this.#services;
+    const wire = isAllowed(model, owner, kind) ? wireOf(model, kind) : undefined;
+    return wire === undefined || this.#stocks.isRefused(wire, model) ? undefined : wire;
   }
 
-  /** Whether an item can join the batch that is being filled now, or a new one; `wait`: when the disk has caught up. */
-  canTake(call: ItemCall): "yes" | "wait" {
-    return this.#filling.isBehind(call) ? "wait" : "yes";
+  /**
+   * Whether an item can join the batch that is being filled now, or a new one. `wait`: when the disk has caught up; `full`: as many
+   * deferred requests are open as may be.
+   */
+  canTake(call: ItemCall, wire: RemoteWire): "yes" | "wait" | "full" {
+    if (this.#filling.isBehind(call, wire.kind ?? "batch")) return "wait";
+    if (wire.kind !== "deferred") return "yes";
+    let open = this.#filling.sealingFor(wire);
+    for (const { kept } of this.open) if (kept.way.wire === wire && kept.record.end === undefined) open += 1;
+    return open < this.#stocks.openMaxOf(wire, call.model) ? "yes" : "full";
   }
 
   /** Takes an item whose money is reserved and which its lane has claimed. */
-  take(call: ItemCall): void {
-    const wire = this.#services.wireOf(call.model);
+  take(call: ItemCall, kind: RemoteKind): void {
+    const wire = this.#services.wireOf(call.model, kind);
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
     const usd = call.reservation?.usd ?? 0;
     this.#services.money.giveBack(call);
@@ -162,7 +170,7 @@ export class Batches {
   /** Goes on with what earlier calls of a run have with providers; its lines count as claimed when this resolves. */
   async adopt(owner: ItemOwner): Promise<void> {
     for await (const record of batchRecords(this.#services.storage.store, owner.id)) {
-      const wire = this.#services.wireOf(record.model);
+      const wire = this.#services.wireOf(record.model, record.kind ?? "batch");
       const held = new BatchMoney(owner.settings.budget, record.mostUsd);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
         this.#refuseKey(owner, record);
@@ -244,8 +252,8 @@ export class Batches {
   async forget(taskId: string): Promise<void> {
     const { storage, calls } = this.#services;
     for await (const record of batchRecords(storage.store, taskId)) {
-      const { tag, batchId, keyPrint, end } = record;
-      const wire = this.#services.wireOf(record.model);
+      const { tag, batchId, keyPrint, end, kind = "batch" } = record;
+      const wire = this.#services.wireOf(record.model, kind);
       const isOurs = wire !== undefined && keyPrintOf(wire.settings) === keyPrint;
       const cancel = isOurs && batchId !== undefined && end === undefined ? wire.cancel(batchId) : undefined;
       if (cancel !== undefined) await calls.send(cancel, NEVER_LEFT);
@@ -264,7 +272,7 @@ export class Batches {
     return this.#services.storage.clock.nowMs() + outlook.latency.p90 < batchSwitchMs(outlook);
   }
 
-  #openOf(owner: ItemOwner, record: BatchRecord, wire: BatchWire, held: BatchMoney): OpenBatch {
+  #openOf(owner: ItemOwner, record: BatchRecord, wire: RemoteWire, held: BatchMoney): OpenBatch {
     const { storage, calls, times, money, prefixes } = this.#services;
     const { model } = record;
     const provider = this.#services.providerOf(model);
@@ -284,8 +292,9 @@ export class Batches {
       changed: () => this.#services.changed(),
       overflowed: (batch, message) => this.#stocks.overflowed(batch, this.open, message),
       tooLarge: (batch) => this.#stocks.tooLarge(batch),
-      refused: (batch, status) => this.#stocks.refused(batch.kept.way.wire, status),
-      ended: (batch, tookMs) => this.#services.learn(batch.kept.record.model, tookMs),
+      refused: (batch, status) => this.#stocks.refused(batch, status),
+      created: (batch) => this.#stocks.taken(batch),
+      ended: (batch, tookMs) => this.#services.learn(batch.kept.record, tookMs),
     });
   }
 
@@ -351,14 +360,14 @@ export class Batches {
     const { record, clock, way } = kept;
     const { deadlineMs } = owner.settings;
     const { poolOf } = this.#services;
+    const { model, lane, kind = "batch" } = record;
+    const before = leftBefore(batch, this.open, poolOf);
     return {
-      ...this.outlooks.of(record.model, record.lane, deadlineMs, items, {
-        before: leftBefore(batch, this.open, poolOf),
-      }),
+      ...this.outlooks.of(model, lane, deadlineMs, items, { kind, before }),
       nowMs: clock.nowMs(),
       ageMs: Math.max(0, clock.wallMs() - (record.createdWallMs ?? clock.wallMs())),
-      waitingMs: this.outlooks.waitingMs(record.lane, deadlineMs),
-      busyMs: this.outlooks.waitingMs(record.lane, deadlineMs, beingLeftBeside(batch, this.open, poolOf)),
+      waitingMs: this.outlooks.waitingMs(lane, deadlineMs),
+      busyMs: this.outlooks.waitingMs(lane, deadlineMs, beingLeftBeside(batch, this.open, poolOf)),
       isNext: isNextToLeave(batch, this.open),
       keepsOnCancel: way.wire.traits.keepsOnCancel,
     };

@@ -1,10 +1,13 @@
 /**
- * What lanes have that is cheaper than realtime, as their providers sell it: a tier or hours, and batches.
+ * What lanes have that is cheaper than realtime, as their providers sell it: a tier or hours, batches, and requests
+ * that are deferred.
  */
 import type { Clock } from "../../clock.ts";
 import type { PriceBook } from "../../price/price_book.ts";
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { DueLoad, SharedLoad } from "../../queue/due_work.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
+import type { Offer } from "../../queue/offers.ts";
 import type { EngineConfig } from "../config/config.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemPatience } from "../items/patience.ts";
@@ -14,6 +17,9 @@ import { TierLoad } from "../offers/tier_load.ts";
 import { TierOffers } from "../offers/tier_offers.ts";
 import { BatchOffers } from "./batch_offers.ts";
 import type { Batches } from "./batches.ts";
+
+/** Each of these is compared with what the lane has besides and with those before it. */
+const REMOTE_KINDS: readonly RemoteKind[] = ["batch", "deferred"];
 
 /** What is asked of a lane. */
 export interface CheaperLaneTerms {
@@ -61,13 +67,18 @@ export class CheaperLanes {
       drainMs: (deadlineMs, beside) =>
         lane.drainMs(deadlineMs, { beside, elsewhere: batches.loadOf(key, deadlineMs) }),
     };
-    const other = this.#other(provider, asked);
-    if (!batches.hasWires(provider)) return other;
-    return new BatchOffers({ lane: key, batches, money: this.#money }, asked, other);
+    const [offer] = this.#config.offers.get(provider) ?? [];
+    const tierFactor = offer === undefined || offer.kind === "offpeak" ? undefined : offer.priceFactor;
+    const factorOf = (kind: RemoteKind): number => this.#prices.laneFactorOf(provider, kind).factor;
+    const terms = { lane: key, batches, money: this.#money, factorOf, tierFactor };
+    return REMOTE_KINDS.reduce(
+      (other, kind) =>
+        batches.hasWires(provider, kind) ? new BatchOffers({ ...terms, kind }, asked, other) : other,
+      this.#other(offer, asked),
+    );
   }
 
-  #other(provider: string, lane: LaneOfOffers): LaneOffers | undefined {
-    const [offer] = this.#config.offers.get(provider) ?? [];
+  #other(offer: Offer | undefined, lane: LaneOfOffers): LaneOffers | undefined {
     if (offer === undefined) return undefined;
     return offer.kind === "offpeak" ? new OffPeakHours(this.#prices, lane) : new TierOffers(offer, lane);
   }

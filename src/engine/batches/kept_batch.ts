@@ -2,7 +2,7 @@
  * One batch at work: its durable record, the way to its provider, and what wakes it.
  */
 import type { Clock, Timer } from "../../clock.ts";
-import type { BatchFailure, BatchPayload, BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { BatchFailure, BatchPayload, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { BatchTally } from "../items/batch_tally.ts";
 import type { EngineStorage } from "../journal/storage.ts";
@@ -19,7 +19,7 @@ export interface BatchTimes {
 
 /** What a batch is worked on with. */
 export interface BatchWay {
-  readonly wire: BatchWire;
+  readonly wire: RemoteWire;
   readonly calls: BatchCalls;
   readonly storage: Pick<EngineStorage, "clock" | "disk" | "store" | "room" | "notice">;
   readonly times: BatchTimes;

@@ -30,6 +30,8 @@ export interface BatchCompany {
   tooLarge(batch: OpenBatch): void;
   /** It was refused for good, with this status. Returns whether no other is tried for some hours. */
   refused(batch: OpenBatch, status: number): boolean;
+  /** Its provider has taken it. */
+  created(batch: OpenBatch): void;
   /** What is learnt of how long batches take. */
   ended(batch: OpenBatch, tookMs: number): void;
 }
@@ -106,8 +108,9 @@ export class OpenBatch {
       const created = await new BatchCreation(kept, this.#company.creating(this)).run();
       lines.endOf = undefined;
       this.#company.changed(this);
-      if (created.is === "doubt") return this.#leave("rescued");
+      if (created.is === "doubt") return this.#leave(wire.list === undefined ? "lost" : "rescued");
       if (created.is === "back") return this.#back(created.why);
+      this.#company.created(this);
     }
     const polled = await new BatchPolling(kept, {
       momentsOf: () => this.#company.momentsOf(this),
@@ -136,7 +139,7 @@ export class OpenBatch {
     return this.#remove();
   }
 
-  async #leave(why: "gone" | "rescued"): Promise<true> {
+  async #leave(why: "gone" | "rescued" | "lost"): Promise<true> {
     const { kept } = this;
     const then = this.owner.isOpen ? "its items are sent again" : "its items end with their run";
     kept.way.tally.ended(kept.provider, why);
@@ -236,8 +239,17 @@ function holdIn({ end, faults, results }: RemoteBatch): "account" | "full" | und
   return kinds.has("account") ? "account" : kinds.has("full") ? "full" : undefined;
 }
 
-function doubtText({ batchId, tag, model }: BatchRecord, why: "gone" | "rescued", then: string): string {
-  const reason =
-    why === "gone" ? "the provider does not know it any more" : "it did not end before its deadline was near";
+const LEFT_BECAUSE = {
+  gone: "the provider does not know it any more",
+  rescued: "it did not end before its deadline was near",
+  lost: "the answer to its creation was lost, and nothing lists what was submitted",
+} as const;
+
+function doubtText(
+  { batchId, tag, model }: BatchRecord,
+  why: keyof typeof LEFT_BECAUSE,
+  then: string,
+): string {
+  const reason = LEFT_BECAUSE[why];
   return `batch ${batchId ?? tag} of ${model} is left: ${reason}; ${then}, and what it may have cost is in doubt`;
 }

@@ -175,7 +175,7 @@ export function resolveConfig(
     if (Object.keys(fromEnv).length > 0) limits[name] = { ...fromEnv, ...limits[name] };
   }
   const sending = sendingOf(options, env);
-  const batches = batchConfig(providers, (name) => networked(options.providers?.[name]).batches);
+  const batches = batchConfig(providers, (name) => networked(options.providers?.[name]));
   return {
     providers,
     providerNames: names,
@@ -208,7 +208,7 @@ export function resolveConfig(
     prefixes: prefixSettings(options),
     offers: sending.isAtMostOnce ? new Map() : offersBy(providers, lanes), // a slow request could not be sent again
     batches,
-    notes: [...checked, ...vainOffers(options, providers), ...vainBatches(batches)],
+    notes: [...checked, ...vainOffers(options, providers), ...vainBatches(batches, providers)],
   };
 }
 
@@ -258,7 +258,8 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
   const batchChatUrl = given.batchChatUrl ?? env[`${prefix}_BATCH_CHAT_URL`];
   const { headers: _headers, baseUrl: _baseUrl, batchChatUrl: _batchChatUrl, key: _key, ...others } = given;
-  const { ramp: _ramp, module: _module, needsKey: _needsKey, batches: _batches, ...rest } = others;
+  const { ramp: _ramp, module: _module, needsKey: _needsKey, ...remote } = others;
+  const { batches: _batches, deferred: _deferred, ...rest } = remote;
   return {
     ...settings,
     ...rest,

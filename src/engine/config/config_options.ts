@@ -8,7 +8,7 @@ import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { LanePriors } from "../../queue/lane_priors.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
-import type { BatchOptions } from "./batch_options.ts";
+import type { BatchOptions, DeferredOptions } from "./batch_options.ts";
 import type { OwnProvider } from "./own_providers.ts";
 import type { SaleOptions } from "./sale_terms.ts";
 
@@ -203,6 +203,8 @@ export interface ProviderOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** What is known better of its batches than by default, and the wire of batches of an OpenAI-compatible server. */
   readonly batches?: BatchOptions;
+  /** For `gemini`: what its deferred tier costs, without which nothing is deferred; and what is known better of it than by default. */
+  readonly deferred?: DeferredOptions;
   /**
    * How fast the input tokens per minute of each of its model families may grow: above `inputTokensPerMinute` (default
    * 1,000,000) by at most the part `growth` (0.5) in so many `minutes` (15). False: as fast as limits allow. Default:

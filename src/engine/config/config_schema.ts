@@ -24,7 +24,7 @@ const ramp = z.strictObject({
 });
 const networked = [
   ...(["protocol", "baseUrl", "batchChatUrl", "key", "needsKey", "apiVersion"] as const),
-  ...(["defaultMaxOutputTokens", "headers", "batches"] as const),
+  ...(["defaultMaxOutputTokens", "headers", "batches", "deferred"] as const),
 ];
 const endpoints = z.enum(["chat", "responses", "embeddings"]);
 const batchOptions = z.strictObject({
@@ -58,6 +58,15 @@ const batchOptions = z.strictObject({
     .optional(),
   ticksPerUsd: positive.optional(),
 });
+const deferredOptions = z.strictObject({
+  priceFactor: z.number().min(0).max(10),
+  path: z
+    .string()
+    .regex(/^\/[^?#]*[^?#/]$/, "must be a path such as /v1beta/interactions")
+    .optional(),
+  openMax: positive.optional(),
+  windowMs: positive.optional(),
+});
 const providerOptions = z
   .strictObject({
     module: z.string().min(1).optional(),
@@ -72,6 +81,7 @@ const providerOptions = z
     timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
     headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),
     batches: batchOptions.optional(),
+    deferred: deferredOptions.optional(),
     ramp: z.union([z.literal(false), ramp]).optional(),
   })
   .superRefine((given, context) => {

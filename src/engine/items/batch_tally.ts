@@ -7,7 +7,7 @@ import type { BatchEnd, BatchFailure } from "../../providers/batches/batch_wire.
 /** What a poll showed: a batch that is at work or has ended, or why there was no answer. */
 export type PollOutcome = "running" | "ended" | BatchFailure["is"];
 /** How a submission ended: as its batch did, without a batch, or with one that nobody waits for any more. */
-export type SubmissionEnd = BatchEnd | "not_created" | "gone" | "rescued";
+export type SubmissionEnd = BatchEnd | "not_created" | "gone" | "rescued" | "lost";
 
 /** One for an engine. */
 export class BatchTally {

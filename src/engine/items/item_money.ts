@@ -13,6 +13,7 @@ import { type CostFactors, costOf, hourWriteShare, worstCaseUsd } from "../../pr
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
@@ -54,11 +55,13 @@ export class ItemMoney {
   }
 
   /** Holds the most that one attempt may cost, in realtime or in a batch; nothing changes when it is held already. */
-  reserve(call: ItemCall, tier: "realtime" | "batch" = "realtime"): MoneyAnswer {
+  reserve(call: ItemCall, tier: "realtime" | RemoteKind = "realtime"): MoneyAnswer {
     if (call.reservation !== undefined) return "ok";
     const { budget, allowsUnbounded } = call.owner.settings;
     const mostUsd =
-      tier === "batch" ? this.mostInBatchUsd(call.model, call.most) : this.#boundOf(call.model, call.most);
+      tier === "realtime"
+        ? this.#boundOf(call.model, call.most)
+        : this.mostInBatchUsd(call.model, call.most, tier);
     if (mostUsd === undefined && budget.isCapped && !allowsUnbounded) return "unpriced";
     const isBounded = budget.isCapped && mostUsd !== undefined && mostUsd > 0;
     if (isBounded && !this.#bounds.mayBegin(call.model)) return "wait";
@@ -129,12 +132,12 @@ export class ItemMoney {
     }
   }
 
-  /** The most that an item may cost in a batch, as its price is now; undefined when the model has no known price. */
-  mostInBatchUsd(model: string, most: ItemCall["most"]): number | undefined {
+  /** The most that an item may cost in a batch or deferred, as its price is now; undefined when the model has no known price. */
+  mostInBatchUsd(model: string, most: ItemCall["most"], kind: RemoteKind): number | undefined {
     const mostUsd = this.#boundOf(model, most);
     if (mostUsd === undefined) return undefined;
     const { provider } = this.#prices.priceOf(model, this.#clock.wallMs());
-    return mostUsd * this.#prices.laneFactorOf(provider, "batch").factor;
+    return mostUsd * this.#prices.laneFactorOf(provider, kind).factor;
   }
 
   /** Whether so many requests of a model may begin under a cap: its answers have kept their bounds. */

@@ -63,6 +63,16 @@ export class ItemStates {
     return !this.done.has(line) && !this.claimed.has(line);
   }
 
+  /**
+   * Whether an item that waits is to be dropped: its line is done or with a lane already, because it was read twice. A batch may give it
+   * back before the input is read up to it.
+   */
+  dropsTwin(line: number): boolean {
+    if (this.isOpen(line)) return false;
+    this.waitingItems = Math.max(0, this.waitingItems - 1);
+    return true;
+  }
+
   /** A lane takes a line that waited. */
   claim(line: number): void {
     this.waitingItems -= 1;

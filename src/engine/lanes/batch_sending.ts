@@ -2,11 +2,11 @@
  * The batches of an engine, with what they ask of its lanes: which providers have them, what they take, and where items go back to.
  *
  *   a provider has batches: its wire is known, it does not sell them for more, its key is set, and the configuration allows them
+ *   a provider defers:      the same, and the configuration says what that costs
  */
 import type { Transport } from "../../dispatch/transport.ts";
-import { batchFactor } from "../../price/lane_factors.ts";
-import type { BatchWire } from "../../providers/batches/batch_wire.ts";
-import { batchWireOf } from "../../providers/batches/batch_wires.ts";
+import { remoteFactor } from "../../price/lane_factors.ts";
+import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
 import { isChosen } from "../../queue/lane_choice.ts";
 import { latencyPrior } from "../../queue/lane_priors.ts";
@@ -14,6 +14,7 @@ import type { Shard } from "../../shard/shard.ts";
 import { parseModelId } from "../../work/request.ts";
 import { BatchCalls } from "../batches/batch_calls.ts";
 import { Batches, type BatchServices } from "../batches/batches.ts";
+import { remoteWireOf } from "../config/batch_options.ts";
 import type { EngineConfig } from "../config/config.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
@@ -25,6 +26,9 @@ import type { Lanes } from "./lanes.ts";
 import type { ModelClients } from "./model_clients.ts";
 import type { Sender } from "./sender.ts";
 
+/** Of providers that have batches or a deferred tier: the wires of each kind by their names. */
+export type RemoteWires = Readonly<Record<RemoteKind, ReadonlyMap<string, RemoteWire>>>;
+
 /** What is made after batches, and needed by them later. */
 export interface BatchSurroundings {
   readonly lanes: () => Lanes;
@@ -34,8 +38,7 @@ export interface BatchSurroundings {
   readonly wires: ModelClients;
   readonly patience: ItemPatience;
   readonly caching: CacheRules;
-  /** Of providers that have batches, by their names. */
-  readonly known: ReadonlyMap<string, BatchWire>;
+  readonly known: RemoteWires;
 }
 
 /** One for an engine. */
@@ -46,7 +49,10 @@ export function createBatches(
   { lanes, holds, sender, feed, wires, patience, caching, known }: BatchSurroundings,
 ): Batches {
   const { pollMs, adoptMs, minItems, priors } = config.lanes;
-  const latencyKey = (model: string) => ({ model: `${model} (batch)`, maxOutputTokens: 0 });
+  const latencyKey = (model: string, kind: RemoteKind) => ({
+    model: `${model} (${kind})`,
+    maxOutputTokens: 0,
+  });
   const services: BatchServices = {
     storage,
     calls: new BatchCalls(storage.clock, transport, storage.disk),
@@ -54,18 +60,18 @@ export function createBatches(
     prefixes: new BatchPrefixes(caching, storage.clock),
     times: { pollMsMin: pollMs.min, pollMsMax: pollMs.max, adoptMs },
     minItems,
-    wireOf: (model) => known.get(providerOf(model)),
-    isAllowed: (model, { settings }) => settings.lanes.allows("batch", model),
+    wireOf: (model, kind) => known[kind].get(providerOf(model)),
+    isAllowed: (model, { settings }, kind) => settings.lanes.allows(kind, model),
     providerOf: (model) => wires.of(model).provider,
-    latencyOf: (model) => {
-      const prior = latencyPrior(providerOf(model), "batch", priors);
-      const key = latencyKey(model);
+    latencyOf: (model, kind) => {
+      const prior = latencyPrior(providerOf(model), kind, priors);
+      const key = latencyKey(model, kind);
       const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map((share) =>
         patience.quantileMs(key, share),
       );
       return { p50, p90, p99 };
     },
-    learn: (model, tookMs) => patience.ended(latencyKey(model), tookMs),
+    learn: ({ model, kind = "batch" }, tookMs) => patience.ended(latencyKey(model, kind), tookMs),
     drainMs: (lane, deadlineMs, elsewhere, taken) => {
       const { forecasts } = lanes();
       return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NO_LOAD, elsewhere, taken });
@@ -82,21 +88,20 @@ export function createBatches(
   return new Batches(services);
 }
 
-/** The wires of providers that have batches, by their names. */
-export function batchWiresOf({
-  providers,
-  keysMissing,
-  isAtMostOnce,
-  lanes,
-  batches,
-}: EngineConfig): ReadonlyMap<string, BatchWire> {
+/** The wires of both kinds. */
+export function remoteWiresOf(config: EngineConfig): RemoteWires {
+  return { batch: wiresOf(config, "batch"), deferred: wiresOf(config, "deferred") };
+}
+
+function wiresOf(config: EngineConfig, kind: RemoteKind): ReadonlyMap<string, RemoteWire> {
+  const { providers, keysMissing, isAtMostOnce, lanes, batches } = config;
   if (isAtMostOnce) return new Map(); // what a batch was too slow for could not be sent again
   return new Map(
     providers.flatMap((settings) => {
       const { name } = settings;
-      if (keysMissing.has(name) || batchFactor(name, batches.factors) === undefined) return [];
-      if (!isChosen(name, "batch", lanes.choices)) return [];
-      const wire = batchWireOf(settings, batches.settings.get(name));
+      if (keysMissing.has(name) || remoteFactor(name, kind, batches.factors) === undefined) return [];
+      if (!isChosen(name, kind, lanes.choices)) return [];
+      const wire = remoteWireOf(settings, batches, kind);
       return wire === undefined ? [] : [[name, wire] as const];
     }),
   );

@@ -10,9 +10,11 @@
  * `pump` runs until something says wait, and then knows who wakes it: a timer (limits), a release (places, money),
  * a shard (backlog) or space on the disk. It never waits itself. Hot path: about 2 us an item (bench/jobs/engine.ts).
  */
+
 import type { Timer } from "../../clock.ts";
 import { debug } from "../../debug.ts";
 import type { LaneLimits, Permit, Reservation } from "../../limits/limits.ts";
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import { AnswerPace } from "../../queue/answer_pace.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
@@ -53,9 +55,9 @@ export interface LaneServices extends IntentServices, LaneCalls {
   /** Whether a shard was passed to another lane, because its model has moved there. */
   movesOn(ticket: ShardTicket, lane: LaneKey): boolean;
   /** Money for one attempt, or for a batch: `wait` until others settle, `exhausted`, or `unpriced` when nobody knows what it may cost. */
-  reserveMoney(call: ItemCall, tier?: "batch"): MoneyAnswer;
+  reserveMoney(call: ItemCall, tier?: RemoteKind): MoneyAnswer;
   /** An item goes with a batch; its money is reserved. */
-  batch(call: ItemCall): void;
+  batch(call: ItemCall, kind: RemoteKind): void;
   /** Loads a dropped shard's bytes again; on failure it has notified the run. */
   reload(ticket: ShardTicket): Promise<boolean>;
   /** Says whether the lane waits for money that others may release; `hasSent` since it last said so. */
@@ -282,16 +284,17 @@ export class Lane {
     if (this.#passedOver.runs.has(call.owner.id)) return this.#passedOver.add(call, items);
     const place = this.#services.offers?.place(call);
     if (place?.is === "wait") return this.#passedOver.forOffer(place.waitMs, call, items);
-    const isBatched = place?.is === "batch";
-    const money = this.#services.reserveMoney(call, isBatched ? "batch" : undefined);
+    const batched = place?.is === "batch" ? place.kind : undefined;
+    const money = this.#services.reserveMoney(call, batched);
     if (money === "wait") return this.#passedOver.withoutMoney(call, items);
     if (money !== "ok") {
       items.claimed();
       this.#services.hold(call, MONEY_HOLDS[money]);
       return true;
     }
-    if (isBatched) return this.#batch(items, call);
-    if (!this.#reserveLimits(call, place?.taken)) return false;
+    if (batched !== undefined) return this.#batch(items, call, batched);
+    const taken = place?.is === "taken" ? place.taken : undefined;
+    if (!this.#reserveLimits(call, taken)) return false;
     this.#claim(items, call);
     this.#admitted(items, call);
     const { attempts, ambiguousAttempts } = call;
@@ -321,11 +324,11 @@ export class Lane {
   }
 
   /** It takes no limits and no place: the batch has its own. */
-  #batch(items: LaneItems, call: ItemCall): true {
+  #batch(items: LaneItems, call: ItemCall, kind: RemoteKind): true {
     items.claimed();
     call.owner.items.claim(call.line);
     call.lane = this.terms;
-    this.#services.batch(call);
+    this.#services.batch(call, kind);
     return true;
   }
 

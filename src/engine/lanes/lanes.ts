@@ -131,7 +131,7 @@ export class Lanes {
         if (money === "ok" && tier === undefined) prefixes.chosen(call);
         return money;
       },
-      batch: (call) => this.#options.cheaper.batches.take(call),
+      batch: (call, kind) => this.#options.cheaper.batches.take(call, kind),
       returnMoney: (call) => {
         freeCache(call);
         sender.returnMoney(call);

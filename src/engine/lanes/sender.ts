@@ -138,7 +138,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
       this.#end(call, "cancelled");
       return true;
     }
-    if (call.leavesFailed() || this.failover.takes(call)) return true;
+    if (call.leavesFailed() || call.owner.items.dropsTwin(call.line) || this.failover.takes(call))
+      return true;
     const terms = this.models.place(call);
     if (terms.key === lane) return false;
     call.lane = terms;
@@ -171,7 +172,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (mostUsd !== undefined) owner.settings.budget.want(mostUsd, shard.count);
   }
 
-  reserveMoney(call: ItemCall, tier?: "batch"): MoneyAnswer {
+  reserveMoney(call: ItemCall, tier?: Parameters<ItemMoney["reserve"]>[1]): MoneyAnswer {
     return this.#options.money.reserve(call, tier);
   }
 

@@ -6,7 +6,6 @@
 import { createDispatcher } from "../../dispatch/dispatcher.ts";
 import { RETRY_POLICY } from "../../dispatch/retry.ts";
 import type { PriceBook } from "../../price/price_book.ts";
-import type { BatchWire } from "../../providers/batches/batch_wire.ts";
 import type { Batches } from "../batches/batches.ts";
 import { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
@@ -23,7 +22,7 @@ import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
 import { CacheRules } from "../prefixes/cache_rules.ts";
 import type { Seams } from "../seams.ts";
-import { batchWiresOf, createBatches } from "./batch_sending.ts";
+import { createBatches, type RemoteWires, remoteWiresOf } from "./batch_sending.ts";
 import { EngineHolds } from "./engine_holds.ts";
 import { KeyTrials } from "./key_trials.ts";
 import { Lanes } from "./lanes.ts";
@@ -41,8 +40,7 @@ export interface Sending {
   readonly sender: Sender;
   readonly holds: EngineHolds;
   readonly batches: Batches;
-  /** Of providers that have batches, by their names. */
-  readonly batchWires: ReadonlyMap<string, BatchWire>;
+  readonly remoteWires: RemoteWires;
   /** What answers take, as far as it was measured. */
   readonly patience: Pick<ItemPatience, "quantileMs">;
   readonly failover: Failover;
@@ -103,10 +101,10 @@ export function createSending(
     patience,
     loads,
   });
-  const batchWires = batchWiresOf(config);
+  const remoteWires = remoteWiresOf(config);
   const caching = new CacheRules(config.prefixes, prices);
   const batches = createBatches(transport, config, storage, {
-    ...{ sender, wires, patience, caching, known: batchWires },
+    ...{ sender, wires, patience, caching, known: remoteWires },
     lanes: () => lanes,
     holds: () => holds,
     feed: () => shardFeed,
@@ -128,5 +126,5 @@ export function createSending(
     ...{ patience, hedging: sender.secondAttempts },
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
-  return { shardFeed, backlog, lanes, sender, holds, batches, batchWires, patience, failover };
+  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, patience, failover };
 }

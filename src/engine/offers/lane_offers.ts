@@ -2,8 +2,10 @@
  * What a lane has that is cheaper than realtime, as the lane asks it: a tier that is asked for in the request (tier_offers.ts), or
  * hours that cost less (off_peak.ts).
  */
+
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
@@ -30,8 +32,8 @@ export interface LaneOfOffers {
 export type OfferPlace =
   | { readonly is: "taken"; readonly taken: TakenOffer }
   | { readonly is: "wait"; readonly waitMs: number }
-  /** It goes with a batch, and is no longer the lane's. */
-  | { readonly is: "batch" };
+  /** It goes with a batch or is deferred, and is no longer the lane's. */
+  | { readonly is: "batch"; readonly kind: RemoteKind };
 
 /** What decides of an item where it goes, besides its request. */
 export interface OfferedItem {
@@ -51,7 +53,7 @@ export interface ComingItems extends OfferedItem, DueLoad {}
 export interface LaneOffers {
   readonly status: OfferStatus;
   /** Where such items would go now, unless their requests say otherwise; undefined for realtime. */
-  foresee(items: ComingItems): "offer" | "batch" | undefined;
+  foresee(items: ComingItems): "offer" | RemoteKind | undefined;
   /** Where an item of the lane goes now; undefined for realtime. */
   place(call: ItemCall): OfferPlace | undefined;
   /** A call that took the offer was admitted. */

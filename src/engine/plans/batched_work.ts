@@ -47,7 +47,8 @@ export function goesWithBatches(
     const settings = { ...laneRules(config.lanes, { project }), isHedged: config.isHedged };
     const deadlineMs = storage.clock.nowMs() + slaMinutes * 60_000;
     const coming = { model, items, inputTokens, outputTokens, deadlineMs, maxOutputTokens: 0 };
-    if (offers?.foresee({ ...coming, owner: { settings } }) === "batch") return true;
+    const foreseen = offers?.foresee({ ...coming, owner: { settings } });
+    if (foreseen === "batch" || foreseen === "deferred") return true;
   }
   return false;
 }

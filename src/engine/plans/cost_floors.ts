@@ -41,7 +41,7 @@ const KEPT_MAX = 4_096;
 /** The plans of a new model take some 5 ms. */
 const MODELS_PER_TURN = 4;
 /** What posted items may not use, whatever is allowed. */
-export const POSTED_LANES: LaneChoices = { deny: ["batch"] };
+export const POSTED_LANES: LaneChoices = { deny: ["batch", "deferred"] };
 /** Of items that were never answered (engine/learnt/expected_usage.ts). */
 const TOKENS = 512;
 

@@ -6,14 +6,15 @@
  *   flex, slow where its provider sells them, and as far as is known the model has them
  *   offpeak    where the price list has a lower price from a later moment on
  *   batch      where the provider's wire is known
+ *   deferred   the same, where the configuration says its price
  *
  * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
  */
-import { batchFactor } from "../../price/lane_factors.ts";
+import { remoteFactor } from "../../price/lane_factors.ts";
 import { type MeanRates, meanRates } from "../../price/mean_rates.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
-import type { BatchTraits, BatchWire } from "../../providers/batches/batch_wire.ts";
+import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
 import { batchPrior, FLEX_REFUSED_SHARE, type LatencyPrior, mayHaveFlex } from "../../queue/lane_priors.ts";
 import type { TierOffer } from "../../queue/offers.ts";
@@ -59,9 +60,13 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
     if (offer.kind === "flex" && !mayHaveFlex(provider, parseModelId(model)?.name ?? "")) return [];
     return [tierOffer(core, work, offer, { provider, rates, capacity })];
   });
-  const wire = rules.lanes.allows("batch", model) ? core.sending.batchWires.get(provider) : undefined;
-  const batch = wire === undefined ? [] : [batchOffer(core, work, wire, { provider, rates })];
-  return [realtime, ...cheaper, ...batch];
+  const remote = (["batch", "deferred"] as const).flatMap((kind) => {
+    const wire = rules.lanes.allows(kind, model) ? core.sending.remoteWires[kind].get(provider) : undefined;
+    return wire === undefined || isTooSoon(core, terms, wire)
+      ? []
+      : [remoteOffer(core, terms, wire, { provider, rates })];
+  });
+  return [realtime, ...cheaper, ...remote];
 }
 
 const UNKNOWN: MeanRates = { usdPerInputToken: 1e-6, usdPerFreshToken: 1e-6, usdPerOutputToken: 1e-6 };
@@ -149,36 +154,61 @@ function offPeakOffer({ figures, storage }: EngineCore, now: BasePrice, realtime
   ];
 }
 
-function batchOffer(
-  { sending, config }: EngineCore,
-  { model, items, inputTokens }: ModelWork,
-  { limits, traits }: BatchWire,
+/** Whether the engine defers nothing before such a deadline: half of it would be cancelled (queue/batch_choice.ts). */
+function isTooSoon(
+  { sending, storage }: EngineCore,
+  { work: { model, items }, deadlineMs }: PlannedOffers,
+  { kind }: RemoteWire,
+): boolean {
+  if (kind !== "deferred") return false;
+  const lane = sending.sender.models.of(model).key;
+  const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items, { kind });
+  return storage.clock.nowMs() + latency.p50 + cancelMsOf(latency) > deadlineMs;
+}
+
+function remoteOffer(
+  { sending, config, storage }: EngineCore,
+  { work: { model, items, inputTokens }, deadlineMs }: PlannedOffers,
+  { limits, traits, kind = "batch" }: RemoteWire,
   { provider, rates }: Omit<LaneFigures, "capacity">,
 ): PlanOffer {
   const lane = sending.sender.models.of(model).key;
-  const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items);
+  const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items, { kind });
   const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY).own;
   let open = 0;
-  for (const { kept } of sending.batches.open) if (kept.record.lane === lane) open += 1;
+  for (const { kept } of sending.batches.open)
+    if (kept.record.lane === lane && (kept.record.kind ?? "batch") === kind) open += 1;
+  // A batch holds all that is to be sent; of deferred requests others follow those that have ended.
+  const turns = kind === "batch" ? 1 : turnsIn(deadlineMs - storage.clock.nowMs(), latency);
   const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;
   const bytesPerItem = LINE_BYTES + BYTES_PER_TOKEN * (inputTokens / Math.max(1, items));
   return {
-    name: `${provider}:batch`,
-    kind: "batch",
-    priceFactor: batchFactor(provider, config.batches.factors) ?? 1,
+    name: `${provider}:${kind}`,
+    kind,
+    priceFactor: remoteFactor(provider, kind, config.batches.factors) ?? 1,
     usdPerInputToken: rates.usdPerFreshToken,
     usdPerOutputToken: rates.usdPerOutputToken,
-    latency: batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),
+    latency:
+      kind === "deferred"
+        ? curveOf(latency)
+        : batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),
     capacity: { itemMs: 0 },
     batch: {
       ...(tokensLeft === undefined ? {} : { enqueuedTokensLeft: Math.max(0, tokensLeft) }),
-      ...(limits.openMax === undefined ? {} : { openBatchesLeft: Math.max(0, limits.openMax - open) }),
+      ...(limits.openMax === undefined
+        ? {}
+        : { openBatchesLeft: Math.max(0, limits.openMax - open) * turns }),
       itemsMax: Math.max(1, Math.min(limits.itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
       cancelMs: cancelMsOf(latency),
       collectMs: collectMsOf(Math.min(items, limits.itemsMax)) + config.lanes.pollMs.min,
       results: resultsOf(traits),
     },
   };
+}
+
+/** How often all places are taken before a deadline, as far as nearly all requests end in time; at least once. */
+function turnsIn(leftMs: number, { p90 }: LatencyPrior): number {
+  return Math.max(1, Math.floor(leftMs / p90));
 }
 
 /** What a line has beside its prompt, and a token of it: the bytes of a batch are not known before it is written. */

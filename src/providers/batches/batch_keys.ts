@@ -9,16 +9,19 @@ import type {
   BatchResult,
   BatchWire,
   RemoteBatch,
+  RemoteWire,
   UploadStep,
 } from "./batch_wire.ts";
 
 type Hiding = (text: string) => string;
 
 /** The wire, saying no key of its settings. */
-export function keepingBatchKeys(wire: BatchWire): BatchWire {
+export function keepingBatchKeys(wire: BatchWire): BatchWire;
+export function keepingBatchKeys(wire: RemoteWire): RemoteWire;
+export function keepingBatchKeys(wire: RemoteWire): RemoteWire {
   const hidden = hidingOf(wire.settings);
   if (hidden === undefined) return wire;
-  const { findFile, readAdded } = wire;
+  const { findFile, readAdded, readPage } = wire;
   return {
     ...wire,
     upload: (payload) => {
@@ -38,10 +41,16 @@ export function keepingBatchKeys(wire: BatchWire): BatchWire {
       return read.ok ? { ...read, batch: batchWithout(read.batch, hidden) } : read;
     },
     ...(readAdded === undefined ? {} : { readAdded: (answer) => failureWithout(readAdded(answer), hidden) }),
-    readPage: (...answered): BatchPage | BatchFailure => {
-      const page = failureWithout(wire.readPage(...answered), hidden);
-      return page.ok ? { ...page, batches: page.batches.map((batch) => batchWithout(batch, hidden)) } : page;
-    },
+    ...(readPage === undefined
+      ? {}
+      : {
+          readPage: (...answered: Parameters<BatchWire["readPage"]>): BatchPage | BatchFailure => {
+            const page = failureWithout(readPage(...answered), hidden);
+            return page.ok
+              ? { ...page, batches: page.batches.map((batch) => batchWithout(batch, hidden)) }
+              : page;
+          },
+        }),
     result: (element) => resultWithout(wire.result(element), hidden),
   };
 }

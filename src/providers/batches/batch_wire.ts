@@ -18,6 +18,9 @@ export type BatchEndpoint = "chat" | "responses" | "embeddings";
 /** How a provider can be asked later which of its batches is ours. `ids`: only by the ids of its requests, and how many it has. */
 export type BatchTag = "metadata" | "name" | "ids";
 
+/** The kinds of lanes of what a provider works on without a connection: batches, and single requests that are asked for by their own ids. */
+export type RemoteKind = "batch" | "deferred";
+
 /** Bounds of one batch, and of the account; absent where none is known. Typical values: a provider's tiers differ. */
 export interface BatchLimits {
   readonly itemsMax: number;
@@ -175,9 +178,9 @@ export interface ResultSource {
   readonly request: BatchRequest;
   /**
    * `lines`: one result a line. `array`: the elements of the JSON array at `path` (names of members from the root) of the answer.
-   * `page`: as `array`, and `next` reads from the page's other members where the next page is.
+   * `page`: as `array`, and `next` reads from the page's other members where the next page is. `whole`: the answer is the only result.
    */
-  readonly format: "lines" | "array" | "page";
+  readonly format: "lines" | "array" | "page" | "whole";
   readonly path?: readonly string[];
   next?(page: PageMembers): BatchRequest | undefined;
 }
@@ -256,4 +259,17 @@ export interface BatchWire {
   result(element: Uint8Array): BatchResult;
   /** What is deleted at the provider once all results are stored here; a failure of these changes nothing. */
   remove(batch: Pick<RemoteBatch, "id" | "files">): readonly BatchRequest[];
+}
+
+/**
+ * What a batch of a kind is worked on by. A wire of the kind `deferred` has one request a batch, whose id is the batch's, so that its
+ * result needs no id of ours; and nothing may list what was submitted.
+ */
+export interface RemoteWire
+  extends Omit<BatchWire, "list" | "readPage">,
+    Partial<Pick<BatchWire, "list" | "readPage">> {
+  /** Absent: `batch`. */
+  readonly kind?: RemoteKind;
+  /** Whether a request can be expressed on it, besides what `traits.takes` says; absent: each can. `body`: what the realtime codec made. */
+  takesBody?(body: Uint8Array): boolean;
 }

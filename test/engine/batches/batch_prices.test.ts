@@ -46,8 +46,8 @@ describe("batches whose price factor is configured", () => {
 
   it("are named to the operator where they would cost more than realtime", () => {
     const settings = { name: "box", baseUrl: "http://box.test/v1", protocol: "openai" } as const;
-    const given = batchConfig([settings], () => ({ wire: "compatible", priceFactor: 1.5 }));
-    expect(vainBatches(given)).toEqual([
+    const given = batchConfig([settings], () => ({ batches: { wire: "compatible", priceFactor: 1.5 } }));
+    expect(vainBatches(given, [settings])).toEqual([
       "providers.box.batches has no effect: its priceFactor of 1.5 is above 1, so batches would cost more than realtime",
     ]);
   });

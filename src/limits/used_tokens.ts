@@ -1,7 +1,7 @@
 /**
  * Counts the tokens of the last minute in slots of half a second: input when it is sent, output when the answer arrives.
  *
- * Limits: 2 KB.
+ * Limits: 4 KB.
  */
 import { ringPosition } from "./ring.ts";
 
@@ -17,10 +17,17 @@ export interface UsedUnits {
   readonly outputTokens: number;
 }
 
+/** Tokens used in a minute, by how many slots after the newest one it ends: 0 to `MINUTE_SLOTS`. */
+export interface UsedByHorizon {
+  readonly input: Float64Array;
+  readonly output: Float64Array;
+}
+
 /** Slots are whole numbers, `floor(time / SLOT_MS)`; times are monotonic. */
 export class UsedTokens {
   readonly #input = new Float64Array(WINDOW);
   readonly #output = new Float64Array(WINDOW);
+  readonly #byHorizon = { input: new Float64Array(WINDOW), output: new Float64Array(WINDOW) };
   #newest = Number.NEGATIVE_INFINITY;
   #inputTotal = 0;
   #outputTotal = 0;
@@ -56,22 +63,31 @@ export class UsedTokens {
     return { tokens: this.#inputTotal + this.#outputTotal, outputTokens: this.#outputTotal };
   }
 
-  /** Input and output tokens used up to `slot` in the minute that ends `horizon` slots (0 or more) after it. */
-  since(slot: number, horizon: number): readonly [number, number] {
-    let [input, output] = [0, 0];
-    let position = ringPosition(slot - WINDOW + 1 + horizon, WINDOW);
-    for (let left = WINDOW - horizon; left > 0; left -= 1) {
-      input += this.#input[position] ?? 0;
-      output += this.#output[position] ?? 0;
-      position = position + 1 === WINDOW ? 0 : position + 1;
+  /** Input and output tokens used in the minute that ends with `slot`. */
+  since(slot: number): readonly [number, number] {
+    const { input, output } = this.byHorizon(slot);
+    return [input[0] ?? 0, output[0] ?? 0];
+  }
+
+  /** Tokens used up to `slot` in minutes that end later. Valid until the next call. Hot: one pass for the 31 horizons of an evaluation. */
+  byHorizon(slot: number): UsedByHorizon {
+    const { input, output } = this.#byHorizon;
+    let position = ringPosition(slot, WINDOW);
+    let [inputSum, outputSum] = [0, 0];
+    for (let horizon = WINDOW - 1; horizon >= 0; horizon -= 1) {
+      inputSum += this.#input[position] ?? 0;
+      outputSum += this.#output[position] ?? 0;
+      input[horizon] = inputSum;
+      output[horizon] = outputSum;
+      position = position === 0 ? WINDOW - 1 : position - 1;
     }
-    return [input, output];
+    return this.#byHorizon;
   }
 
   /** Milliseconds until the last minute holds at most `most` tokens if nothing more is used; 0 for now, at most 60,000. */
   fallsToMs(nowMs: number, unit: keyof UsedUnits, most: number): number {
     const slot = this.advance(nowMs);
-    const [input, output] = this.since(slot, 0);
+    const [input, output] = this.since(slot);
     const isAll = unit === "tokens";
     let used = output + (isAll ? input : 0);
     for (let each = slot - WINDOW + 1; each <= slot; each += 1) {

@@ -159,17 +159,13 @@ describe("perigee serve", () => {
     expect(ids.length).toBeGreaterThanOrEqual(50);
   });
 
-  it("ends at once on a second signal", async () => {
+  it("keeps its folder to its owner, and ends at once on a second signal", async () => {
     const { child, ended, stderr } = await serve();
+    expect(statSync(join(dir, "state")).mode & 0o777).toBe(0o700);
     child.kill("SIGTERM");
     child.kill("SIGINT");
     expect([0, 130]).toContain(await ended);
     expect(stderr()).toMatch(/perigee: SIG(TERM|INT), finishing/);
-  });
-
-  it("keeps its folder to its owner", async () => {
-    await serve();
-    expect(statSync(join(dir, "state")).mode & 0o777).toBe(0o700);
   });
 
   it("refuses a public address without a TLS proxy, and a folder in use", async () => {

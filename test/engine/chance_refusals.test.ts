@@ -4,6 +4,8 @@ import { createRandom } from "../../src/testing/random.ts";
 import { type Answering, INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const ITEMS = 1_000;
+/** `TEST_LIMIT_SEEDS` draws more. */
+const SEEDS = Array.from({ length: Number(process.env["TEST_LIMIT_SEEDS"] ?? 1) }, (_, index) => index + 1);
 const LOOKED_EVERY_MS = 1_000;
 /** What trials, and the backoff of the last items, may take beside the pace; at one half refused, ten 429s in a row are common. */
 const FIXED_S = new Map([
@@ -25,7 +27,7 @@ interface Job {
 
 const JOBS = [...FIXED_S.keys()].flatMap((share) =>
   [8, 64].flatMap((inFlight) =>
-    [50, 2_000].flatMap((latencyMs) => [1, 2].map((seed): Job => ({ share, inFlight, latencyMs, seed }))),
+    [50, 2_000].flatMap((latencyMs) => SEEDS.map((seed): Job => ({ share, inFlight, latencyMs, seed }))),
   ),
 );
 
@@ -33,7 +35,7 @@ const JOBS = [...FIXED_S.keys()].flatMap((share) =>
 const LATE_JOBS = [5_000, 10_000, 30_000].flatMap((latencyMs) =>
   [50, latencyMs].flatMap((refusalMs) =>
     [0.01, 0.1, 0.25].flatMap((share) =>
-      [1, 2].map((seed) => ({ share, inFlight: 64, latencyMs, refusalMs, seed })),
+      SEEDS.map((seed) => ({ share, inFlight: 64, latencyMs, refusalMs, seed })),
     ),
   ),
 );

@@ -6,9 +6,12 @@ import { describe, expect, it } from "vitest";
 import { drawMix, missed } from "./deadline_mixes.ts";
 import { itemLine, World } from "./world.ts";
 
+/** `TEST_LIMIT_SEEDS` draws more. */
+const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 6);
+
 describe("deadlines that earliest-deadline-first can meet", () => {
   const near = { slas: [2, 15], endlessShare: 0.4 } as const;
-  for (let seed = 1; seed <= 12; seed += 1)
+  for (let seed = 1; seed <= SEEDS; seed += 1)
     it(`are all met, with any others in the lane: seed ${seed}`, { timeout: 120_000 }, async () => {
       expect(sum(await missed(drawMix(seed, near)))).toBe(0);
     });
@@ -48,12 +51,12 @@ describe("a project with deadlines", () => {
 
   it("gets no more than its share when it needs more than can be done", async () => {
     const jobs = [
-      { project: "greedy", arriveMs: 0, sla: 10, items: 6_000 },
+      { project: "greedy", arriveMs: 0, sla: 10, items: 2_000 },
       { project: "modest", arriveMs: 0, sla: 10, items: 270 },
     ];
     const [greedy = 0, modest] = await missed({ config, models: 1, latencyMs, jobs });
     expect(modest).toBe(0);
-    expect(greedy).toBeGreaterThan(5_600);
+    expect(greedy).toBeGreaterThan(1_600);
   });
 
   it("shares with another whose deadline is the same, in turns", async () => {

@@ -337,6 +337,7 @@ describe("what a run that has stopped says of holds", () => {
 describe("the time of arrival after an outage", () => {
   it("is that of the lines that are left, not of the time in which nothing was answered", async () => {
     const world: World = new World({
+      config: { maxInFlight: 128 },
       latencyMs: 200,
       answer: (line) => {
         const nowMs = world.clock.nowMs();
@@ -344,7 +345,7 @@ describe("the time of arrival after an outage", () => {
         return isOut ? { ok: false, failure: "not_sent", message: "connection refused" } : ok(line);
       },
     });
-    world.input(20_000);
+    world.input(6_000);
     const run = (await world.engine()).run(INPUT, { out: OUTPUT });
     const told: { readonly atMs: number; readonly etaMs: number }[] = [];
     while (run.progress().state !== "done" && world.clock.nowMs() < 120_000) {

@@ -104,10 +104,10 @@ describe("refusals that no limit explains", () => {
       latencyMs: 100,
       config: { maxInFlight: 8 },
     });
-    world.input(3_000);
+    world.input(1_000);
     const engine = await world.engine();
     await world.settle(engine.run(INPUT, OPTIONS).finished);
-    expect(world.clock.nowMs() / 60_000).toBeLessThan(120); // 25 a minute
+    expect(world.clock.nowMs() / 60_000).toBeLessThan(40); // 25 a minute
     await world.settle(engine.close());
   });
 });

@@ -41,7 +41,7 @@ async function tenItemsMs(given: Given): Promise<number> {
 async function delays(given: Omit<Given, "large">): Promise<{ alone: number; beside: number }> {
   return {
     alone: await tenItemsMs({ ...given, large: 0 }),
-    beside: await tenItemsMs({ ...given, large: 6_000 }),
+    beside: await tenItemsMs({ ...given, large: 3_000 }),
   };
 }
 
@@ -84,8 +84,8 @@ describe("ten items of a project beside another's thousands", () => {
 
   it("take the longer the less their project weighs", async () => {
     const world = { config: { limits: { alpha: { requestsPerMinute: 60 } } }, latencyMs: 500 };
-    const light = await tenItemsMs({ world, large: 6_000, small: { weight: 0.25 } });
-    const heavy = await tenItemsMs({ world, large: 6_000, small: { weight: 4 } });
+    const light = await tenItemsMs({ world, large: 3_000, small: { weight: 0.25 } });
+    const heavy = await tenItemsMs({ world, large: 3_000, small: { weight: 4 } });
     expect(light).toBeGreaterThan(heavy * 3);
   });
 

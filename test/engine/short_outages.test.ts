@@ -4,7 +4,7 @@ import type { WireResult } from "../../src/dispatch/transport.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
-const FROM_MS = 5_000;
+const FROM_MS = 2_500;
 const LOST: WireResult = { ok: false, failure: "lost", message: "connection reset" };
 const FAILS: Readonly<Record<string, WireResult>> = {
   reset: LOST,
@@ -34,7 +34,7 @@ const cases = Object.keys(FAILS).flatMap((kind) =>
 describe("an outage of 5 s in the middle of a run", () => {
   it.each(cases)("(%s) at %i in flight is sent few requests", async (kind, places) => {
     const world = worldOut(kind, places, 5_000);
-    const count = places * 18; // a place answers twelve before the outage
+    const count = places * 10; // a place answers six before the outage
     world.input(count);
     const summary = await world.settle((await world.engine()).run(INPUT, { out: OUTPUT }).finished);
     expect(summary).toMatchObject({ status: "completed", counts: { completed: count } });

@@ -66,7 +66,7 @@ describe("a cap that is reached, raised and dropped, with kills on the way", () 
 
 describe("a provider that is not configured at a restart", () => {
   it("ends no line, and all are answered once it is back", async () => {
-    const items = 5_000;
+    const items = 2_000;
     runs.write(linesUpTo(items));
     runs.treat = () => ({ afterMs: 2 });
     await runs.kill(300);

@@ -75,7 +75,7 @@ function promptsOf(count: number): string[] {
 /** Submits until the process dies; notes what was acknowledged. */
 async function submitUntilDead(url: string, acknowledged: Submitted[], isDead: () => boolean): Promise<void> {
   for (let post = 0; !isDead(); post += 1) {
-    const prompts = promptsOf(post % 5 === 4 ? 1_200 : 1 + (post % 7));
+    const prompts = promptsOf(post % 10 === 4 ? 1_200 : 1 + (post % 7));
     const items = prompts.map((input, index) => ({
       model: "openai:gpt-4o-mini",
       input,
@@ -94,7 +94,7 @@ async function submitUntilDead(url: string, acknowledged: Submitted[], isDead: (
       if (!isDead() && !(error instanceof TypeError)) throw error;
       return;
     }
-    await sleep(20);
+    await sleep(40);
   }
 }
 

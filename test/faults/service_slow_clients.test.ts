@@ -16,8 +16,8 @@ const LONG_IDLE_MS = 600_000;
 const SHORT_IDLE_MS = 2_000;
 const MIB = 1024 * 1024;
 /** Lines of 20 KB: more than the system's buffers of one connection take, which are up to 36 MB on Linux. */
-const LINES = 2_500;
-/** Clients and service share the process. Twenty readers of 50 MB held in memory would be 1 GB. */
+const LINES = 2_000;
+/** Clients and service share the process. Twenty readers of 40 MB held in memory would be 800 MB. */
 const GROWTH_BYTES_MAX = 150 * MIB;
 const FORM_HEAD = '--b\r\ncontent-disposition: form-data; name="file"; filename="x"\r\n\r\n';
 

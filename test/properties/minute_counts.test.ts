@@ -71,7 +71,7 @@ describe("the tokens of a minute", () => {
           return [...slots].reduce((sum, [slot, count]) => sum + (slot >= oldest ? count : 0), 0);
         };
         const newest = used.advance(nowMs);
-        const [input, output] = used.since(newest, 0);
+        const [input, output] = used.since(newest);
         expect(input + output).toBe(sumAt(nowMs));
         const fallsMs = used.fallsToMs(nowMs, "tokens", most);
         if (sumAt(nowMs) <= most) expect(fallsMs).toBe(0);

@@ -19,7 +19,7 @@ import {
 const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 1);
 /** With few and uneven answers a run says little: what is used is their mean. */
 const CONFIGURED_SEEDS = Math.max(4, SEEDS);
-const LATE_SEEDS = Math.max(8, SEEDS);
+const LATE_SEEDS = Math.max(4, SEEDS);
 
 type Profile = Partial<LimitRunOptions> & { readonly used: number };
 
@@ -231,7 +231,7 @@ describe("hidden limits beside 429s that come by chance", () => {
     ["all tokens, answers of 20 s", { counted: "both", limit: 200_000, outputTokens: 1_000 } as const],
   ])("%s: hundreds of refusals, not a storm of them", (_, profile) => {
     for (const chanceShare of [0.01, 0.1, 0.25])
-      for (let seed = 1; seed <= 4; seed += 1) {
+      for (let seed = 1; seed <= Math.max(2, SEEDS); seed += 1) {
         const options = { ...HIDDEN, spread: 0.5, latencyMs: 500, fromMs: 0, ...profile, chanceShare, seed };
         const { refused, sent } = figuresOf(options);
         expect(refused - chanceShare * sent, `${chanceShare}, seed ${seed}`).toBeLessThan(REFUSED_MAX);
@@ -241,7 +241,7 @@ describe("hidden limits beside 429s that come by chance", () => {
 
 describe("limits that answers tell", () => {
   it.each(Object.entries(told))("%s", (_, profile) => {
-    for (let seed = 1; seed <= Math.max(3, SEEDS); seed += 1) {
+    for (let seed = 1; seed <= Math.max(2, SEEDS); seed += 1) {
       const figures = figuresOf({
         ...{ ...HIDDEN, spread: 0.5, latencyMs: 500, hasHeaders: true },
         ...{ ...profile, seed },

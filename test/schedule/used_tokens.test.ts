@@ -55,7 +55,9 @@ describe("UsedTokens", () => {
         const { ring, list, nowMs } = used(steps);
         const slot = ring.advance(nowMs);
         const [input, output] = sumOf(list, slot - (MINUTE_SLOTS + 1) + horizon);
-        expect(ring.since(slot, horizon)).toEqual([input, output]);
+        const later = ring.byHorizon(slot);
+        expect([later.input[horizon], later.output[horizon]]).toEqual([input, output]);
+        expect(ring.since(slot)).toEqual(sumOf(list, slot - (MINUTE_SLOTS + 1)));
         const [inputs, outputs] = sumOf(list, -1);
         expect(ring.total).toEqual({ tokens: inputs + outputs, outputTokens: outputs });
       }),

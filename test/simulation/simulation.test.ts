@@ -1,5 +1,5 @@
 /**
- * Seeds through the whole engine: those that once failed, and sixty more from a start that is another one every day.
+ * Seeds through the whole engine: those that once failed, and forty more from a start that is another one every day.
  *
  * Many of them, on all cores: npm run simulate -- --seeds 10000. A single one: npm run simulate -- --seeds 1 --from 17 --trace.
  */
@@ -10,7 +10,7 @@ import { FAILED_SEEDS } from "./seeds.ts";
 import { simulate } from "./simulate.ts";
 
 const DAY_MS = 86_400_000;
-const COUNT = 60;
+const COUNT = 40;
 /** Of a group of seeds, so that a failure list stays short. */
 const GROUP = 20;
 const today = ALL_DRAWN_FROM + Math.floor(systemClock.wallMs() / DAY_MS) * 10_000;

@@ -3,8 +3,11 @@ import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { killTrial, stepTrial } from "./kill_trials.ts";
 import { PRICED_WIRES, WIRES, worldOf } from "./wires.ts";
 
+/** `TEST_LIMIT_SEEDS` draws more. */
+const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 6);
+
 describe.each([...WIRES, ...PRICED_WIRES])("kills beside batches of $name", (wire) => {
-  const seeds = Array.from({ length: 12 }, (_, index) => index + 1);
+  const seeds = Array.from({ length: SEEDS }, (_, index) => index + 1);
   it.each(seeds)("make one batch of each submission, and bill each item once: seed %i", async (seed) => {
     expect(await killTrial(wire, seed)).toEqual([]);
   });

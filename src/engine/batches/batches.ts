@@ -189,6 +189,12 @@ export class Batches {
     return { items, submitted, troubles };
   }
 
+  /** Lines of an owner that are with batches, or on their way. */
+  *linesOf(owner: ItemOwner): Generator<number> {
+    yield* this.#filling.linesOf(owner);
+    for (const open of this.open) if (open.owner === owner) yield* open.leftLines();
+  }
+
   /** Open items of a run in batches that were made with another key: nothing ends them here. */
   refusedItems(owner: ItemOwner): number {
     return this.#refused.get(owner)?.items ?? 0;

@@ -18,7 +18,7 @@ import type { MeasuredBlock } from "../../shard/measured.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../store/records.ts";
 import { LineSet } from "../../work/line_set.ts";
 import { overAtMs } from "../../work/sla.ts";
-import { linesIn } from "../batches/batch_record.ts";
+import { type BatchRecord, linesIn } from "../batches/batch_record.ts";
 import { batchRecords } from "../batches/batch_records.ts";
 import type { EngineCore } from "../core.ts";
 import { foreseesBatch } from "../plans/batched_work.ts";
@@ -64,6 +64,7 @@ export interface EarlierGroup {
   readonly record: GroupRecord;
   /** Lines that are with batches. */
   readonly lines: LineSet;
+  readonly batches: readonly Pick<BatchRecord, "model" | "lines">[];
 }
 
 /** One for a kind of tasks of an engine. */
@@ -167,7 +168,7 @@ export class BatchedGroups {
   }
 
   /** Its owner, whose items are with batches or fresh; tasks without an item in a batch are done for it. */
-  async restored({ record, lines }: EarlierGroup, groups: PostedGroups): Promise<PostedItems> {
+  async restored({ record, lines, batches }: EarlierGroup, groups: PostedGroups): Promise<PostedItems> {
     const { clock } = this.#core.storage;
     const { project, id: batchedAs } = record;
     let deadlineMs = Number.POSITIVE_INFINITY;
@@ -188,6 +189,8 @@ export class BatchedGroups {
     const group = { project, deadlineMs, tasks, measured: NOTHING_MEASURED, factors, terms, batchedAs };
     const owner = groups.open(group);
     for (const task of tasks) this.#restoreTask(owner, task, lines);
+    for (const batch of batches)
+      for (const line of linesIn(batch.lines)) owner.models[line - 1] = batch.model;
     return owner;
   }
 
@@ -243,12 +246,12 @@ export class BatchedGroups {
 
   async #withLines(record: GroupRecord): Promise<EarlierGroup | undefined> {
     const lines = new LineSet(0);
-    let isAny = false;
+    const batches: EarlierGroup["batches"][number][] = [];
     for await (const batch of batchRecords(this.#core.storage.store, record.id)) {
-      isAny = true;
+      batches.push({ model: batch.model, lines: batch.lines });
       for (const line of linesIn(batch.lines)) lines.add(line);
     }
-    return isAny ? { record, lines } : undefined;
+    return batches.length === 0 ? undefined : { record, lines, batches };
   }
 
   #remove(id: string): Promise<void> {

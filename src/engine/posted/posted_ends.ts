@@ -105,9 +105,11 @@ export class PostedEnds {
     if (home !== undefined) {
       const { owner, task } = home;
       task.isCancelled = true;
+      const isRefused = core.sending.batches.refusedItems(owner) > 0; // by their batches' key: nothing else ends them
       for (let item = 0; item < task.items; item += 1) {
         const line = task.firstLine + item;
-        if (!log.isOpen(number, item) && !owner.items.claimed.has(line)) owner.items.done.add(line);
+        if (!log.isOpen(number, item) && (isRefused || !owner.items.claimed.has(line)))
+          owner.items.finished(line);
       }
     }
     parked.forget(number);

@@ -11,7 +11,8 @@ import type { Task } from "../../../src/work/task.ts";
 import type { BatchFake } from "../../batch_servers/fake.ts";
 import type { BatchWorld } from "./batch_world.ts";
 import { paidTwice } from "./books.ts";
-import { WIRES, type WireCase, worldOf } from "./wires.ts";
+import { losses } from "./kill_trials.ts";
+import { WIRES, type WireCase, wireCase, worldOf } from "./wires.ts";
 
 const DAY = 1_440;
 const MINUTE_MS = 60_000;
@@ -80,6 +81,48 @@ async function expectPaidOnce(
   await world.settle(opened.engine.close());
 }
 
+describe("lists of one item whose batch was made with another key", () => {
+  const anthropic = wireCase("anthropic");
+  const withKey = (key: string) => {
+    const { baseUrl = "" } = anthropic;
+    return { ...anthropic.config, ...FEW(anthropic, 20), providers: { anthropic: { baseUrl, key } } };
+  };
+  async function held(world: BatchWorld): Promise<string[]> {
+    let ids: string[] = [];
+    await world.killedWhile(createRandom(1), async (opened) => {
+      ids = await world.settle(submitted(opened, anthropic.model, 30));
+      await world.clock.advance(20 * MINUTE_MS);
+    });
+    world.config = withKey("sk-b");
+    return ids;
+  }
+  const SLOW = { times: { p50: 2 * HOUR_MS, p90: 3 * HOUR_MS, p99: 4 * HOUR_MS } };
+
+  it("wait for that key, and are paid for once", async () => {
+    const { world, fake } = worldOf(anthropic, SLOW, withKey("sk-a"));
+    const ids = await held(world);
+    const opened = await world.opened();
+    await world.clock.advance(8 * HOUR_MS);
+    const [task] = await world.settle(tasksOf(opened, ids));
+    expect(task?.objects[0]).toMatchObject({ status: "submitted", held: { reason: "key_changed" } });
+    await world.settle(opened.engine.close());
+    world.config = withKey("sk-a");
+    await expectPaidOnce({ world, fake }, ids, 1);
+  });
+
+  it("expire at their deadline without it", async () => {
+    const { world } = worldOf(anthropic, SLOW, withKey("sk-a"));
+    const ids = await held(world);
+    const opened = await world.opened();
+    await world.clock.advance(DAY * MINUTE_MS);
+    for (const { counts } of await world.settle(tasksOf(opened, ids)))
+      expect(counts).toMatchObject({ expired: 1 });
+    const closingMs = world.clock.nowMs();
+    await world.settle(opened.engine.close());
+    expect(world.clock.nowMs() - closingMs).toBeLessThan(1_000);
+  });
+});
+
 describe.each(WIRES.slice(0, 3))("1,000 lists of one item with a day, for $name", (wire) => {
   it("are answered by one batch at half of the list price", async () => {
     const { world, fake } = worldOf(wire);
@@ -124,6 +167,38 @@ describe.each(WIRES.slice(0, 3))("1,000 lists of one item with a day, for $name"
         await world.clock.advance(ms);
       });
       await expectPaidOnce({ world, fake }, ids, 1);
+    },
+  );
+
+  it.each([1, 2, 3, 4, 5, 6])(
+    "are paid once after four kills at any moment, beside answers that are lost: seed %i",
+    async (seed) => {
+      const random = createRandom(seed);
+      const { world, fake } = worldOf(
+        wire,
+        {
+          seed,
+          faults: losses(random, 0.3),
+          listDelayMs: random() < 0.5 ? 0 : 30_000,
+          times: { p50: 120_000, p90: 600_000, p99: 1_800_000 },
+        },
+        FEW(wire, 20),
+      );
+      const ids: string[] = [];
+      for (let kill = 0; kill < 4; kill += 1)
+        await world.killedWhile(random, async (opened) => {
+          ids.push(...(await world.settle(submitted(opened, wire.model, 30, DAY, ids.length + 1))));
+          await world.clock.advance(random() * ([2_000, 15_000, 60_000, 900_000][kill] ?? 0));
+        });
+      const opened = await world.opened();
+      await world.clock.advance(8 * HOUR_MS);
+      const tasks = await world.settle(tasksOf(opened, ids));
+      expectAnswers(tasks);
+      expect(paidTwice(fake)).toEqual([]);
+      expect(tallyOf(tasks)).toMatchObject({ billedNanos: booksOf(fake), ambiguousNanos: 0 });
+      expect(tallyOf(tasks).tiers["batch"]).toBeGreaterThan(30);
+      await expectNothingLeft(world, opened);
+      await world.settle(opened.engine.close());
     },
   );
 

@@ -45,11 +45,20 @@ async function sumsOf(tasks: OpenedTasks, ids: readonly string[]) {
 }
 
 /** A service with posted tasks, an hour after they were posted. */
-async function waiting(options: Parameters<typeof batchService>[1] = SLOW, count = 150) {
+async function waiting(
+  options: Parameters<typeof batchService>[1] = SLOW,
+  count = 150,
+  more: readonly string[] = [],
+) {
   const service = batchService(anthropic, options);
   const opened = await service.world.opened();
   const tasks = await service.tasksOn(opened);
   const ids = await service.world.settle(posted(tasks, anthropic.model, count));
+  for (const input of more) {
+    const item = { model: anthropic.model, input, maxOutputTokens: 64, sla: DAY };
+    const request = { items: [item], hasOutputFile: true };
+    ids.push((await service.world.settle(tasks.submit(PROJECT, request))).id);
+  }
   await service.world.clock.advance(HOUR_MS);
   const settle = <T>(promise: Promise<T>): Promise<T> => service.world.settle(promise);
   return { ...service, ...{ opened, tasks, ids, settle } };
@@ -146,20 +155,38 @@ describe("a posted task of one item that is with a batch", () => {
     },
   );
 
-  it("refuses to be removed, and runs again when it has failed", async () => {
-    const { fake, tasks, ids, world, opened, settle } = await waiting({
-      ...SLOW,
-      batchFaults: () => ({ failedShare: 0.2 }),
-    } as never);
-    await expect(settle(tasks.remove(PROJECT, ids[3] ?? ""))).rejects.toMatchObject({ code: "conflict" });
+  it("refuses to be removed, and runs again when it has failed: both times are its own", async () => {
+    const { fake, tasks, ids, events, world, opened, settle } = await waiting(SLOW, 149, ["INVALID"]);
+    const failed = ids.at(-1) ?? "";
+    await expect(settle(tasks.remove(PROJECT, failed))).rejects.toMatchObject({ code: "conflict" });
     await world.clock.advance(8 * HOUR_MS);
-    const before = await settle(sumsOf(tasks, ids));
-    expect(before.completed + before.failed).toBe(150);
-    for (const id of ids) await settle(tasks.retry(PROJECT, id));
-    await world.clock.advance(8 * HOUR_MS);
-    const after = await settle(sumsOf(tasks, ids));
-    expect(after.billedNanos).toBe(fake.ledger.sums().nanoUsd);
+    expect(await settle(sumsOf(tasks, ids))).toMatchObject({ completed: 149, failed: 1 });
+    expect((await settle(tasks.retry(PROJECT, failed, ["invalid_request"]))).items).toBe(1);
+    await world.clock.advance(MINUTE_MS);
+    expect((await settle(objectOf(tasks, failed)))?.status).toBe("failed");
+    expect(events.filter(({ taskId }) => taskId === failed)).toHaveLength(2);
+    expect((await settle(sumsOf(tasks, ids))).billedNanos).toBe(fake.ledger.sums().nanoUsd);
+    expect(paidTwice(fake)).toEqual([]);
     await settle(opened.engine.close());
+  });
+
+  it("holds its money under its project's cap until its batch has ended, and then what it took", async () => {
+    const capUsd = 0.06; // 150 items are expected to take 0.04 USD at list price, and take 0.002 in a batch
+    const { world, fake, tasksOn } = batchService(anthropic, SLOW, {}, capUsd);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const ids = await world.settle(posted(tasks, anthropic.model, 150));
+    await world.clock.advance(HOUR_MS);
+    expect(fake.ledger.batches.size).toBe(1);
+    const item = { model: anthropic.model, input: "prompt 151", maxOutputTokens: 64, sla: DAY };
+    const more = { items: Array<typeof item>(90).fill(item), hasOutputFile: true };
+    const refused = { code: "budget_exceeded" };
+    await expect(world.settle(tasks.submit(PROJECT, more))).rejects.toMatchObject(refused);
+    await world.clock.advance(8 * HOUR_MS);
+    const booksNanos = fake.ledger.sums().nanoUsd;
+    expect(await world.settle(sumsOf(tasks, ids))).toMatchObject({ completed: 150, billedNanos: booksNanos });
+    expect(await world.settle(tasks.submit(PROJECT, more))).toMatchObject({ status: "submitted" });
+    await world.settle(opened.engine.close());
   });
 
   it("expires at its deadline if neither its batch nor realtime answers, and costs nothing", async () => {
@@ -245,7 +272,6 @@ describe("posted tasks of one item", () => {
     expect(view).toMatchObject({ status: "completed", counts: { cancelled: 1 } });
     await world.clock.advance(MINUTE_MS);
     expect(events).toHaveLength(1);
-    expect(world.wire).toBeDefined();
     await world.settle(opened.engine.close());
   });
 

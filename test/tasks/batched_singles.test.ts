@@ -4,6 +4,7 @@ import type { OpenedEngine } from "../../src/engine/engine.ts";
 import { nanoOf } from "../../src/price/nano.ts";
 import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { createRandom } from "../../src/testing/random.ts";
+import type { FakeOptions } from "../batch_servers/behaviour.ts";
 import { paidTwice } from "../engine/batches/books.ts";
 import { WIRES, wireCase } from "../engine/batches/wires.ts";
 import { batchService, PROJECT } from "./batch_service.ts";
@@ -272,6 +273,66 @@ describe("posted tasks of one item", () => {
     expect(view).toMatchObject({ status: "completed", counts: { cancelled: 1 } });
     await world.clock.advance(MINUTE_MS);
     expect(events).toHaveLength(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("of a model of which there are too few go in realtime beside those that share a batch", async () => {
+    const { world, fake, tasksOn } = batchService(anthropic, SLOW);
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const many = posted(tasks, anthropic.model, 120);
+    const few = posted(tasks, "anthropic:claude-sonnet-4-5", 20, DAY, 201);
+    const [manyIds, fewIds] = await world.settle(Promise.all([many, few]));
+    await world.clock.advance(MINUTE_MS);
+    expect(await world.settle(sumsOf(tasks, fewIds))).toMatchObject({ completed: 20 });
+    expect(await world.settle(sumsOf(tasks, manyIds))).toMatchObject({ submitted: 120 });
+    expect(fake.ledger.batches.size).toBe(1);
+    await world.settle(opened.engine.close());
+  });
+
+  it("expire at their own deadlines, although their group ends by the earliest", async () => {
+    const limits = { anthropic: { requestsPerMinute: 1 } };
+    const faults: FakeOptions["faults"] = ({ kind }) => (kind === "create" ? { status: 403 } : undefined);
+    const { world, tasksOn } = batchService(anthropic, { faults }, { limits });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const first = await world.settle(posted(tasks, anthropic.model, 50, 60));
+    await world.clock.advance(8_000);
+    const second = await world.settle(posted(tasks, anthropic.model, 100, 60, 51));
+    await world.clock.advance(HOUR_MS - 3_000);
+    const early = await world.settle(sumsOf(tasks, second));
+    expect((await world.settle(sumsOf(tasks, first))).expired).toBeGreaterThan(10);
+    expect(early.submitted).toBeGreaterThan(50);
+    expect(early.expired).toBe(0);
+    await world.clock.advance(20 * MINUTE_MS);
+    expect(await world.settle(sumsOf(tasks, second))).toMatchObject({ submitted: 0 });
+    await world.settle(opened.engine.close());
+  });
+
+  it.each([11_500, HOUR_MS])("of several items share batches, also %i ms after a kill", async (ms) => {
+    const { world, fake, tasksOn, events } = batchService(anthropic, SLOW);
+    let ids: string[] = [];
+    await world.killedWhile(createRandom(ms), async (opened) => {
+      const tasks = await tasksOn(opened);
+      const views = Array.from({ length: 12 }, (_, task) => {
+        const items = Array.from({ length: 15 }, (_item, index) => ({
+          ...{ model: anthropic.model, maxOutputTokens: 64, sla: DAY },
+          input: `prompt ${task * 15 + index}`,
+        }));
+        return tasks.submit(PROJECT, { items, hasOutputFile: false });
+      });
+      ids = (await world.settle(Promise.all(views))).map(({ id }) => id);
+      await world.clock.advance(ms);
+    });
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    await world.clock.advance(8 * HOUR_MS);
+    const sums = await world.settle(sumsOf(tasks, ids));
+    expect(sums).toMatchObject({ completed: 180, billedNanos: fake.ledger.sums().nanoUsd });
+    expect(2 * sums.billedNanos).toBe(sums.listNanos);
+    expect(fake.ledger.keptBatches).toHaveLength(1);
+    expect(paidTwice(fake)).toEqual([]);
+    expect(events).toHaveLength(12);
     await world.settle(opened.engine.close());
   });
 

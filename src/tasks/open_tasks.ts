@@ -121,6 +121,7 @@ export async function openTasks(options: TasksOptions): Promise<OpenedTasks> {
   const unnoted = await posted.follow();
   await lots.open();
   await posted.open(backlog);
+  await work.prepare();
   work.open();
   posted.tellEnded(unnoted()).catch((error: unknown) => onFault(error, "posted"));
   return new TasksOfFolder(

@@ -1,20 +1,12 @@
 /** Tasks of few items of one sla that go with batches: they look, cost and end as other tasks do. */
 import { describe, expect, it } from "vitest";
-import type { ConfigOptions } from "../../src/engine/config/config.ts";
-import type { OpenedEngine } from "../../src/engine/engine.ts";
-import { openWorkLog, type WorkLog } from "../../src/log/work_log.ts";
 import { nanoOf } from "../../src/price/nano.ts";
-import { inlineScanner } from "../../src/shard/measurer.ts";
-import { createFiles } from "../../src/tasks/files/file_store.ts";
-import { type OpenedTasks, openTasks } from "../../src/tasks/open_tasks.ts";
-import type { TaskEvent } from "../../src/tasks/shapes/tasks.ts";
-import { createSpending, type Spending } from "../../src/tasks/usage/spending.ts";
+import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { createRandom } from "../../src/testing/random.ts";
-import type { FakeOptions } from "../batch_servers/behaviour.ts";
 import { paidTwice } from "../engine/batches/books.ts";
-import { WIRES, wireCase, worldOf } from "../engine/batches/wires.ts";
+import { WIRES, wireCase } from "../engine/batches/wires.ts";
+import { batchService, PROJECT } from "./batch_service.ts";
 
-const PROJECT = "acme";
 const DAY = 1_440;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
@@ -29,52 +21,13 @@ const itemsOf = (model: string, count: number, sla = DAY) =>
     sla,
   }));
 
-/** A service without its HTTP, in virtual time. */
-function serviceOf(
-  wire = anthropic,
-  options: Partial<FakeOptions> = {},
-  config: ConfigOptions = {},
-  capUsd?: number,
-) {
-  const { world, fake } = worldOf(wire, options, config);
-  const events: TaskEvent[] = [];
-  let spending: Spending | undefined;
-  let log: WorkLog | undefined;
-  const tasksOn = async (opened: OpenedEngine): Promise<OpenedTasks> => {
-    const { store, clock, disk } = opened.core.storage;
-    const dataDir = "/data";
-    spending = createSpending({ clock: world.clock, store, capUsd: () => capUsd });
-    log = await openWorkLog({ store, clock });
-    const files = await createFiles({ store, disk, clock: world.clock, measurer: inlineScanner, dataDir });
-    return openTasks({
-      ...{ ...opened, workLog: log, files, spending, dataDir },
-      onFinished: (event) => {
-        events.push(event);
-      },
-    });
-  };
-  const usage = async () => {
-    const [from, to] = ["2026-11-01", "2026-11-03"];
-    const { days } = (await spending?.usage(PROJECT, from, to)) ?? { days: [] };
-    return days.reduce(
-      (sum, day) => ({
-        items: sum.items + day.items,
-        listNanos: sum.listNanos + nanoOf(day.listUsd),
-        billedNanos: sum.billedNanos + nanoOf(day.billedUsd),
-      }),
-      { items: 0, listNanos: 0, billedNanos: 0 },
-    );
-  };
-  return { world, fake, events, tasksOn, usage };
-}
-
 function post(tasks: OpenedTasks, items: ReturnType<typeof itemsOf>) {
   return tasks.submit(PROJECT, { items, hasOutputFile: true });
 }
 
 describe.each(WIRES.slice(0, 3))("a posted task of 1,000 items with a day, for $name", (wire) => {
   it("is answered at half of the list price, as its objects, receipts and usage say", async () => {
-    const { world, fake, events, tasksOn, usage } = serviceOf(wire);
+    const { world, fake, events, tasksOn, usage } = batchService(wire);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const posted = await world.settle(post(tasks, itemsOf(wire.model, 1_000)));
@@ -102,7 +55,7 @@ describe.each(WIRES.slice(0, 3))("a posted task of 1,000 items with a day, for $
 
 describe("a posted task that is with a batch", () => {
   it("shows its items as running, and ends as cancelled when it is cancelled", async () => {
-    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, SLOW);
+    const { world, fake, events, tasksOn, usage } = batchService(anthropic, SLOW);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const { id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200)));
@@ -126,7 +79,7 @@ describe("a posted task that is with a batch", () => {
 
   it("is on time although its batch stalls, also where the stall began in an earlier process", async () => {
     const stalled = { batchFaults: () => ({ isStalled: true }) };
-    const { world, fake, events, tasksOn } = serviceOf(anthropic, {
+    const { world, fake, events, tasksOn } = batchService(anthropic, {
       ...stalled,
       realtime: { times: { p50: 500, p90: 500, p99: 500 } },
     });
@@ -149,7 +102,7 @@ describe("a posted task that is with a batch", () => {
   });
 
   it("expires at its deadline if neither its batch nor realtime answers, and costs nothing", async () => {
-    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, {
+    const { world, fake, events, tasksOn, usage } = batchService(anthropic, {
       batchFaults: () => ({ isStalled: true }),
       faults: ({ kind }) => (kind === "realtime" ? { status: 503 } : undefined),
     });
@@ -171,7 +124,7 @@ describe("a posted task that is with a batch", () => {
   });
 
   it.each([0, 2_000, HOUR_MS])("is found again %i ms after a kill: one batch, each item once", async (ms) => {
-    const { world, fake, events, tasksOn, usage } = serviceOf(anthropic, SLOW);
+    const { world, fake, events, tasksOn, usage } = batchService(anthropic, SLOW);
     let id = "";
     await world.killedWhile(createRandom(ms), async (opened) => {
       const tasks = await tasksOn(opened);
@@ -192,7 +145,7 @@ describe("a posted task that is with a batch", () => {
 
   it("holds its money under its project's cap until its batch has ended, and then what it took", async () => {
     const capUsd = 0.08; // 200 items are expected to take 0.054 USD at list price, and take 0.003 in a batch
-    const { world, fake, tasksOn } = serviceOf(anthropic, SLOW, {}, capUsd);
+    const { world, fake, tasksOn } = batchService(anthropic, SLOW, {}, capUsd);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const items = itemsOf(anthropic.model, 200);
@@ -209,7 +162,7 @@ describe("a posted task that is with a batch", () => {
   });
 
   it("keeps no other task from its batch, however many of the project are with batches already", async () => {
-    const { world, fake, tasksOn } = serviceOf(anthropic, SLOW, {
+    const { world, fake, tasksOn } = batchService(anthropic, SLOW, {
       lanes: { ...anthropic.config.lanes, minItems: 5 },
     });
     const opened = await world.opened();
@@ -226,7 +179,7 @@ describe("a posted task that is with a batch", () => {
 
 describe("a posted task", () => {
   it("with an invalid item is refused, also where it would go with a batch", async () => {
-    const { world, tasksOn } = serviceOf();
+    const { world, tasksOn } = batchService(anthropic);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const items = itemsOf(anthropic.model, 200).map((item, line) =>
@@ -244,7 +197,7 @@ describe("a posted task", () => {
     ["of a near sla", 2, {}],
     ["of a project without batches", DAY, { projects: { [PROJECT]: { lanes: { deny: ["batch"] } } } }],
   ])("%s is in the work log, in realtime", async (_which, sla, config) => {
-    const { world, fake, tasksOn } = serviceOf(anthropic, {}, config);
+    const { world, fake, tasksOn } = batchService(anthropic, {}, config);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const { id } = await world.settle(post(tasks, itemsOf(anthropic.model, 200, sla)));
@@ -260,7 +213,7 @@ describe("a posted task", () => {
   });
 
   it("has a price factor without its volume, and a lower one than work that no batch takes", async () => {
-    const { world, tasksOn } = serviceOf();
+    const { world, tasksOn } = batchService(anthropic);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);
     const factorsOf = async (count: number) => {

@@ -8,7 +8,7 @@ import type { Clock } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import type { RequestSource, Transport, WireFailure, WireStream } from "../../dispatch/transport.ts";
 import { WireError } from "../../dispatch/transport.ts";
-import type { BatchRequest } from "../../providers/batches/batch_wire.ts";
+import type { BatchFailure, BatchRequest } from "../../providers/batches/batch_wire.ts";
 import type { WireAnswer } from "../../providers/provider.ts";
 
 const SMALL_MS = 30_000;
@@ -95,6 +95,12 @@ export class BatchCalls {
       { timeoutMs: RESULTS_MS, signal, bytesMax: RESULT_BYTES_MAX },
     );
   }
+}
+
+/** It may have had its effect unless no byte of it, or not all of it, has left. */
+export function lostFailure({ failure, message }: LostAnswer): BatchFailure {
+  const hadNoEffect = failure === "not_sent" || failure === "source_failed";
+  return { ok: false, is: hadNoEffect ? "refused" : "unknown", message, status: 0 };
 }
 
 /** Of an error that ended the reading of an answer. */

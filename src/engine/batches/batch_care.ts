@@ -11,8 +11,7 @@ import type {
   RemoteWire,
 } from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
-import type { BatchCalls } from "./batch_calls.ts";
-import { lostFailure } from "./batch_failures.ts";
+import { type BatchCalls, lostFailure } from "./batch_calls.ts";
 import { type BatchRecord, keyPrintOf } from "./batch_record.ts";
 import { isSure } from "./batch_search.ts";
 

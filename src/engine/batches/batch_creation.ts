@@ -12,8 +12,7 @@
  */
 import type { BatchFailure, RemoteBatch, UploadStep } from "../../providers/batches/batch_wire.ts";
 import type { WireAnswer } from "../../providers/provider.ts";
-import type { LinesFile } from "./batch_calls.ts";
-import { lostFailure } from "./batch_failures.ts";
+import { type LinesFile, lostFailure } from "./batch_calls.ts";
 import type { BatchReason } from "./batch_record.ts";
 import { cancelTwin, findBatch, isSure } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";

@@ -84,6 +84,11 @@ export class BatchFilling {
     return items;
   }
 
+  /** Their lines. */
+  *linesOf(owner: ItemOwner): Generator<number> {
+    for (const { lines } of this.#of(owner)) yield* lines;
+  }
+
   /** A run takes no more batches: what was not sealed is given back. */
   drop(owner: ItemOwner): void {
     for (const [key, spool] of this.#spools) {

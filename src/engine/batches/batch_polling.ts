@@ -10,8 +10,9 @@
  * Polls are 30 s to 5 min apart (`lanes.pollSeconds`), an eighth of the batch's age within these, spread by a tenth, and one at
  * the switch. A state that is not known is not an end.
  */
+
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
-import { lostFailure } from "./batch_failures.ts";
+import { lostFailure } from "./batch_calls.ts";
 import { cancelTwins } from "./batch_search.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 

@@ -8,8 +8,9 @@
  *
  * Limits: 200 pages; batches that are older than the first attempt to create ours, by the provider's clock, less 5 minutes.
  */
+
 import type { BatchFailure, BatchSearch, RemoteBatch } from "../../providers/batches/batch_wire.ts";
-import { lostFailure } from "./batch_failures.ts";
+import { lostFailure } from "./batch_calls.ts";
 import type { KeptBatch } from "./kept_batch.ts";
 
 const PAGES_MAX = 200;

@@ -12,7 +12,6 @@ import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch
 import type { SharedLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Usage } from "../../work/outcome.ts";
-import { parseModelId } from "../../work/request.ts";
 import { BatchTally } from "../items/batch_tally.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -34,12 +33,13 @@ import {
   type OutlookServices,
 } from "./batch_outlooks.ts";
 import type { BatchMoments } from "./batch_polling.ts";
-import { BATCHES, type BatchRecord, keyPrintOf, type LineRange, linesIn } from "./batch_record.ts";
+import { BATCHES, type BatchRecord, keyPrintOf, linesIn } from "./batch_record.ts";
 import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
+import { RefusedBatches } from "./refused_batches.ts";
 
 /** How long a batch of a run that is over is waited for. */
 const OVER_MS = 900_000;
@@ -82,11 +82,6 @@ export interface BatchedWork {
   readonly troubles: readonly OpenBatch[];
 }
 
-interface RefusedLines {
-  readonly lines: readonly LineRange[];
-  readonly items: number;
-}
-
 /** One for an engine. */
 export class Batches {
   readonly outlooks: BatchOutlooks;
@@ -97,8 +92,7 @@ export class Batches {
   readonly #open = new Map<OpenBatch, Promise<void>>();
   readonly #loads: BatchLoads;
   readonly #stocks: BatchStocks;
-  /** Lines of batches that were made with another key, and how many of them are open. */
-  readonly #refused = new WeakMap<ItemOwner, RefusedLines>();
+  readonly #refused = new RefusedBatches();
 
   constructor(services: BatchServices) {
     this.#services = services;
@@ -173,12 +167,12 @@ export class Batches {
       const wire = this.#services.wireOf(record.model, record.kind ?? "batch");
       const held = new BatchMoney(owner.settings.budget, record.mostUsd);
       if (wire === undefined || record.keyPrint !== keyPrintOf(wire.settings)) {
-        this.#refuseKey(owner, record);
+        this.#refused.add(owner, record, this.#services.storage.clock.nowMs());
         held.leave(); // it may still be billed
         continue;
       }
       const open = this.#openOf(owner, record, wire, held);
-      for (const line of linesIn(record.lines)) this.#claim(owner, line);
+      owner.items.claimOpen(linesIn(record.lines));
       this.#loads.add(record.lane, owner.settings.deadlineMs, record);
       this.#start(open);
     }
@@ -198,9 +192,15 @@ export class Batches {
     return { items, submitted, troubles };
   }
 
+  /** Lines of an owner that are with batches, or on their way. */
+  *linesOf(owner: ItemOwner): Generator<number> {
+    yield* this.#filling.linesOf(owner);
+    for (const open of this.open) if (open.owner === owner) yield* open.leftLines();
+  }
+
   /** Open items of a run in batches that were made with another key: nothing ends them here. */
   refusedItems(owner: ItemOwner): number {
-    return this.#refused.get(owner)?.items ?? 0;
+    return this.#refused.itemsOf(owner);
   }
 
   /** Whether all that a run has with batches is at its providers. */
@@ -213,7 +213,7 @@ export class Batches {
   drop(owner: ItemOwner): void {
     this.#filling.drop(owner);
     const isLeft = owner.phase === "stopping" || owner.phase === "done" || owner.failure !== undefined;
-    if (isLeft) this.#release(owner, linesIn(this.#refused.get(owner)?.lines ?? []));
+    if (isLeft) this.#release(owner, this.#refused.linesOf(owner));
     for (const open of this.open) {
       if (open.owner !== owner) continue;
       if (!isLeft) {
@@ -371,28 +371,6 @@ export class Batches {
       isNext: isNextToLeave(batch, this.open),
       keepsOnCancel: way.wire.traits.keepsOnCancel,
     };
-  }
-
-  /** Batches that were made with another key: they are never asked for with this one, and nothing of them is sent again. */
-  #refuseKey(owner: ItemOwner, { model, batchId, tag, items, lines }: BatchRecord): void {
-    const provider = parseModelId(model)?.provider ?? model;
-    const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
-    const claimedBefore = owner.items.claimed.size;
-    for (const line of linesIn(lines)) this.#claim(owner, line);
-    const before = this.#refused.get(owner) ?? { lines: [], items: 0 };
-    this.#refused.set(owner, {
-      lines: [...before.lines, ...lines],
-      items: before.items + owner.items.claimed.size - claimedBefore,
-    });
-    owner.items.hold(
-      { reason: "key_changed", provider, message },
-      items,
-      this.#services.storage.clock.nowMs(),
-    );
-  }
-
-  #claim(owner: ItemOwner, line: number): void {
-    if (!owner.items.done.has(line)) owner.items.claimed.add(line);
   }
 
   #release(owner: ItemOwner, lines: Iterable<number>): void {

@@ -79,6 +79,11 @@ export class ItemStates {
     this.claimed.add(line);
   }
 
+  /** What is open of lines that did not wait. */
+  claimOpen(lines: Iterable<number>): void {
+    for (const line of lines) if (!this.done.has(line)) this.claimed.add(line);
+  }
+
   /** A line's outcome is durable. */
   finished(line: number): void {
     this.done.add(line);

@@ -12,6 +12,7 @@
  */
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
+import type { ComingItems } from "../offers/lane_offers.ts";
 
 /**
  * Runs at work, beside which few items make no further one: a run whose batch takes hours keeps files open and is polled. Then posted
@@ -42,13 +43,21 @@ export function goesWithBatches(
     const { model, slaMinutes, items, inputTokens, outputTokens } = work;
     if (slaMinutes === null || items < config.lanes.minItems) continue;
     if (atWork.size >= AT_WORK_MAX * NAMES_OF_RUN) return false;
-    const { lanes, sender } = sending;
-    const offers = lanes.of(sender.models.of(model).key).offers;
-    const settings = { ...laneRules(config.lanes, { project }), isHedged: config.isHedged };
     const deadlineMs = storage.clock.nowMs() + slaMinutes * 60_000;
-    const coming = { model, items, inputTokens, outputTokens, deadlineMs, maxOutputTokens: 0 };
-    const foreseen = offers?.foresee({ ...coming, owner: { settings } });
-    if (foreseen === "batch" || foreseen === "deferred") return true;
+    const coming = { model, items, inputTokens, outputTokens, deadlineMs };
+    if (foreseesBatch({ config, sending }, project, coming)) return true;
   }
   return false;
+}
+
+/** Whether so many items of a project that come now would go with a batch. */
+export function foreseesBatch(
+  { config, sending: { lanes, sender } }: Pick<EngineCore, "config" | "sending">,
+  project: string,
+  coming: Omit<ComingItems, "owner" | "maxOutputTokens">,
+): boolean {
+  const { offers } = lanes.of(sender.models.of(coming.model).key);
+  const settings = { ...laneRules(config.lanes, { project }), isHedged: config.isHedged };
+  const foreseen = offers?.foresee({ ...coming, maxOutputTokens: 0, owner: { settings } });
+  return foreseen === "batch" || foreseen === "deferred";
 }

@@ -3,17 +3,20 @@
  *
  *   resting --something is parked, or memory has space--> reading -> resting
  *   what cannot be read is tried again a minute later
+ *
+ * Where batches are possible, tasks of far deadlines are read together that are further apart: as far as posts wait for each other.
  */
 import type { Clock } from "../../clock.ts";
 import type { Backlog } from "../items/backlog.ts";
+import { gatherMs } from "./gathering.ts";
 import type { ParkedTask, ParkedTasks } from "./parked_tasks.ts";
 import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 
 /** Items that are read together, and the largest difference of their deadlines: the group ends by the earliest. */
-const READ_ITEMS_MAX = 1_024;
-const READ_WITHIN_MS = 250;
+export const READ_ITEMS_MAX = 1_024;
+export const READ_WITHIN_MS = 250;
 const AGAIN_MS = 60_000;
 
 export interface ParkedReadingOptions {
@@ -31,6 +34,8 @@ export interface ParkedWork {
   readonly lastOf: (project: string) => PostedItems | undefined;
   /** Whether memory has space. */
   readonly mayRead: () => boolean;
+  /** Whether anything goes with batches. */
+  readonly hasBatches: boolean;
   /** Resolves when the items of a group wait in their lanes. */
   readonly enter: (group: PostedGroup) => Promise<void>;
   readonly onFault: (error: unknown) => void;
@@ -65,13 +70,19 @@ export class ParkedReading {
         const last = work.lastOf(project);
         if (last !== undefined && !backlog.hasRoomFor(last.id)) continue;
         if (!work.mayRead()) return;
-        const taken = parked.take(project, READ_ITEMS_MAX, READ_WITHIN_MS);
+        const taken = parked.take(project, READ_ITEMS_MAX, this.#withinMs(project));
         if (taken.length === 0) continue;
         await this.#read(project, taken);
         hasRead = true;
       }
     }
     if (parked.size > 0) void backlog.change().then(() => this.feed());
+  }
+
+  #withinMs(project: string): number {
+    const { parked, clock, work } = this.#options;
+    const leftMs = parked.firstDueMs(project) - clock.nowMs();
+    return work.hasBatches ? Math.max(READ_WITHIN_MS, gatherMs(leftMs)) : READ_WITHIN_MS;
   }
 
   async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {

@@ -18,7 +18,7 @@ import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
-import { PostedItems, type PostedTask } from "./posted_items.ts";
+import { PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 import { PostedRecords, type PostedTerms } from "./posted_records.ts";
 import { madeOf } from "./tried_items.ts";
@@ -48,6 +48,8 @@ export interface PostedGroup {
   /** Price factors, by line from 1. */
   readonly factors: readonly number[];
   readonly terms: PostBounds;
+  /** The id of its record, if it has batches (`batched_groups.ts`). */
+  readonly batchedAs?: string | undefined;
 }
 
 /** A task that is being posted. */
@@ -156,6 +158,7 @@ export class PostedGroups {
     measured,
     factors,
     terms: { caps, options },
+    batchedAs,
   }: PostedGroup): PostedItems {
     const { core, log, onTried, onEnded, onChange } = this.#options;
     this.#made += 1;
@@ -182,8 +185,9 @@ export class PostedGroups {
     };
     const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
       (await log.log.rows.loggedTask(number))?.request;
-    const texts = { requestOf, measurer: core.measurer, measureOptions: options };
-    const owner = new PostedItems(`posted-${this.#made}`, settings, tasks, texts, {
+    const isBatched = batchedAs !== undefined;
+    const texts = { requestOf, measurer: core.measurer, measureOptions: options, isBatched };
+    const owner = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,
@@ -220,10 +224,9 @@ export class PostedGroups {
   /** Parked tasks as a group; undefined if all of them have ended meanwhile. */
   async read(project: string, parked: readonly ParkedTask[]): Promise<PostedGroup | undefined> {
     const { core, log } = this.#options;
-    const tasks: PostedTask[] = [];
+    const read: Omit<PostedTask, "firstLine" | "start" | "isCancelled">[] = [];
     const texts: Uint8Array[] = [];
     const facts: PostedFacts[] = [];
-    let [line, start] = [1, 0];
     for (const { number, deadlineMs } of parked) {
       const row = !log.log.has(number) ? undefined : await log.log.rows.loggedTask(number);
       const open = log.log.task(number);
@@ -232,24 +235,17 @@ export class PostedGroups {
       const body = JSON.parse(row.body) as PostedFacts; // written with the row
       const { slaMinutes, sinceWallMs = row.createdWallMs } = body;
       const nowWallMs = core.storage.clock.wallMs() - core.storage.clock.nowMs();
-      tasks.push({
-        number,
-        items: open.items,
-        firstLine: line,
-        start,
-        requestBytes: byteLength,
-        wallOffsetMs: slaMinutes === null ? nowWallMs : sinceWallMs + slaMinutes * 60_000 - deadlineMs,
-        isCancelled: false,
-      });
+      const wallOffsetMs = slaMinutes === null ? nowWallMs : sinceWallMs + slaMinutes * 60_000 - deadlineMs;
+      read.push({ number, items: open.items, requestBytes: byteLength, wallOffsetMs });
       texts.push(row.request);
       facts.push(body);
-      line += open.items;
-      start += byteLength + 1;
     }
-    if (tasks.length === 0) return undefined;
-    const bytes = new Uint8Array(start).fill(0x0a);
+    if (read.length === 0) return undefined;
+    const tasks = placeTasks(read);
+    const last = tasks.at(-1) as PostedTask; // there is one
+    const bytes = new Uint8Array(last.start + last.requestBytes + 1).fill(0x0a);
     for (const [index, task] of tasks.entries()) bytes.set(texts[index] as Uint8Array, task.start);
-    const block = { bytes, offset: 0, firstLine: 1, lineCount: line - 1 };
+    const block = { bytes, offset: 0, firstLine: 1, lineCount: last.firstLine + last.items - 1 };
     const terms = await this.terms(project);
     const measured = await core.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));

@@ -3,17 +3,19 @@
  * log, and share one deadline.
  *
  *   open -> expired      its deadline has passed: unsent items end with it
- *        -> cancelled    nothing of it is sent any more
+ *        -> cancelled    all its tasks are: their batches are cancelled, and nothing is sent any more
  *        -> stopping     the engine closes: requests in flight end, the next process continues
  *   any  -> done         all its items have ended, or nothing waits for it
  *
  * Each item has a line number, from 1, as if the requests of its tasks were one file. So its shards are measured and packed like those
- * of files, and if their bytes were dropped, made again from the requests in the rows of its tasks.
+ * of files, and if their bytes were dropped, made again from the requests in the rows of its tasks. A group that has batches is recorded with
+ * its lines (`batched_groups.ts`), and measures those again that a batch gives back.
  */
 import { setMaxListeners } from "node:events";
 import type { MeasureOptions } from "../../shard/measure.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/measurer.ts";
-import { reloadShard } from "../../shard/reload.ts";
+import { type LinePlaces, type MeasuringAgain, measureAgain, reloadShard } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { LineSet } from "../../work/line_set.ts";
 import type { HeldEnd, Hold } from "../items/holds.ts";
@@ -41,6 +43,8 @@ export interface PostedTexts {
   requestOf(task: number): Promise<Uint8Array | undefined>;
   readonly measurer: Measurer;
   readonly measureOptions: MeasureOptions;
+  /** Whether its items may go with batches: its record is durable. */
+  readonly isBatched: boolean;
 }
 
 const LINE_END = 0x0a;
@@ -55,6 +59,8 @@ export class PostedItems implements ItemOwner {
   readonly unreadItems = 0;
   readonly hasMore = false;
   heldEnd: ((model: string) => HeldEnd) | undefined;
+  /** Only of a group that has batches. */
+  readonly measureAgain?: NonNullable<ItemOwner["measureAgain"]>;
   /** Its holds when its deadline passed. */
   holds: readonly Hold[] = [];
   /** The model of each line; line n is at n - 1. */
@@ -94,6 +100,7 @@ export class PostedItems implements ItemOwner {
     this.#isOpen = isOpen;
     this.records = recordsOf(this);
     this.models = new Array<string>(this.lineCount).fill("");
+    if (texts.isBatched) this.measureAgain = (places, chosen) => this.#measureAgain(places, chosen);
   }
 
   get phase(): OwnerPhase {
@@ -148,9 +155,14 @@ export class PostedItems implements ItemOwner {
   }
 
   reload(shard: Shard): Promise<void> {
-    const { measurer, measureOptions } = this.#texts;
-    const read = (bytes: Uint8Array, position: number): Promise<number> => this.#read(bytes, position);
-    return reloadShard(shard, { read }, measurer, measureOptions);
+    const { alias, model } = shard.group;
+    const { file, measurer, options } = this.#measuring(alias === undefined ? {} : { [alias]: model });
+    return reloadShard(shard, file, measurer, options);
+  }
+
+  /** Lines of a task whose items are neither done nor with a lane or a batch. */
+  *freshLines({ firstLine, items }: PostedTask): Generator<number> {
+    for (let line = firstLine; line < firstLine + items; line += 1) if (this.items.isOpen(line)) yield line;
   }
 
   fail(error: Error): void {
@@ -161,6 +173,20 @@ export class PostedItems implements ItemOwner {
   changed(): void {
     this.version += 1;
     this.#onChange(this);
+  }
+
+  #measureAgain(places: LinePlaces, chosen: MeasureOptions["aliases"] = {}): AsyncGenerator<MeasuredBlock> {
+    return measureAgain(places, this.#measuring(chosen));
+  }
+
+  #measuring(chosen: NonNullable<MeasureOptions["aliases"]>): MeasuringAgain {
+    const { measurer, measureOptions } = this.#texts;
+    const file = {
+      read: (bytes: Uint8Array, position: number): Promise<number> => this.#read(bytes, position),
+    };
+    if (Object.keys(chosen).length === 0) return { file, measurer, options: measureOptions };
+    const aliases = { ...measureOptions.aliases, ...chosen };
+    return { file, measurer, options: { ...measureOptions, aliases } };
   }
 
   /** Reads like a file of all requests; deleted requests yield no bytes, so the shard differs. */
@@ -188,22 +214,11 @@ function controller(isAborted: boolean): AbortController {
 
 /** Places tasks one after the other, as if their requests were one file. */
 export function placeTasks(
-  posted: readonly { readonly items: number; readonly request: Uint8Array }[],
-  numbers: readonly number[],
-  wallOffsetMs: number,
+  posted: readonly Pick<PostedTask, "number" | "items" | "requestBytes" | "wallOffsetMs">[],
 ): PostedTask[] {
   let [firstLine, start] = [1, 0];
-  return posted.map(({ items, request }, index) => {
-    const requestBytes = request.byteLength;
-    const task = {
-      number: numbers[index] as number,
-      items,
-      firstLine,
-      start,
-      requestBytes,
-      wallOffsetMs,
-      isCancelled: false,
-    };
+  return posted.map(({ number, items, requestBytes, wallOffsetMs }) => {
+    const task = { number, items, firstLine, start, requestBytes, wallOffsetMs, isCancelled: false };
     firstLine += items;
     start += requestBytes + 1;
     return task;

@@ -20,8 +20,9 @@ import { endMessage, failureText } from "../items/run_stopped.ts";
 import { unsentEnding } from "../items/settle.ts";
 import type { AttemptFailure } from "../journal/journal.ts";
 import { readAnswerText, type StatedEnd } from "./answer_text.ts";
+import type { PostedHome } from "./posted_homes.ts";
 import type { PostedRecord } from "./posted_record.ts";
-import type { PostedHome, PostedWork } from "./posted_work.ts";
+import type { PostedWork } from "./posted_work.ts";
 import { madeOf } from "./tried_items.ts";
 
 const PAGE_ITEMS = 256;

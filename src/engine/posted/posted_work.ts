@@ -2,16 +2,16 @@
  * Posted tasks: accepts them into the work log, sends them by lanes, ends them there. A task needs nothing opened or closed for it.
  *
  *   accepted (row and record, one commit) -> in memory (a group, `posted_items.ts`) -> final
+ *                                        |-> gathered, because enough of its like would go with a batch (`gathering.ts`) -> parked
  *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
- *   open -> rest ended (cancelled, expired) -> final with its last request under way
- *   start: every open task of the log is parked
+ *   read from the log, enough for a batch -> recorded (`batched_groups.ts`) -> in memory -> with batches -> final
+ *   open -> rest ended (cancelled, expired) -> final with its last request under way, and with the last batch of its items
+ *   start: every open task of the log is parked, but for those whose items are with batches: their groups go on
  *
  * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog limits their bytes.
  */
-import type { Timer } from "../../clock.ts";
 import type { WorkKind } from "../../log/work_kinds.ts";
 import type { EndedItem } from "../../log/work_log.ts";
-import { numberOfCode } from "../../work/failure_numbers.ts";
 import { overAtMs } from "../../work/sla.ts";
 import type { EngineCore } from "../core.ts";
 import type { Hold } from "../items/holds.ts";
@@ -19,26 +19,22 @@ import { DRAIN_MS } from "../items/item_owner.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
+import { BatchedGroups } from "./batched_groups.ts";
+import { Gathering } from "./gathering.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
 import { MicroBatches } from "./micro_batches.ts";
-import { ParkedReading } from "./parked_reading.ts";
+import { ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
+import { PostedEnds } from "./posted_ends.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
+import { type PostedHome, PostedHomes } from "./posted_homes.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
-import { type RestReport, restReport } from "./posted_reports.ts";
+import { AGAIN_MS, Resuming } from "./resuming.ts";
 import { endDoubts } from "./tried_items.ts";
 
 const ITEMS_MAX = 200_000;
 const DIRECT_ITEMS_MAX = 16_384;
-/** Time until a group that could not continue is read again. */
-const AGAIN_MS = 60_000;
-
-/** The place of a task in memory. */
-export interface PostedHome {
-  readonly owner: PostedItems;
-  readonly task: PostedTask;
-}
 
 /** Callbacks of the modules above. */
 export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
@@ -59,14 +55,16 @@ export class PostedWork {
   readonly #listeners: PostedListeners;
   readonly #log: PostedLog;
   readonly #parked: ParkedTasks;
-  readonly #owners = new Map<PostedItems, Timer | undefined>();
-  readonly #homes = new Map<number, PostedHome>();
-  /** The latest group of each project. */
-  readonly #lastOf = new Map<string, PostedItems>();
+  readonly #homes = new PostedHomes();
   readonly callers: HeldCallers;
-  #itemsInMemory = 0;
   readonly #gathered: MicroBatches;
+  readonly #gathering: Gathering;
+  readonly #batched: BatchedGroups;
   readonly #reading: ParkedReading;
+  readonly #resuming: Resuming;
+  readonly #ends: PostedEnds;
+  /** Resolves when the groups of earlier processes have their batches. */
+  #resumed: Promise<void> = Promise.resolve();
   #isClosed = false;
 
   constructor(core: EngineCore, log: PostedLog, listeners: PostedListeners) {
@@ -75,7 +73,8 @@ export class PostedWork {
     this.#listeners = listeners;
     const { clock } = core.storage;
     this.#gathered = new MicroBatches(clock);
-    this.#parked = new ParkedTasks(clock, (number) => this.#expireRest(number));
+    this.#batched = new BatchedGroups(core, log.log, listeners.kind);
+    this.#parked = new ParkedTasks(clock, (number) => this.#ends.expireTask(number));
     this.groups = new PostedGroups({
       ...{ ...listeners, core, log },
       onEnded: (owner, record, endedWallMs) => this.#ended(owner.taskAt(record.line), record, endedWallMs),
@@ -85,26 +84,64 @@ export class PostedWork {
       ...{ clock, log, backlog: core.sending.backlog, parked: this.#parked, groups: this.groups },
       work: {
         onFault: listeners.onFault,
-        lastOf: (project) => this.#lastOf.get(project),
-        mayRead: () => !this.#isClosed && this.#itemsInMemory < ITEMS_MAX,
-        enter: (group) => this.#enter(group, true),
+        lastOf: (project) => this.#homes.lastOf(project),
+        mayRead: () => !this.#isClosed && this.#homes.items < ITEMS_MAX,
+        hasBatches: this.#batched.isPossible,
+        enter: async (group) => this.#enter(await this.#batched.begun(group, this.#homes.batchedItems), true),
+      },
+    });
+    this.#gathering = new Gathering({
+      clock,
+      minItems: core.config.lanes.minItems,
+      itemsMax: READ_ITEMS_MAX,
+      onReady: (project, tasks) => {
+        for (const task of tasks) if (log.log.has(task.number)) this.#parked.add(project, task);
+        this.#reading.feed();
+      },
+    });
+    const { groups } = this;
+    const [homes, parked, batched] = [this.#homes, this.#parked, this.#batched];
+    this.#ends = new PostedEnds({
+      ...{ core, log, homes, parked, batched },
+      onParked: () => this.#reading.feed(),
+      onChange: (owner) => this.#look(owner),
+    });
+    this.#resuming = new Resuming({
+      ...{ core, log: log.log, groups, batched, homes, parked },
+      work: {
+        isClosed: () => this.#isClosed,
+        expireLater: (owner) => this.#expireLater(owner),
+        look: (owner) => this.#look(owner),
+        leave: (owner) => this.#leave(owner),
+        feed: () => this.#reading.feed(),
+        onFault: listeners.onFault,
       },
     });
     this.callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
   }
 
+  /** Reads which groups of earlier processes have batches. Before `open`. */
+  async prepare(): Promise<void> {
+    await this.#resuming.read();
+  }
+
   /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
   open(): void {
     const { log } = this.#log;
+    const batched = this.#resuming.places();
     log.onFinal((task, kind) => {
       if (kind === this.#listeners.kind) this.#final(task);
     });
     for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
       if (kind !== this.#listeners.kind || left === 0) continue;
-      for (const tried of log.triedItems(number).values())
-        if (tried.intents.length > 0) this.#log.write((into) => endDoubts(into, tried));
-      this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
+      const place = batched.get(number);
+      for (const [item, tried] of log.triedItems(number))
+        if (tried.intents.length > 0 && place?.lines.has(place.firstLine + item) !== true)
+          this.#log.write((into) => endDoubts(into, tried));
+      if (place === undefined)
+        this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
     }
+    this.#resumed = this.#resuming.start();
     this.#log.settled().then(
       () => this.#reading.feed(),
       () => undefined,
@@ -113,7 +150,8 @@ export class PostedWork {
 
   /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked and just accepted ones. */
   unreadItems(project: string, deadlineMs: number): number {
-    return this.#parked.items(project, deadlineMs) + this.#gathered.items(project, deadlineMs);
+    const recent = this.#gathered.items(project, deadlineMs) + this.#gathering.items(project, deadlineMs);
+    return this.#parked.items(project, deadlineMs) + recent;
   }
 
   /** Makes commits that are not urgent wait for the next `accept`. Call the returned function after it, or instead of it. */
@@ -151,13 +189,8 @@ export class PostedWork {
 
   /** Sends nothing more of a task, durably: items not under way end as cancelled. `body` replaces its present one. */
   async cancel(number: number, body: string): Promise<void> {
-    let report: RestReport | undefined;
-    await this.#core.storage.room.answerFor(async () => {
-      report = restReport(this.#core.recording.observer, this.#log.log, number, "cancelled");
-      void this.#log.log.rewrite(number, body);
-      await this.#log.log.endRest(number, "cancelled", numberOfCode("cancelled"));
-    });
-    this.#restEnded(number, report);
+    await this.#resumed;
+    await this.#ends.cancel(number, body);
   }
 
   /** Opens items of a task again, final or not. A task that is not final keeps its deadline. */
@@ -175,9 +208,10 @@ export class PostedWork {
     await this.#core.storage.room.answerFor(() => log.reopen(number, items, deadlineWallMs, body));
     const open = log.task(number);
     if (open === undefined) return;
-    const home = this.#homes.get(number);
+    const home = this.#homes.of(number);
     if (home?.owner.isOpen === true) {
       home.task.isCancelled = false;
+      for (const { item } of items) home.owner.items.notBatched.add(home.task.firstLine + item); // its first batch may be recorded still
       await this.groups.sendAgain(
         home.owner,
         home.task,
@@ -192,12 +226,12 @@ export class PostedWork {
 
   /** The place of a task in memory; undefined if it is parked or final. */
   homeOf(number: number): PostedHome | undefined {
-    return this.#homes.get(number);
+    return this.#homes.of(number);
   }
 
   /** Whether items of a project are in memory. */
   has(project: string): boolean {
-    return this.#lastOf.has(project);
+    return this.#homes.lastOf(project) !== undefined;
   }
 
   /** Resolves when a task is final, or its caller should not wait any longer; rejects with the reason of `signal`. */
@@ -207,20 +241,20 @@ export class PostedWork {
   }
 
   get isBusy(): boolean {
-    return this.#owners.size > 0;
+    return !this.#homes.isEmpty;
   }
 
   holds(): readonly Hold[] {
-    return allHolds([...this.#owners.keys()].map((owner) => this.#core.sending.holds.of(owner).holds));
+    return allHolds(this.#homes.owners.map((owner) => this.#core.sending.holds.of(owner).holds));
   }
 
   /** Reads items again that were held for this reason. */
   wakeHeld(reason: Hold["reason"]): void {
-    for (const owner of [...this.#owners.keys()]) if (owner.items.isHeldBy(reason)) this.#again(owner);
+    for (const owner of this.#homes.owners) if (owner.items.isHeldBy(reason)) this.#resuming.again(owner);
   }
 
   #final(number: number): void {
-    this.#homes.delete(number);
+    this.#homes.forget(number);
     this.#parked.forget(number);
     this.callers.end(number);
     this.#listeners.onFinal(number);
@@ -231,15 +265,18 @@ export class PostedWork {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#gathered.close();
+    this.#gathering.close();
     this.#parked.close();
     this.callers.close();
+    await this.#resumed;
     const { sending, storage } = this.#core;
-    for (const owner of this.#owners.keys()) {
+    for (const owner of this.#homes.owners) {
       if (owner.isOpen) owner.phase = "stopping";
       sending.lanes.drop(owner);
     }
     await this.#drained();
-    for (const owner of this.#owners.keys()) this.#leave(owner);
+    for (const owner of this.#homes.owners) await sending.batches.stored(owner);
+    for (const owner of this.#homes.owners) this.#leave(owner);
     const settled = new AbortController();
     const timeout = storage.clock.sleep(DRAIN_MS, { signal: settled.signal }).catch(() => undefined);
     await Promise.race([this.#log.settled(), timeout]);
@@ -258,23 +295,32 @@ export class PostedWork {
     { numbers, wallOffsetMs }: { readonly numbers: readonly number[]; readonly wallOffsetMs: number },
     deadlineMs: number,
   ): Promise<void> {
-    const { project, measured, factors, terms } = group;
-    if (!this.#mayEnter(project, deadlineMs)) {
-      for (const number of numbers) {
+    const { project, measured, factors, terms, createdWallMs, deadlineWallMs = Infinity } = group;
+    const windowMs = deadlineWallMs - createdWallMs;
+    const isGathered = !this.#isClosed && this.#batched.isWorthWaiting(project, windowMs, measured);
+    if (isGathered || !this.#mayEnter(project, deadlineMs)) {
+      const tasks = numbers.flatMap((number) => {
         const left = this.#log.log.task(number)?.left ?? 0;
-        if (left > 0) this.#parked.add(project, { number, left, deadlineMs });
-      }
+        return left > 0 ? [{ number, left, deadlineMs }] : [];
+      });
+      if (isGathered) this.#gathering.add(project, windowMs, tasks);
+      else for (const task of tasks) this.#parked.add(project, task);
       this.#reading.feed();
       return;
     }
-    const tasks = placeTasks(group.tasks, numbers, wallOffsetMs);
+    const tasks = placeTasks(
+      group.tasks.map(({ items, request }, index) => {
+        const number = numbers[index] as number;
+        return { number, items, requestBytes: request.byteLength, wallOffsetMs };
+      }),
+    );
     const isCancelled = numbers.some((number) => !this.#log.log.has(number));
     await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
   }
 
   /** Whether a group may enter at once: few items are in memory, and it is due before all parked tasks. */
   #mayEnter(project: string, deadlineMs: number): boolean {
-    if (this.#isClosed || this.#itemsInMemory >= DIRECT_ITEMS_MAX) return false;
+    if (this.#isClosed || this.#homes.items >= DIRECT_ITEMS_MAX) return false;
     const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#core.storage.clock.nowMs() : deadlineMs;
     return dueMs < this.#parked.firstDueMs(project);
   }
@@ -282,48 +328,55 @@ export class PostedWork {
   /** Resolves when its items wait in their lanes. */
   async #enter(group: PostedGroup, isRestored: boolean): Promise<void> {
     if (this.#isClosed) return; // the next process reads it
-    const { onFault } = this.#listeners;
-    const { clock } = this.#core.storage;
     const owner = this.groups.open(group);
     if (isRestored) this.groups.restore(owner);
-    for (const task of group.tasks)
-      if (this.#log.log.has(task.number)) this.#homes.set(task.number, { owner, task });
-    const leftMs = group.deadlineMs - clock.nowMs();
-    const timer = Number.isFinite(leftMs)
-      ? clock.timer(Math.max(0, leftMs), () => this.#expire(owner), { keepsAlive: false })
-      : undefined;
-    this.#owners.set(owner, timer);
-    this.#itemsInMemory += owner.lineCount;
-    this.#lastOf.set(group.project, owner);
+    if (group.batchedAs !== undefined) this.#batched.limit(owner);
+    this.#homes.enter(owner, ({ number }) => this.#log.log.has(number));
+    this.#expireLater(owner);
     await this.groups.send(owner, group.measured).catch((error: unknown) => {
-      onFault(error);
+      this.#listeners.onFault(error);
       owner.fail(asFailure(error));
     });
   }
 
+  #expireLater(owner: PostedItems): void {
+    const { clock } = this.#core.storage;
+    const leftMs = owner.settings.deadlineMs - clock.nowMs();
+    if (!Number.isFinite(leftMs)) return;
+    const timer = clock.timer(Math.max(0, leftMs), () => this.#ends.expire(owner), { keepsAlive: false });
+    this.#homes.expires(owner, timer);
+  }
+
   #ended({ number, firstLine }: PostedTask, record: StagedOutcome, endedWallMs: number): void {
     this.#listeners.onEnded(number, record, endedWallMs, record.line - firstLine);
-    if (this.#homes.has(number) && !this.#log.log.has(number)) this.#final(number);
+    if (this.#homes.of(number) !== undefined && !this.#log.log.has(number)) this.#final(number);
   }
 
   #look(owner: PostedItems): void {
-    if (!this.#owners.has(owner)) return;
+    if (!this.#homes.has(owner)) return;
     if (owner.failure !== undefined) this.#failed(owner, owner.failure);
-    else if (owner.items.done.size === owner.lineCount) {
-      this.#leave(owner);
-      this.#reading.feed();
-    } else this.callers.look(owner);
+    else if (owner.items.done.size < owner.lineCount) this.callers.look(owner);
+    else if (owner.measureAgain !== undefined) void this.#endBatched(owner);
+    else this.#end(owner);
+  }
+
+  #end(owner: PostedItems): void {
+    this.#leave(owner);
+    this.#reading.feed();
+  }
+
+  /** All its items have ended; their batches may not have been removed yet. */
+  async #endBatched(owner: PostedItems): Promise<void> {
+    await this.#core.sending.batches.over(owner);
+    if (this.#homes.has(owner) && owner.items.done.size === owner.lineCount) this.#end(owner);
   }
 
   #leave(owner: PostedItems): void {
-    this.#owners.get(owner)?.cancel();
-    this.#owners.delete(owner);
-    this.#itemsInMemory -= owner.lineCount;
-    const { project, budget } = owner.settings;
-    if (this.#lastOf.get(project) === owner) this.#lastOf.delete(project);
+    this.#homes.leave(owner);
     owner.phase = "done";
     if (owner.items.waitingItems > 0 || owner.items.held.size > 0) this.#core.sending.lanes.drop(owner);
-    budget.close();
+    owner.settings.budget.close();
+    if (owner.measureAgain !== undefined && !this.#isClosed) this.#batched.left(owner).catch(() => undefined); // at the next start, then
   }
 
   #failed(owner: PostedItems, error: Error): void {
@@ -331,70 +384,15 @@ export class PostedWork {
     this.#core.sending.lanes.drop(owner);
     if (this.#isClosed) return;
     this.#listeners.onFault(error);
-    this.#core.storage.clock.timer(AGAIN_MS, () => this.#parkAll(owner), { keepsAlive: false });
-  }
-
-  /** Reads its open tasks again. */
-  #again(owner: PostedItems): void {
-    if (owner.items.claimed.size > 0) return; // what is in flight ends first
-    this.#leave(owner);
-    this.#parkAll(owner);
-  }
-
-  #parkAll(owner: PostedItems): void {
-    const { project, deadlineMs } = owner.settings;
-    for (const { number } of owner.tasks) {
-      const open = this.#log.log.task(number);
-      if (this.#homes.get(number)?.owner !== owner || open === undefined) continue;
-      this.#homes.delete(number);
-      this.#parked.add(project, { number, left: open.left, deadlineMs });
-    }
-    this.#reading.feed();
-  }
-
-  #expire(owner: PostedItems): void {
-    if (!owner.isOpen) return;
-    owner.holds = this.#core.sending.holds.of(owner).holds;
-    owner.phase = "expired";
-    this.#core.sending.lanes.drop(owner);
-    for (const { number } of owner.tasks) this.#expireRest(number);
-  }
-
-  #expireRest(number: number): void {
-    if (!this.#log.log.has(number)) return;
-    let report: RestReport | undefined;
-    this.#log.write(
-      (log) => {
-        report = restReport(this.#core.recording.observer, log, number, "expired");
-        return log.endRest(number, "expired", numberOfCode("expired"));
-      },
-      () => this.#restEnded(number, report),
-    );
-  }
-
-  /** The items of a task that were not under way have ended, durably. */
-  #restEnded(number: number, report: RestReport | undefined): void {
-    const { log } = this.#log;
-    const home = this.#homes.get(number);
-    report?.((item) => home?.owner.items.isOpen(home.task.firstLine + item) ?? true);
-    if (home !== undefined) {
-      const { owner, task } = home;
-      task.isCancelled = true;
-      for (let item = 0; item < task.items; item += 1) {
-        const line = task.firstLine + item;
-        if (!log.isOpen(number, item) && !owner.items.claimed.has(line)) owner.items.done.add(line);
-      }
-    }
-    this.#parked.forget(number);
-    if (home === undefined) return;
-    this.#core.sending.lanes.pumpAll(); // its waiting retries are refused now
-    this.#look(home.owner);
+    this.#core.storage.clock.timer(AGAIN_MS, () => void this.#resuming.readAgain(owner), {
+      keepsAlive: false,
+    });
   }
 
   async #drained(): Promise<void> {
     const { clock } = this.#core.storage;
     const untilMs = clock.nowMs() + DRAIN_MS;
-    const isBusy = (): boolean => [...this.#owners.keys()].some(({ items }) => items.claimed.size > 0);
+    const isBusy = (): boolean => this.#homes.owners.some(({ items }) => items.claimed.size > 0);
     while (isBusy() && clock.nowMs() < untilMs) await clock.sleep(20);
   }
 }

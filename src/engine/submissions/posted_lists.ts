@@ -70,6 +70,7 @@ export async function openPostedLists(
   const lists = new PostedLists(core, log, openPosted);
   core.sending.backlog.countUnread((project, deadlineMs) => lists.work.unreadItems(project, deadlineMs));
   if (core.config.cap !== undefined) await lists.work.groups.countSpent(await takenByOpen(log));
+  await lists.work.prepare();
   lists.work.open();
   return lists;
 }

@@ -6,6 +6,7 @@ import type { Transport } from "../../../src/dispatch/transport.ts";
 import { BATCHES } from "../../../src/engine/batches/batch_record.ts";
 import { type ConfigOptions, resolveConfig } from "../../../src/engine/config/config.ts";
 import { type OpenedEngine, openEngine } from "../../../src/engine/engine.ts";
+import { POSTED_GROUPS } from "../../../src/engine/posted/batched_groups.ts";
 import { createInlineMeasurer } from "../../../src/shard/measurer.ts";
 import type { RecordChange } from "../../../src/store/records.ts";
 import type { Store } from "../../../src/store/store.ts";
@@ -118,7 +119,8 @@ export class BatchWorld {
   }
 
   /**
-   * A process that is killed exactly before or after its nth step, from 1: a change of a batch's record, or a call to the provider.
+   * A process that is killed exactly before or after its nth step, from 1: a change of the record of a batch or of its
+   * group of posts, or a call to the provider.
    * False if it came to its end before. `work`: what it does; by default, or for options, the run over the input.
    */
   async killedAt(
@@ -190,7 +192,8 @@ function steppedStore(store: Store, steps: Steps): Store {
 }
 
 function isOfBatch(change: RecordChange): boolean {
-  return ("record" in change ? change.record.collection : change.collection) === BATCHES;
+  const collection = "record" in change ? change.record.collection : change.collection;
+  return collection === BATCHES || collection === POSTED_GROUPS;
 }
 
 function steppedTransport(wire: BatchTransport, steps: Steps): Transport {

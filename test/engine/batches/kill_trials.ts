@@ -24,7 +24,7 @@ const KINDS: readonly CallKind[] = [
 ];
 
 /** Loses answers, each kind at most twice. */
-function losses(random: () => number, share: number): (call: Call) => CallFault | undefined {
+export function losses(random: () => number, share: number): (call: Call) => CallFault | undefined {
   const plan = new Map<string, CallFault>();
   for (const kind of KINDS)
     for (let nth = 1; nth <= 2; nth += 1)

@@ -167,16 +167,20 @@ describe("a list of few items of one sla", () => {
     expect(tallyOf(task).tiers["batch"]).toBeGreaterThan(250);
   });
 
-  it("is sent from the work log while 256 runs are at work, which wait for batches of hours", async () => {
+  it("goes with a batch from the work log while 256 runs are at work, which wait for batches of hours", async () => {
     const { world, fake } = worldOf(anthropic);
     const { engine, core } = await world.opened();
     for (let run = 0; run < 256; run += 1) core.atWork.add(`run ${run}`).add(`/out-${run}.jsonl`);
     const task = await world.settle(engine.submit(listOf(anthropic, 100, DAY)).finished);
-    expect(tallyOf(task).tiers).toEqual({ standard: 100 });
+    expect(tallyOf(task).tiers).toEqual({ batch: 100 });
+    expect(core.atWork.size).toBe(512);
     core.atWork.delete("run 0");
-    const next = await world.settle(engine.submit(listOf(anthropic, 100, DAY)).finished);
-    expect(tallyOf(next).tiers).toEqual({ batch: 100 });
-    expect(fake.ledger.batches.size).toBe(1);
+    const submitted = engine.submit(listOf(anthropic, 100, DAY));
+    await world.settle(submitted);
+    await world.clock.advance(30_000);
+    expect(core.atWork.size).toBe(513);
+    expect(tallyOf(await world.settle(submitted.finished)).tiers).toEqual({ batch: 100 });
+    expect(fake.ledger.batches.size).toBe(2);
     await world.settle(engine.close());
   });
 

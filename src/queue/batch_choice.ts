@@ -28,12 +28,15 @@
  *                                                 and less than what is late anyway ---------> waits until then
  *                                                 the next to be left -----------------------> left, and realtime does what it can of it
  *                                                 the end is near: as much as is kept for it --> left
+ *   realtime has work until the end: a batch is cancelled in time to collect what it has finished, if that is more than it can be
+ *   expected to give by ending within its cancel
  *
  * So realtime stands still for an eighth of the time at most, if no batch ends at all, and otherwise does what slow batches have left.
  */
 
 import type { LatencyPrior } from "./lane_priors.ts";
 import { rescueMs } from "./offer_choice.ts";
+import { curveOf, doneShareAfter } from "./plan/latency_curve.ts";
 
 /** What is known of a batch's time. All in milliseconds, times monotonic. */
 export interface BatchOutlook {
@@ -97,6 +100,8 @@ export interface OpenOutlook extends BatchOutlook {
   readonly isNext: boolean;
   /** Whether what it has finished is kept when it is cancelled. */
   readonly keepsOnCancel: boolean;
+  /** Of its items, those that are known to be finished; 0 to 1. */
+  readonly finishedShare: number;
 }
 
 /** When a batch is left; monotonic, Infinity: not as far as is known now. */
@@ -119,7 +124,7 @@ function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
   const windowMs = deadlineMs - nowMs + ageMs;
   const rescuedMs = deadlineMs - Math.min(rescueMs(outlook.realtimeP99Ms), windowMs * RESCUED_SHARE_MAX);
   // Realtime has enough to do: a batch that is left would not be done there.
-  if (nowMs + waitingMs >= rescuedMs) return { switchMs: NEVER_MS, lastMs: NEVER_MS };
+  if (nowMs + waitingMs >= rescuedMs) return { switchMs: collectingMs(outlook), lastMs: NEVER_MS };
   // At the end all of them are left, and realtime does what it can: what fits is not known better.
   const ownMs = Math.max(0, outlook.drainMs - waitingMs);
   const lastMs = rescuedMs - Math.min(ownMs, windowMs * GAMBLED_SHARE);
@@ -131,6 +136,24 @@ function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
   if (busyMs > leavingMs) switchMs = nowMs + busyMs - leavingMs;
   else if (hopeMs > 0 && hopeMs <= lateMs && isShort(hopeMs, deadlineMs - nowMs)) switchMs = nowMs + hopeMs;
   return { switchMs: Math.min(switchMs, lastMs - leavingMs), lastMs };
+}
+
+/** When a batch is cancelled for what it has finished, of which everything would be late after the deadline; Infinity: it is not. */
+function collectingMs({
+  nowMs,
+  ageMs,
+  deadlineMs,
+  cancelMs,
+  items,
+  latency,
+  keepsOnCancel,
+  finishedShare,
+}: OpenOutlook): number {
+  if (!keepsOnCancel) return NEVER_MS;
+  const atMs = deadlineMs - cancelMs - collectMsOf(items);
+  const ageThenMs = ageMs + atMs - nowMs;
+  const ending = doneShareAfter(curveOf(latency), ageThenMs, ageThenMs + cancelMs);
+  return finishedShare > ending ? atMs : NEVER_MS;
 }
 
 /** Whether an item of a lane that cannot do all its work in realtime may go with a batch; only what waits is `aheadMs` of its outlook. */

@@ -169,6 +169,9 @@ export class SimulatedBatches {
       busyMs: this.#lane.drainMs(this.#loadOf(others.filter(({ isCancelling }) => isCancelling))),
       isNext: before.every(({ isCancelling }) => isCancelling),
       keepsOnCancel: this.#plan.keepsOnCancel,
+      finishedShare: this.#open.has(batch)
+        ? this.#finishedBy(batch, nowMs) / Math.max(1, batch.rows.length)
+        : 0,
     });
   }
 

@@ -12,6 +12,7 @@ import {
   mayBatch,
   type OpenOutlook,
 } from "../../src/queue/batch_choice.ts";
+import type { LatencyPrior } from "../../src/queue/lane_priors.ts";
 import { rescueMs } from "../../src/queue/offer_choice.ts";
 import type { GroupPlan } from "../../src/queue/plan/group_plan.ts";
 import { curveOf } from "../../src/queue/plan/latency_curve.ts";
@@ -112,6 +113,7 @@ const openOutlooks: fc.Arbitrary<OpenOutlook> = fc
     batchedMs: fc.integer({ min: 1, max: 60 * HOUR_MS }),
     isNext: fc.boolean(),
     keepsOnCancel: fc.boolean(),
+    finishedShare: fc.double({ min: 0, max: 1, noNaN: true }),
   })
   .map(({ batchedMs, ...rest }) => ({
     ...rest,
@@ -161,7 +163,7 @@ function workOff({ deadlineMs, latency, cancelShare, batchMs, ...lane }: Stalled
       const { switchMs, lastMs } = leavingTimes({
         ...{ nowMs, deadlineMs, latency, waitingMs, cancelMs, items: 1_000, realtimeP99Ms: P99_MS },
         ...{ drainMs: waitingMs + sum(open), aheadMs: waitingMs + sum(before) },
-        ...{ ageMs: nowMs, busyMs: waitingMs + sum(beside), keepsOnCancel: true },
+        ...{ ageMs: nowMs, busyMs: waitingMs + sum(beside), keepsOnCancel: true, finishedShare: 0 },
         isNext: before.every((other) => beside.includes(other)),
       });
       if (nowMs >= switchMs && batch.cancelledMs === undefined) {
@@ -236,14 +238,18 @@ describe("when an open batch is left", () => {
     );
   });
 
-  it("is never while realtime has enough to do until the deadline, and never behind that", () => {
+  it("is not while realtime has enough to do until the deadline, but to collect what is finished, and never behind that", () => {
     const isOverloaded = (outlook: OpenOutlook): boolean => !isFeasible(outlook, outlook.nowMs);
     fc.assert(
       fc.property(openOutlooks.filter(isOverloaded), (outlook) => {
         const { nowMs, waitingMs, deadlineMs } = outlook;
         const { switchMs, lastMs } = leavingTimes(outlook);
         const untilMs = deadlineMs - rescueMs(P99_MS);
-        if (nowMs + waitingMs >= untilMs) expect([switchMs, lastMs]).toEqual([Infinity, Infinity]);
+        const collectMs = deadlineMs - outlook.cancelMs - collectMsOf(outlook.items);
+        const isWorth = outlook.keepsOnCancel && outlook.finishedShare > 0;
+        const allowed = isWorth ? [Infinity, collectMs] : [Infinity];
+        if (nowMs + waitingMs >= untilMs)
+          expect([allowed.includes(switchMs), lastMs]).toEqual([true, Infinity]);
         else expect(switchMs).toBeLessThanOrEqual(lastMs);
       }),
     );
@@ -261,11 +267,39 @@ describe("when an open batch is left", () => {
         const { lastMs } = leavingTimes({
           ...{ nowMs, ageMs: nowMs, deadlineMs: windowMs, realtimeP99Ms: undefined },
           ...{ drainMs: batchedMs, aheadMs: 0, waitingMs: 0, busyMs: 0, items: 60, isNext: true },
-          ...{ latency: { p50: 1_000, p90: 2_000, p99: 4_000 }, cancelMs: 2_000, keepsOnCancel: true },
+          ...{
+            latency: { p50: 1_000, p90: 2_000, p99: 4_000 },
+            cancelMs: 2_000,
+            keepsOnCancel: true,
+            finishedShare: 0,
+          },
         });
         if (nowMs < windowMs * 0.6) expect(lastMs).toBeLessThanOrEqual(windowMs * 0.75);
       }),
     );
+  });
+
+  it("is in time to collect what is finished, where realtime has work until the deadline and that is worth more than the rest", () => {
+    const busy: OpenOutlook = {
+      ...{
+        nowMs: 0,
+        ageMs: HOUR_MS,
+        deadlineMs: HOUR_MS,
+        realtimeP99Ms: P99_MS,
+        latency: PRIORS[0] as LatencyPrior,
+      },
+      ...{ drainMs: 4 * HOUR_MS, aheadMs: 3 * HOUR_MS, waitingMs: 3 * HOUR_MS, busyMs: 3 * HOUR_MS },
+      ...{ items: 1_000, isNext: true, cancelMs: 600_000, keepsOnCancel: true, finishedShare: 0.5 },
+    };
+    const atMs = HOUR_MS - 600_000 - collectMsOf(1_000);
+    expect(leavingTimes(busy)).toEqual({ switchMs: atMs, lastMs: Number.POSITIVE_INFINITY });
+    const others: readonly Partial<OpenOutlook>[] = [
+      { finishedShare: 0 },
+      { keepsOnCancel: false },
+      { ageMs: 0, finishedShare: 0.01 },
+    ];
+    for (const other of others)
+      expect(leavingTimes({ ...busy, ...other }).switchMs).toBe(Number.POSITIVE_INFINITY);
   });
 
   it("keeps realtime waiting for an eighth of the time at most, if it is the next of an overloaded lane", () => {

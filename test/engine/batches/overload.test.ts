@@ -33,7 +33,8 @@ async function answeredIn(
     if (error === undefined) tiers[cost?.tier === "batch" ? "batch" : "realtime"] += 1;
   const { completed } = summary.counts;
   const { batches } = (fake as unknown as FakeOpenAiBatches).ledger;
-  return { completed, ...tiers, batches: batches.size };
+  const late = world.lines().filter((line) => line.late === true).length;
+  return { completed, ...tiers, late, batches: batches.size };
 }
 
 describe("work beyond what realtime can do by its deadline", () => {
@@ -62,6 +63,14 @@ describe("work beyond what realtime can do by its deadline", () => {
     expect(completed).toBe(ITEMS);
     expect(batch).toBeGreaterThan(ITEMS / 2);
     expect(realtime).toBeGreaterThan(0);
+  });
+});
+
+describe("batches that stall while realtime has work until the deadline", () => {
+  it("are cancelled in time to collect what they have finished", async () => {
+    const { batch, late } = await answeredIn(HOUR / 2, { stalledShare: 0.3 }, 28, 2_400);
+    expect(batch).toBeGreaterThan(1_000);
+    expect(late).toBeLessThan(30); // if they are cancelled at the deadline: 89
   });
 });
 

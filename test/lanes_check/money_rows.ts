@@ -27,7 +27,7 @@ async function capTrial(seed: number): Promise<CapTrial> {
   const random = createRandom(seed * 7_919);
   const wire = WIRES[Math.floor(random() * WIRES.length)] as WireCase;
   const sla = SLAS[Math.floor(random() * SLAS.length)];
-  const items = 200 + Math.floor(random() * 200);
+  const items = 200 + Math.floor(random() * 100);
   const isFlexed = random() < 0.5;
   const [faultShare, stalledShare] = [0.02 * random(), random() < 0.3 ? random() : 0];
   let fake: BatchFake | undefined;
@@ -70,7 +70,7 @@ export const CAPS: Row = {
   name: "cap over all lanes, adversarial runs",
   passesAt: "billed + ambiguous <= cap; >= 97 % used while work remains",
   trials: 1_000,
-  weight: 5,
+  weight: 36,
   async run(terms) {
     const results = await eachSeed(terms, capTrial);
     const shares = results.map(({ usedShare }) => usedShare);
@@ -92,7 +92,7 @@ export const QUOTES: Row = {
   passesAt:
     "88 to 95 % in the 90 % band, band <= 1/3 of the ceiling's; median error <= 10 %; finish within 15 % in 80 %",
   trials: 200,
-  weight: 6,
+  weight: 28,
   async run(terms) {
     const results = await eachSeed(terms, (seed) => compared(drawWorkload(seed, BULK)));
     const part = (holds: (result: (typeof results)[number]) => boolean): number =>

@@ -68,7 +68,7 @@ export const STALLED_ENGINES: Row = {
   name: "the same with whole engines against fake servers: k = 0, 50, 100 %, then others as time allows",
   passesAt: "every item on time; books = billed, up to what is in doubt",
   trials: WIRES.length * STALL_SHARES.length,
-  weight: 3,
+  weight: 10,
   run: (terms) => runStalledEngines(terms, 10_000),
 };
 
@@ -90,7 +90,7 @@ export const MIXES: Row = {
   name: "200 random mixes (5 models, 1 to 8 projects, 2 min to 48 h, loads 0.5 to 0.98), and a day of traffic",
   passesAt: "0 feasible deadlines missed; cost <= 1.02 of the oracle's; the day >= 45 % below realtime",
   trials: 200,
-  weight: 2,
+  weight: 1,
   async run(terms) {
     const rows = (await eachSeed(terms, (seed) => runMixes([seed]))).flat();
     const day = runDay(1);
@@ -117,7 +117,7 @@ export const KILLS: Row = {
   name: "kills at random moments and lost answers, 3 wires",
   passesAt: "one batch a submission, each item billed once, books = the fake's own to the nano-dollar",
   trials: 1_000,
-  weight: 8,
+  weight: 11,
   async run(terms) {
     const results = await eachSeed(terms, (seed) =>
       killTrial(WIRES[(seed - 1) % WIRES.length] as WireCase, seed),

@@ -25,7 +25,7 @@ export interface Row {
   readonly passesAt: string;
   /** Trials of the whole check. */
   readonly trials: number;
-  /** Of the check's time, relative to other rows. */
+  /** Of the check's time, relative to other rows: as its trials need processor time. */
   readonly weight: number;
   run(terms: RowTerms): Promise<RowResult>;
 }

@@ -9,7 +9,7 @@ export const SHED_FLEX: Row = {
   name: "flex with 0 to 60 % shed",
   passesAt: "no deadline missed; price <= 1.03 of the oracle's",
   trials: 24,
-  weight: 2,
+  weight: 3,
   async run(terms) {
     const results = await eachSeed(terms, async (seed) => {
       const random = createRandom(seed);
@@ -88,7 +88,7 @@ export const DEEPSEEK_WEEK: Row = {
   name: "a DeepSeek week: runs that begin at any minute of it",
   passesAt: "no deadline missed; price <= 1.03 of the oracle's",
   trials: 60,
-  weight: 2,
+  weight: 4,
   async run(terms) {
     const results = await eachSeed(terms, deepseekTrial);
     const late = results.reduce((sum, result) => sum + result.late, 0);

@@ -17,6 +17,7 @@ import type { BasePrice } from "../../price/rates.ts";
 import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
 import { batchPrior, FLEX_REFUSED_SHARE, type LatencyPrior, mayHaveFlex } from "../../queue/lane_priors.ts";
+import { REALTIME_P99_MS } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 import { curveOf, type LatencyCurve } from "../../queue/plan/latency_curve.ts";
 import type { BatchResults, PlanOffer } from "../../queue/plan/plan_input.ts";
@@ -26,12 +27,9 @@ import type { LaneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { LaneShares } from "../lanes/work_times.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
+import { PLACES_SHARE } from "../offers/tier_offers.ts";
 
-/** Of answers in realtime of which none was measured: the engine keeps as much for a rescue (queue/offer_choice.ts). */
-const REALTIME_P99_MS = 30_000;
 const Z90 = 1.2815515655446004;
-/** Of a provider's places in flight, what its cheaper tiers may take (engine/offers/tier_offers.ts). */
-const TIER_PLACES = 3 / 4;
 
 /** One model's work, and where it may go. */
 export interface PlannedOffers {
@@ -107,7 +105,7 @@ function tierOffer(
     prior,
   );
   const places = (count: number | undefined): number | undefined =>
-    count === undefined ? undefined : Math.max(1, count * TIER_PLACES);
+    count === undefined ? undefined : Math.max(1, count * PLACES_SHARE);
   const { requestsPerMinute } = capacity;
   const taken = kind === "flex" ? 1 - FLEX_REFUSED_SHARE : 1;
   return {

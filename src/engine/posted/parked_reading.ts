@@ -17,7 +17,8 @@ import type { PostedLog } from "./posted_log.ts";
 /** Items that are read together, and the largest difference of their deadlines: the group ends by the earliest. */
 export const READ_ITEMS_MAX = 1_024;
 export const READ_WITHIN_MS = 250;
-const AGAIN_MS = 60_000;
+/** Time until what could not be read, or a group that could not continue, is tried again. */
+export const AGAIN_MS = 60_000;
 
 export interface ParkedReadingOptions {
   readonly clock: Clock;

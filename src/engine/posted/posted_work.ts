@@ -23,14 +23,14 @@ import { BatchedGroups } from "./batched_groups.ts";
 import { Gathering } from "./gathering.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
 import { MicroBatches } from "./micro_batches.ts";
-import { ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
+import { AGAIN_MS, ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { PostedEnds } from "./posted_ends.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
 import { type PostedHome, PostedHomes } from "./posted_homes.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
-import { AGAIN_MS, Resuming } from "./resuming.ts";
+import { Resuming } from "./resuming.ts";
 import { endDoubts } from "./tried_items.ts";
 
 const ITEMS_MAX = 200_000;

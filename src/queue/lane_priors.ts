@@ -94,6 +94,12 @@ export function batchPrior(provider: string): BatchPrior | undefined {
   return unendedShare === undefined ? undefined : { ...latencyPrior(provider, "batch"), unendedShare };
 }
 
+/** The share of a provider's batches that do not end, until any was measured; 0 where `configured` says how long its batches take. */
+export function unendedShare(provider: string, configured: LanePriors): number {
+  const isConfigured = [`${provider}:batch`, "batch"].some((name) => Object.hasOwn(configured, name));
+  return isConfigured ? 0 : (UNENDED_SHARES.get(provider) ?? 0);
+}
+
 /** Whether a model of a provider with a flex tier may have it, as far as is known. */
 export function mayHaveFlex(provider: string, model: string): boolean {
   return !EMBEDDING.test(model) && WITHOUT_FLEX.get(provider)?.test(model) !== true;

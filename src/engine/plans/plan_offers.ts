@@ -16,7 +16,14 @@ import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
 import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
-import { batchPrior, FLEX_REFUSED_SHARE, type LatencyPrior, mayHaveFlex } from "../../queue/lane_priors.ts";
+import {
+  FLEX_REFUSED_SHARE,
+  type LanePriors,
+  type LatencyPrior,
+  latencyPrior,
+  mayHaveFlex,
+  unendedShare,
+} from "../../queue/lane_priors.ts";
 import { REALTIME_P99_MS } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 import { curveOf, type LatencyCurve } from "../../queue/plan/latency_curve.ts";
@@ -186,10 +193,7 @@ function remoteOffer(
     priceFactor: remoteFactor(provider, kind, config.batches.factors) ?? 1,
     usdPerInputToken: rates.usdPerFreshToken,
     usdPerOutputToken: rates.usdPerOutputToken,
-    latency:
-      kind === "deferred"
-        ? curveOf(latency)
-        : batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),
+    latency: kind === "deferred" ? curveOf(latency) : batchCurve(provider, latency, config.lanes.priors),
     capacity: { itemMs: 0 },
     batch: {
       ...(tokensLeft === undefined ? {} : { enqueuedTokensLeft: Math.max(0, tokensLeft) }),
@@ -214,10 +218,10 @@ const LINE_BYTES = 300;
 const BYTES_PER_TOKEN = 5;
 
 /** Some batches of others did not end while they were watched; what was measured or configured says it itself. */
-function batchCurve(provider: string, latency: LatencyPrior, isConfigured: boolean): LatencyCurve {
-  const prior = isConfigured ? undefined : batchPrior(provider);
-  const isPrior = prior !== undefined && prior.p50 === latency.p50 && prior.p99 === latency.p99;
-  return curveOf(latency, isPrior ? prior.unendedShare : 0);
+function batchCurve(provider: string, latency: LatencyPrior, configured: LanePriors): LatencyCurve {
+  const prior = latencyPrior(provider, "batch", configured);
+  const isPrior = prior.p50 === latency.p50 && prior.p99 === latency.p99;
+  return curveOf(latency, isPrior ? unendedShare(provider, configured) : 0);
 }
 
 /** When the finished results of a batch can be fetched. */

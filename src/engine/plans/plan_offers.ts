@@ -21,6 +21,7 @@ import {
   type LanePriors,
   type LatencyPrior,
   latencyPrior,
+  learntLatency,
   mayHaveFlex,
   unendedShare,
 } from "../../queue/lane_priors.ts";
@@ -107,7 +108,7 @@ function tierOffer(
   { provider, rates, capacity }: LaneFigures,
 ): PlanOffer {
   const { usdPerFreshToken, usdPerOutputToken } = rates;
-  const known = learntPrior(
+  const known = learntLatency(
     (share) => sending.patience.quantileMs({ model: `${model} (${kind})`, maxOutputTokens: 0 }, share),
     prior,
   );
@@ -228,9 +229,4 @@ function batchCurve(provider: string, latency: LatencyPrior, configured: LanePri
 function resultsOf({ showsFinished, keepsOnCancel, canCancel }: BatchTraits): BatchResults {
   if (showsFinished) return "running";
   return canCancel && keepsOnCancel ? "cancelled" : "ended";
-}
-
-function learntPrior(quantileMs: (share: number) => number | undefined, prior: LatencyPrior): LatencyPrior {
-  const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map(quantileMs);
-  return { p50, p90: Math.max(p50, p90), p99: Math.max(p50, p90, p99) };
 }

@@ -320,6 +320,7 @@ class LocalEngine implements Engine {
     return Array.from(this.core.sending.lanes.all(), (lane) => laneStatus(lane, nowMs));
   }
 
+  /** Open batches at providers, with the sums of this process. */
   get batches(): CountedBatches {
     const shown = countedBatches(this.core.sending.batches);
     return {

@@ -78,6 +78,7 @@ export interface LibrarySubmittedTask extends Promise<LibraryTask>, AsyncIterabl
 
 /** Every method does what that of `Engine` does. */
 export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes" | "close"> {
+  /** Open batches at providers. */
   readonly batches: EngineBatches;
   run(source: Source, options?: LibraryRunOptions): LibraryRun;
   submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;

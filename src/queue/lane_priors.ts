@@ -62,6 +62,15 @@ export function latencyPrior(provider: string, kind: PriorKind, configured: Lane
   return { p50: p50 * 1_000, p90: p90 * 1_000, p99: p99 * 1_000 };
 }
 
+/** What a lane's answers take: as measured, and until then as `prior` says. `quantileMs`: undefined while too few were measured. */
+export function learntLatency(
+  quantileMs: (share: number) => number | undefined,
+  prior: LatencyPrior,
+): LatencyPrior {
+  const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map(quantileMs);
+  return { p50, p90: Math.max(p50, p90), p99: Math.max(p50, p90, p99) };
+}
+
 /** How long batches take, and which share of them did not end. */
 export interface BatchPrior extends LatencyPrior {
   /** In [0, 1): of the measured batches, those without an end while they were watched. */
@@ -92,6 +101,12 @@ const EMBEDDING = /embed/i;
 export function batchPrior(provider: string): BatchPrior | undefined {
   const unendedShare = UNENDED_SHARES.get(provider);
   return unendedShare === undefined ? undefined : { ...latencyPrior(provider, "batch"), unendedShare };
+}
+
+/** The share of a provider's batches that do not end, until any was measured; 0 where `configured` says how long its batches take. */
+export function unendedShare(provider: string, configured: LanePriors): number {
+  const isConfigured = [`${provider}:batch`, "batch"].some((name) => Object.hasOwn(configured, name));
+  return isConfigured ? 0 : (UNENDED_SHARES.get(provider) ?? 0);
 }
 
 /** Whether a model of a provider with a flex tier may have it, as far as is known. */

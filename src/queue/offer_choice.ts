@@ -19,7 +19,7 @@ import type { TierOffer } from "./offers.ts";
 const RESCUES = 2;
 const SPARE_MS = 5_000;
 /** Of an answer in realtime, while none was measured. */
-const REALTIME_P99_MS = 30_000;
+export const REALTIME_P99_MS = 30_000;
 
 /** What is known of an item's time. All in milliseconds, times monotonic. */
 export interface OfferTimes {

@@ -17,11 +17,11 @@ import type { BasePrice } from "../price/rates.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
 import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
 import {
-  batchPrior,
   FLEX_REFUSED_SHARE,
   type LatencyPrior,
   latencyPrior,
   mayHaveFlex,
+  unendedShare,
 } from "../queue/lane_priors.ts";
 import { familyOf, laneKey } from "../queue/lanes.ts";
 import { curveOf } from "../queue/plan/latency_curve.ts";
@@ -244,14 +244,10 @@ function batchOf(
   if (wire === undefined) return undefined;
   const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = wire.limits;
   const prior = latencyPrior(provider, "batch", config.lanes.priors);
-  const isConfigured = [`${provider}:batch`, "batch"].some((name) =>
-    Object.hasOwn(config.lanes.priors, name),
-  );
-  const unended = isConfigured ? 0 : (batchPrior(provider)?.unendedShare ?? 0);
   return {
     priceFactor,
     prior,
-    latency: new LatencyTable(curveOf(prior, unended)),
+    latency: new LatencyTable(curveOf(prior, unendedShare(provider, config.lanes.priors))),
     pollMs: config.lanes.pollMs,
     itemsMax: Math.min(itemsMax, BATCH_ITEMS_MAX),
     bytesMax,

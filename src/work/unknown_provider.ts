@@ -3,6 +3,7 @@
  * commands that end for it.
  */
 import { nearest } from "../nearest.ts";
+import { providerCapitals } from "./provider_capitals.ts";
 
 /** What a configured provider may be called. */
 const PROVIDER_NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
@@ -23,6 +24,6 @@ function wayOn(name: string, configured: Iterable<string>): string {
   const near = nearest(name, configured);
   if (near !== undefined) return `did you mean "${near}"?`;
   if (!PROVIDER_NAME.test(name)) return 'expected "<provider>:<name>" with the name of a configured provider';
-  const variable = `PERIGEE_PROVIDER_${name.toUpperCase().replaceAll("-", "_")}_BASE_URL`;
+  const variable = `PERIGEE_PROVIDER_${providerCapitals(name)}_BASE_URL`;
   return `set ${variable}, or providers.${name}.baseUrl in the configuration`;
 }

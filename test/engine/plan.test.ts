@@ -63,6 +63,19 @@ describe("a plan of a source", () => {
     expect(lanesOf(dear.plan)).toEqual(["box:realtime"]);
   });
 
+  it("expects as many batches without an end, whatever is configured of other lanes", async () => {
+    const deny = ["flex"];
+    const outcome = async (lanes: ConfigOptions["lanes"]) => {
+      const config = configOf("openai", { lanes: { ...lanes, deny } });
+      const { plan } = await planned("openai:gpt-5-mini", 1_000, { sla: 1_440 }, config);
+      return plan.models[0]?.lanes.find(({ lane }) => lane === "openai:batch")?.expected_usd ?? 0;
+    };
+    const known = { p50: 156, p90: 2_100, p99: 21_960 };
+    const usd = await outcome({});
+    expect(await outcome({ priors: { flex: { p50: 3, p90: 10, p99: 60 } } })).toBeCloseTo(usd, 9);
+    expect(await outcome({ priors: { batch: known } })).toBeLessThan(usd); // says that each of them ends
+  });
+
   it("uses the lanes that the call, the configuration and the policy allow", async () => {
     const model = "openai:gpt-5-mini";
     expect(lanesOf((await planned(model, 50, { sla: 360 })).plan)).toEqual(["openai:flex"]);

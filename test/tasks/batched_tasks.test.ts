@@ -212,7 +212,7 @@ describe("a posted task", () => {
     await world.settle(opened.engine.close());
   });
 
-  it("has a price factor without its volume, and a lower one than work that no batch takes", async () => {
+  it("has a price factor without its volume, and a lower one than a single item, which makes no batch of its own", async () => {
     const { world, tasksOn } = batchService(anthropic);
     const opened = await world.opened();
     const tasks = await tasksOn(opened);

@@ -139,9 +139,8 @@ export class BatchCollection {
     return "taken";
   }
 
-  #fault({ line, message, code }: BatchFault): void {
-    if (line !== undefined && line >= 0 && line < this.#items.items)
-      this.#settler.refused(line, code, message);
+  #fault({ line, code }: BatchFault): void {
+    if (line !== undefined && line >= 0 && line < this.#items.items) this.#settler.refused(line, code);
   }
 }
 

@@ -7,9 +7,8 @@
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
  * Never for an item that a batch did not finish twice, or that was tried before where it would be deferred, that has failed in this call
- * (but for what a tier had no room for), whose request names a tier itself, or holds what the provider's batches do not take. Under a cap,
- * a model's first answers are in realtime: they show whether it keeps the
- * output limits by which money is reserved.
+ * (but for what a tier had no capacity for), whose request names a tier itself, or holds what the provider's batches do not take. Under a
+ * cap, a model's first answers are in realtime: they show whether it keeps the output limits by which money is reserved.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";

@@ -8,9 +8,8 @@
  *      \--the provider does not know it--> gone
  *
  * Polls are 30 s to 5 min apart (`lanes.pollSeconds`), an eighth of the batch's age within these, spread by a tenth, and one at
- * the switch. A state that is not known is not an end.
+ * the switch and after a hint (kept_batch.ts). A state that is not known is not an end.
  */
-
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import { lostFailure } from "./batch_calls.ts";
 import { cancelTwins } from "./batch_search.ts";

@@ -102,7 +102,7 @@ export class BatchSettler {
   }
 
   /** The provider refused the item's line before the batch ran. */
-  refused(place: number, code: string, _message: string): void {
+  refused(place: number, code: string): void {
     if (!this.#left.has(place)) return;
     const { name } = this.#services.provider.settings;
     const message = `${name} refused its line in a batch (${code})`;

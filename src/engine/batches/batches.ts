@@ -57,7 +57,7 @@ export interface BatchServices extends OutlookServices {
   readonly prefixes: BatchPrefixes;
   readonly times: BatchTimes;
   readonly minItems: number;
-  /** Undefined for a model whose provider has no batches of a kind here, or does not sell them for less. */
+  /** Undefined for a model whose provider has no batches of a kind here, or sells them for more than realtime. */
   wireOf(model: string, kind: RemoteKind): RemoteWire | undefined;
   /** Whether an owner's items of a model may go with batches of a kind. */
   isAllowed(model: string, owner: LaneUser, kind: RemoteKind): boolean;

@@ -1,5 +1,8 @@
 /**
  * One batch at work: its durable record, the way to its provider, and what wakes it.
+ *
+ *   waiting (until the next poll, or a retry) --its time, the end of its run, a hint `pollMsMin` after the last poll--> at work -> waiting
+ *   any -> left
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { BatchFailure, BatchPayload, RemoteWire } from "../../providers/batches/batch_wire.ts";

@@ -2,10 +2,10 @@
  * One batch from its record to its end, as long as its run is at work here.
  *
  *   created (batch_creation.ts) -> polled (batch_polling.ts) -> collected (batch_collection.ts) -> no record, no files
- *       \-> back                      \-> gone, rescued: back, in doubt       \-> another's: created again
+ *       |-> back                      \-> gone, rescued: back, in doubt       \-> another's: created again
+ *       \-> lost, rescued: back, in doubt
  *   any -> left: its record stays, and the next process goes on
  */
-
 import { PerigeeError } from "../../errors.ts";
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { ItemOwner } from "../items/item_owner.ts";

@@ -1,6 +1,6 @@
 /**
- * Batches of runs that were made with another key, or at another address: they are never asked for with this one, their items are held,
- * and nothing of them is sent again.
+ * Batches that were made with another key, or at another address: they are never asked for with this one, their items are held, and
+ * nothing of them is sent again.
  */
 import type { ItemOwner } from "../items/item_owner.ts";
 import { providerOfBatch } from "./batch_care.ts";
@@ -20,7 +20,7 @@ export class RefusedBatches {
   add(owner: ItemOwner, record: BatchRecord, nowMs: number): void {
     const { batchId, tag, items, lines } = record;
     const provider = providerOfBatch(record);
-    const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: run the same command with that one`;
+    const message = `batch ${batchId ?? tag} of ${provider} was made with another key or address: configure that one again`;
     const claimedBefore = owner.items.claimed.size;
     owner.items.claimOpen(linesIn(lines));
     const before = this.#of.get(owner) ?? { lines: [], items: 0 };

@@ -85,13 +85,10 @@ export function vainBatches(
       ? [`providers.${provider.name}.deferred has no effect: no deferred tier is known of ${provider.name}`]
       : [],
   );
-  const dear = Object.entries(factors).flatMap(([name, { batch = 0 }]) =>
-    batch > 1
-      ? [
-          `providers.${name}.batches has no effect: its priceFactor of ${batch} is above 1, so batches would cost more than realtime`,
-        ]
-      : [],
-  );
+  const dear = Object.entries(factors).flatMap(([name, { batch = 0, deferred: single = 0 }]) => [
+    ...(batch > 1 ? [dearText(name, "batches", batch)] : []),
+    ...(single > 1 ? [dearText(name, "deferred", single)] : []),
+  ]);
   const unpriced = [...settings.keys()].flatMap((name) =>
     laneFactor(name, "batch", factors) === undefined
       ? [
@@ -100,4 +97,9 @@ export function vainBatches(
       : [],
   );
   return [...vain, ...dear, ...unpriced];
+}
+
+function dearText(name: string, option: "batches" | "deferred", factor: number): string {
+  const what = option === "batches" ? option : "deferred requests";
+  return `providers.${name}.${option} has no effect: its priceFactor of ${factor} is above 1, so ${what} would cost more than realtime`;
 }

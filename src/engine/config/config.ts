@@ -18,6 +18,7 @@ import { defaultSettings, KNOWN_PROVIDERS, type KnownProvider } from "../../prov
 import type { FamilySettings } from "../../queue/lanes.ts";
 import type { Offer } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
+import { providerCapitals } from "../../work/provider_capitals.ts";
 import { type BatchConfig, batchConfig, vainBatches } from "./batch_options.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
@@ -340,7 +341,7 @@ function rampOf(
 }
 
 function envLimits(name: string, env: Environment): LimitSettings {
-  const prefix = `PERIGEE_LIMIT_${capitals(name)}`;
+  const prefix = `PERIGEE_LIMIT_${providerCapitals(name)}`;
   const found = {
     requestsPerMinute: envNumber(env, `${prefix}_RPM`),
     tokensPerMinute: envNumber(env, `${prefix}_TPM`),
@@ -385,11 +386,7 @@ function envNumber(env: Environment, variable: string): number | undefined {
 }
 
 function envPrefix(name: string): string {
-  return `PERIGEE_PROVIDER_${capitals(name)}`;
-}
-
-function capitals(name: string): string {
-  return name.toUpperCase().replaceAll("-", "_");
+  return `PERIGEE_PROVIDER_${providerCapitals(name)}`;
 }
 
 function firstOf(env: Environment, variables: readonly string[] | undefined): string | undefined {

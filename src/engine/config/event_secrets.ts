@@ -7,6 +7,7 @@
  *                                            signature is not known (Gemini)
  */
 import { PerigeeError } from "../../errors.ts";
+import { providerCapitals } from "../../work/provider_capitals.ts";
 
 /** Of one provider; at least one of them. */
 export interface EventSecrets {
@@ -25,7 +26,7 @@ export function eventSecrets(
 ): ReadonlyMap<string, EventSecrets> {
   const found = new Map<string, EventSecrets>();
   for (const name of providers) {
-    const prefix = `PERIGEE_PROVIDER_${name.toUpperCase().replaceAll("-", "_")}_WEBHOOK`;
+    const prefix = `PERIGEE_PROVIDER_${providerCapitals(name)}_WEBHOOK`;
     const own = name === "openai" ? ["OPENAI_WEBHOOK_SECRET"] : [];
     const variables = [`${prefix}_SECRET`, ...own];
     const variable = variables.find((each) => (env[each] ?? "").trim() !== "");

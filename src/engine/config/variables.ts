@@ -9,6 +9,7 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import { nearest, suggestion } from "../../nearest.ts";
+import { providerCapitals } from "../../work/provider_capitals.ts";
 
 const PREFIX = "PERIGEE_";
 /** Read by the engine, the command line, the service and hosts of satellites. */
@@ -54,7 +55,7 @@ export function checkVariables(env: Environment, configured?: Iterable<string>):
   const names =
     configured === undefined
       ? undefined
-      : { configured: [...configured].map(capitals), named: namesIn(env).map(capitals) };
+      : { configured: [...configured].map(providerCapitals), named: namesIn(env).map(providerCapitals) };
   for (const variable in env) {
     if (!variable.startsWith(PREFIX) || variable.startsWith("PERIGEE_TEST_") || env[variable] === "")
       continue;
@@ -103,8 +104,4 @@ function hintOf(variable: string, providers: readonly string[]): string {
   return hint === "" || hint.startsWith("expected")
     ? "; perigee does not read a variable of that name"
     : `; ${hint}`;
-}
-
-function capitals(name: string): string {
-  return name.toUpperCase().replaceAll("-", "_");
 }

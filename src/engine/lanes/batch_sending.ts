@@ -9,7 +9,7 @@ import { remoteFactor } from "../../price/lane_factors.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
 import { isChosen } from "../../queue/lane_choice.ts";
-import { latencyPrior } from "../../queue/lane_priors.ts";
+import { latencyPrior, learntLatency } from "../../queue/lane_priors.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { parseModelId } from "../../work/request.ts";
 import { BatchCalls } from "../batches/batch_calls.ts";
@@ -66,10 +66,7 @@ export function createBatches(
     latencyOf: (model, kind) => {
       const prior = latencyPrior(providerOf(model), kind, priors);
       const key = latencyKey(model, kind);
-      const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map((share) =>
-        patience.quantileMs(key, share),
-      );
-      return { p50, p90, p99 };
+      return learntLatency((share) => patience.quantileMs(key, share), prior);
     },
     learn: ({ model, kind = "batch" }, tookMs) => patience.ended(latencyKey(model, kind), tookMs),
     drainMs: (lane, deadlineMs, elsewhere, taken) => {

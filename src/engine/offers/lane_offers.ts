@@ -1,8 +1,7 @@
 /**
- * What a lane has that is cheaper than realtime, as the lane asks it: a tier that is asked for in the request (tier_offers.ts), or
- * hours that cost less (off_peak.ts).
+ * What a lane has that is cheaper than realtime, as the lane asks it: a tier that is asked for in the request (tier_offers.ts), hours
+ * that cost less (off_peak.ts), and batches and deferred requests (engine/batches/batch_offers.ts).
  */
-
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { RemoteKind } from "../../providers/batches/batch_wire.ts";

@@ -33,7 +33,7 @@ const MODELS_MAX = 1_000;
 /** For how long others wait for what realtime says to an item that was refused in a tier. */
 const DOUBT_MS = 60_000;
 /** Of the places in flight: the rest is for what must be sent in realtime. Of a single place, it is all. */
-const PLACES_SHARE = 3 / 4;
+export const PLACES_SHARE: number = 3 / 4;
 /** How soon places are looked for again that other lanes have taken. */
 const OTHERS_MS = 1_000;
 /** A timer may fire early by a rounding of its milliseconds. */

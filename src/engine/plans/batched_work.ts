@@ -1,6 +1,6 @@
 /**
- * Which posted work goes with native batches: that of few items is sent one by one, from the work log, unless enough of them are for one
- * model and would go with a batch now. Then it becomes a run, which has batches.
+ * Which posted work makes batches of its own: that of few items is sent from the work log, where small posts may share batches
+ * (posted/batched_groups.ts), unless enough of them are for one model and would go with a batch now. Then it becomes a run.
  *
  *   without an sla, or fewer than `lanes.minItems` of each model -> the work log
  *   a batch has no time before the deadline, or is not allowed   -> the work log
@@ -16,7 +16,7 @@ import type { ComingItems } from "../offers/lane_offers.ts";
 
 /**
  * Runs at work, beside which few items make no further one: a run whose batch takes hours keeps files open and is polled. Then posted
- * work is sent without batches.
+ * work shares batches as small posts do.
  */
 const AT_WORK_MAX = 256;
 /** Each has its name and its output in `EngineCore.atWork`. */
@@ -33,7 +33,7 @@ interface PostedWork {
   readonly outputTokens: number;
 }
 
-/** Whether posted work of one project and one sla, that is counted and not accepted yet, goes with batches. */
+/** Whether posted work of one project and one sla, that is counted and not accepted yet, becomes a run because it goes with batches. */
 export function goesWithBatches(
   { config, sending, storage, atWork }: Pick<EngineCore, "config" | "sending" | "storage" | "atWork">,
   project: string,

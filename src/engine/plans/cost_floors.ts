@@ -11,7 +11,8 @@
  * that realtime alone could not do in half of its window has a higher one. And because a floor is the highest of all longer windows,
  * it never rises with the sla.
  *
- * Posted items, which are sent from the work log, have no batches: their plans have none either.
+ * Posted items that make no batch of their own are planned without batches: they may share one with other posts, but whether enough of
+ * these come is not known when they are sold.
  *
  * Floors are kept for a minute, and looked up in 5 us: a POST is accepted in 60 us. Limits: 4,096 models and projects.
  */
@@ -40,8 +41,8 @@ const KEPT_MS = 60_000;
 const KEPT_MAX = 4_096;
 /** The plans of a new model take some 5 ms. */
 const MODELS_PER_TURN = 4;
-/** What posted items may not use, whatever is allowed. */
-export const POSTED_LANES: LaneChoices = { deny: ["batch", "deferred"] };
+/** Of posted items that make no batch of their own, as far as they are planned. */
+export const WITHOUT_BATCHES: LaneChoices = { deny: ["batch", "deferred"] };
 /** Of items that were never answered (engine/learnt/expected_usage.ts). */
 const TOKENS = 512;
 
@@ -52,7 +53,7 @@ interface SoldWork {
   readonly items: number;
 }
 
-/** Whose work it is, and whether it is posted: then no batch takes it. */
+/** Whose work it is, and whether it is sent from the work log: then it is planned without batches. */
 interface Seller {
   readonly project: string;
   readonly isPosted: boolean;
@@ -93,7 +94,10 @@ export class CostFloorBook {
     this.#turns = new TurnShare(core.storage.clock, MODELS_PER_TURN);
   }
 
-  /** Of works that are accepted together (`isPosted`: sent without batches); undefined where none has a floor: without an sla, a known price, or with `sellBelowCost`. */
+  /**
+   * Of works that are accepted together (`isPosted`: sent from the work log); undefined where none has a floor: without an sla, a known
+   * price, or with `sellBelowCost`.
+   */
   async of(project: string, works: readonly SoldWork[], isPosted: boolean): Promise<CostFloors | undefined> {
     const seller = { project, isPosted };
     const models: Record<string, number> = {};
@@ -126,7 +130,7 @@ export class CostFloorBook {
   }
 
   #rulesOf({ project, isPosted }: Seller): LaneRules {
-    return laneRules(this.#core.config.lanes, { project, ...(isPosted ? { lanes: POSTED_LANES } : {}) });
+    return laneRules(this.#core.config.lanes, { project, ...(isPosted ? { lanes: WITHOUT_BATCHES } : {}) });
   }
 
   #windowsOf(seller: Seller, model: string): readonly WindowShare[] {

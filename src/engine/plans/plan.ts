@@ -7,10 +7,10 @@
 import { roundedUsd } from "../../price/cost.ts";
 import type { PriceChange } from "../../price/price_change.ts";
 import type { QuoteFault } from "../../price/quote.ts";
+import type { LanePolicy } from "../../queue/lane_choice.ts";
 import type { GroupPlan, PlanReason, PlanShare } from "../../queue/plan/group_plan.ts";
 import type { PlanFinish as FinishTimes, LaneOutcome, PlanCost } from "../../queue/plan/lane_outcome.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
-import type { PlanPolicy } from "../../queue/plan/plan_input.ts";
 
 /** When work is expected to be done; in 80 of 100 cases between `early_seconds` and `late_seconds`. */
 export interface PlannedFinish {
@@ -72,7 +72,7 @@ export interface Plan {
   /** ISO time. */
   readonly planned_at: string;
   readonly sla_minutes: number | null;
-  readonly policy: PlanPolicy;
+  readonly policy: LanePolicy;
   readonly min_on_time: number;
   readonly items: number;
   /** Lines that would fail before anything is sent; not among the items. */

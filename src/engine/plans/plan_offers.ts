@@ -16,7 +16,16 @@ import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
 import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
-import { batchPrior, FLEX_REFUSED_SHARE, type LatencyPrior, mayHaveFlex } from "../../queue/lane_priors.ts";
+import {
+  FLEX_REFUSED_SHARE,
+  type LanePriors,
+  type LatencyPrior,
+  latencyPrior,
+  learntLatency,
+  mayHaveFlex,
+  unendedShare,
+} from "../../queue/lane_priors.ts";
+import { REALTIME_P99_MS } from "../../queue/offer_choice.ts";
 import type { TierOffer } from "../../queue/offers.ts";
 import { curveOf, type LatencyCurve } from "../../queue/plan/latency_curve.ts";
 import type { BatchResults, PlanOffer } from "../../queue/plan/plan_input.ts";
@@ -26,12 +35,9 @@ import type { LaneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { LaneShares } from "../lanes/work_times.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
+import { PLACES_SHARE } from "../offers/tier_offers.ts";
 
-/** Of answers in realtime of which none was measured: the engine keeps as much for a rescue (queue/offer_choice.ts). */
-const REALTIME_P99_MS = 30_000;
 const Z90 = 1.2815515655446004;
-/** Of a provider's places in flight, what its cheaper tiers may take (engine/offers/tier_offers.ts). */
-const TIER_PLACES = 3 / 4;
 
 /** One model's work, and where it may go. */
 export interface PlannedOffers {
@@ -102,12 +108,12 @@ function tierOffer(
   { provider, rates, capacity }: LaneFigures,
 ): PlanOffer {
   const { usdPerFreshToken, usdPerOutputToken } = rates;
-  const known = learntPrior(
+  const known = learntLatency(
     (share) => sending.patience.quantileMs({ model: `${model} (${kind})`, maxOutputTokens: 0 }, share),
     prior,
   );
   const places = (count: number | undefined): number | undefined =>
-    count === undefined ? undefined : Math.max(1, count * TIER_PLACES);
+    count === undefined ? undefined : Math.max(1, count * PLACES_SHARE);
   const { requestsPerMinute } = capacity;
   const taken = kind === "flex" ? 1 - FLEX_REFUSED_SHARE : 1;
   return {
@@ -188,10 +194,7 @@ function remoteOffer(
     priceFactor: remoteFactor(provider, kind, config.batches.factors) ?? 1,
     usdPerInputToken: rates.usdPerFreshToken,
     usdPerOutputToken: rates.usdPerOutputToken,
-    latency:
-      kind === "deferred"
-        ? curveOf(latency)
-        : batchCurve(provider, latency, Object.keys(config.lanes.priors).length > 0),
+    latency: kind === "deferred" ? curveOf(latency) : batchCurve(provider, latency, config.lanes.priors),
     capacity: { itemMs: 0 },
     batch: {
       ...(tokensLeft === undefined ? {} : { enqueuedTokensLeft: Math.max(0, tokensLeft) }),
@@ -216,19 +219,14 @@ const LINE_BYTES = 300;
 const BYTES_PER_TOKEN = 5;
 
 /** Some batches of others did not end while they were watched; what was measured or configured says it itself. */
-function batchCurve(provider: string, latency: LatencyPrior, isConfigured: boolean): LatencyCurve {
-  const prior = isConfigured ? undefined : batchPrior(provider);
-  const isPrior = prior !== undefined && prior.p50 === latency.p50 && prior.p99 === latency.p99;
-  return curveOf(latency, isPrior ? prior.unendedShare : 0);
+function batchCurve(provider: string, latency: LatencyPrior, configured: LanePriors): LatencyCurve {
+  const prior = latencyPrior(provider, "batch", configured);
+  const isPrior = prior.p50 === latency.p50 && prior.p99 === latency.p99;
+  return curveOf(latency, isPrior ? unendedShare(provider, configured) : 0);
 }
 
 /** When the finished results of a batch can be fetched. */
 function resultsOf({ showsFinished, keepsOnCancel, canCancel }: BatchTraits): BatchResults {
   if (showsFinished) return "running";
   return canCancel && keepsOnCancel ? "cancelled" : "ended";
-}
-
-function learntPrior(quantileMs: (share: number) => number | undefined, prior: LatencyPrior): LatencyPrior {
-  const [p50 = prior.p50, p90 = prior.p90, p99 = prior.p99] = [0.5, 0.9, 0.99].map(quantileMs);
-  return { p50, p90: Math.max(p50, p90), p99: Math.max(p50, p90, p99) };
 }

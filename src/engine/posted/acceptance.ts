@@ -24,11 +24,11 @@ import type { PostedWork } from "./posted_work.ts";
 /** Counts and prices requests. */
 type CountingCore = Pick<EngineCore, "storage" | "config" | "measurer" | "sending" | "atWork">;
 
-/** The most lines and bytes counted in one batch. */
+/** The most lines and characters counted in one batch. */
 const BATCH_LINES_MAX = 1_024;
 const BATCH_CHARS_MAX = 512 * 1024;
 
-/** Batches counted at once; later shardFeed form the next one, which is larger under load. */
+/** Batches counted at once; later offers form the next one, which is larger under load. */
 const COUNTING_MAX = 1;
 
 /** Items of a posted task at most, and characters of what they ask. */
@@ -129,8 +129,8 @@ export class Acceptance<A extends AdmittedWork> {
   }
 
   /**
-   * Resolves when it is durable; with undefined for one that is to be a run, of which nothing is kept here. Throws `usage` (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission
-   * throws.
+   * Resolves when it is durable; with undefined for one that is to be a run, of which nothing is kept here. Throws `usage`
+   * (`details.param`), `conflict` if the id is in use, `disk_full`, and what admission throws.
    */
   offer(task: SmallTask): Promise<Accepted<A> | undefined> {
     return new Promise((resolve, reject) => {

@@ -39,8 +39,8 @@ export interface Admits<A extends AdmittedWork> {
     amount: { readonly items: number; readonly bytes: number },
   ): Promise<A>;
   /**
-   * What works of one sla are sold for today. `isPosted`: their items are sent from the work log, and never with batches. Absent where
-   * nothing is sold.
+   * What works of one sla are sold for today. `isPosted`: their items are sent from the work log, and make no batch of their own. Absent
+   * where nothing is sold.
    */
   promises?(project: string, works: readonly Work[], isPosted: boolean): Promise<SalePromise>;
 }

@@ -10,7 +10,7 @@ import { type RecentGroup, RecentItems } from "./recent_items.ts";
 /** Windows are a minute and longer. */
 const TOGETHER_MS = 250;
 
-interface Gathered extends RecentGroup {
+interface EnteringGroup extends RecentGroup {
   readonly enter: () => void;
 }
 
@@ -18,7 +18,7 @@ interface Gathered extends RecentGroup {
 export class MicroBatches {
   readonly #clock: Clock;
   readonly #recent: RecentItems;
-  #waiting: Gathered[] = [];
+  #waiting: EnteringGroup[] = [];
   #timer: Timer | undefined;
 
   constructor(clock: Clock) {

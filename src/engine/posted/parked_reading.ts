@@ -8,16 +8,17 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { Backlog } from "../items/backlog.ts";
-import { gatherMs } from "./gathering.ts";
 import type { ParkedTask, ParkedTasks } from "./parked_tasks.ts";
 import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
+import { waitForOthersMs } from "./waiting_posts.ts";
 
 /** Items that are read together, and the largest difference of their deadlines: the group ends by the earliest. */
 export const READ_ITEMS_MAX = 1_024;
 export const READ_WITHIN_MS = 250;
-const AGAIN_MS = 60_000;
+/** Time until what could not be read, or a group that could not continue, is tried again. */
+export const AGAIN_MS = 60_000;
 
 export interface ParkedReadingOptions {
   readonly clock: Clock;
@@ -82,7 +83,7 @@ export class ParkedReading {
   #withinMs(project: string): number {
     const { parked, clock, work } = this.#options;
     const leftMs = parked.firstDueMs(project) - clock.nowMs();
-    return work.hasBatches ? Math.max(READ_WITHIN_MS, gatherMs(leftMs)) : READ_WITHIN_MS;
+    return work.hasBatches ? Math.max(READ_WITHIN_MS, waitForOthersMs(leftMs)) : READ_WITHIN_MS;
   }
 
   async #read(project: string, taken: readonly ParkedTask[]): Promise<void> {

@@ -2,7 +2,7 @@
  * Posted tasks: accepts them into the work log, sends them by lanes, ends them there. A task needs nothing opened or closed for it.
  *
  *   accepted (row and record, one commit) -> in memory (a group, `posted_items.ts`) -> final
- *                                        |-> gathered, because enough of its like would go with a batch (`gathering.ts`) -> parked
+ *                                        |-> waits, because enough of its like would go with a batch (`waiting_posts.ts`) -> parked
  *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
  *   read from the log, enough for a batch -> recorded (`batched_groups.ts`) -> in memory -> with batches -> final
  *   open -> rest ended (cancelled, expired) -> final with its last request under way, and with the last batch of its items
@@ -20,18 +20,18 @@ import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 import { BatchedGroups } from "./batched_groups.ts";
-import { Gathering } from "./gathering.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
 import { MicroBatches } from "./micro_batches.ts";
-import { ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
+import { AGAIN_MS, ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { PostedEnds } from "./posted_ends.ts";
 import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
 import { type PostedHome, PostedHomes } from "./posted_homes.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
-import { AGAIN_MS, Resuming } from "./resuming.ts";
+import { Resuming } from "./resuming.ts";
 import { endDoubts } from "./tried_items.ts";
+import { WaitingPosts } from "./waiting_posts.ts";
 
 const ITEMS_MAX = 200_000;
 const DIRECT_ITEMS_MAX = 16_384;
@@ -57,8 +57,8 @@ export class PostedWork {
   readonly #parked: ParkedTasks;
   readonly #homes = new PostedHomes();
   readonly callers: HeldCallers;
-  readonly #gathered: MicroBatches;
-  readonly #gathering: Gathering;
+  readonly #microBatches: MicroBatches;
+  readonly #waiting: WaitingPosts;
   readonly #batched: BatchedGroups;
   readonly #reading: ParkedReading;
   readonly #resuming: Resuming;
@@ -72,7 +72,7 @@ export class PostedWork {
     this.#log = log;
     this.#listeners = listeners;
     const { clock } = core.storage;
-    this.#gathered = new MicroBatches(clock);
+    this.#microBatches = new MicroBatches(clock);
     this.#batched = new BatchedGroups(core, log.log, listeners.kind);
     this.#parked = new ParkedTasks(clock, (number) => this.#ends.expireTask(number));
     this.groups = new PostedGroups({
@@ -90,7 +90,7 @@ export class PostedWork {
         enter: async (group) => this.#enter(await this.#batched.begun(group, this.#homes.batchedItems), true),
       },
     });
-    this.#gathering = new Gathering({
+    this.#waiting = new WaitingPosts({
       clock,
       minItems: core.config.lanes.minItems,
       itemsMax: READ_ITEMS_MAX,
@@ -150,7 +150,7 @@ export class PostedWork {
 
   /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked and just accepted ones. */
   unreadItems(project: string, deadlineMs: number): number {
-    const recent = this.#gathered.items(project, deadlineMs) + this.#gathering.items(project, deadlineMs);
+    const recent = this.#microBatches.items(project, deadlineMs) + this.#waiting.items(project, deadlineMs);
     return this.#parked.items(project, deadlineMs) + recent;
   }
 
@@ -180,7 +180,7 @@ export class PostedWork {
     const dueMs = this.#monotonic(deadlineMs ?? Number.POSITIVE_INFINITY);
     const items = group.tasks.reduce((sum, task) => sum + task.items, 0);
     this.groups.accepted(group, numbers, dueMs);
-    this.#gathered.add({ project, deadlineMs: dueMs, items }, () => {
+    this.#microBatches.add({ project, deadlineMs: dueMs, items }, () => {
       this.groups.entered(numbers);
       this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#listeners.onFault);
     });
@@ -264,8 +264,8 @@ export class PostedWork {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#gathered.close();
-    this.#gathering.close();
+    this.#microBatches.close();
+    this.#waiting.close();
     this.#parked.close();
     this.callers.close();
     await this.#resumed;
@@ -297,13 +297,13 @@ export class PostedWork {
   ): Promise<void> {
     const { project, measured, factors, terms, createdWallMs, deadlineWallMs = Infinity } = group;
     const windowMs = deadlineWallMs - createdWallMs;
-    const isGathered = !this.#isClosed && this.#batched.isWorthWaiting(project, windowMs, measured);
-    if (isGathered || !this.#mayEnter(project, deadlineMs)) {
+    const isWaiting = !this.#isClosed && this.#batched.isWorthWaiting(project, windowMs, measured);
+    if (isWaiting || !this.#mayEnter(project, deadlineMs)) {
       const tasks = numbers.flatMap((number) => {
         const left = this.#log.log.task(number)?.left ?? 0;
         return left > 0 ? [{ number, left, deadlineMs }] : [];
       });
-      if (isGathered) this.#gathering.add(project, windowMs, tasks);
+      if (isWaiting) this.#waiting.add(project, windowMs, tasks);
       else for (const task of tasks) this.#parked.add(project, task);
       this.#reading.feed();
       return;

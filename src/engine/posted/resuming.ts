@@ -10,13 +10,11 @@ import type { LineSet } from "../../work/line_set.ts";
 import type { EngineCore } from "../core.ts";
 import { asFailure } from "../journal/file_errors.ts";
 import { type BatchedGroups, type EarlierGroup, hasLine } from "./batched_groups.ts";
+import { AGAIN_MS } from "./parked_reading.ts";
 import type { ParkedTasks } from "./parked_tasks.ts";
 import type { PostedGroups } from "./posted_groups.ts";
 import type { PostedHomes } from "./posted_homes.ts";
 import type { PostedItems } from "./posted_items.ts";
-
-/** Time until a group that could not continue is tried again. */
-export const AGAIN_MS = 60_000;
 
 /** The lines of a group that are with batches, and the first line of a task. */
 export interface BatchedPlace {

@@ -14,7 +14,7 @@ import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
 import { goesWithBatches } from "../plans/batched_work.ts";
-import { CostFloorBook, floorOfPlan, POSTED_LANES } from "../plans/cost_floors.ts";
+import { CostFloorBook, floorOfPlan, WITHOUT_BATCHES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
@@ -71,7 +71,9 @@ export async function quoteSource(
       ...(lanes === undefined ? {} : { lanes }),
       ...(policy === undefined ? {} : { policy }),
       ...(minOnTime === undefined ? {} : { minOnTime }),
-      ...(isPosted && isOneByOne(core, project ?? "", counted, slaMinutes) ? { lanes: POSTED_LANES } : {}),
+      ...(isPosted && staysInWorkLog(core, project ?? "", counted, slaMinutes)
+        ? { lanes: WITHOUT_BATCHES }
+        : {}),
     });
   return quoteOf(core, counted, { slasMinutes, ...behind, rulesOf, basis: basisOf(counted.usage) });
 }
@@ -171,14 +173,14 @@ function floorOf(
     Math.max(
       book.floorOf({
         ...{ ...seller, model, slaMinutes, items: items.get(model) ?? 0 },
-        isPosted: seller.isPosted && isOneByOne(core, seller.project, { usage }, slaMinutes),
+        isPosted: seller.isPosted && staysInWorkLog(core, seller.project, { usage }, slaMinutes),
       }),
       floorOfPlan(costShare, terms),
     );
 }
 
-/** Whether posted work of a window is sent from the work log, and not with batches. */
-function isOneByOne(
+/** Whether posted work of a window makes no batch of its own, and is sent from the work log. */
+function staysInWorkLog(
   core: EngineCore,
   project: string,
   { usage }: Pick<Counted, "usage">,

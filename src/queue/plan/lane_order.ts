@@ -1,13 +1,13 @@
 /**
  * Which of two lanes a policy prefers. Prices that differ by less than a thousandth are equal, and then the earlier expected finish wins.
  */
+import type { LanePolicy } from "../lane_choice.ts";
 import type { LaneOutcome } from "./lane_outcome.ts";
-import type { PlanPolicy } from "./plan_input.ts";
 
 const EQUAL_SHARE = 0.001;
 
 /** Below 0 where `one` is preferred. */
-export function compareOutcomes(one: LaneOutcome, other: LaneOutcome, policy: PlanPolicy): number {
+export function compareOutcomes(one: LaneOutcome, other: LaneOutcome, policy: LanePolicy): number {
   const sooner = sign(one.finish.expectedMs, other.finish.expectedMs);
   const [usd, otherUsd] = [one.cost.expectedUsd, other.cost.expectedUsd];
   const cheaper = Math.abs(usd - otherUsd) <= EQUAL_SHARE * Math.max(usd, otherUsd) ? 0 : sign(usd, otherUsd);
@@ -16,7 +16,7 @@ export function compareOutcomes(one: LaneOutcome, other: LaneOutcome, policy: Pl
 }
 
 /** Whether a lane is preferred to realtime. */
-export function isWorthTheWait(lane: LaneOutcome, realtime: LaneOutcome, policy: PlanPolicy): boolean {
+export function isWorthTheWait(lane: LaneOutcome, realtime: LaneOutcome, policy: LanePolicy): boolean {
   return lane.doneShare > 0 && compareOutcomes(lane, realtime, policy) < 0;
 }
 

@@ -27,9 +27,6 @@ const TAIL_TIMES = 1.5;
 const STEEP_MIN = 1e-6;
 /** Plans read these for each group: computed once. */
 const COMMON_SHARES = [0.1, 0.5, 0.9, 0.99] as const;
-/** Answers that were measured from which their median is used, and from which their 99th percentile is. */
-const LEARNT_MIN = 20;
-const LEARNT_TAIL_MIN = 200;
 
 /** A curve through three quantiles, in milliseconds above 0. `stuckShare`, in [0, 1): what never ends. */
 export function curveOf({ p50, p90, p99 }: LatencyPrior, stuckShare: number = 0): LatencyCurve {
@@ -57,28 +54,6 @@ export function curveOf({ p50, p90, p99 }: LatencyPrior, stuckShare: number = 0)
     doneShare: (ms) => (ms > 0 ? ending * normalShare(zOf(Math.log(ms))) : 0),
     quantileMs: (share) => common.get(share) ?? quantileOf(share),
   };
-}
-
-/**
- * A curve of measured durations. `quantile` reads them (a `Histogram`). Too few are not believed: below 20 the prior counts,
- * and below 200 its 99th percentile does where it is the longer one.
- */
-export function learntCurve(
-  measured: { readonly observations: number; quantile(share: number): number },
-  prior: LatencyPrior,
-  stuckShare: number = 0,
-): LatencyCurve {
-  if (measured.observations < LEARNT_MIN) return curveOf(prior, stuckShare);
-  const p99 = measured.quantile(0.99);
-  const isTailKnown = measured.observations >= LEARNT_TAIL_MIN;
-  return curveOf(
-    {
-      p50: measured.quantile(0.5),
-      p90: measured.quantile(0.9),
-      p99: isTailKnown ? p99 : Math.max(p99, prior.p99),
-    },
-    stuckShare,
-  );
 }
 
 /** The chance that what is not done after `elapsedMs` is done after `laterMs`, both counted from its start. */

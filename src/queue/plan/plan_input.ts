@@ -4,17 +4,9 @@
  * All times are milliseconds of one clock, which the caller chooses; all prices are USD. Models that share their limits are one
  * model here: the caller names their family.
  */
+import type { LanePolicy, OfferKind } from "../lane_choice.ts";
 import type { Capacity } from "../planner.ts";
 import type { LatencyCurve } from "./latency_curve.ts";
-
-/** Ways to be answered; the names that the configuration knows. */
-export type PlanKind = "realtime" | "flex" | "slow" | "batch" | "deferred" | "offpeak";
-
-/**
- * `cheapest`: the least expected cost that is on time. `balanced`: the same, but cheaper lanes have half of the time. `fastest`: the
- * earliest expected finish.
- */
-export type PlanPolicy = "cheapest" | "balanced" | "fastest";
 
 /** Items that are alike for a plan. */
 export interface PlanGroup {
@@ -66,7 +58,7 @@ export interface CheapHours {
 export interface PlanOffer {
   /** `<provider>:<kind>`; unique for its model. */
   readonly name: string;
-  readonly kind: PlanKind;
+  readonly kind: OfferKind;
   /** Of the list price, above 0; at cheap hours, theirs. */
   readonly priceFactor: number;
   /** List prices. */
@@ -90,8 +82,11 @@ export interface PlanInput {
   readonly offers: ReadonlyMap<string, readonly PlanOffer[]>;
   /** Absent: unlimited. */
   readonly moneyLeftUsd?: number;
-  /** `cheapest`. */
-  readonly policy?: PlanPolicy;
+  /**
+   * `cheapest`, the default: the least expected cost that is on time. `balanced`: the same, but cheaper lanes have half of the time.
+   * `fastest`: the earliest expected finish.
+   */
+  readonly policy?: LanePolicy;
   /** The least chance to be on time that is accepted, in (0, 1); 0.99. */
   readonly minOnTime?: number;
 }

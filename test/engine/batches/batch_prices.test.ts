@@ -44,11 +44,17 @@ describe("batches whose price factor is configured", () => {
     expect((said.billed_usd.median ?? 0) / said.list_usd).toBeCloseTo(share, 3);
   });
 
-  it("are named to the operator where they would cost more than realtime", () => {
-    const settings = { name: "box", baseUrl: "http://box.test/v1", protocol: "openai" } as const;
-    const given = batchConfig([settings], () => ({ batches: { wire: "compatible", priceFactor: 1.5 } }));
-    expect(vainBatches(given, [settings])).toEqual([
+  it("are named to the operator where they would cost more than realtime, and so are deferred requests", () => {
+    const box = { name: "box", baseUrl: "http://box.test/v1", protocol: "openai" } as const;
+    const gemini = { name: "gemini", baseUrl: "http://gemini.test", protocol: "gemini" } as const;
+    const given = batchConfig([box, gemini], (name) =>
+      name === "box"
+        ? { batches: { wire: "compatible", priceFactor: 1.5 } }
+        : { deferred: { priceFactor: 1.2 } },
+    );
+    expect(vainBatches(given, [box, gemini])).toEqual([
       "providers.box.batches has no effect: its priceFactor of 1.5 is above 1, so batches would cost more than realtime",
+      "providers.gemini.deferred has no effect: its priceFactor of 1.2 is above 1, so deferred requests would cost more than realtime",
     ]);
   });
 });

@@ -17,7 +17,7 @@ async function planned(items: number, sla: number, config: Parameters<typeof def
 }
 
 describe("a plan", () => {
-  it("has the lane at its configured price, and says what the run then does", async () => {
+  it("has the lane at its configured price, and all of the work in it", async () => {
     const plan = await planned(50, DAY_MINUTES);
     expect(plan.models[0]?.lanes.map(({ lane }) => lane)).toEqual(["gemini:realtime", "gemini:deferred"]);
     expect(plan.models[0]?.shares.map(({ lane }) => lane)).toEqual(["gemini:deferred"]);

@@ -1,7 +1,7 @@
 /** When batches are left, and how; how work is cut into batches; and the distribution that both rest on. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { curveOf, doneShareAfter, learntCurve } from "../../../src/queue/plan/latency_curve.ts";
+import { curveOf, doneShareAfter } from "../../../src/queue/plan/latency_curve.ts";
 import { cutBatches } from "./batch_cuts.ts";
 import { type BatchOdds, decideSwitch, type RunningBatch, switchTimes } from "./batch_switch.ts";
 
@@ -177,14 +177,5 @@ describe("a distribution of latencies", () => {
         expect(doneShareAfter(curve, ms, ms + more)).toBeGreaterThanOrEqual(0);
       }),
     );
-  });
-
-  it("is what was measured once there is enough, and the prior before", () => {
-    const measured = { observations: 19, quantile: (share: number) => share * MINUTE_MS };
-    expect(learntCurve(measured, PRIOR).quantileMs(0.5)).toBeCloseTo(PRIOR.p50, -1);
-    const some = learntCurve({ ...measured, observations: 20 }, PRIOR);
-    expect([some.quantileMs(0.5), some.quantileMs(0.99)].map(Math.round)).toEqual([MINUTE_MS / 2, PRIOR.p99]);
-    const many = learntCurve({ ...measured, observations: 200 }, PRIOR);
-    expect(Math.round(many.quantileMs(0.99))).toBe(0.99 * MINUTE_MS);
   });
 });

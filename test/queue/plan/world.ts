@@ -10,10 +10,11 @@
  * What it does not model: polls (an end is known at once), failing items, limits of tokens, other users of the account.
  */
 
+import type { LanePolicy } from "../../../src/queue/lane_choice.ts";
 import type { GroupPlan } from "../../../src/queue/plan/group_plan.ts";
 import { curveOf, type LatencyCurve } from "../../../src/queue/plan/latency_curve.ts";
 import { planWork } from "../../../src/queue/plan/plan.ts";
-import type { BatchTerms, PlanGroup, PlanOffer, PlanPolicy } from "../../../src/queue/plan/plan_input.ts";
+import type { BatchTerms, PlanGroup, PlanOffer } from "../../../src/queue/plan/plan_input.ts";
 import { type BatchPart, cutBatches } from "./batch_cuts.ts";
 import { decideSwitch, switchTimes } from "./batch_switch.ts";
 
@@ -111,7 +112,7 @@ function offersOf(model: WorldModel): readonly PlanOffer[] {
 }
 
 /** Runs the groups of one model from 0 until all have ended. */
-export function runModel(model: WorldModel, groups: readonly PlanGroup[], policy?: PlanPolicy): WorldResult {
+export function runModel(model: WorldModel, groups: readonly PlanGroup[], policy?: LanePolicy): WorldResult {
   const offers = new Map(groups.map((group) => [group.model, offersOf(model)]));
   const plan = planWork({ nowMs: 0, groups, offers, ...(policy === undefined ? {} : { policy }) });
   return new ModelRun(model, plan.groups).run();

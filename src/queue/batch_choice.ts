@@ -14,6 +14,9 @@
  * let its rest wait behind that. So batches are left one by one, each just before realtime has nothing else to do that is due by then;
  * and work that could be done just in time is divided: batches get what realtime could still do behind the rest.
  *
+ * The policy `balanced` gives batches half of the time: they are taken and left as if realtime began at the middle between their creation
+ * and the deadline. Where realtime is overloaded, all of the time is needed.
+ *
  * That a batch may take far longer than its median endangers no deadline, because its rest is sent in realtime from the switch on.
  * A batch that is cancelled has cost only what it finished, so a try that fails costs its share of finished work at the batch's
  * price, which counts.
@@ -34,6 +37,7 @@
  * So realtime stands still for an eighth of the time at most, if no batch ends at all, and otherwise does what slow batches have left.
  */
 
+import type { LanePolicy } from "./lane_choice.ts";
 import type { LatencyPrior } from "./lane_priors.ts";
 import { rescueMs } from "./offer_choice.ts";
 import { curveOf, doneShareAfter } from "./plan/latency_curve.ts";
@@ -63,6 +67,8 @@ const GAMBLED_SHARE = 1 / 8;
 const LATE_MS = 30_000;
 /** Of the time from a batch's creation to the deadline, kept for a rescue where realtime is overloaded. */
 const RESCUED_SHARE_MAX = 1 / 4;
+/** Of the time from a batch's creation to the deadline, what `balanced` gives it. */
+const BALANCED_SHARE = 1 / 2;
 const NEVER_MS = Number.POSITIVE_INFINITY;
 /** A cancel takes as long as this, or as a slow batch if that is shorter. */
 const CANCEL_MS_MAX = 600_000;
@@ -102,6 +108,7 @@ export interface OpenOutlook extends BatchOutlook {
   readonly keepsOnCancel: boolean;
   /** Of its items, those that are known to be finished; 0 to 1. */
   readonly finishedShare: number;
+  readonly policy: LanePolicy;
 }
 
 /** When a batch is left; monotonic, Infinity: not as far as is known now. */
@@ -115,7 +122,21 @@ export interface LeavingTimes {
 /** When a batch is left, as things stand. */
 export function leavingTimes(outlook: OpenOutlook): LeavingTimes {
   if (!isFeasible(outlook, outlook.nowMs)) return overloadedTimes(outlook);
-  return { switchMs: batchSwitchMs(outlook), lastMs: batchLastMs(outlook) };
+  const { nowMs, ageMs, policy } = outlook;
+  return {
+    switchMs: Math.min(batchSwitchMs(outlook), batchesEndMs(outlook, nowMs - ageMs, policy)),
+    lastMs: batchLastMs(outlook),
+  };
+}
+
+/** Until when a batch that is created at `fromMs` may be waited for by its policy. */
+function batchesEndMs(
+  { deadlineMs, cancelMs, items }: BatchOutlook,
+  fromMs: number,
+  policy: LanePolicy,
+): number {
+  if (policy !== "balanced") return NEVER_MS;
+  return fromMs + (deadlineMs - fromMs) * BALANCED_SHARE - cancelMs - collectMsOf(items);
 }
 
 function overloadedTimes(outlook: OpenOutlook): LeavingTimes {
@@ -170,17 +191,27 @@ function isShort(ms: number, leftMs: number): boolean {
   return ms <= leftMs * GAMBLED_SHARE;
 }
 
+/** Of an item that waits. */
+export interface WaitingItem {
+  readonly policy: LanePolicy;
+  /** Whether a batch was left that had it. */
+  readonly isAgain?: boolean;
+}
+
 /**
- * Whether an item that waits may go with a batch, of whose outlook `aheadMs` is what waits. `isAgain`: a batch was left that had it;
- * then an overloaded lane has it for realtime.
+ * Whether an item that waits may go with a batch, of whose outlook `aheadMs` is what waits. What a batch was left with is for realtime in an
+ * overloaded lane, and under `balanced`.
  */
-export function mayBatch(outlook: BatchOutlook, nowMs: number, isAgain = false): boolean {
+export function mayBatch(
+  outlook: BatchOutlook,
+  nowMs: number,
+  { policy, isAgain = false }: WaitingItem,
+): boolean {
   if (outlook.deadlineMs === Number.POSITIVE_INFINITY) return false;
   const isOverloaded = !isFeasible(outlook, nowMs);
-  if (isAgain && isOverloaded) return false;
-  return (
-    nowMs + outlook.latency.p50 <= batchSwitchMs(outlook) || (isOverloaded && mayBatchBeyond(outlook, nowMs))
-  );
+  if (isAgain && (isOverloaded || policy === "balanced")) return false;
+  const endMs = Math.min(batchSwitchMs(outlook), batchesEndMs(outlook, nowMs, policy));
+  return nowMs + outlook.latency.p50 <= endMs || (isOverloaded && mayBatchBeyond(outlook, nowMs));
 }
 
 /** What a cancel takes, where providers say up to ten minutes, and batches that take seconds are not cancelled for longer. */

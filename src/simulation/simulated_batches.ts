@@ -58,9 +58,9 @@ export class SimulatedBatches {
     const { schedule, terms } = this.#run;
     if (terms.deadlineMs === Number.POSITIVE_INFINITY) return;
     const outlook = this.#outlookOf(1);
-    if (!mayBatch(outlook, schedule.nowMs)) return;
+    if (!mayBatch(outlook, schedule.nowMs, terms)) return;
     if (this.#lane.hasOffer() && outlook.drainMs < outlook.latency.p50) return; // the tier is done earlier, at the same price
-    this.#spool((filling) => mayBatch(this.#outlookOf(1, filling), schedule.nowMs));
+    this.#spool((filling) => mayBatch(this.#outlookOf(1, filling), schedule.nowMs, terms));
     schedule.at(CREATED_AFTER_MS, () => this.#create());
   }
 
@@ -156,7 +156,8 @@ export class SimulatedBatches {
   }
 
   #leavingTimesOf(batch: Batch): LeavingTimes {
-    const { nowMs } = this.#run.schedule;
+    const { terms, schedule } = this.#run;
+    const { nowMs } = schedule;
     const others = [...this.#open].filter((other) => other !== batch);
     const order = [...this.#open];
     const before = this.#open.has(batch) ? order.slice(0, order.indexOf(batch)) : order;
@@ -169,6 +170,7 @@ export class SimulatedBatches {
       busyMs: this.#lane.drainMs(this.#loadOf(others.filter(({ isCancelling }) => isCancelling))),
       isNext: before.every(({ isCancelling }) => isCancelling),
       keepsOnCancel: this.#plan.keepsOnCancel,
+      policy: terms.policy,
       finishedShare: this.#open.has(batch)
         ? this.#finishedBy(batch, nowMs) / Math.max(1, batch.rows.length)
         : 0,

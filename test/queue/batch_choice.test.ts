@@ -12,6 +12,7 @@ import {
   mayBatch,
   type OpenOutlook,
 } from "../../src/queue/batch_choice.ts";
+import type { LanePolicy } from "../../src/queue/lane_choice.ts";
 import type { LatencyPrior } from "../../src/queue/lane_priors.ts";
 import { rescueMs } from "../../src/queue/offer_choice.ts";
 import type { GroupPlan } from "../../src/queue/plan/group_plan.ts";
@@ -50,7 +51,7 @@ function isBatched({ items, requestsPerMinute, deadlineMs, latency }: Situation)
     aheadMs: 0, // all of it would go
     cancelMs: cancelMsOf(latency),
   };
-  return isFeasible(outlook, 0) && mayBatch(outlook, 0);
+  return isFeasible(outlook, 0) && mayBatch(outlook, 0, { policy: "cheapest" });
 }
 
 function planOf({ items, requestsPerMinute, deadlineMs, latency }: Situation): GroupPlan {
@@ -114,6 +115,7 @@ const openOutlooks: fc.Arbitrary<OpenOutlook> = fc
     isNext: fc.boolean(),
     keepsOnCancel: fc.boolean(),
     finishedShare: fc.double({ min: 0, max: 1, noNaN: true }),
+    policy: fc.constant<LanePolicy>("cheapest"),
   })
   .map(({ batchedMs, ...rest }) => ({
     ...rest,
@@ -163,7 +165,13 @@ function workOff({ deadlineMs, latency, cancelShare, batchMs, ...lane }: Stalled
       const { switchMs, lastMs } = leavingTimes({
         ...{ nowMs, deadlineMs, latency, waitingMs, cancelMs, items: 1_000, realtimeP99Ms: P99_MS },
         ...{ drainMs: waitingMs + sum(open), aheadMs: waitingMs + sum(before) },
-        ...{ ageMs: nowMs, busyMs: waitingMs + sum(beside), keepsOnCancel: true, finishedShare: 0 },
+        ...{
+          ageMs: nowMs,
+          busyMs: waitingMs + sum(beside),
+          keepsOnCancel: true,
+          finishedShare: 0,
+          policy: "cheapest",
+        },
         isNext: before.every((other) => beside.includes(other)),
       });
       if (nowMs >= switchMs && batch.cancelledMs === undefined) {
@@ -273,6 +281,7 @@ describe("when an open batch is left", () => {
             cancelMs: 2_000,
             keepsOnCancel: true,
             finishedShare: 0,
+            policy: "cheapest",
           },
         });
         if (nowMs < windowMs * 0.6) expect(lastMs).toBeLessThanOrEqual(windowMs * 0.75);
@@ -290,7 +299,14 @@ describe("when an open batch is left", () => {
         latency: PRIORS[0] as LatencyPrior,
       },
       ...{ drainMs: 4 * HOUR_MS, aheadMs: 3 * HOUR_MS, waitingMs: 3 * HOUR_MS, busyMs: 3 * HOUR_MS },
-      ...{ items: 1_000, isNext: true, cancelMs: 600_000, keepsOnCancel: true, finishedShare: 0.5 },
+      ...{
+        items: 1_000,
+        isNext: true,
+        cancelMs: 600_000,
+        keepsOnCancel: true,
+        finishedShare: 0.5,
+        policy: "cheapest",
+      },
     };
     const atMs = HOUR_MS - 600_000 - collectMsOf(1_000);
     expect(leavingTimes(busy)).toEqual({ switchMs: atMs, lastMs: Number.POSITIVE_INFINITY });
@@ -301,6 +317,28 @@ describe("when an open batch is left", () => {
     ];
     for (const other of others)
       expect(leavingTimes({ ...busy, ...other }).switchMs).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it("is at the middle of its time, less its cancel, by the policy `balanced`, where realtime can do all of it", () => {
+    fc.assert(
+      fc.property(
+        openOutlooks.filter((outlook) => isFeasible(outlook, outlook.nowMs)),
+        (outlook) => {
+          const { nowMs, ageMs, deadlineMs, cancelMs, items } = outlook;
+          const middleMs = (nowMs - ageMs + deadlineMs) / 2 - cancelMs - collectMsOf(items);
+          const cheapest = leavingTimes(outlook);
+          const balanced = leavingTimes({ ...outlook, policy: "balanced" });
+          expect(balanced.switchMs).toBeCloseTo(Math.min(cheapest.switchMs, middleMs), 3);
+          expect(balanced.lastMs).toBe(cheapest.lastMs);
+          const isTaken = mayBatch(outlook, nowMs, { policy: "balanced" });
+          const endMs = (nowMs + deadlineMs) / 2 - cancelMs - collectMsOf(items);
+          expect(isTaken).toBe(
+            mayBatch(outlook, nowMs, { policy: "cheapest" }) && nowMs + outlook.latency.p50 <= endMs,
+          );
+          expect(mayBatch(outlook, nowMs, { policy: "balanced", isAgain: true })).toBe(false);
+        },
+      ),
+    );
   });
 
   it("keeps realtime waiting for an eighth of the time at most, if it is the next of an overloaded lane", () => {
@@ -336,7 +374,7 @@ function batchedMs(
       ...{ deadlineMs, latency, items: 1, realtimeP99Ms: P99_MS, cancelMs: cancelMsOf(latency) },
       ...{ drainMs: ofBatchesMs + waitingMs, aheadMs: waitingMs },
     };
-    if (mayBatch(outlook, 0)) ofBatchesMs += itemMs;
+    if (mayBatch(outlook, 0, { policy: "cheapest" })) ofBatchesMs += itemMs;
   }
   return ofBatchesMs;
 }

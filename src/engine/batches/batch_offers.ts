@@ -13,7 +13,7 @@
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
-import { type BatchOutlook, isFeasible, mayBatch } from "../../queue/batch_choice.ts";
+import { type BatchOutlook, isFeasible, mayBatch, type WaitingItem } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -80,9 +80,10 @@ export class BatchOffers implements LaneOffers {
     const { model, deadlineMs } = call;
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(model, lane, deadlineMs, 1, { kind });
-    const wasLeft = (call.owner.items.requeues.get(call.line) ?? 0) > 0;
+    const { items, settings } = call.owner;
+    const waiting = { policy: settings.policy, isAgain: (items.requeues.get(call.line) ?? 0) > 0 };
     const rival = other === undefined || other.is === "batch" ? other : OFFER;
-    const wire = this.#isBest(model, outlook, rival, wasLeft)
+    const wire = this.#isBest(model, outlook, rival, waiting)
       ? this.#wireFor(call, other !== undefined)
       : undefined;
     if (wire === undefined) return other;
@@ -101,7 +102,7 @@ export class BatchOffers implements LaneOffers {
     const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { kind, coming });
     const rival: Rival | undefined =
       other === undefined ? undefined : other === "offer" ? OFFER : { is: "batch", kind: other };
-    return this.#isBest(model, outlook, rival) ? kind : other;
+    return this.#isBest(model, outlook, rival, owner.settings) ? kind : other;
   }
 
   sent(call: ItemCall): void {
@@ -120,9 +121,9 @@ export class BatchOffers implements LaneOffers {
     this.#other?.refused(call);
   }
 
-  /** Whether a batch has time, and nothing else costs less, or as much and is done earlier. `wasLeft`: by a batch that did not finish it. */
-  #isBest(model: string, outlook: BatchOutlook, rival: Rival | undefined, wasLeft = false): boolean {
-    if (!mayBatch(outlook, this.#lane.clock.nowMs(), wasLeft)) return false;
+  /** Whether a batch has time, and nothing else costs less, or as much and is done earlier. */
+  #isBest(model: string, outlook: BatchOutlook, rival: Rival | undefined, item: WaitingItem): boolean {
+    if (!mayBatch(outlook, this.#lane.clock.nowMs(), item)) return false;
     if (rival === undefined || this.#isCheaperThan(rival)) return true;
     const { batches, lane, kind, factorOf } = this.#terms;
     if (factorOf(kind) > this.#factorOf(rival)) return false;

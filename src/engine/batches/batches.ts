@@ -370,6 +370,7 @@ export class Batches {
       busyMs: this.outlooks.waitingMs(lane, deadlineMs, beingLeftBeside(batch, this.open, poolOf)),
       isNext: isNextToLeave(batch, this.open),
       keepsOnCancel: way.wire.traits.keepsOnCancel,
+      policy: owner.settings.policy,
       finishedShare: Math.min(1, (record.finished ?? 0) / Math.max(1, record.items)),
     };
   }

@@ -79,6 +79,28 @@ describe("a run whose tier costs as much as batches", () => {
   });
 });
 
+describe("a run under the policy `balanced`", () => {
+  const stalled = { batchFaults: () => ({ isStalled: true as const }) };
+
+  it.each([
+    ["balanced", 12],
+    ["cheapest", 23],
+  ] as const)(
+    "sends what batches have not finished in realtime: %s after %i of 24 hours at the latest",
+    async (policy, hours) => {
+      const { world, fake } = openaiWorld(stalled);
+      world.input(300, "openai:gpt-5-mini");
+      const fromMs = world.clock.wallMs();
+      const { counts } = await world.run({ sla: 24 * HOUR, policy });
+      expect(counts.completed).toBe(300);
+      expect(fake.ledger.batches.size).toBeGreaterThan(0);
+      const passed = (world.clock.wallMs() - fromMs) / 3_600_000;
+      expect(passed).toBeGreaterThan(hours - 12);
+      expect(passed).toBeLessThan(hours + 1);
+    },
+  );
+});
+
 describe("a quote", () => {
   it("uses the lanes that its call names, and no others", async () => {
     const { world } = openaiWorld();

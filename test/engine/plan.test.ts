@@ -49,6 +49,16 @@ describe("a plan of a source", () => {
     expect(plan.on_time).toBeGreaterThan(0.99);
   });
 
+  it("is done when a quote says so, where an item is a quarter of what a minute takes", async () => {
+    const config = configOf("alpha", { limits: { alpha: { tokensPerMinute: 90 } } });
+    const { plan, world } = await planned("alpha:m1", 200, {}, config);
+    const engine = await world.engine();
+    const quoted = await world.settle(engine.quote(INPUT));
+    await world.settle(engine.close());
+    expect(quoted.time.seconds).toBeGreaterThan(1_800);
+    expect((plan.finish.expected_seconds ?? 0) / quoted.time.seconds).toBeCloseTo(1, 1);
+  });
+
   it("knows what batches cost by the configuration, also at a server of one's own", async () => {
     const config = (priceFactor: number): ConfigOptions => ({
       providers: {

@@ -33,6 +33,7 @@ import type { Capacity } from "../../queue/planner.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { LaneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
+import { usableBy } from "../lanes/forecasts.ts";
 import type { LaneShares } from "../lanes/work_times.ts";
 import type { ModelWork } from "../learnt/expected_usage.ts";
 import { PLACES_SHARE } from "../offers/tier_offers.ts";
@@ -58,7 +59,8 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   const { price } = core.figures.prices.priceOf(model, wallMs);
   const rates = price === undefined ? UNKNOWN : meanRates(rows, price);
   const itemMs = work.busyMs / Math.max(1, items);
-  const capacity = core.sending.lanes.forecasts.plannedCapacity(model, itemMs, shares, deadlineMs);
+  const { forecasts } = core.sending.lanes;
+  const capacity = usableBy(forecasts.plannedCapacity(model, itemMs, shares, deadlineMs), work);
   const realtime = realtimeOffer(core, work, { provider, rates, capacity });
   const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
     if (!rules.lanes.allows(offer.kind, model)) return [];

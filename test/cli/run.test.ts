@@ -5,7 +5,7 @@ import { type Desk, openDesk, question } from "./command.ts";
 
 let desk: Desk;
 beforeEach(() => {
-  desk = openDesk({ ownProcesses: true });
+  desk = openDesk();
 });
 afterEach(() => desk.remove());
 

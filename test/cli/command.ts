@@ -1,11 +1,12 @@
 /**
- * The built command line in a folder of its own, as a user starts it.
+ * The built command line in a folder of its own, as a user starts it. Commands share a process unless a test asks for their own.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MAIN } from "../built.ts";
+import { type HostedCall, hostedCommand } from "./hosted_command.ts";
 
 /** How a command ended. */
 export interface Ended {
@@ -41,8 +42,8 @@ export function question(key: string, text: string = key, model = "echo:test"): 
   return { key, request: { model, contents: [{ parts: [{ text }] }] } };
 }
 
-/** An empty folder; remove it after the test. */
-export function openDesk(): Desk {
+/** An empty folder; remove it after the test. `ownProcesses`: each command is started as a process. */
+export function openDesk({ ownProcesses = false } = {}): Desk {
   const dir = mkdtempSync(join(tmpdir(), "perigee-test-"));
   const read = (name: string): string => readFileSync(join(dir, name), "utf8");
   return {
@@ -60,28 +61,43 @@ export function openDesk(): Desk {
         .split("\n")
         .slice(0, -1)
         .map((line) => JSON.parse(line) as Line),
-    perigee: (words, options = {}) =>
-      new Promise((resolve, reject) => {
-        const env = {
-          PATH: process.env["PATH"],
-          NO_COLOR: "1",
-          XDG_STATE_HOME: join(dir, "state"),
-          ...options.env,
-        };
-        const child = spawn(process.execPath, [MAIN, ...words], { cwd: dir, env, timeout: 100_000 });
-        let stdout = "";
-        let stderr = "";
-        child.stdout.setEncoding("utf8").on("data", (text: string) => {
-          stdout += text;
-        });
-        child.stderr.setEncoding("utf8").on("data", (text: string) => {
-          stderr += text;
-        });
-        child.on("error", reject);
-        child.on("close", (code) => resolve({ code, stdout, stderr }));
-        child.stdin.on("error", () => undefined); // a command that ends early leaves the pipe
-        child.stdin.end(options.stdin ?? "");
-      }),
+    perigee: (words, { env: added = {}, stdin } = {}) => {
+      const env = { XDG_STATE_HOME: join(dir, "state"), ...added };
+      return commandIn(dir, words, { env, stdin, ownProcess: ownProcesses });
+    },
     remove: () => rmSync(dir, { recursive: true, force: true }),
   };
+}
+
+/** Runs `perigee <words>` in a folder, with PATH and `env` as its environment. */
+export function commandIn(
+  dir: string,
+  words: readonly string[],
+  options: {
+    readonly env?: Record<string, string | undefined>;
+    readonly stdin?: string | undefined;
+    readonly ownProcess?: boolean;
+  } = {},
+): Promise<Ended> {
+  const env = { PATH: process.env["PATH"], NO_COLOR: "1", ...options.env };
+  const call = { main: MAIN, dir, words, env, stdin: options.stdin ?? "" };
+  return (options.ownProcess === true ? undefined : hostedCommand(call)) ?? inOwnProcess(call);
+}
+
+function inOwnProcess({ main, dir, words, env, stdin }: HostedCall): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [main, ...words], { cwd: dir, env, timeout: 100_000 });
+    let stdout = "";
+    let stderr = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      stdout += text;
+    });
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      stderr += text;
+    });
+    child.on("error", reject);
+    child.on("close", (code) => resolve({ code, stdout, stderr }));
+    child.stdin.on("error", () => undefined); // a command that ends early leaves the pipe
+    child.stdin.end(stdin);
+  });
 }

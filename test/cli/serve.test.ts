@@ -1,17 +1,16 @@
 /**
  * `perigee serve` as a process.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { commandIn } from "./command.ts";
 
-const run = promisify(execFile);
 const env = { PATH: process.env["PATH"] ?? "", NO_COLOR: "1" };
 
 let dir: string;
@@ -57,11 +56,15 @@ async function serve(...words: string[]): Promise<Served> {
 }
 
 async function newKey(): Promise<{ id: string; headers: Record<string, string> }> {
-  const { stdout } = await run(
-    process.execPath,
-    [MAIN, "keys", "create", "--project", "one", "--data", "state", "--json"],
-    { cwd: dir, env },
-  );
+  const { stdout } = await commandIn(dir, [
+    "keys",
+    "create",
+    "--project",
+    "one",
+    "--data",
+    "state",
+    "--json",
+  ]);
   const { id, key } = JSON.parse(stdout) as { id: string; key: string };
   return { id, headers: { authorization: `Bearer ${key}`, "content-type": "application/json" } };
 }
@@ -88,7 +91,7 @@ describe("perigee serve", () => {
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
     const { id, headers } = await newKey();
     expect((await fetch(`${url}/v0/infer/`, { method: "POST", headers, body })).status).toBe(200);
-    await run(process.execPath, [MAIN, "keys", "revoke", id, "--data", "state"], { cwd: dir, env });
+    await commandIn(dir, ["keys", "revoke", id, "--data", "state"]);
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     expect((await fetch(`${url}/v0/infer/tasks`, { headers })).status).toBe(401);
   });
@@ -110,7 +113,7 @@ describe("perigee serve", () => {
     const first = await serve();
     const posted = await fetch(`${first.url}/v0/infer/`, { method: "POST", headers, body });
     const { task_id } = (await posted.json()) as { task_id: string };
-    await run(process.execPath, [MAIN, "keys", "revoke", id, "--data", "state"], { cwd: dir, env });
+    await commandIn(dir, ["keys", "revoke", id, "--data", "state"]);
     await fetch(`${first.url}/v0/infer/tasks`);
     await fetch(`${first.url}/v0/infer/tasks`);
     first.child.kill("SIGTERM");
@@ -118,10 +121,7 @@ describe("perigee serve", () => {
     const second = await serve("--public-url", "https://perigee.test");
     second.child.kill("SIGTERM");
     expect(await second.ended).toBe(0);
-    const checked = await run(process.execPath, [MAIN, "audit", "--data", "state", "--json"], {
-      cwd: dir,
-      env,
-    });
+    const checked = await commandIn(dir, ["audit", "--data", "state", "--json"]);
     expect(JSON.parse(checked.stdout)).toMatchObject({ lines: 5, first_line: 1 });
     const name = readdirSync(join(dir, "state")).find((one) => one.startsWith("audit-"))!;
     const lines = readFileSync(join(dir, "state", name), "utf8")

@@ -130,12 +130,13 @@ describe("perigee status", () => {
     const child = spawn(process.execPath, [MAIN, ...RUN], { cwd: desk.dir, env, stdio: "ignore" });
     const counts = { answered: 3, failed: 1, open: 2, held: 0 };
     try {
-      let seen: object = {};
-      for (let looks = 0; looks < 60 && JSON.stringify(seen) !== JSON.stringify(counts); looks += 1) {
-        const { stdout } = await desk.perigee(["status", "out.jsonl", "--json"]);
-        seen = (JSON.parse(stdout) as { counts?: object }).counts ?? {};
-      }
-      expect(seen).toEqual(counts);
+      await vi.waitFor(
+        async () => {
+          const { stdout } = await desk.perigee(["status", "out.jsonl", "--json"]);
+          expect(JSON.parse(stdout)).toMatchObject({ counts });
+        },
+        { timeout: 60_000, interval: 100 },
+      );
       expect(child.exitCode).toBe(null);
     } finally {
       child.kill("SIGKILL");

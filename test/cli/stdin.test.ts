@@ -5,32 +5,40 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { MAIN } from "../built.ts";
-import { question } from "./command.ts";
+import { commandIn, type Ended, question } from "./command.ts";
 
 const WAIT = { timeout: 60_000, interval: 20 };
 
 let dir: string;
-let child: ChildProcess;
+let child: ChildProcess | undefined;
 let ended: Promise<{ readonly code: number | null; readonly stderr: string }>;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "perigee-test-"));
+  child = undefined;
 });
 afterEach(() => {
-  child.kill("SIGKILL");
+  child?.kill("SIGKILL");
   rmSync(dir, { recursive: true, force: true });
 });
 
 /** `perigee run <input>`, whose standard input stays open. */
-function start(input = "-", out = "out.jsonl"): void {
+function start(input = "-"): ChildProcess {
   const env = { PATH: process.env["PATH"], NO_COLOR: "1", XDG_STATE_HOME: dir };
-  child = spawn(process.execPath, [MAIN, "run", input, "--out", out], { cwd: dir, env });
+  const started = spawn(process.execPath, [MAIN, "run", input, "--out", "out.jsonl"], { cwd: dir, env });
+  child = started;
   let stderr = "";
-  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+  started.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
   });
-  child.stdin?.on("error", () => undefined); // it leaves the pipe when it ends
-  ended = new Promise((resolve) => child.on("close", (code) => resolve({ code, stderr })));
+  started.stdin.on("error", () => undefined); // it leaves the pipe when it ends
+  ended = new Promise((resolve) => started.on("close", (code) => resolve({ code, stderr })));
+  return started;
+}
+
+/** The same with all of its standard input, or a file. */
+function runWith(stdin: string, input = "-", out = "out.jsonl"): Promise<Ended> {
+  return commandIn(dir, ["run", input, "--out", out], { env: { XDG_STATE_HOME: dir }, stdin });
 }
 
 function keys(out = "out.jsonl"): string[] {
@@ -44,7 +52,7 @@ function keys(out = "out.jsonl"): string[] {
 
 describe("perigee run -", () => {
   it("answers a line as soon as it comes, and ends at once when it is interrupted meanwhile", async () => {
-    start();
+    const child = start();
     for (const key of ["a", "b", "c"]) {
       const before = keys();
       child.stdin?.write(`${JSON.stringify(question(key))}\n`);
@@ -55,7 +63,7 @@ describe("perigee run -", () => {
   });
 
   it("ends in order when its terminal is closed, which nobody reads then and which says so more than once", async () => {
-    start();
+    const child = start();
     child.stdin?.write(`${JSON.stringify(question("a"))}\n`);
     await vi.waitFor(() => expect(keys()).toEqual(["a"]), WAIT);
     child.stderr?.destroy();
@@ -65,7 +73,7 @@ describe("perigee run -", () => {
   });
 
   it("ends as it would when nobody reads what it says any more", async () => {
-    start();
+    const child = start();
     child.stdout?.destroy();
     child.stderr?.destroy();
     for (const key of ["a", "b"]) child.stdin?.write(`${JSON.stringify(question(key))}\n`);
@@ -84,23 +92,22 @@ describe("perigee run -", () => {
 
   it("reads one array as the array that it is, and lines as lines", async () => {
     const pretty = JSON.stringify([question("a"), question("b")], undefined, 2);
-    start();
-    child.stdin?.end(`${pretty}\n`);
-    expect(await ended).toMatchObject({ code: 0 });
+    expect(await runWith(`${pretty}\n`)).toMatchObject({ code: 0 });
     expect(keys().sort()).toEqual(["a", "b"]);
     rmSync(join(dir, "out.jsonl"));
     rmSync(join(dir, "out.jsonl.perigee"), { recursive: true });
-    start();
-    child.stdin?.end(`${JSON.stringify([question("a")])}\n${JSON.stringify(question("b"))}\n`);
-    expect(await ended).toMatchObject({ code: 3, stderr: expect.stringContaining("invalid_line") });
+    const lines = `${JSON.stringify([question("a")])}\n${JSON.stringify(question("b"))}\n`;
+    expect(await runWith(lines)).toMatchObject({ code: 3, stderr: expect.stringContaining("invalid_line") });
     expect(keys().sort()).toEqual(["b", "null"]);
   });
 
   it("says how another input differs from the one that its output is for, and what it advises works", async () => {
     const pass = async (lines: readonly object[], out?: string): Promise<unknown> => {
-      start("-", out);
-      child.stdin?.end(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-      const { code, stderr } = await ended;
+      const { code, stderr } = await runWith(
+        lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+        "-",
+        out,
+      );
       return code === 0 ? code : [code, stderr];
     };
     const [a, b, c] = [question("a"), question("b"), question("c")] as const;
@@ -123,16 +130,14 @@ describe("perigee run -", () => {
 
   it("says of a run that began with a file which file that is", async () => {
     writeFileSync(join(dir, "in.jsonl"), `${JSON.stringify(question("a"))}\n`);
-    start("in.jsonl");
-    expect(await ended).toMatchObject({ code: 0 });
-    start();
-    child.stdin?.end(`${JSON.stringify(question("a"))}\n`);
+    expect(await runWith("", "in.jsonl")).toMatchObject({ code: 0 });
+    const ended = await runWith(`${JSON.stringify(question("a"))}\n`);
     const said = `this run began with the file ${join(dir, "in.jsonl")}, and its input is a stream now; use that file again, or another output`;
-    expect(await ended).toEqual({ code: 74, stderr: `perigee: input_changed: ${said}\n` });
+    expect(ended).toEqual({ code: 74, stdout: "", stderr: `perigee: input_changed: ${said}\n` });
   });
 
   it("refuses what is compressed", async () => {
-    start();
+    const child = start();
     child.stdin?.end(gzipSync(JSON.stringify(question("a"))));
     const { code, stderr } = await ended;
     expect({ code, stderr }).toMatchObject({ stderr: expect.stringContaining("unsupported_encoding") });

@@ -12,9 +12,9 @@ import { exitCodeOf } from "../../src/cli/exit.ts";
 import { checkOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { type ErrorCode, PerigeeError } from "../../src/errors.ts";
 import { familyOf } from "../../src/queue/lanes.ts";
+import { commandIn } from "../cli/command.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const MAIN = join(ROOT, "dist/cli/main.js");
 const run = promisify(execFile);
 /** A member at the top of a configuration. */
 const CONFIG_NAMES =
@@ -230,9 +230,7 @@ function blocksConfig(): object {
 }
 
 function perigee(words: readonly string[]): Promise<{ stdout: string }> {
-  return run(process.execPath, [MAIN, ...words], {
-    env: { PATH: process.env["PATH"], XDG_STATE_HOME: process.env["XDG_STATE_HOME"], NO_COLOR: "1" },
-  });
+  return commandIn(ROOT, words, { env: { XDG_STATE_HOME: process.env["XDG_STATE_HOME"] } });
 }
 
 function read(path: string): string {

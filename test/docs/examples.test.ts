@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MAIN } from "../built.ts";
+import { commandIn } from "../cli/command.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -100,8 +100,8 @@ describe("the README", () => {
     const readme = readFileSync(join(ROOT, "README.md"), "utf8");
     const command = /node dist\/cli\/main\.js (simulate .+)\n/.exec(readme)?.[1] ?? "";
     const shown = /\n(simulated\n[^`]+)```/.exec(readme)?.[1]?.trimEnd() ?? "nothing is shown";
-    const lines = await node([MAIN, ...command.split(" ")]);
-    expect(lines.join("\n")).toContain(shown);
+    const { stdout } = await commandIn(ROOT, command.split(" "), { env: { XDG_STATE_HOME: temp } });
+    expect(stdout).toContain(shown);
   });
 });
 
@@ -109,8 +109,8 @@ describe("the examples of clusters", () => {
   it("tides: members answer without any key, and the last one has the answers of the first", async () => {
     const data = join(temp, "tides");
     const words = ["cluster", "run", "docs/examples/clusters/tides.yaml", "--data", data, "--json"];
-    const [json = ""] = await node([MAIN, ...words]);
-    const { status, members } = JSON.parse(json) as {
+    const { stdout } = await commandIn(ROOT, words, { env: { XDG_STATE_HOME: temp } });
+    const { status, members } = JSON.parse(stdout) as {
       status: string;
       members: { identifier: string; output: unknown }[];
     };

@@ -1,5 +1,5 @@
 /** Backups of a service at work, in whole processes: what was accepted before is there when it is restored elsewhere. */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { commandIn } from "../cli/command.ts";
 import { createKey, urlOf } from "./killed_service.ts";
 
 const root = mkdtempSync(join(tmpdir(), "perigee-backup-"));
@@ -36,7 +37,7 @@ async function serve(dataDir: string): Promise<{ readonly url: string; stop(): P
 }
 
 const perigee = (...words: string[]) =>
-  spawnSync(process.execPath, [MAIN, ...words], { encoding: "utf8", timeout: 60_000 });
+  commandIn(root, words, { env: { XDG_STATE_HOME: process.env["XDG_STATE_HOME"] } });
 
 function caller(url: string, key: string) {
   const headers = { authorization: `Bearer ${key}` };
@@ -111,8 +112,8 @@ describe("a backup of a service at work", () => {
     await first.stop();
 
     const elsewhere = join(root, "elsewhere", "data");
-    const restored = perigee("restore", backup, "--data", elsewhere);
-    expect([restored.stderr, restored.status]).toEqual([expect.stringContaining("are in"), 0]);
+    const restored = await perigee("restore", backup, "--data", elsewhere);
+    expect([restored.stderr, restored.code]).toEqual([expect.stringContaining("are in"), 0]);
     rmSync(dataDir, { recursive: true });
     const second = await serve(elsewhere);
     const after = caller(second.url, key);
@@ -165,7 +166,7 @@ describe("a backup of a service at work", () => {
     expect(await once(child, "exit")).toEqual([0, null]);
     await first.stop();
     const elsewhere = join(root, "jobs-elsewhere");
-    expect(perigee("restore", backup, "--data", elsewhere).status).toBe(0);
+    expect((await perigee("restore", backup, "--data", elsewhere)).code).toBe(0);
     const second = await serve(elsewhere);
     expect(await call(second.url, done ?? "")).toEqual(before);
     const after = await until(second.url, pending ?? "", (status) => status !== "pending");
@@ -175,13 +176,13 @@ describe("a backup of a service at work", () => {
     receiver.close();
   }, 60_000);
 
-  it("is refused when it is cut or changed, and leaves no folder", () => {
+  it("is refused when it is cut or changed, and leaves no folder", async () => {
     const dataDir = join(root, "small");
     writeFileSync(join(root, "in.jsonl"), line("a"));
     const out = join(root, "out.jsonl");
-    expect(perigee("run", join(root, "in.jsonl"), "--out", out, "--data", dataDir).status).toBe(0);
+    expect((await perigee("run", join(root, "in.jsonl"), "--out", out, "--data", dataDir)).code).toBe(0);
     const backup = join(root, "small.tar");
-    expect(perigee("backup", dataDir, "--to", backup).status).toBe(0);
+    expect((await perigee("backup", dataDir, "--to", backup)).code).toBe(0);
     const bytes = readFileSync(backup);
     const elsewhere = join(root, "small-elsewhere");
     writeFileSync(join(root, "cut.tar"), bytes.subarray(0, bytes.length - 4_096));
@@ -189,25 +190,25 @@ describe("a backup of a service at work", () => {
     changed[2_048] = (changed[2_048] ?? 0) ^ 1;
     writeFileSync(join(root, "changed.tar"), changed);
     for (const name of ["cut.tar", "changed.tar"]) {
-      const refused = perigee("restore", join(root, name), "--data", elsewhere);
-      expect([name, refused.status, refused.stderr]).toEqual([
+      const refused = await perigee("restore", join(root, name), "--data", elsewhere);
+      expect([name, refused.code, refused.stderr]).toEqual([
         name,
         74,
         expect.stringContaining("is not a complete backup"),
       ]);
       expect(existsSync(elsewhere)).toBe(false);
     }
-    expect(perigee("restore", backup, "--data", elsewhere).status).toBe(0);
-    const again = perigee("run", join(root, "in.jsonl"), "--out", out, "--data", elsewhere, "--json");
-    expect([again.status, JSON.parse(again.stdout)]).toEqual([
+    expect((await perigee("restore", backup, "--data", elsewhere)).code).toBe(0);
+    const again = await perigee("run", join(root, "in.jsonl"), "--out", out, "--data", elsewhere, "--json");
+    expect([again.code, JSON.parse(again.stdout)]).toEqual([
       0,
       expect.objectContaining({ requests_sent: 0 }),
     ]);
     appendFileSync(out, "more\n");
-    const repaired = perigee("repair", out, "--data", elsewhere, "--json");
-    expect([repaired.status, JSON.parse(repaired.stdout)]).toEqual([0, { output: out, kept: 1, lost: 0 }]);
+    const repaired = await perigee("repair", out, "--data", elsewhere, "--json");
+    expect([repaired.code, JSON.parse(repaired.stdout)]).toEqual([0, { output: out, kept: 1, lost: 0 }]);
     expect(readFileSync(out, "utf8").split("\n")).toHaveLength(2);
-    expect(perigee("backup", dataDir, "--to", backup).stderr).toContain(
+    expect((await perigee("backup", dataDir, "--to", backup)).stderr).toContain(
       "exists; choose another name for the backup",
     );
   }, 60_000);

@@ -12,7 +12,7 @@ import { type Desk, openDesk, question } from "../cli/command.ts";
 let desk: Desk;
 let dir: string;
 beforeEach(() => {
-  desk = openDesk();
+  desk = openDesk({ ownProcesses: true });
   dir = mkdtempSync(join(tmpdir(), "perigee-exit-"));
 });
 afterEach(() => {

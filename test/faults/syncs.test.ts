@@ -27,7 +27,7 @@ const ANSWER = JSON.stringify({
 let desk: Desk;
 let server: Server;
 beforeEach(async () => {
-  desk = openDesk();
+  desk = openDesk({ ownProcesses: true });
   server = createServer((request, response) => {
     request.resume().on("end", () => response.setHeader("content-type", "application/json").end(ANSWER));
   });

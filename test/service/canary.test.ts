@@ -3,20 +3,17 @@
  * canaries, and its output, log, metrics, errors and data folder are searched for them.
  */
 
-import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadSqlite, type SqliteValue } from "../../src/store/sqlite_database.ts";
-import { MAIN } from "../built.ts";
+import { commandIn } from "../cli/command.ts";
 import { textsBelow } from "../files_below.ts";
 import { type HeardService, startHeard } from "../heard_service.ts";
 
-const run = promisify(execFile);
 const CANARY = "canary";
 /** Of what is sent, so much is refused. */
 const REFUSED = 13;
@@ -40,13 +37,7 @@ beforeAll(async () => {
       providers: { leaky: { baseUrl: `http://127.0.0.1:${port}/v1`, key: `${CANARY}-provider-key` } },
     }),
   );
-  const made = await run(
-    process.execPath,
-    [MAIN, "keys", "create", "--project", "red", "--json", "--data", "state"],
-    {
-      cwd: dir,
-    },
-  );
+  const made = await commandIn(dir, ["keys", "create", "--project", "red", "--json", "--data", "state"]);
   key = (JSON.parse(made.stdout) as { key: string }).key;
   service = await startHeard(dir, ["--data", "state", "--config", "config.json"]);
 }, 60_000);

@@ -2,18 +2,16 @@
  * The real service for a test: `perigee serve` as it was built, on a free port and in a folder of its own; keys as an
  * operator makes them; requests over the network. Beside it a provider whose answers wait until they are released.
  */
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, request as httpRequest, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { promisify } from "node:util";
 import { expect, vi } from "vitest";
 import { MAIN } from "../built.ts";
-
-const run = promisify(execFile);
+import { commandIn } from "../cli/command.ts";
 
 export const UUID: unknown = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 export const COUNT: unknown = expect.toSatisfy(
@@ -87,8 +85,7 @@ export async function startService(settings: Record<string, string> = {}): Promi
     closed.then(() => Promise.reject(new Error(`perigee serve ended: ${stderr}`))),
   ]);
   const { url } = JSON.parse(first) as { url: string };
-  const keys = (...args: string[]) =>
-    run(process.execPath, [MAIN, "keys", ...args, "--data", data], { cwd: dir, env });
+  const keys = (...args: string[]) => commandIn(dir, ["keys", ...args, "--data", data], { env });
   return {
     url,
     createKey: async (project) =>

@@ -132,7 +132,10 @@ export class BatchPolling {
   #waitMs(): number {
     const { clock, record, way } = this.#kept;
     const { pollMsMin, pollMsMax } = way.times;
-    const { switchMs, lastMs } = this.#momentsOf();
+    const moments = this.#momentsOf();
+    // A moment that passed while the provider was asked is not left to the next poll.
+    if (this.#isToCancel(moments) || this.#isRescued(moments)) return 1;
+    const { switchMs, lastMs } = moments;
     const isCancelling = record.state === "cancelling";
     const ownMs = isCancelling
       ? Math.min(CANCELLING_MS, pollMsMin)

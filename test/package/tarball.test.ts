@@ -11,7 +11,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
-const BYTES_MAX = 8 * 1024 * 1024;
+/** 6.3 MiB are the tables of the tokenizers; both bundles have 0.7, all else 1. */
+const BYTES_MAX = 8.5 * 1024 * 1024;
 const run = promisify(execFile);
 
 interface Packed {

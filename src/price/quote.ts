@@ -77,6 +77,8 @@ export interface QuoteInput {
   readonly times: ReadonlyMap<string, TimeNeeded>;
   /** Seconds until items of a model would be done after what waits already; absent: nothing waits. */
   readonly behindSeconds?: (model: string, items: number, inputTokens: number) => number;
+  /** The shortest window, in seconds, that batches alone are expected to keep for the items of a model; absent, Infinity: none. */
+  readonly batchedSeconds?: (model: string, slaMinutes: number) => number;
   /** Where the items of a model go at an sla; absent: everything is in realtime. */
   readonly planned?: (model: string, slaMinutes: number) => LanePlan | undefined;
   /** The sla that the work has, one of `slasMinutes`: `billed_usd` is for it. Absent: without one, in realtime. */
@@ -188,7 +190,7 @@ export function quote(input: QuoteInput): Quote {
     list_usd: roundedUsd(sum(models.map((model) => model.list_usd ?? 0))),
     slas: input.slasMinutes.map((slaMinutes, index) => {
       const bands = priced.flatMap((each) => bandsAt(each, slaMinutes, input));
-      return quoteAll(slaMinutes, index, models, { slowest, billed: bandOf(bands) });
+      return quoteAll(slaMinutes, index, models, bandOf(bands));
     }),
     time: shown(slowest),
     unpriced_models: unpriced.map(({ model }) => model),
@@ -321,19 +323,15 @@ function quoteModel(priced: Priced, input: QuoteInput): QuoteModel {
         ...shownBill(bill),
         lanes: plan?.lanes ?? [],
         finish: finishAt(time.seconds, plan),
-        is_feasible: time.seconds <= slaMinutes * 60,
+        is_feasible:
+          Math.min(time.seconds, input.batchedSeconds?.(model, slaMinutes) ?? Infinity) <= slaMinutes * 60,
       };
     }),
     time: shown(time),
   };
 }
 
-function quoteAll(
-  slaMinutes: number,
-  index: number,
-  models: readonly QuoteModel[],
-  { slowest, billed }: { readonly slowest: TimeNeeded; readonly billed: Band },
-): QuoteSla {
+function quoteAll(slaMinutes: number, index: number, models: readonly QuoteModel[], billed: Band): QuoteSla {
   const own = models.flatMap((model) => model.slas[index] ?? []);
   const listUsd = sum(models.map((model) => model.list_usd ?? 0));
   const usd = sum(models.map((model) => model.slas[index]?.usd ?? 0));
@@ -344,7 +342,7 @@ function quoteAll(
     ...shownBill(billed),
     lanes: lanesOf(own.map(({ lanes }) => lanes)),
     finish: lastFinish(own.map(({ finish }) => finish)),
-    is_feasible: slowest.seconds <= slaMinutes * 60,
+    is_feasible: own.every(({ is_feasible }) => is_feasible),
   };
 }
 

@@ -4,7 +4,7 @@ import { nanoOf } from "../../src/price/nano.ts";
 import type { OpenedTasks } from "../../src/tasks/open_tasks.ts";
 import { createRandom } from "../../src/testing/random.ts";
 import { paidTwice } from "../engine/batches/books.ts";
-import { WIRES, wireCase } from "../engine/batches/wires.ts";
+import { WIRES, type WireCase, wireCase } from "../engine/batches/wires.ts";
 import { batchService, PROJECT } from "./batch_service.ts";
 
 const DAY = 1_440;
@@ -49,6 +49,58 @@ describe.each(WIRES.slice(0, 3))("a posted task of 1,000 items with a day, for $
     });
     expect(events).toEqual([{ kind: "completed", project: PROJECT, taskId: posted.id }]);
     expect(fake.ledger.batches.size).toBe(1);
+    await world.settle(opened.engine.close());
+  });
+});
+
+describe("a posted task that realtime cannot do within its sla", () => {
+  const limited = (wire: WireCase) => ({ limits: { [wire.name]: { requestsPerMinute: 1 } } });
+
+  it("is accepted and answered in time where a batch ends in time with the likelihood that is asked for", async () => {
+    const { world, fake, tasksOn } = batchService(anthropic, {}, limited(anthropic));
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const posted = await world.settle(post(tasks, itemsOf(anthropic.model, 2_000)));
+    await world.clock.advance(DAY * 60_000);
+    const { counts, usage } = await world.settle(tasks.task(PROJECT, posted.id));
+    expect(counts.completed).toBe(2_000);
+    expect(usage.billedUsd / usage.listUsd).toBeLessThan(0.55);
+    expect(nanoOf(usage.billedUsd)).toBe(fake.ledger.sums().nanoUsd);
+    await world.settle(opened.engine.close());
+  });
+
+  it("is refused where its window is too short for that, with the earliest sla that batches keep", async () => {
+    const { world, tasksOn } = batchService(anthropic, {}, limited(anthropic));
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    const refused = post(tasks, itemsOf(anthropic.model, 2_000, 15));
+    await expect(world.settle(refused)).rejects.toMatchObject({
+      code: "sla_infeasible",
+      details: { earliestSlaMinutes: 27 }, // 99 of 100 batches end within 21 minutes, a cancel takes 5
+    });
+    await world.settle(post(tasks, itemsOf(anthropic.model, 2_000, 27)));
+    await world.settle(opened.engine.close());
+  });
+
+  it("is as feasible in a quote for its project", async () => {
+    const { world } = batchService(anthropic, {}, limited(anthropic));
+    world.input(2_000, anthropic.model);
+    const { engine } = await world.opened();
+    const { slas } = await world.settle(engine.quote("/in.jsonl", { slas: [15, 27, DAY], project: PROJECT }));
+    expect(slas.map(({ is_feasible }) => is_feasible)).toEqual([false, true, true]);
+    await world.settle(engine.close());
+  });
+
+  it.each([
+    ["too few for a batch", anthropic, 90, 60],
+    ["for a provider of which one batch in seven does not end", wireCase("openai"), 2_000, DAY],
+  ] as const)("is refused where it is %s", async (_what, wire, count, sla) => {
+    const { world, tasksOn } = batchService(wire, {}, limited(wire));
+    const opened = await world.opened();
+    const tasks = await tasksOn(opened);
+    await expect(world.settle(post(tasks, itemsOf(wire.model, count, sla)))).rejects.toMatchObject({
+      code: "sla_infeasible",
+    });
     await world.settle(opened.engine.close());
   });
 });

@@ -10,9 +10,12 @@
  *
  * Hot: asked for each post, and the first line answers nearly all of them.
  */
+import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
+import { parseModelId } from "../../work/request.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { ComingItems } from "../offers/lane_offers.ts";
+import { batchCurve } from "./plan_offers.ts";
 
 /**
  * Runs at work, beside which few items make no further one: a run whose batch takes hours keeps files open and is polled. Then posted
@@ -60,4 +63,31 @@ export function foreseesBatch(
   const settings = { ...laneRules(config.lanes, { project }), isHedged: config.isHedged };
   const foreseen = offers?.foresee({ ...coming, maxOutputTokens: 0, owner: { settings } });
   return foreseen === "batch" || foreseen === "deferred";
+}
+
+/**
+ * The earliest deadline that batches alone are expected to keep for so many items that come now, with the chance `minOnTime` of the
+ * project; monotonic. Infinity where no batch takes them: too few, more tokens than the provider takes at once, not allowed, or of batches so
+ * many never end that nothing is that likely.
+ */
+export function batchedByMs(
+  core: Pick<EngineCore, "config" | "sending" | "storage">,
+  project: string,
+  coming: Omit<ComingItems, "owner" | "maxOutputTokens" | "deadlineMs">,
+): number {
+  const { config, sending, storage } = core;
+  const { model, items, inputTokens } = coming;
+  const provider = parseModelId(model)?.provider ?? "";
+  const wire = sending.remoteWires.batch.get(provider);
+  if (wire === undefined || items < config.lanes.minItems) return Number.POSITIVE_INFINITY;
+  const lane = sending.sender.models.of(model).key;
+  const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY).own.inputTokens;
+  if (held + inputTokens > (wire.limits.enqueuedTokensMax ?? Number.POSITIVE_INFINITY))
+    return Number.POSITIVE_INFINITY;
+  const { latency } = sending.batches.outlooks.of(model, lane, Number.POSITIVE_INFINITY, items);
+  const { minOnTime } = laneRules(config.lanes, { project });
+  const takesMs = batchCurve(provider, latency, config.lanes.priors).quantileMs(minOnTime);
+  const deadlineMs = storage.clock.nowMs() + takesMs + cancelMsOf(latency) + collectMsOf(items);
+  const isTaken = Number.isFinite(deadlineMs) && foreseesBatch(core, project, { ...coming, deadlineMs });
+  return isTaken ? deadlineMs : Number.POSITIVE_INFINITY;
 }

@@ -221,7 +221,7 @@ const LINE_BYTES = 300;
 const BYTES_PER_TOKEN = 5;
 
 /** Some batches of others did not end while they were watched; what was measured or configured says it itself. */
-function batchCurve(provider: string, latency: LatencyPrior, configured: LanePriors): LatencyCurve {
+export function batchCurve(provider: string, latency: LatencyPrior, configured: LanePriors): LatencyCurve {
   const prior = latencyPrior(provider, "batch", configured);
   const isPrior = prior.p50 === latency.p50 && prior.p99 === latency.p99;
   return curveOf(latency, isPrior ? unendedShare(provider, configured) : 0);

@@ -4,6 +4,7 @@
 import { overAtMs } from "../../work/sla.ts";
 import type { EngineCore } from "../core.ts";
 import type { Forecast } from "../lanes/forecasts.ts";
+import { batchedByMs } from "../plans/batched_work.ts";
 
 /** Work of one project and model. */
 export interface WindowedWork {
@@ -12,23 +13,34 @@ export interface WindowedWork {
   readonly model: string;
   readonly items: number;
   readonly inputTokens: number;
+  /** Expected. */
+  readonly outputTokens: number;
   /** From now to its deadline. */
   readonly windowMs: number;
 }
 
 /**
+ * What realtime cannot do by its deadline is feasible, at risk, if batches are expected to (`batchedByMs`): they have no such limits.
+ *
  * After what waits in its lane, and what its project has accepted that no run has read and whose deadline is not later: that is
  * taken for more of the same work, and so are `before` items of its own task. Times are monotonic.
  */
 export function forecastBehind(
-  { storage, sending }: Pick<EngineCore, "storage" | "sending">,
-  { project, model, items, inputTokens, windowMs }: WindowedWork,
+  core: Pick<EngineCore, "config" | "storage" | "sending">,
+  { project, model, items, inputTokens, outputTokens, windowMs }: WindowedWork,
   before = 0,
 ): Forecast {
-  const { clock } = storage;
+  const { sending } = core;
+  const { clock } = core.storage;
   const deadlineMs = clock.nowMs() + windowMs;
   const unread = before + sending.backlog.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  return sending.lanes.forecasts.forecast({ model, project, ...load, deadlineMs });
+  const forecast = sending.lanes.forecasts.forecast({ model, project, ...load, deadlineMs });
+  if (forecast.sla !== "infeasible") return forecast;
+  const batchedMs = batchedByMs(core, project, { model, ...load, outputTokens: outputTokens * scale });
+  if (batchedMs >= forecast.earliestDeadlineMs) return forecast;
+  return batchedMs <= deadlineMs
+    ? { sla: "at_risk", doneMs: batchedMs }
+    : { ...forecast, earliestDeadlineMs: batchedMs };
 }

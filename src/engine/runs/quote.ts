@@ -13,7 +13,7 @@ import { type LaneOptions, type LaneRules, laneRules } from "../config/lane_rule
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
-import { goesWithBatches } from "../plans/batched_work.ts";
+import { batchedByMs, goesWithBatches } from "../plans/batched_work.ts";
 import { CostFloorBook, floorOfPlan, WITHOUT_BATCHES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
 import { lanePlanOf } from "../plans/lane_plan.ts";
@@ -23,6 +23,7 @@ import { priceChanges } from "../plans/price_changes.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
+const NEVER = Number.POSITIVE_INFINITY;
 /** A guess at a window is longer than the one before by so much at least: fewer than 200 for 30 days. */
 const GUESS_STEP = 1.05;
 
@@ -62,7 +63,7 @@ export async function quoteSource(
     project === undefined
       ? {}
       : {
-          behindSeconds: behindSeconds(core, project),
+          behindSeconds: behindSeconds(core, project, counted),
           floorOf: floorOf(core, { project, isPosted }, counted),
         };
   const rulesOf = (slaMinutes: number | undefined): LaneRules =>
@@ -75,7 +76,13 @@ export async function quoteSource(
         ? { lanes: WITHOUT_BATCHES }
         : {}),
     });
-  return quoteOf(core, counted, { slasMinutes, ...behind, rulesOf, basis: basisOf(counted.usage) });
+  return quoteOf(core, counted, {
+    slasMinutes,
+    ...behind,
+    ...(project === undefined ? {} : { project }),
+    rulesOf,
+    basis: basisOf(counted.usage),
+  });
 }
 
 /** What is left of a run. */
@@ -109,9 +116,11 @@ function quoteOf(
   { usage, rejectedLines, firstFault, volumeTokens }: Counted,
   {
     rulesOf,
+    project = "",
     ...asked
   }: Pick<QuoteInput, "slasMinutes" | "behindSeconds" | "floorOf" | "ownSlaMinutes" | "basis"> & {
     rulesOf: (slaMinutes: number | undefined) => LaneRules;
+    project?: string;
   },
 ): PlannedQuote {
   const plans = new Map(
@@ -121,6 +130,10 @@ function quoteOf(
     ]),
   );
   const wallMs = core.storage.clock.wallMs();
+  const nowMs = core.storage.clock.nowMs();
+  const batched = new Map(
+    usage.works().map((work) => [work.model, batchedByMs(core, project, work) - nowMs]),
+  );
   const found = quote({
     totals: usage.totals(),
     rejectedLines,
@@ -131,6 +144,8 @@ function quoteOf(
     times: timesOf(core, usage),
     assumptions: ASSUMED_SPEED,
     planned: (model, slaMinutes) => lanePlanOf(plans.get(slaMinutes), model),
+    batchedSeconds: (model, slaMinutes) =>
+      rulesOf(slaMinutes).lanes.allows("batch", model) ? (batched.get(model) ?? NEVER) / 1_000 : NEVER,
     ...asked,
   });
   const quoted = firstFault === undefined ? found : { ...found, first_fault: firstFault };
@@ -201,13 +216,21 @@ function pilotBasis({ usage }: Counted, answered: number): string {
  * The longer a window, the more that is accepted and not read is before it: so each guess, in whole minutes as an sla is,
  * uses the result of the one before, until it holds.
  */
-function behindSeconds(core: EngineCore, project: string): NonNullable<QuoteInput["behindSeconds"]> {
+function behindSeconds(
+  core: EngineCore,
+  project: string,
+  { usage }: Pick<Counted, "usage">,
+): NonNullable<QuoteInput["behindSeconds"]> {
+  const expected = new Map(usage.works().map((work) => [work.model, work.outputTokens]));
   return (model, items, inputTokens) => {
+    const outputTokens = expected.get(model) ?? 0;
     const nowMs = core.storage.clock.nowMs();
     let foundMs = 0; // from now
     for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
       const windowMs = minutes * MINUTE_MS;
-      const forecast = forecastBehind(core, { project, model, items, inputTokens, windowMs });
+      const forecast = forecastBehind(core, {
+        ...{ project, model, items, inputTokens, outputTokens, windowMs },
+      });
       if (forecast.sla !== "infeasible") {
         const aloneMs = Math.max(0, forecast.doneMs - nowMs);
         return (minutes === 1 ? aloneMs : Math.max(foundMs, windowMs - MINUTE_MS + 1)) / 1_000;

@@ -4,7 +4,7 @@
  *   space in the backlog? -> estimated (tokens, expected answers, money) -> feasible within its sla? -> money held
  *     -> accepted
  *
- * Feasibility follows from the measured rate of the lanes (engine/lanes/forecasts.ts), after accepted work that the engine has not read
+ * Feasibility follows from the measured rate of the lanes (engine/lanes/forecasts.ts), or from how long batches take, after accepted work that the engine has not read
  * yet, which counts as items of the same size. Work without sla must be done within two minutes, because its caller waits.
  *
  * Money is an estimate of what providers will bill: counted input, expected output within the items' own limits, today's price. It is
@@ -132,10 +132,14 @@ export class Admission implements Admits<Admitted> {
   /** Throws `sla_infeasible`; `before`: items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
     const { core } = this.#options;
-    const { model, slaMinutes, items, inputTokens } = work;
+    const { model, slaMinutes, items, inputTokens, outputTokens } = work;
     const windowMs = windowMsOf(work);
     const nowMs = core.storage.clock.nowMs();
-    const forecast = forecastBehind(core, { project, model, items, inputTokens, windowMs }, before);
+    const forecast = forecastBehind(
+      core,
+      { project, model, items, inputTokens, outputTokens, windowMs },
+      before,
+    );
     if (forecast.doneMs - nowMs < windowMs / 2)
       this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;

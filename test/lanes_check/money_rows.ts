@@ -70,7 +70,7 @@ export const CAPS: Row = {
   name: "cap over all lanes, adversarial runs",
   passesAt: "billed + ambiguous <= cap; >= 97 % used while work remains",
   trials: 1_000,
-  weight: 36,
+  weight: 20,
   async run(terms) {
     const results = await eachSeed(terms, capTrial);
     const shares = results.map(({ usedShare }) => usedShare);
@@ -92,7 +92,7 @@ export const QUOTES: Row = {
   passesAt:
     "88 to 95 % in the 90 % band, band <= 1/3 of the ceiling's; median error <= 10 %; finish within 15 % in 80 %",
   trials: 200,
-  weight: 28,
+  weight: 20,
   async run(terms) {
     const results = await eachSeed(terms, (seed) => compared(drawWorkload(seed, BULK)));
     const part = (holds: (result: (typeof results)[number]) => boolean): number =>

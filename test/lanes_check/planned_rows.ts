@@ -68,7 +68,7 @@ export const STALLED_ENGINES: Row = {
   name: "the same with whole engines against fake servers: k = 0, 50, 100 %, then others as time allows",
   passesAt: "every item on time; books = billed, up to what is in doubt",
   trials: WIRES.length * STALL_SHARES.length,
-  weight: 10,
+  weight: 20,
   run: (terms) => runStalledEngines(terms, 10_000),
 };
 

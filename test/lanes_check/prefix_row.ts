@@ -9,7 +9,7 @@ export const PREFIXES: Row = {
   name: "prefixes: workloads on a cache that models length, blocks, TTL, batch and realtime",
   passesAt: "cached share within 3 % of the oracle's; never dearer than without",
   trials: 50,
-  weight: 5,
+  weight: 11,
   async run(terms) {
     const trials = await eachSeed(terms, runTrial);
     const shares = trials.filter(({ oracleTokens }) => oracleTokens > 0).map(shareOf);

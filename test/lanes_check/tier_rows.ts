@@ -88,7 +88,7 @@ export const DEEPSEEK_WEEK: Row = {
   name: "a DeepSeek week: runs that begin at any minute of it",
   passesAt: "no deadline missed; price <= 1.03 of the oracle's",
   trials: 60,
-  weight: 4,
+  weight: 5,
   async run(terms) {
     const results = await eachSeed(terms, deepseekTrial);
     const late = results.reduce((sum, result) => sum + result.late, 0);

@@ -67,10 +67,10 @@ describe("work beyond what realtime can do by its deadline", () => {
 });
 
 describe("batches that stall while realtime has work until the deadline", () => {
-  it("are cancelled in time to collect what they have finished", async () => {
-    const { batch, late } = await answeredIn(HOUR / 2, { stalledShare: 0.3 }, 28, 2_400);
+  it.each([2, 3])("are cancelled in time to collect what they have finished: seed %i", async (seed) => {
+    const { batch, late } = await answeredIn(HOUR / 2, { seed, stalledShare: 0.3 }, 28, 2_400);
     expect(batch).toBeGreaterThan(1_000);
-    expect(late).toBeLessThan(30); // if they are cancelled at the deadline: 89
+    expect(late).toBeLessThan(30); // if they are cancelled at the deadline: 79 and 70
   });
 });
 

@@ -31,7 +31,7 @@ export interface LaneOfOffers {
 export type OfferPlace =
   | { readonly is: "taken"; readonly taken: TakenOffer }
   | { readonly is: "wait"; readonly waitMs: number }
-  /** It goes with a batch or is deferred, and is no longer the lane's. */
+  /** It goes with a batch or is deferred, and leaves the lane. */
   | { readonly is: "batch"; readonly kind: RemoteKind };
 
 /** What decides of an item where it goes, besides its request. */

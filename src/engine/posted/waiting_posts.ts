@@ -4,7 +4,7 @@
  *   waiting -> together: as many as one group holds, or at least `minItems` and none came for ten seconds, or the time is over
  *           -> alone:    at their pace `minItems` would not come in that time
  *
- * The time is a hundredth of the window, and five minutes at most; it is looked at every ten seconds. Nothing of this is stored: after
+ * The time is a hundredth of the window, and five minutes at most; it is reckoned every ten seconds. Nothing of this is stored: after
  * a restart the tasks are parked, as all others.
  *
  * Limit: `itemsMax` items of a project and window; the backlog limits all together.

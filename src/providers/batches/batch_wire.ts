@@ -263,7 +263,7 @@ export interface BatchWire {
 
 /**
  * What a batch of a kind is worked on by. A wire of the kind `deferred` has one request a batch, whose id is the batch's, so that its
- * result needs no id of ours; and nothing may list what was submitted.
+ * result needs no id; and nothing may list what was submitted.
  */
 export interface RemoteWire
   extends Omit<BatchWire, "list" | "readPage">,

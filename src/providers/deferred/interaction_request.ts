@@ -1,5 +1,5 @@
 /**
- * A generateContent request of ours as one of Gemini's Interactions API. Source: the types of @google/genai 2.32 (`CreateModelInteraction`).
+ * A generateContent request as one of Gemini's Interactions API. Source: the types of @google/genai 2.32 (`CreateModelInteraction`).
  *
  *   contents                              input: steps `user_input` and `model_output`, with text contents
  *   systemInstruction, of one part        system_instruction

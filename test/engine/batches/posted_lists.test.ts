@@ -8,6 +8,7 @@ import type { Task } from "../../../src/work/task.ts";
 import type { BatchFake } from "../../batch_servers/fake.ts";
 import type { BatchWorld } from "./batch_world.ts";
 import { paidTwice } from "./books.ts";
+import { tallyOf } from "./tally.ts";
 import { WIRES, type WireCase, wireCase, worldOf } from "./wires.ts";
 
 const DAY = 1_440;
@@ -29,20 +30,6 @@ async function answered(world: BatchWorld, items: ReturnType<typeof listOf>): Pr
   const task = await world.settle(engine.submit(items).finished);
   await world.settle(engine.close());
   return task;
-}
-
-/** How many of its objects were answered in each tier, and their money in nano-USD. */
-function tallyOf({ objects }: Task) {
-  const tiers: Record<string, number> = {};
-  let [listNanos, billedNanos, ambiguousNanos] = [0, 0, 0];
-  for (const { cost } of objects) {
-    const tier = cost?.tier ?? "none";
-    tiers[tier] = (tiers[tier] ?? 0) + 1;
-    listNanos += Math.round((cost?.list_usd ?? 0) * 1e9);
-    billedNanos += Math.round((cost?.billed_usd ?? 0) * 1e9);
-    ambiguousNanos += Math.round((cost?.ambiguous_usd ?? 0) * 1e9);
-  }
-  return { tiers, listNanos, billedNanos, ambiguousNanos };
 }
 
 function expectAnswers(task: Task, items: number): void {
@@ -68,7 +55,7 @@ async function expectPaidOnce(
   expectAnswers(task, items);
   expect(fake.ledger.keptBatches).toHaveLength(1);
   expect(paidTwice(fake)).toEqual([]);
-  expect(tallyOf(task)).toMatchObject({ billedNanos: booksOf(fake), ambiguousNanos: 0 });
+  expect(tallyOf([task])).toMatchObject({ billedNanos: booksOf(fake), ambiguousNanos: 0 });
 }
 
 const booksOf = (fake: BatchFake): number => fake.ledger.sums().nanoUsd;
@@ -78,7 +65,7 @@ describe.each(WIRES.slice(0, 3))("a list of 1,000 items with a day, for $name", 
     const { world, fake } = worldOf(wire);
     const task = await answered(world, listOf(wire, 1_000, DAY));
     expectAnswers(task, 1_000);
-    const { tiers, listNanos, billedNanos, ambiguousNanos } = tallyOf(task);
+    const { tiers, listNanos, billedNanos, ambiguousNanos } = tallyOf([task]);
     expect({ tiers, ambiguousNanos }).toEqual({ tiers: { batch: 1_000 }, ambiguousNanos: 0 });
     expect(2 * billedNanos).toBe(listNanos);
     expect(billedNanos).toBe(booksOf(fake));
@@ -94,7 +81,7 @@ describe.each(WIRES.slice(0, 3))("a list of 1,000 items with a day, for $name", 
     expectAnswers(task, 1_000);
     expect(world.clock.nowMs()).toBeLessThan(DAY * MINUTE_MS);
     expect(paidTwice(fake)).toEqual([]);
-    expect(tallyOf(task).billedNanos).toBe(booksOf(fake));
+    expect(tallyOf([task]).billedNanos).toBe(booksOf(fake));
   });
 
   it.each([1, 1_500, 60_000, 900_000])("finds its batch again after a kill %i ms later", async (ms) => {
@@ -143,7 +130,7 @@ describe("a list of few items of one sla", () => {
     const { world, fake } = worldOf(anthropic, {}, config);
     const task = await answered(world, listOf(anthropic, count, sla));
     expectAnswers(task, count);
-    expect(tallyOf(task).tiers).toEqual({ standard: count });
+    expect(tallyOf([task]).tiers).toEqual({ standard: count });
     expect(fake.ledger.batches.size).toBe(0);
     expect(dataFilesOf(world)).toEqual([]);
   });
@@ -153,7 +140,7 @@ describe("a list of few items of one sla", () => {
     const { world, fake } = worldOf(openai, {}, { lanes: {} });
     const task = await answered(world, listOf(openai, 300, DAY));
     expectAnswers(task, 300);
-    expect(tallyOf(task).tiers["flex"]).toBeGreaterThan(250);
+    expect(tallyOf([task]).tiers["flex"]).toBeGreaterThan(250);
     expect(fake.ledger.batches.size).toBe(0);
     expect(dataFilesOf(world)).toEqual([]);
   });
@@ -164,7 +151,7 @@ describe("a list of few items of one sla", () => {
     const { world } = worldOf(openai, {}, { lanes: {}, limits });
     const task = await answered(world, listOf(openai, 300, DAY));
     expectAnswers(task, 300);
-    expect(tallyOf(task).tiers["batch"]).toBeGreaterThan(250);
+    expect(tallyOf([task]).tiers["batch"]).toBeGreaterThan(250);
   });
 
   it("goes with a batch from the work log while 256 runs are at work, which wait for batches of hours", async () => {
@@ -172,14 +159,14 @@ describe("a list of few items of one sla", () => {
     const { engine, core } = await world.opened();
     for (let run = 0; run < 256; run += 1) core.atWork.add(`run ${run}`).add(`/out-${run}.jsonl`);
     const task = await world.settle(engine.submit(listOf(anthropic, 100, DAY)).finished);
-    expect(tallyOf(task).tiers).toEqual({ batch: 100 });
+    expect(tallyOf([task]).tiers).toEqual({ batch: 100 });
     expect(core.atWork.size).toBe(512);
     core.atWork.delete("run 0");
     const submitted = engine.submit(listOf(anthropic, 100, DAY));
     await world.settle(submitted);
     await world.clock.advance(30_000);
     expect(core.atWork.size).toBe(513);
-    expect(tallyOf(await world.settle(submitted.finished)).tiers).toEqual({ batch: 100 });
+    expect(tallyOf([await world.settle(submitted.finished)]).tiers).toEqual({ batch: 100 });
     expect(fake.ledger.batches.size).toBe(2);
     await world.settle(engine.close());
   });

@@ -12,6 +12,7 @@ import type { BatchFake } from "../../batch_servers/fake.ts";
 import type { BatchWorld } from "./batch_world.ts";
 import { paidTwice } from "./books.ts";
 import { losses } from "./kill_trials.ts";
+import { tallyOf } from "./tally.ts";
 import { WIRES, type WireCase, wireCase, worldOf } from "./wires.ts";
 
 const DAY = 1_440;
@@ -32,20 +33,6 @@ function submitted({ engine }: OpenedEngine, model: string, count: number, sla =
 
 function tasksOf({ engine }: OpenedEngine, ids: readonly string[]): Promise<Task[]> {
   return Promise.all(ids.map((id) => engine.task(id)));
-}
-
-/** Of all their objects: how many were answered in each tier, and their money in nano-USD. */
-function tallyOf(tasks: readonly Task[]) {
-  const tiers: Record<string, number> = {};
-  let [listNanos, billedNanos, ambiguousNanos] = [0, 0, 0];
-  for (const { cost } of tasks.flatMap(({ objects }) => objects)) {
-    const tier = cost?.tier ?? "none";
-    tiers[tier] = (tiers[tier] ?? 0) + 1;
-    listNanos += Math.round((cost?.list_usd ?? 0) * 1e9);
-    billedNanos += Math.round((cost?.billed_usd ?? 0) * 1e9);
-    ambiguousNanos += Math.round((cost?.ambiguous_usd ?? 0) * 1e9);
-  }
-  return { tiers, listNanos, billedNanos, ambiguousNanos };
 }
 
 function expectAnswers(tasks: readonly Task[]): void {

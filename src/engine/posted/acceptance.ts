@@ -36,8 +36,11 @@ export const POSTED_ITEMS_MAX = 1_000;
 export const POSTED_CHARS_MAX: number = 1024 * 1024;
 
 /** Characters of what an item asks, its settings aside. */
-export function questionChars({ input, contents, messages }: Item): number {
-  return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
+export function questionChars(item: Item): number {
+  const { input, contents, messages } = item;
+  if (typeof input === "string") return input.length;
+  const prompt = item.kind === "completion" ? item.prompt : undefined;
+  return JSON.stringify(input ?? contents ?? messages ?? prompt ?? "").length;
 }
 
 /** The item's field that causes each rejection of a line. */

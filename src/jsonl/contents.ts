@@ -178,7 +178,7 @@ function readQuestion(request: JsonObject): Turn[] | LineFault {
   const { input, messages } = request;
   if (messages !== undefined && messages !== null) return [];
   if (input === undefined || input === null) return readContents(request["contents"]);
-  return isText(input) ? [{ role: "user", texts: [input] }] : wrongContents("input", "a string", input);
+  return isText(input) ? [{ role: "user", parts: [input] }] : wrongContents("input", "a string", input);
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
@@ -194,7 +194,7 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
       return wrongContents(`contents[${turns.length}].role`, '"user" or "model"', role);
     const texts = readParts(content["parts"]);
     if (texts instanceof LineFault) return within(`contents[${turns.length}]`, texts);
-    turns.push({ role, texts });
+    turns.push({ role, parts: texts });
   }
   return turns;
 }

@@ -122,10 +122,10 @@ export function readMessages(messages: JsonValue | undefined): Conversation | Li
       system.push(...content.texts);
     } else if (role === "user" || role === "assistant") {
       if (content.texts.length > 0)
-        turns.push({ role: role === "user" ? "user" : "model", texts: content.texts });
+        turns.push({ role: role === "user" ? "user" : "model", parts: content.texts });
     } else if (role === "tool" || role === "function") {
       isTextAlone = false;
-      if (content.texts.length > 0) turns.push({ role: "user", texts: content.texts });
+      if (content.texts.length > 0) turns.push({ role: "user", parts: content.texts });
     } else {
       const expected = "system, developer, user, assistant or tool";
       return new LineFault("invalid_contents", `${where}.role must be ${expected}, got ${shown(role)}`);

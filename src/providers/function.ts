@@ -15,7 +15,7 @@
  * `function_transport.ts` calls it and writes what it throws in the form that `decode` reads.
  */
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
-import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
+import { type GenerationConfig, type JsonValue, type ModelRequest, textsOf } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
@@ -142,9 +142,9 @@ function pick(body: Readonly<Record<string, JsonValue>>, names: readonly string[
 }
 
 function messagesOf({ system, turns }: ModelRequest): object[] {
-  const said = turns.map(({ role, texts }) => ({
+  const said = turns.map(({ role, parts }) => ({
     role: role === "model" ? "assistant" : "user",
-    content: contentOf(texts),
+    content: contentOf(textsOf(parts)),
   }));
   return system.length === 0 ? said : [{ role: "system", content: contentOf(system) }, ...said];
 }

@@ -20,7 +20,7 @@ import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
-import type { ModelRequest } from "../work/request.ts";
+import { isTextAlone, type ModelRequest, type Turn } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
@@ -254,7 +254,7 @@ function leadingOf(
 ): MeasuredItem["leading"] {
   if (cache === undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN) return undefined;
   const { openaiBody } = request;
-  const turns = cache.findsTurns ? request.turns : [];
+  const turns = cache.findsTurns ? leadingTexts(request.turns) : [];
   const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
   const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
   const { endsAnywhere } = cache;
@@ -265,6 +265,16 @@ function leadingOf(
     headTokens: prefixTokens + beyondTokens,
     tokens: inputTokens + beyondTokens,
   };
+}
+
+/** The turns before the first that has more than texts: a prefix may end in them. */
+function leadingTexts(turns: readonly Turn[]): readonly { role: string; parts: readonly string[] }[] {
+  const leading: { role: string; parts: readonly string[] }[] = [];
+  for (const { role, parts } of turns) {
+    if (!isTextAlone(parts)) break;
+    leading.push({ role, parts });
+  }
+  return leading;
 }
 
 function unboundedMessage(what: string): string {

@@ -24,7 +24,7 @@ import type { Protocol, ProviderSettings } from "../providers/provider.ts";
 import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
-import type { JsonValue, ModelRequest } from "../work/request.ts";
+import { type JsonValue, type ModelRequest, textsOf } from "../work/request.ts";
 
 /** Tokens at the provider's list price. In a dearer tier a token counts as more than one. */
 export interface RequestMost {
@@ -149,7 +149,7 @@ function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): num
     beyondAscii += Buffer.byteLength(text) - found.words - found.signs;
   };
   for (const text of request.system) look(text);
-  for (const { texts } of request.turns) for (const text of texts) look(text);
+  for (const { parts } of request.turns) for (const text of textsOf(parts)) look(text);
   const ascii = Math.min(words + signs, Math.ceil(countedTokens * ESTIMATE_SLACK) + signs);
   const messages = request.turns.length + 1;
   return beyondAscii + ascii + SLACK_TOKENS + MESSAGE_TOKENS * messages;

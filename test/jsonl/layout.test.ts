@@ -120,20 +120,20 @@ describe("keys", () => {
     for (const half of ["\\ud800", "\\uDFFF"]) {
       expect(fault(text.replace('"a"', `"${half}"`))).toBe("invalid_key");
       const parsed = item(text.replace('"hi"', `"x${half}y"`));
-      expect(parsed.request.turns).toEqual([{ role: "user", texts: ["x\ufffdy"] }]);
+      expect(parsed.request.turns).toEqual([{ role: "user", parts: ["x\ufffdy"] }]);
       expect(parsed.hasReplacedText).toBe(true);
     }
     const pair = item(text.replace('"hi"', '"\\ud83d\\ude00"').replace('"a"', '"\\ud83d\\ude00"'));
     expect(pair).toMatchObject({
       key: "😀",
       hasReplacedText: false,
-      request: { turns: [{ texts: ["😀"] }] },
+      request: { turns: [{ parts: ["😀"] }] },
     });
   });
 
   it("fault 11: NUL, U+2028, U+2029 and U+0085 in text are kept; control characters in a key are refused", () => {
     const odd = "a\u0000b\u2028c\u2029d\u0085e";
-    expect(item(line({ contents: [{ parts: [{ text: odd }] }] })).request.turns[0]?.texts).toEqual([odd]);
+    expect(item(line({ contents: [{ parts: [{ text: odd }] }] })).request.turns[0]?.parts).toEqual([odd]);
     for (const key of ["a\u0000b", "\n", "a\u001f", "\u007f"])
       expect(fault(line({}, key))).toBe("invalid_key");
     expect(item(line({}, 'a,b"c\td')).key).toBe('a,b"c\td');
@@ -186,9 +186,9 @@ describe("the interface's layout", () => {
       request: {
         system: ["be kind"],
         turns: [
-          { role: "user", texts: ["one", "two"] },
-          { role: "model", texts: ["three"] },
-          { role: "user", texts: ["four"] },
+          { role: "user", parts: ["one", "two"] },
+          { role: "model", parts: ["three"] },
+          { role: "user", parts: ["four"] },
         ],
         config: { temperature: 0, maxOutputTokens: 5, stopSequences: ["END"] },
         unknownFields: [],

@@ -23,7 +23,7 @@ function fault(line: object): string {
 
 const ASKED = {
   system: ["Be brief."],
-  turns: [{ role: "user", texts: ["Why?"] }],
+  turns: [{ role: "user", parts: ["Why?"] }],
   config: { temperature: 0.5, topP: 0.9, maxOutputTokens: 8, stopSequences: ["x"] },
   unknownFields: [],
 };

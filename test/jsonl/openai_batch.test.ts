@@ -65,9 +65,9 @@ describe("OpenAI's batch layout", () => {
       request: {
         system: ["be kind", "and short"],
         turns: [
-          { role: "user", texts: ["one"] },
-          { role: "model", texts: ["two"] },
-          { role: "user", texts: ["three", "four"] },
+          { role: "user", parts: ["one"] },
+          { role: "model", parts: ["two"] },
+          { role: "user", parts: ["three", "four"] },
         ],
         config: {
           temperature: 0,
@@ -172,7 +172,7 @@ describe("OpenAI's batch layout", () => {
       { type: "image_url", image_url: { url: "https://x" } },
     ];
     expect(item({ messages: [{ role: "user", content: image }] }).request).toMatchObject({
-      turns: [{ role: "user", texts: ["look"] }],
+      turns: [{ role: "user", parts: ["look"] }],
       unknownFields: ["messages"],
     });
     const calls = [

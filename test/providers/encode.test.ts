@@ -10,9 +10,9 @@ const gemini = provider("gemini");
 const conversation = request({
   system: ["Be brief."],
   turns: [
-    { role: "user", texts: ["Hi", " there"] },
-    { role: "model", texts: ["Hello"] },
-    { role: "user", texts: ["How many?"] },
+    { role: "user", parts: ["Hi", " there"] },
+    { role: "model", parts: ["Hello"] },
+    { role: "user", parts: ["How many?"] },
   ],
 });
 

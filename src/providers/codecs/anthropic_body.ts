@@ -10,7 +10,7 @@
  * `max_tokens` is demanded: the item's, else the settings', else 4,096; plus the budget of thinking when the item gives
  * none, since thoughts count towards it.
  */
-import type { GenerationConfig, ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, type ModelRequest, textsOf } from "../../work/request.ts";
 import { answerSchema, type ObjectSchema } from "../schema.ts";
 
 /** What this codec writes; without sampling it is assignable to the SDK's `MessageCreateParamsNonStreaming`. */
@@ -58,7 +58,7 @@ export function anthropicBody(
     max_tokens: config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT,
     messages: request.turns.map((turn) => ({
       role: turn.role === "model" ? "assistant" : "user",
-      content: contentOf(turn.texts),
+      content: contentOf(textsOf(turn.parts)),
     })),
   };
   if (request.system.length > 0) body.system = contentOf(request.system);

@@ -6,7 +6,7 @@
  * surrogate pair) and then marked `length`; a turn without text is answered by `(empty)`. Usage counts a token per
  * started four units, over all texts for the input.
  */
-import type { GenerationConfig, ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, type ModelRequest, textsOf } from "../../work/request.ts";
 import { success } from "../endings.ts";
 import { encoded, inOtherWords } from "../exchange.ts";
 import { countOf, objectOf, parseJson, stringOf } from "../json.ts";
@@ -61,8 +61,9 @@ function notTaken(config: GenerationConfig, others: readonly string[]): readonly
 }
 
 function echoBody(request: ModelRequest, model: string): object {
-  const prompt = request.turns.findLast((turn) => turn.role === "user")?.texts.join("") ?? "";
-  const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];
+  const asked = request.turns.findLast((turn) => turn.role === "user");
+  const prompt = asked === undefined ? "" : textsOf(asked.parts).join("");
+  const texts = [...request.system, ...request.turns.flatMap((turn) => textsOf(turn.parts))];
   const units = texts.reduce((sum, text) => sum + text.length, 0);
   const limit = request.config.maxOutputTokens;
   return {

@@ -12,7 +12,7 @@
  *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
  */
 import type { Usage } from "../../work/outcome.ts";
-import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, type JsonValue, type ModelRequest, textsOf } from "../../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "../address.ts";
 import { geminiMembers } from "../answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
@@ -88,7 +88,7 @@ function resource(model: string): string {
 /** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings are last. */
 function geminiBody(request: ModelRequest): GeminiBody {
   const body: GeminiBody = {
-    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
+    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(textsOf(turn.parts)) })),
   };
   if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
   const { seed, stopSequences, responseSchema, thinkingConfig, ...config } = request.config;

@@ -5,7 +5,7 @@
  *
  * Hot path: one call per request, 2 to 4 us for a short prompt (bench/parts/encode.ts).
  */
-import type { GenerationConfig, ModelRequest, Turn } from "../../work/request.ts";
+import { type GenerationConfig, type ModelRequest, type Turn, textsOf } from "../../work/request.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "../schema.ts";
 import { type Dialect, type OpenaiModel, openaiModel } from "./dialects.ts";
 
@@ -88,7 +88,10 @@ function messagesOf(request: ModelRequest, dialect: Dialect, kind: OpenaiModel |
 }
 
 function messageOf(turn: Turn, dialect: Dialect): ChatMessage {
-  return { role: turn.role === "model" ? "assistant" : "user", content: contentOf(turn.texts, dialect) };
+  return {
+    role: turn.role === "model" ? "assistant" : "user",
+    content: contentOf(textsOf(turn.parts), dialect),
+  };
 }
 
 function contentOf(texts: readonly string[], dialect: Dialect): string | TextPart[] {

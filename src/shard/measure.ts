@@ -16,6 +16,7 @@ import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
+import { insertFault } from "../providers/inserts.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { countChat, countTokens } from "../tokens/count.ts";
@@ -165,6 +166,11 @@ export class BlockMeasurer {
     const encoded = model.provider.encode(request, model.name, !options.wantBodies);
     if (!encoded.ok) {
       this.#columns.reject(item.key, encoded.code, encoded.message);
+      return;
+    }
+    const [insert] = encoded.inserts ?? [];
+    if (insert !== undefined) {
+      this.#columns.reject(item.key, "unsupported_request", insertFault(insert));
       return;
     }
     const tokens = options.wantCounts === false ? UNCOUNTED : countChat(request, model.tokenizer);

@@ -113,7 +113,8 @@ export function isTextAlone(parts: readonly TurnPart[]): parts is readonly strin
 
 /** Which functions the model must or may call. */
 export interface ToolChoice {
-  readonly mode: "auto" | "any" | "none";
+  /** `validated` is Gemini's: as `auto`, with arguments that follow the schemas. */
+  readonly mode: "auto" | "any" | "none" | "validated";
   /** Only these of the functions; absent for all. Never empty. */
   readonly names?: readonly string[];
 }
@@ -181,10 +182,14 @@ export interface ModelRequest {
    */
   readonly unknownFields: readonly string[];
   /**
-   * The first place in `openaiBody` that the fields above cannot hold, such as `messages[1].content[0].video_url`, with the
-   * reason where it is not the name: a provider of another protocol refuses the request.
+   * The first place in `openaiBody` that the fields above cannot hold, such as `messages[1].content[0].video_url`, or a
+   * sentence that names it: a provider of another protocol refuses the request.
    */
   readonly unheld?: string;
+  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change only the price. */
+  readonly leftOut?: readonly string[];
+  /** Arguments of calls, which OpenAI's layout has as text, hold numbers that are marked (`jsonl/numbers.ts`). */
+  readonly hasExactNumbers?: true;
 }
 
 /** A model as written by users: `<provider>:<name>`, split at the first colon only (names may hold colons). */

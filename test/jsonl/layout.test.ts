@@ -273,7 +273,8 @@ describe("the interface's layout", () => {
       { seed: 1.5 },
       { seed: "1" },
       { presence_penalty: 3 },
-      { candidate_count: 2 },
+      { candidate_count: 9 },
+      { candidate_count: 0 },
       { response_mime_type: 1 },
       { response_schema: [] },
       { thinking_config: { thinking_budget: -2 } },
@@ -311,15 +312,16 @@ describe("the interface's layout", () => {
     expect(item(line({ system_instruction: { parts: { text: "s" } } })).request.system).toEqual(["s"]);
   });
 
-  it("refuses tools, cached content and safety settings, which cannot be left out", () => {
-    expect(fault(line({ tools: [{}] }))).toBe("a: unsupported_request");
-    expect(fault(line({ cachedContent: "c/1" }))).toBe("a: unsupported_request");
-    expect(fault(line({ safety_settings: [{}] }))).toBe("a: unsupported_request");
+  it("refuses tools, cached content and safety settings of another form, naming the place", () => {
+    expect(message(line({ tools: [{ googleSearch: {} }] }))).toBe(
+      "tools[0].googleSearch is not supported; tools are functions",
+    );
+    expect(fault(line({ tools: [{}] }))).toBe("a: invalid_config");
+    expect(fault(line({ cachedContent: 1 }))).toBe("a: invalid_config");
+    expect(fault(line({ safety_settings: [1] }))).toBe("a: invalid_config");
   });
 
   it("refuses what cannot be returned", () => {
-    for (const asked of [{ candidate_count: 2 }, { n: 2 }])
-      expect(config(asked), JSON.stringify(asked)).toBe("a: invalid_config");
     for (const asked of [{ response_modalities: ["TEXT", "IMAGE"] }, { speech_config: {} }])
       expect(config(asked), JSON.stringify(asked)).toBe("a: unsupported_request");
     expect(item(line({ generation_config: { response_modalities: ["TEXT"] } })).request.config).toEqual({});

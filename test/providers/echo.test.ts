@@ -70,10 +70,10 @@ describe("echo", () => {
         { unsupportedConfig: "drop" },
       ),
     ).toMatchObject({ ok: true, dropped: ["logprobs", "thinking_level"] });
-    const image = { openaiBody: { messages: [] }, unknownFields: ["messages"] };
-    expect(echo.encode(request(image), "any")).toMatchObject({
+    const image = { kind: "media", type: "image", source: { url: "https://x" } } as const;
+    expect(echo.encode(request({ turns: [{ role: "user", parts: ["Hi", image] }] }), "any")).toMatchObject({
       ok: false,
-      message: "messages: echo accepts only text",
+      message: "contents[0].parts[1]: echo takes only text",
     });
   });
 

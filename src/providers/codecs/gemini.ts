@@ -12,7 +12,7 @@
  *   OTHER, MALFORMED_RESPONSE, CONTINUATION, ...   ambiguous: the text is not whole
  */
 import type { Usage } from "../../work/outcome.ts";
-import { type GenerationConfig, type JsonValue, type ModelRequest, textsOf } from "../../work/request.ts";
+import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "../address.ts";
 import { geminiMembers } from "../answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
@@ -22,18 +22,20 @@ import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf, type Unc
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
+import { type GeminiPart, type GeminiTools, geminiParts, putGeminiTools } from "./gemini_content.ts";
+import { Writing } from "./writing.ts";
 
 /** The version in the path when the settings do not name one. */
 export const GEMINI_VERSION = "v1beta";
 
 /** What this codec writes; its parts are assignable to the SDK's `Content` and `GenerationConfig`. */
-export interface GeminiBody {
+export interface GeminiBody extends GeminiTools {
   contents: GeminiContent[];
   systemInstruction?: { parts: { text: string }[] };
   generationConfig?: GeminiConfig;
 }
 
-type GeminiContent = { role: "user" | "model"; parts: { text: string }[] };
+type GeminiContent = { role: "user" | "model"; parts: GeminiPart[] };
 
 /** Gemini's generation settings as sent. */
 export interface GeminiConfig {
@@ -50,6 +52,7 @@ export interface GeminiConfig {
   responseJsonSchema?: JsonValue;
   responseLogprobs?: boolean;
   logprobs?: number;
+  candidateCount?: number;
   thinkingConfig?: GeminiThinking;
 }
 
@@ -70,9 +73,13 @@ export function geminiProvider(settings: ProviderSettings): Provider {
       const read = translated(request, settings.name);
       if ("ok" in read) return read;
       if (isTwofold(request.config)) read.dropped.push("thinking_budget");
-      const body = geminiBody(request);
+      const writing = new Writing(request, settings.name, read.dropped);
+      const body = geminiBody(request, writing);
+      if (writing.refused !== undefined)
+        return { ok: false, code: "unsupported_request", message: writing.refused };
+      const target = { settings, model, inserts: writing.inserts };
       const seedPlace = { name: "seed", depth: 2 } as const;
-      return encoded(body, request, read.dropped, { settings, model }, seedPlace, isCheckOnly);
+      return encoded(body, request, read.dropped, target, seedPlace, isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,
@@ -86,11 +93,12 @@ function resource(model: string): string {
 }
 
 /** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings are last. */
-function geminiBody(request: ModelRequest): GeminiBody {
+function geminiBody(request: ModelRequest, writing: Writing): GeminiBody {
   const body: GeminiBody = {
-    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(textsOf(turn.parts)) })),
+    contents: request.turns.map((turn) => ({ role: turn.role, parts: geminiParts(turn.parts, writing) })),
   };
-  if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
+  putGeminiTools(body, request, writing);
+  if (request.system.length > 0) body.systemInstruction = { parts: request.system.map((text) => ({ text })) };
   const { seed, stopSequences, responseSchema, thinkingConfig, ...config } = request.config;
   const settings: GeminiConfig = { ...config };
   if (thinkingConfig !== undefined) settings.thinkingConfig = thinkingOf(thinkingConfig);
@@ -119,10 +127,6 @@ function thinkingOf(given: NonNullable<GenerationConfig["thinkingConfig"]>): Gem
   if (thinkingLevel === undefined) return thinking;
   const level = thinkingLevel.toUpperCase();
   return level === "NONE" ? { ...thinking, thinkingBudget: 0 } : { ...thinking, thinkingLevel: level };
-}
-
-function partsOf(texts: readonly string[]): { text: string }[] {
-  return texts.map((text) => ({ text }));
 }
 
 function decode(answer: WireAnswer, name: string): Decoded {

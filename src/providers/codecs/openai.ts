@@ -29,6 +29,7 @@ import { openaiUsage } from "../usage.ts";
 import { type Dialect, dialectOf, outputLimits } from "./dialects.ts";
 import { type GivenResult, givenBody } from "./given_body.ts";
 import { chatBody } from "./openai_body.ts";
+import { Writing } from "./writing.ts";
 
 /** OpenAI's own hosts, those of its regions included. */
 const OPENAI_HOST = /(^|\.)api\.openai\.com$/;
@@ -64,13 +65,15 @@ function encode(
   const { settings, model } = destination;
   const read = translated(request, settings.name);
   if ("ok" in read) return read;
-  const result = chatBody(request, model, dialect, read.dropped);
-  if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
+  const writing = new Writing(request, settings.name, read.dropped);
+  const result = chatBody(request, model, dialect, writing);
+  if ("message" in result) return { ok: false, code: result.code, message: result.message };
   const { maxOutputTokens } = request.config;
   if (request.isLimitSure === true && maxOutputTokens !== undefined)
     Object.assign(result.body, outputLimits(settings.name, maxOutputTokens));
   const seedPlace = { name: dialect.seed, depth: 1 } as const;
-  return encoded(result.body, request, result.dropped, destination, seedPlace, isCheckOnly);
+  const target = { settings, model, inserts: writing.inserts };
+  return encoded(result.body, request, result.dropped, target, seedPlace, isCheckOnly);
 }
 
 function encodeGiven(

@@ -261,15 +261,17 @@ function leadingOf(
   if (cache === undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN) return undefined;
   const { openaiBody } = request;
   const turns = cache.findsTurns ? leadingTexts(request.turns) : [];
-  const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
+  const tools = beyondTokens === 0 ? undefined : (openaiBody?.["tools"] ?? request.tools);
   const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
   const { endsAnywhere } = cache;
   if (!Array.isArray(tools)) return { ...head, turns, endsAnywhere };
+  // What media in turns use is not in the head, and is not told apart here.
+  const ofTools = request.turns.every(({ parts }) => isTextAlone(parts)) ? beyondTokens : 0;
   return {
     ...{ turns, endsAnywhere },
     headHash: hashOfHashes(cache.hash, hashOfTexts([JSON.stringify(tools)])),
-    headTokens: prefixTokens + beyondTokens,
-    tokens: inputTokens + beyondTokens,
+    headTokens: prefixTokens + ofTools,
+    tokens: inputTokens + ofTools,
   };
 }
 

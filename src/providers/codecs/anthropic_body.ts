@@ -14,8 +14,8 @@ import { type GenerationConfig, isTextAlone, type ModelRequest } from "../../wor
 import { answerSchema, type ObjectSchema } from "../schema.ts";
 import {
   type AnthropicTools,
-  type Block,
   blocksOf,
+  type MessageBlock,
   putAnthropicTools,
   type TextBlock,
 } from "./anthropic_content.ts";
@@ -27,7 +27,7 @@ export interface AnthropicBody extends AnthropicTools {
   max_tokens: number;
   /** Before the messages: the marks of the prompt cache are put by it (`cache_marks.ts`). */
   system?: string | TextBlock[];
-  messages: { role: "user" | "assistant"; content: string | Block[] }[];
+  messages: { role: "user" | "assistant"; content: string | MessageBlock[] }[];
   temperature?: number;
   top_p?: number;
   top_k?: number;

@@ -41,7 +41,7 @@ type ResultBlock = {
 };
 type CallBlock = { type: "tool_use"; id: string; name: string; input: Readonly<Record<string, JsonValue>> };
 /** A block of a message. Blocks of thoughts are passed on as they came. */
-export type Block = TextBlock | ImageBlock | DocumentBlock | ResultBlock | CallBlock;
+export type MessageBlock = TextBlock | ImageBlock | DocumentBlock | ResultBlock | CallBlock;
 
 /** Functions and their choice as sent. */
 export interface AnthropicTools {
@@ -62,10 +62,10 @@ export const TOOL_IDS = /^[a-zA-Z0-9_-]+$/;
 const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
 /** The content of a turn that has more than texts. */
-export function blocksOf({ role, parts }: Turn, writing: Writing): Block[] {
-  const results: Block[] = [];
-  const thoughts: Block[] = [];
-  const others: Block[] = [];
+export function blocksOf({ role, parts }: Turn, writing: Writing): MessageBlock[] {
+  const results: MessageBlock[] = [];
+  const thoughts: MessageBlock[] = [];
+  const others: MessageBlock[] = [];
   for (const part of parts) {
     if (typeof part === "string") {
       if (part !== "") others.push({ type: "text", text: part }); // an empty one is refused beside other blocks
@@ -80,7 +80,8 @@ export function blocksOf({ role, parts }: Turn, writing: Writing): Block[] {
       if (block !== undefined) others.push(block);
     } else {
       if (part.thoughtSignature !== undefined) writing.drop("thought_signature");
-      if (part.thinkingBlocks !== undefined) thoughts.push(...(part.thinkingBlocks as readonly Block[])); // its own
+      if (part.thinkingBlocks !== undefined)
+        thoughts.push(...(part.thinkingBlocks as readonly MessageBlock[])); // its own
       const { id, name } = writing.pairOf(part);
       others.push({ type: "tool_use", id, name, input: part.arguments });
     }

@@ -15,10 +15,27 @@ import type { Usage } from "../../work/outcome.ts";
 import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "../address.ts";
 import { geminiMembers } from "../answer_members.ts";
-import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import {
+  brokenCall,
+  brokenOff,
+  cutOff,
+  ended,
+  filtered,
+  type ReadAnswer,
+  severalAnswers,
+} from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, translated } from "../exchange.ts";
-import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf, type Unchecked } from "../json.ts";
+import {
+  allByIndex,
+  answerJson,
+  arrayOf,
+  firstByIndex,
+  nameOf,
+  objectOf,
+  stringOf,
+  type Unchecked,
+} from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
@@ -138,18 +155,27 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const usage = geminiUsage(body["usageMetadata"]);
   const error = body["error"] ?? undefined;
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
-  const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
+  const candidates = arrayOf(body["candidates"]) ?? [];
+  const candidate = objectOf(firstByIndex(candidates));
   if (candidate === undefined) return withoutCandidate(name, body, usage);
-  const tier = nameOf(answer.headers["x-gemini-service-tier"]);
-  return outcomeOf(candidate["finishReason"], {
+  const facts = {
     name,
-    text: textOf(candidate["content"]),
-    members: geminiMembers(candidate),
     usage,
-    tier,
+    tier: nameOf(answer.headers["x-gemini-service-tier"]),
     model: nameOf(body["modelVersion"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["responseId"]),
-  });
+  };
+  const first = decodeCandidate(candidate, facts);
+  if (candidates.length < 2) return first;
+  const [, ...others] = allByIndex(candidates);
+  return severalAnswers([first, ...others.map((one) => decodeCandidate(objectOf(one) ?? {}, facts))]);
+}
+
+function decodeCandidate(candidate: Unchecked, facts: Omit<ReadAnswer, "text" | "members">): Decoded {
+  const { name, usage, tier, model, requestId } = facts;
+  const text = textOf(candidate["content"]);
+  const members = geminiMembers(candidate);
+  return outcomeOf(candidate["finishReason"], { name, text, members, usage, tier, model, requestId });
 }
 
 function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {

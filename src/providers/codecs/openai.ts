@@ -2,7 +2,7 @@
  * The codec of OpenAI's chat completions (`POST {base}/chat/completions`) and of every server that speaks it.
  *
  * Reading an answer, in this order: no JSON -> ambiguous; an `error` inside -> by its own code; then by the
- * `finish_reason` of the choice at index 0:
+ * `finish_reason` of the choice at index 0 (of several, the first that is an answer; the others are beside it):
  *
  *   stop (or none, or unknown),   text, tool calls or a refusal -> success; nothing at all is ambiguous `empty_output`
  *   tool_calls, function_call
@@ -17,10 +17,19 @@
 import type { ModelRequest } from "../../work/request.ts";
 import { wireAddress } from "../address.ts";
 import { openaiMembers } from "../answer_members.ts";
-import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import { brokenOff, cutOff, ended, filtered, type ReadAnswer, severalAnswers } from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, type RequestTarget, translated } from "../exchange.ts";
-import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf } from "../json.ts";
+import {
+  allByIndex,
+  answerJson,
+  arrayOf,
+  firstByIndex,
+  nameOf,
+  objectOf,
+  stringOf,
+  type Unchecked,
+} from "../json.ts";
 import { openaiLimits } from "../limits.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
@@ -103,17 +112,25 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   const choice = objectOf(firstByIndex(choices));
   const inner = choice?.["error"] ?? undefined;
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
-  const message = objectOf(choice?.["message"]);
-  const tier = nameOf(body["service_tier"]);
-  return outcomeOf(choice?.["finish_reason"], {
+  const facts = {
     name,
-    text: textOf(message?.["content"]),
-    members: openaiMembers(choice, message),
     usage,
-    tier,
+    tier: nameOf(body["service_tier"]),
     model: nameOf(body["model"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["id"]),
-  });
+  };
+  const first = decodeChoice(choice, facts);
+  if (choices.length < 2) return first;
+  const [, ...others] = allByIndex(choices);
+  return severalAnswers([first, ...others.map((one) => decodeChoice(objectOf(one), facts))]);
+}
+
+function decodeChoice(choice: Unchecked | undefined, facts: Omit<ReadAnswer, "text" | "members">): Decoded {
+  const message = objectOf(choice?.["message"]);
+  const { name, usage, tier, model, requestId } = facts;
+  const text = textOf(message?.["content"]);
+  const members = openaiMembers(choice, message);
+  return outcomeOf(choice?.["finish_reason"], { name, text, members, usage, tier, model, requestId });
 }
 
 function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {

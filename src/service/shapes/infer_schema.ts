@@ -164,6 +164,10 @@ const factFields = {
   reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
   logprobs: z.unknown().optional().describe("In the provider's form."),
   annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
+  other_candidates: z
+    .array(z.looseObject({ text: z.string(), finish_reason: z.string() }))
+    .optional()
+    .describe("The answers after the first, with candidate_count above 1."),
   model: z.string().optional().describe("The model that answered."),
   cost: z
     .object({

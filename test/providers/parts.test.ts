@@ -32,11 +32,16 @@ function fate(
   return encoded.ok ? { sent: encoded.body, dropped: encoded.dropped.join() } : { refused: encoded.message };
 }
 
-/** Values that no codec writes by itself, each with a name by which a refusal or a warning tells of it. */
+/** Values that no codec writes by itself. */
 const WORDS = ["zq1", "zq2", "zq3", "zq4"] as const;
 const word = fc.constantFrom(...WORDS);
-const text = word.map((value) => ({ part: { text: value }, marks: [[value, "text"]] }));
-const medium = fc
+/** A part, with each value in it and the name by which a refusal or a warning tells of it. */
+interface Marked {
+  readonly part: object;
+  readonly marks: readonly (readonly string[])[];
+}
+const text: fc.Arbitrary<Marked> = word.map((value) => ({ part: { text: value }, marks: [[value, "text"]] }));
+const medium: fc.Arbitrary<Marked> = fc
   .record({
     data: fc.constantFrom("enoxAA==", "enoyAA=="),
     mime: fc.constantFrom(
@@ -61,17 +66,17 @@ const medium = fc
       ...(level === undefined ? [] : [[level, "media_resolution"]]),
     ],
   }));
-const address = fc
+const address: fc.Arbitrary<Marked> = fc
   .constantFrom("https://example.org/zq5.png", "gs://zq6/a.pdf", "https://example.org/zq7.mp3")
   .map((uri) => ({ part: { file_data: { file_uri: uri } }, marks: [[uri, "parts"]] }));
-const thought = fc.record({ value: word, signature: word }).map(({ value, signature }) => ({
+const thought: fc.Arbitrary<Marked> = fc.record({ value: word, signature: word }).map(({ value, signature }) => ({
   part: { text: value, thought: true, thought_signature: signature },
   marks: [
     [value, "parts"],
     [signature, "thought_signature"],
   ],
 }));
-const call = fc
+const call: fc.Arbitrary<Marked> = fc
   .record({ value: word, signature: fc.option(word, { nil: undefined }) })
   .map(({ value, signature }) => ({
     part: {
@@ -80,7 +85,7 @@ const call = fc
     },
     marks: [[value, "parts"], ...(signature === undefined ? [] : [[signature, "thought_signature"]])],
   }));
-const result = word.map((value) => ({
+const result: fc.Arbitrary<Marked> = word.map((value) => ({
   part: { function_response: { name: "f", response: { a: value, b: 1 } } },
   marks: [[value, "parts"]],
 }));

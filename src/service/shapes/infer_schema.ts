@@ -9,6 +9,7 @@ import { SETTING_NAMES } from "../../jsonl/config.ts";
 import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
+import { isObject } from "../../work/json.ts";
 import { RETRY_CODES } from "../../work/failure_numbers.ts";
 import { parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
@@ -41,11 +42,20 @@ const QUESTIONS = ["input", "contents", "messages"] as const;
 const settings = Object.fromEntries(
   SETTING_NAMES.filter((name) => name === name.toLowerCase()).map((name) => [name, z.unknown().optional()]),
 );
-/** Members of OpenAI's body that an item with messages may have. */
-const CHAT_MEMBERS = [
+/** Functions and what only Gemini has, beside any question. */
+const TOOL_MEMBERS = [
   "tools",
   "tool_choice",
+  "tool_config",
   "parallel_tool_calls",
+  "safety_settings",
+  "cached_content",
+] as const;
+const toolMembers = Object.fromEntries(
+  TOOL_MEMBERS.map((name) => [name, z.unknown().optional().describe("As in a line of a file.")]),
+);
+/** Members of OpenAI's body that an item with messages may have. */
+const CHAT_MEMBERS = [
   "response_format",
   "reasoning_effort",
   "service_tier",
@@ -60,6 +70,7 @@ const chatMembers = Object.fromEntries(
 const inlineItem = z
   .strictObject({
     ...settings,
+    ...toolMembers,
     ...chatMembers,
     model: modelName,
     input: z.string("must be text").optional().describe("Prompt text; or contents, or messages."),
@@ -106,8 +117,28 @@ const inlineItem = z
       item.messages === undefined ? CHAT_MEMBERS.find((name) => Object.hasOwn(item, name)) : undefined;
     if (chat !== undefined)
       context.addIssue({ code: "custom", path: [chat], message: "must be set together with messages" });
+    const place = localPathIn(item.contents);
+    if (place !== undefined)
+      context.addIssue({
+        code: "custom",
+        path: ["contents"],
+        message: `must not name a local path (${place}); only the library and the command read those`,
+      });
   })
   .meta({ id: "InlineItem" });
+/** The first part that is a file of the machine; the service reads none, whoever asks. */
+function localPathIn(contents: readonly Readonly<Record<string, unknown>>[] | undefined): string | undefined {
+  for (const [index, { parts }] of (contents ?? []).entries()) {
+    if (!Array.isArray(parts)) continue;
+    const found = parts.findIndex((part: unknown) => {
+      const file = isObject(part) ? (part["file_data"] ?? part["fileData"]) : undefined;
+      return isObject(file) && file["path"] !== undefined && file["path"] !== null;
+    });
+    if (found >= 0) return `contents[${index}].parts[${found}]`;
+  }
+  return undefined;
+}
+
 /** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
 const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: slaMinutes.optional() });
 const PLAIN_FIELDS_MAX = 3;
@@ -129,12 +160,12 @@ export interface ItemFault {
 
 /** Returns the item as it is when it has the documented form and no field besides. */
 export function checkItem(value: unknown): RequestItem | ItemFault {
-  const isObject = typeof value === "object" && value !== null;
-  if (isObject && Object.keys(value).length <= PLAIN_FIELDS_MAX) {
+  const isRecord = typeof value === "object" && value !== null;
+  if (isRecord && Object.keys(value).length <= PLAIN_FIELDS_MAX) {
     const plain = plainItem.safeParse(value);
     if (plain.success) return plain.data as RequestItem; // the schemas above state the same shapes
   }
-  const isFile = isObject && "file_id" in value;
+  const isFile = isRecord && "file_id" in value;
   const parsed = (isFile ? fileItem : inlineItem).safeParse(value, namedErrors);
   if (parsed.success) return parsed.data as RequestItem;
   const issue = issuesOf(parsed.error)[0];

@@ -311,15 +311,14 @@ function readParts(parts: JsonValue | undefined, owner: number | string): readon
   if (parts.length === 0) return new LineFault("invalid_contents", `${placeOf(owner)}.parts is empty`);
   const read: TurnPart[] = [];
   for (const part of parts as readonly JsonValue[]) {
-    const where = (): string => `${placeOf(owner)}.parts[${read.length}]`;
-    if (!isObject(part)) return wrongContents(where(), "an object", part);
+    if (!isObject(part)) return wrongContents(placeOf(owner, read.length), "an object", part);
     if (otherName(part, PART_NAMES) === undefined) {
       const text = part["text"];
-      if (!isText(text)) return wrongContents(`${where()}.text`, "a string", text);
+      if (!isText(text)) return wrongContents(`${placeOf(owner, read.length)}.text`, "a string", text);
       read.push(text);
       continue;
     }
-    const other = readGeminiPart(part, where());
+    const other = readGeminiPart(part, placeOf(owner, read.length));
     if (other instanceof LineFault) return other;
     const isPlain = other.kind === "text" && other.thoughtSignature === undefined && other.isThought !== true;
     read.push(isPlain ? other.text : other);
@@ -327,8 +326,9 @@ function readParts(parts: JsonValue | undefined, owner: number | string): readon
   return read;
 }
 
-function placeOf(owner: number | string): string {
-  return typeof owner === "number" ? `contents[${owner}]` : owner;
+function placeOf(owner: number | string, index?: number): string {
+  const place = typeof owner === "number" ? `contents[${owner}]` : owner;
+  return index === undefined ? place : `${place}.parts[${index}]`;
 }
 
 /** The first member with another name than these; `citations` counts only with a value. */

@@ -69,13 +69,15 @@ const medium: fc.Arbitrary<Marked> = fc
 const address: fc.Arbitrary<Marked> = fc
   .constantFrom("https://example.org/zq5.png", "gs://zq6/a.pdf", "https://example.org/zq7.mp3")
   .map((uri) => ({ part: { file_data: { file_uri: uri } }, marks: [[uri, "parts"]] }));
-const thought: fc.Arbitrary<Marked> = fc.record({ value: word, signature: word }).map(({ value, signature }) => ({
-  part: { text: value, thought: true, thought_signature: signature },
-  marks: [
-    [value, "parts"],
-    [signature, "thought_signature"],
-  ],
-}));
+const thought: fc.Arbitrary<Marked> = fc
+  .record({ value: word, signature: word })
+  .map(({ value, signature }) => ({
+    part: { text: value, thought: true, thought_signature: signature },
+    marks: [
+      [value, "parts"],
+      [signature, "thought_signature"],
+    ],
+  }));
 const call: fc.Arbitrary<Marked> = fc
   .record({ value: word, signature: fc.option(word, { nil: undefined }) })
   .map(({ value, signature }) => ({

@@ -62,15 +62,15 @@ export function anthropicBody(
   const { config } = request;
   const { dropped } = writing;
   const generation = generationOf(model);
-  const body: AnthropicBody = {
-    model,
-    max_tokens: config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT,
-    ...(request.system.length === 0 ? {} : { system: contentOf(request.system) }),
-    messages: request.turns.map((turn) => ({
-      role: turn.role === "model" ? "assistant" : "user",
-      content: isTextAlone(turn.parts) ? contentOf(turn.parts) : blocksOf(turn, writing),
-    })),
-  };
+  const max_tokens = config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT;
+  const messages = request.turns.map((turn) => ({
+    role: turn.role === "model" ? ("assistant" as const) : ("user" as const),
+    content: isTextAlone(turn.parts) ? contentOf(turn.parts) : blocksOf(turn, writing),
+  }));
+  const body: AnthropicBody =
+    request.system.length === 0
+      ? { model, max_tokens, messages }
+      : { model, max_tokens, system: contentOf(request.system), messages };
   const fault = writing.refused ?? putAnthropicTools(body, request, writing);
   if (fault !== undefined) return { code: "unsupported_request", message: fault };
   if (config.stopSequences !== undefined && config.stopSequences.length > 0) {

@@ -7,14 +7,15 @@
  *
  * Ids of calls are sent as they are, and none is made: Gemini goes by names and order.
  */
-import type {
-  FunctionTool,
-  JsonValue,
-  MediaPart,
-  ModelRequest,
-  ToolChoice,
-  ToolResultPart,
-  TurnPart,
+import {
+  type FunctionTool,
+  isTextAlone,
+  type JsonValue,
+  type MediaPart,
+  type ModelRequest,
+  type ToolChoice,
+  type ToolResultPart,
+  type TurnPart,
 } from "../../work/request.ts";
 import { base64Of } from "../inserts.ts";
 import type { Writing } from "./writing.ts";
@@ -49,6 +50,7 @@ export interface GeminiTools {
 
 /** The parts of a turn. */
 export function geminiParts(parts: readonly TurnPart[], writing: Writing): GeminiPart[] {
+  if (isTextAlone(parts)) return parts.map((text) => ({ text })); // most turns
   return parts.flatMap((part) => {
     if (typeof part === "string") return [{ text: part }];
     if (part.kind === "text") {

@@ -23,6 +23,9 @@ interface Pairing {
   readonly name: string | undefined;
 }
 
+/** A literal would be made anew for each request. */
+const ANY_ID = /^./s;
+
 /** The notes of one request. */
 export class Writing {
   /** Names of members that are left out. */
@@ -36,7 +39,7 @@ export class Writing {
   #pairs: ReadonlyMap<TurnPart, Pairing> | undefined;
   #refused: string | undefined;
 
-  constructor(request: ModelRequest, name: string, dropped: string[], idPattern = /^./s) {
+  constructor(request: ModelRequest, name: string, dropped: string[], idPattern = ANY_ID) {
     this.#request = request;
     this.name = name;
     this.dropped = dropped;

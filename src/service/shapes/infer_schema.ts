@@ -9,8 +9,8 @@ import { SETTING_NAMES } from "../../jsonl/config.ts";
 import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
-import { isObject } from "../../work/json.ts";
 import { RETRY_CODES } from "../../work/failure_numbers.ts";
+import { isObject } from "../../work/json.ts";
 import { parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { bodyFault } from "./body_fault.ts";
@@ -55,12 +55,7 @@ const toolMembers = Object.fromEntries(
   TOOL_MEMBERS.map((name) => [name, z.unknown().optional().describe("As in a line of a file.")]),
 );
 /** Members of OpenAI's body that an item with messages may have. */
-const CHAT_MEMBERS = [
-  "response_format",
-  "reasoning_effort",
-  "service_tier",
-  "user",
-] as const;
+const CHAT_MEMBERS = ["response_format", "reasoning_effort", "service_tier", "user"] as const;
 const chatMembers = Object.fromEntries(
   CHAT_MEMBERS.map((name) => [
     name,

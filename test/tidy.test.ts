@@ -55,6 +55,7 @@ const FLOORS: Readonly<Record<string, number>> = {
 const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["usage"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
+  jsonl: [["parts"]],
   limits: [["hidden"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"]],
   queue: [["plan", "prefixes"]],

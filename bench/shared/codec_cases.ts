@@ -4,7 +4,7 @@ import type { ModelRequest } from "../../src/work/request.ts";
 
 export const REQUEST: ModelRequest = {
   system: ["You are a careful tutor of school mathematics."],
-  turns: [{ role: "user", texts: ["Janet’s ducks lay 16 eggs per day. ".repeat(16)] }],
+  turns: [{ role: "user", parts: ["Janet’s ducks lay 16 eggs per day. ".repeat(16)] }],
   config: { temperature: 0, maxOutputTokens: 256 },
   unknownFields: [],
 };

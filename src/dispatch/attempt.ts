@@ -199,8 +199,8 @@ function estimate(
   inputTokens: number,
   { text, members }: { text: string; members?: AnswerMembers | undefined },
 ): Usage {
-  const { reasoning = "", refusal = "", tool_calls } = members ?? {};
-  const calls = jsonOf(tool_calls) ?? "";
+  const { reasoning = "", refusal = "", tool_calls, other_candidates: others } = members ?? {};
+  const calls = `${jsonOf(tool_calls) ?? ""}${jsonOf(others) ?? ""}`;
   const chars = text.length + reasoning.length + refusal.length + calls.length;
   return {
     inputTokens,

@@ -6,7 +6,7 @@
  * known name, as both say. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so
  * is a name that perigee's layout does not have, even with null; in OpenAI's the codec decides, because servers have members of
  * their own.
- * Answers that this version cannot return are `unsupported_request`: several candidates, sound, images.
+ * Answers that this version cannot return are `unsupported_request`: sound, images.
  */
 import { suggestion } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
@@ -30,6 +30,8 @@ type Fields = ReadonlyMap<string, { readonly field: string; readonly read: ReadF
 const INT32_MAX = 2 ** 31 - 1;
 /** In OpenAI's and Gemini's API. */
 const LOGPROBS_MAX = 20;
+/** Answers to one item: OpenAI allows 128, Gemini 8. */
+const CANDIDATES_MAX = 8;
 /** Characters of a name that is not known which are shown. */
 const NAME_CHARS_MAX = 64;
 
@@ -49,7 +51,7 @@ const GENERATION_FIELDS: Fields = bothSpellings(
     seed,
     presencePenalty: numberBetween(-2, 2),
     frequencyPenalty: numberBetween(-2, 2),
-    candidateCount: one,
+    candidateCount: candidates,
     responseMimeType: text,
     responseSchema: schema,
     responseJsonSchema: schema,
@@ -85,7 +87,7 @@ const OPENAI_FIELDS: Fields = new Map([
   ["seed", { field: "seed", read: seed }],
   ["presence_penalty", { field: "presencePenalty", read: numberBetween(-2, 2) }],
   ["frequency_penalty", { field: "frequencyPenalty", read: numberBetween(-2, 2) }],
-  ["n", { field: "candidateCount", read: one }],
+  ["n", { field: "candidateCount", read: candidates }],
   ["reasoning_effort", { field: "thinkingConfig", read: reasoningEffort }],
   ["logprobs", { field: "responseLogprobs", read: ifTrue }],
   ["top_logprobs", { field: "logprobs", read: integerBetween(0, LOGPROBS_MAX) }],
@@ -102,6 +104,7 @@ const OPENAI_NAMES: ReadonlyMap<string, string> = new Map([
   ["presencePenalty", "presence_penalty"],
   ["frequencyPenalty", "frequency_penalty"],
   ["responseLogprobs", "logprobs"],
+  ["candidateCount", "n"],
 ]);
 
 const NONE: ReadonlySet<string> = new Set();
@@ -246,8 +249,10 @@ function seed(value: JsonValue, name: string): unknown {
   return typeof value === "number" && Number.isInteger(value) ? value : mustBe(name, "a whole number", value);
 }
 
-function one(value: JsonValue, name: string): unknown {
-  return value === 1 ? undefined : mustBe(name, "1 (more would multiply the cost of the line)", value);
+/** One is the default. */
+function candidates(value: JsonValue, name: string): unknown {
+  const count = integerBetween(1, CANDIDATES_MAX)(value, name);
+  return count === 1 ? undefined : count;
 }
 
 function text(value: JsonValue, name: string): unknown {

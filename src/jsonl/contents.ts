@@ -6,30 +6,52 @@
  *   messages, text and settings      the same
  *   messages with anything more      OpenAI's body (openai_batch.ts), with settings under OpenAI's names
  *
- * Only text is carried. A part that holds anything else is `invalid_contents`. A request that uses tools or cached content is
- * `unsupported_request`, because leaving those out would change the request. An unknown member is `invalid_config`.
+ * Parts that are not plain texts are read by `parts/gemini_parts.ts`, functions and their choice by `parts/tools.ts`: of any layout, in
+ * any item. Gemini's safety settings and cached content are carried as they are. An unknown member is `invalid_config`.
  * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning.
  */
 import { nearest } from "../nearest.ts";
 import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
-import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
+import { isTextAlone, type JsonValue, type ModelRequest, type Turn, type TurnPart } from "../work/request.ts";
 import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
 import { kindOfItem, readEndpointRequest } from "./endpoint_item.ts";
 import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
-import { readMessages, readOpenaiBody } from "./openai_batch.ts";
+import { readOpenaiBody } from "./openai_batch.ts";
+import { readGeminiPart } from "./parts/gemini_parts.ts";
+import { readMessages } from "./parts/openai_messages.ts";
+import { readToolChoice, readToolConfig, readTools } from "./parts/tools.ts";
 
-/** Members that change what the model sees or returns; they cannot be dropped. */
-const REFUSED: ReadonlySet<string> = new Set([
-  "tools",
-  "tool_config",
-  "toolConfig",
-  "tool_choice",
-  "cached_content",
-  "cachedContent",
-  "safety_settings",
-  "safetySettings",
+/** Members with functions and with what only Gemini has, under their names in this file's `Asked`. */
+const ASKED_NAMES: ReadonlyMap<string, keyof Asked> = new Map([
+  ["tools", "tools"],
+  ["tool_config", "toolConfig"],
+  ["toolConfig", "toolConfig"],
+  ["tool_choice", "toolChoice"],
+  ["toolChoice", "toolChoice"],
+  ["parallel_tool_calls", "parallelToolCalls"],
+  ["parallelToolCalls", "parallelToolCalls"],
+  ["cached_content", "cachedContent"],
+  ["cachedContent", "cachedContent"],
+  ["safety_settings", "safetySettings"],
+  ["safetySettings", "safetySettings"],
 ]);
+/** Those of them that OpenAI's body has under other names or not at all. */
+const GEMINIS_ALONE: ReadonlySet<keyof Asked> = new Set(["toolConfig", "cachedContent", "safetySettings"]);
+
+/** What an item has beside its question, its settings and its system instruction, as written. */
+interface Asked {
+  tools?: JsonValue;
+  toolConfig?: JsonValue;
+  toolChoice?: JsonValue;
+  parallelToolCalls?: JsonValue;
+  cachedContent?: JsonValue;
+  safetySettings?: JsonValue;
+}
+type HeldAsked = Pick<
+  ModelRequest,
+  "tools" | "toolChoice" | "parallelToolCalls" | "cachedContent" | "safetySettings"
+>;
 
 const KNOWN: readonly string[] = [
   "model",
@@ -53,35 +75,8 @@ const PART_NAMES = ["text"] as const;
 const CACHE = "cache_control";
 const INSTRUCTION_ROLE = "system_instruction.role";
 const BLOCK_NAMES = ["type", "text", CACHE] as const;
-/** Members of Gemini's `Part` and of Anthropic's text blocks that mean nothing when they are null (state 2026-11-22). */
-const NULLABLE: ReadonlySet<string> = new Set([
-  "citations",
-  "codeExecutionResult",
-  "code_execution_result",
-  "executableCode",
-  "executable_code",
-  "fileData",
-  "file_data",
-  "functionCall",
-  "function_call",
-  "functionResponse",
-  "function_response",
-  "inlineData",
-  "inline_data",
-  "mediaResolution",
-  "media_resolution",
-  "partMetadata",
-  "part_metadata",
-  "thought",
-  "thoughtSignature",
-  "thought_signature",
-  "toolCall",
-  "tool_call",
-  "toolResponse",
-  "tool_response",
-  "videoMetadata",
-  "video_metadata",
-]);
+/** A member of Anthropic's text blocks that means nothing when it is null. */
+const CITATIONS = "citations";
 
 /** Whether an object is an item by itself: it has a model, or what an item asks. */
 export function isItem(object: JsonObject): boolean {
@@ -109,7 +104,9 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
   if (Object.keys(request).some((name) => isOpenaiAlone(name, request[name]))) return readAsOpenai(request);
   const conversation = readMessages(request["messages"]);
   if (conversation instanceof LineFault) return conversation;
-  if (!conversation.isTextAlone || conversation.turns.length === 0) return readAsOpenai(request);
+  const isPlain = conversation.unheld === undefined && conversation.leftOut.length === 0;
+  const isText = isPlain && conversation.turns.every(({ parts }) => isTextAlone(parts));
+  if (!isText || conversation.turns.length === 0) return readAsOpenai(request);
   const read = readInterfaceRequest(request, place);
   if (read instanceof LineFault) return read;
   const { system, turns } = conversation;
@@ -119,15 +116,21 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
 /** Whether perigee's own settings do not have the member, so that it is one of OpenAI's body. */
 function isOpenaiAlone(name: string, value: JsonValue | undefined): boolean {
   if (name === "logprobs") return typeof value === "boolean";
-  return !isKnown(name) || (REFUSED.has(name) && !isEmptyList(value));
+  return !isKnown(name) || (ASKED_NAMES.has(name) && !isEmptyList(value));
 }
 
 function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
   const body: Record<string, JsonValue> = {};
+  const geminis: Asked = {};
   for (const [name, value] of Object.entries(request)) {
     if (value === null || (isSetting(name) && value === undefined)) continue;
-    const isOther = isSetting(name) || OTHER_NAMES.has(name) || name === "generation_config";
-    const own = isOther ? openaiName(name) : name === "system_instruction" ? "system" : name;
+    const asked = ASKED_NAMES.get(name);
+    if (asked !== undefined && GEMINIS_ALONE.has(asked)) {
+      if (geminis[asked] !== undefined) return givenTwice(asked, name);
+      geminis[asked] = value;
+      continue;
+    }
+    const own = asked === undefined ? openaiNameOf(name) : snakeOf(asked);
     if (own === undefined)
       return new LineFault(
         "invalid_config",
@@ -136,7 +139,22 @@ function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
     if (body[own] !== undefined) return givenTwice(own, name);
     body[own] = value;
   }
-  return readOpenaiBody(body);
+  const read = readOpenaiBody(body);
+  if (read instanceof LineFault || Object.keys(geminis).length === 0) return read;
+  if (geminis.toolConfig !== undefined)
+    return new LineFault("invalid_config", "tool_config cannot be used beside messages; use tool_choice");
+  const held = readAsked(geminis);
+  return held instanceof LineFault ? held : { ...read, ...held };
+}
+
+function openaiNameOf(name: string): string | undefined {
+  const isOther = isSetting(name) || OTHER_NAMES.has(name) || name === "generation_config";
+  if (isOther) return openaiName(name);
+  return name === "system_instruction" ? "system" : name;
+}
+
+function snakeOf(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function readInterfaceRequest(request: JsonObject, place: "request" | ""): ModelRequest | LineFault {
@@ -144,6 +162,7 @@ function readInterfaceRequest(request: JsonObject, place: "request" | ""): Model
   let beside: Record<string, JsonValue> | undefined;
   let instruction: JsonValue | undefined;
   let instructionName = "";
+  let asked: Asked | undefined;
   for (const name of Object.keys(request)) {
     const value = request[name] as JsonValue; // an own member
     if (name === "model" || (QUESTIONS as readonly string[]).includes(name)) continue;
@@ -157,8 +176,11 @@ function readInterfaceRequest(request: JsonObject, place: "request" | ""): Model
       instructionName = name;
     } else if (isSetting(name)) {
       beside = { ...beside, [name]: value };
-    } else if (!REFUSED.has(name) || !isEmptyList(value)) {
-      return refusedMember(name, place);
+    } else {
+      const own = ASKED_NAMES.get(name);
+      if (own === undefined) return unknownMember(name, place);
+      if (asked?.[own] !== undefined) return givenTwice(own, snakeOf(own));
+      asked = { ...asked, [own]: value };
     }
   }
   const config = readGenerationConfig(settings, beside);
@@ -167,11 +189,53 @@ function readInterfaceRequest(request: JsonObject, place: "request" | ""): Model
   if (turns instanceof LineFault) return turns;
   const system = readInstruction(instruction, instructionName);
   if (system instanceof LineFault) return system;
-  return { system, turns, config, unknownFields: leftOf(instruction) };
+  const read = { system, turns, config, unknownFields: leftOf(instruction) };
+  if (asked === undefined) return read; // most items
+  const held = readAsked(asked);
+  return held instanceof LineFault ? held : { ...read, ...held };
+}
+
+/** Functions and their choice, and what only Gemini has. Empty lists ask for nothing. */
+function readAsked(asked: Asked): HeldAsked | LineFault {
+  const tools = asked.tools === undefined ? [] : readTools(asked.tools);
+  if (tools instanceof LineFault) return tools;
+  const choice = readChoice(asked);
+  if (choice instanceof LineFault) return choice;
+  const { cachedContent, safetySettings = [] } = asked;
+  if (cachedContent !== undefined && (!isText(cachedContent) || cachedContent === ""))
+    return mustBe("cached_content", "the name of a cached content", cachedContent);
+  if (!Array.isArray(safetySettings) || !safetySettings.every(isObject))
+    return mustBe("safety_settings", "a list of objects", safetySettings);
+  return {
+    ...(tools.length === 0 ? {} : { tools }),
+    ...choice,
+    ...(cachedContent === undefined ? {} : { cachedContent }),
+    ...(safetySettings.length === 0 ? {} : { safetySettings }),
+  };
+}
+
+function readChoice(asked: Asked): Pick<ModelRequest, "toolChoice" | "parallelToolCalls"> | LineFault {
+  const { toolConfig, toolChoice, parallelToolCalls } = asked;
+  if (toolConfig !== undefined && toolChoice !== undefined) return givenTwice("tool_config", "tool_choice");
+  const configured = toolConfig === undefined ? undefined : readToolConfig(toolConfig);
+  if (configured instanceof LineFault) return configured;
+  const chosen = toolChoice === undefined ? undefined : readToolChoice(toolChoice);
+  if (chosen instanceof LineFault) return chosen;
+  if (parallelToolCalls !== undefined && typeof parallelToolCalls !== "boolean")
+    return mustBe("parallel_tool_calls", "true or false", parallelToolCalls);
+  return {
+    ...(configured === undefined ? {} : { toolChoice: configured }),
+    ...chosen,
+    ...(parallelToolCalls === undefined ? {} : { parallelToolCalls }),
+  };
+}
+
+function mustBe(name: string, expected: string, value: JsonValue): LineFault {
+  return new LineFault("invalid_config", `${name} must be ${expected}, got ${shown(value)}`);
 }
 
 function isKnown(name: string): boolean {
-  return KNOWN.includes(name) || OTHER_NAMES.has(name) || REFUSED.has(name) || isSetting(name);
+  return KNOWN.includes(name) || OTHER_NAMES.has(name) || ASKED_NAMES.has(name) || isSetting(name);
 }
 
 /** Names, for `warnings`, of what is left out of a system instruction. */
@@ -180,9 +244,8 @@ function leftOf(instruction: JsonValue | undefined): readonly string[] {
   return isObject(instruction) && instruction["role"] === "user" ? [INSTRUCTION_ROLE] : [];
 }
 
-function refusedMember(name: string, place: "request" | ""): LineFault {
-  if (REFUSED.has(name)) return new LineFault("unsupported_request", `${name} is not supported`);
-  const hint = nearest(name, [...KNOWN, ...SETTING_NAMES]);
+function unknownMember(name: string, place: "request" | ""): LineFault {
+  const hint = nearest(name, [...KNOWN, ...ASKED_NAMES.keys(), ...SETTING_NAMES]);
   return unknownField(place, name, hint === undefined ? KNOWN : [hint]);
 }
 
@@ -191,7 +254,7 @@ function readQuestion(request: JsonObject): Turn[] | LineFault {
   const { input, messages } = request;
   if (messages !== undefined && messages !== null) return [];
   if (input === undefined || input === null) return readContents(request["contents"]);
-  return isText(input) ? [{ role: "user", texts: [input] }] : wrongContents("input", "a string", input);
+  return isText(input) ? [{ role: "user", parts: [input] }] : wrongContents("input", "a string", input);
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
@@ -203,11 +266,12 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
     const unknown = otherName(content, CONTENT_NAMES);
     if (unknown !== undefined) return unknownField(`contents[${turns.length}]`, unknown, CONTENT_NAMES);
     const role = content["role"] ?? "user";
-    if (role !== "user" && role !== "model")
+    const isResult = role === "function" || role === "tool"; // as Gemini had it, and others have it
+    if (role !== "user" && role !== "model" && !isResult)
       return wrongContents(`contents[${turns.length}].role`, '"user" or "model"', role);
-    const texts = readParts(content["parts"]);
-    if (texts instanceof LineFault) return within(`contents[${turns.length}]`, texts);
-    turns.push({ role, texts });
+    const parts = readParts(content["parts"], turns.length);
+    if (parts instanceof LineFault) return parts;
+    turns.push({ role: isResult ? "user" : role, parts });
   }
   return turns;
 }
@@ -216,7 +280,7 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
  * The system instruction: `{ parts: [{ text }] }`, `{ parts: { text } }` as Google's samples have it, a string, or Anthropic's
  * list of `{ type: "text", text }`. An object may have the role `system`, or `user`, which Google's SDK adds.
  */
-function readInstruction(instruction: JsonValue | undefined, name: string): string[] | LineFault {
+function readInstruction(instruction: JsonValue | undefined, name: string): readonly string[] | LineFault {
   if (instruction === undefined) return [];
   if (isText(instruction)) return [instruction];
   if (Array.isArray(instruction)) return readBlocks(instruction as readonly JsonValue[], name);
@@ -226,8 +290,10 @@ function readInstruction(instruction: JsonValue | undefined, name: string): stri
   const role = instruction["role"] ?? "system";
   if (role !== "system" && role !== "user") return wrongContents(`${name}.role`, '"system" or "user"', role);
   const parts = instruction["parts"];
-  const texts = readParts(isObject(parts) ? [parts] : parts);
-  return texts instanceof LineFault ? within(name, texts) : texts;
+  const read = readParts(isObject(parts) ? [parts] : parts, name);
+  if (read instanceof LineFault || isTextAlone(read)) return read;
+  const index = read.findIndex((part) => typeof part !== "string");
+  return new LineFault("unsupported_request", `${name}.parts[${index}]: a system instruction is text`);
 }
 
 /** Anthropic's blocks. */
@@ -252,35 +318,37 @@ function hasCacheMark(instruction: JsonValue | undefined): boolean {
   );
 }
 
-/** Faults name the place within the content; no name is built while all is well. */
-function readParts(parts: JsonValue | undefined): string[] | LineFault {
-  if (!Array.isArray(parts)) return wrongContents("parts", "an array", parts);
-  if (parts.length === 0) return new LineFault("invalid_contents", "parts is empty");
-  const texts: string[] = [];
+/** `owner`: the index of a content, or the name of the system instruction; no path is built while all is well. */
+function readParts(parts: JsonValue | undefined, owner: number | string): readonly TurnPart[] | LineFault {
+  if (!Array.isArray(parts)) return wrongContents(`${placeOf(owner)}.parts`, "an array", parts);
+  if (parts.length === 0) return new LineFault("invalid_contents", `${placeOf(owner)}.parts is empty`);
+  const read: TurnPart[] = [];
   for (const part of parts as readonly JsonValue[]) {
-    if (!isObject(part)) return wrongContents(`parts[${texts.length}]`, "an object", part);
-    const other = otherName(part, PART_NAMES);
-    if (other !== undefined)
-      return new LineFault(
-        "invalid_contents",
-        `parts[${texts.length}] must be only text, got ${shown(other)}`,
-      );
-    const text = part["text"];
-    if (!isText(text)) return wrongContents(`parts[${texts.length}].text`, "a string", text);
-    texts.push(text);
+    if (!isObject(part)) return wrongContents(placeOf(owner, read.length), "an object", part);
+    if (otherName(part, PART_NAMES) === undefined) {
+      const text = part["text"];
+      if (!isText(text)) return wrongContents(`${placeOf(owner, read.length)}.text`, "a string", text);
+      read.push(text);
+      continue;
+    }
+    const other = readGeminiPart(part, placeOf(owner, read.length));
+    if (other instanceof LineFault) return other;
+    const isPlain = other.kind === "text" && other.thoughtSignature === undefined && other.isThought !== true;
+    read.push(isPlain ? other.text : other);
   }
-  return texts;
+  return read;
 }
 
-/** The first member with another name than these. Those of `NULLABLE` count only with a value. */
+function placeOf(owner: number | string, index?: number): string {
+  const place = typeof owner === "number" ? `contents[${owner}]` : owner;
+  return index === undefined ? place : `${place}.parts[${index}]`;
+}
+
+/** The first member with another name than these; `citations` counts only with a value. */
 function otherName(object: JsonObject, names: readonly string[]): string | undefined {
   for (const name in object) {
     if (names.includes(name) || !Object.hasOwn(object, name)) continue;
-    if (object[name] !== null || !NULLABLE.has(name)) return name;
+    if (object[name] !== null || name !== CITATIONS) return name;
   }
   return undefined;
-}
-
-function within(place: string, fault: LineFault): LineFault {
-  return new LineFault(fault.code, `${place}.${fault.message}`);
 }

@@ -107,7 +107,7 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     request,
     ...(metadata === undefined ? {} : { metadata }),
     hasReplacedText: record.hasReplacedText,
-    hasExactNumbers: record.hasExactNumbers,
+    hasExactNumbers: record.hasExactNumbers || request.hasExactNumbers === true,
   };
 }
 

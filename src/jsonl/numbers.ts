@@ -14,6 +14,11 @@ const MARK = `\u0000perigee-number:${randomBytes(12).toString("hex")}:`;
 /** The marker as `JSON.stringify` writes it. */
 const ESCAPED_MARK: string = JSON.stringify(MARK).slice(1, -1);
 const MARKED_LITERAL = new RegExp(`"${ESCAPED_MARK.replaceAll("\\", "\\\\")}([-+.0-9eE]+)"`, "g");
+/** The same in JSON that is a text of JSON: the arguments of a call in OpenAI's layout. */
+const MARKED_IN_TEXT: RegExp = new RegExp(
+  `\\\\"\\\\${ESCAPED_MARK.replaceAll("\\", "\\\\")}([-+.0-9eE]+)\\\\"`,
+  "g",
+);
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -36,7 +41,9 @@ export function isText(value: unknown): value is string {
 
 /** JSON text with every placeholder turned back into its number. `json` is a result of `JSON.stringify`. */
 export function restoreNumbers(json: string): string {
-  return json.includes(ESCAPED_MARK) ? json.replace(MARKED_LITERAL, "$1") : json;
+  return json.includes(ESCAPED_MARK)
+    ? json.replace(MARKED_IN_TEXT, "$1").replace(MARKED_LITERAL, "$1")
+    : json;
 }
 
 /** Valid JSON text with placeholders for the numbers that a double would change; the same text without any. */

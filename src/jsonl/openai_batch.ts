@@ -4,20 +4,27 @@
  * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
  * The body is kept unchanged, for providers that speak OpenAI's protocol, and read into the neutral request for all
- * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold (images, tool calls) leaves its name in `unknownFields`: `messages`
- * when a message has more than text, else the name of the body's member. A codec that does not send the body unchanged
- * refuses `messages` and `tools`, and reports the rest as dropped.
+ * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold is named in `unheld`, where it is in messages or tools, or else in
+ * `unknownFields`. A codec that does not send the body unchanged refuses what is unheld, and the rest by `providers/unsupported.ts`.
  */
-import { asksNothing } from "../work/chat_message.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
-import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
+import type { FunctionTool, JsonValue, ModelRequest } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
 import { kindOfUrl, readEndpointRequest } from "./endpoint_item.ts";
 import { givenTwice, LineFault, shown, shownKind, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
+import { readMessages } from "./parts/openai_messages.ts";
+import { type ReadChoice, readToolChoice, readTools } from "./parts/tools.ts";
 
 /** Members of the body that are read here and are not settings. */
-const NO_SETTINGS: ReadonlySet<string> = new Set(["model", "messages", "stream", "response_format"]);
+const NO_SETTINGS: ReadonlySet<string> = new Set([
+  "model",
+  "messages",
+  "stream",
+  "response_format",
+  "tools",
+  "tool_choice",
+]);
 
 /** Reads a line of the batch layout, all but its model. */
 export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
@@ -38,13 +45,53 @@ export function readOpenaiBody(given: JsonObject): ModelRequest | LineFault {
   if (body instanceof LineFault) return body;
   if (isGiven(body["stream"]) && body["stream"] !== false)
     return unsupported("stream must be false or absent: answers are written whole");
-  const read = readOpenaiConfig(body, NO_SETTINGS);
-  if (read instanceof LineFault) return read;
+  const settings = readOpenaiConfig(body, NO_SETTINGS);
+  if (settings instanceof LineFault) return settings;
   const conversation = readMessages(body["messages"]);
   if (conversation instanceof LineFault) return conversation;
-  const { system, turns, isTextAlone } = conversation;
-  const unknownFields = isTextAlone ? read.unknownFields : ["messages", ...read.unknownFields];
-  return { system, turns, config: read.config, openaiBody: body, unknownFields };
+  const { system, turns, unheld, leftOut, hasExactNumbers } = conversation;
+  const read = {
+    system,
+    turns,
+    config: settings.config,
+    openaiBody: body,
+    unknownFields: settings.unknownFields,
+  };
+  const hasTools = isGiven(body["tools"]) || isGiven(body["tool_choice"]);
+  const isPlain = !hasTools && unheld === undefined && leftOut.length === 0;
+  if (isPlain && body["parallel_tool_calls"] === undefined && !hasExactNumbers) return read; // most items
+  const tools = readToolMembers(body);
+  const notHeld = unheld ?? tools.unheld;
+  return {
+    ...read,
+    unknownFields: settings.unknownFields.filter((name) => name !== "parallel_tool_calls"),
+    ...tools.members,
+    ...(notHeld === undefined ? {} : { unheld: notHeld }),
+    ...(leftOut.length === 0 ? {} : { leftOut }),
+    ...(hasExactNumbers ? { hasExactNumbers } : {}),
+  };
+}
+
+/** Functions and their choice, as far as they can be held: the body has them anyway. */
+function readToolMembers(body: JsonObject): {
+  readonly members: Pick<ModelRequest, "tools" | "toolChoice" | "parallelToolCalls">;
+  readonly unheld: string | undefined;
+} {
+  const { tools: given, tool_choice: choice, parallel_tool_calls: isParallel } = body;
+  const tools = isGiven(given) ? readTools(given as JsonValue) : [];
+  const chosen = isGiven(choice) ? readToolChoice(choice as JsonValue) : undefined;
+  const isOdd = isGiven(isParallel) && typeof isParallel !== "boolean";
+  const odd = isOdd ? `parallel_tool_calls: expected true or false, got ${shown(isParallel)}` : undefined;
+  const members = {
+    ...(tools instanceof LineFault || tools.length === 0 ? {} : { tools }),
+    ...(chosen instanceof LineFault ? {} : chosen),
+    ...(typeof isParallel === "boolean" ? { parallelToolCalls: isParallel } : {}),
+  };
+  return { members, unheld: faultOf(tools) ?? faultOf(chosen) ?? odd };
+}
+
+function faultOf(read: readonly FunctionTool[] | ReadChoice | LineFault | undefined): string | undefined {
+  return read instanceof LineFault ? read.message : undefined;
 }
 
 /** OpenAI's SDK calls vendors' members `extra_body`, and servers read them beside the others: so does every check here. */
@@ -93,75 +140,6 @@ function underOwnNames(body: JsonObject): JsonObject | LineFault {
   const { system: _, messages, ...rest } = own ?? body;
   const others = Array.isArray(messages) ? (messages as readonly JsonValue[]) : [];
   return { ...rest, messages: [{ role: "system", content }, ...others] };
-}
-
-interface Conversation {
-  readonly system: readonly string[];
-  readonly turns: readonly Turn[];
-  /** False when some message holds what texts cannot, or a system message follows a turn. */
-  readonly isTextAlone: boolean;
-}
-
-/** Reads the messages of a chat. */
-export function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
-  if (!Array.isArray(messages)) return wrongContents("messages", "an array", messages);
-  if (messages.length === 0) return new LineFault("invalid_contents", "messages is empty");
-  const system: string[] = [];
-  const turns: Turn[] = [];
-  let isTextAlone = true;
-  for (const [index, message] of (messages as readonly JsonValue[]).entries()) {
-    const where = `messages[${index}]`;
-    if (!isObject(message)) return wrongContents(where, "an object", message);
-    const role = message["role"];
-    if (!isText(role)) return wrongContents(`${where}.role`, "a string", role);
-    const content = readContent(message["content"], where);
-    if (content instanceof LineFault) return content;
-    if (!content.isTextAlone || hasOthers(message, "role", "content")) isTextAlone = false;
-    if (role === "system" || role === "developer") {
-      if (turns.length > 0) isTextAlone = false;
-      system.push(...content.texts);
-    } else if (role === "user" || role === "assistant") {
-      if (content.texts.length > 0)
-        turns.push({ role: role === "user" ? "user" : "model", texts: content.texts });
-    } else if (role === "tool" || role === "function") {
-      isTextAlone = false;
-      if (content.texts.length > 0) turns.push({ role: "user", texts: content.texts });
-    } else {
-      const expected = "system, developer, user, assistant or tool";
-      return new LineFault("invalid_contents", `${where}.role must be ${expected}, got ${shown(role)}`);
-    }
-  }
-  return { system, turns, isTextAlone };
-}
-
-/** The texts of a message; `null` and absent content has no texts (an assistant that called a tool). */
-function readContent(
-  content: JsonValue | undefined,
-  where: string,
-): { readonly texts: readonly string[]; readonly isTextAlone: boolean } | LineFault {
-  if (isText(content)) return { texts: [content], isTextAlone: true };
-  if (content === undefined || content === null) return { texts: [], isTextAlone: false };
-  if (!Array.isArray(content)) return wrongContents(`${where}.content`, "a string or an array", content);
-  if (content.length === 0) return new LineFault("invalid_contents", `${where}.content is empty`);
-  const texts: string[] = [];
-  let isTextAlone = true;
-  for (const [index, part] of (content as readonly JsonValue[]).entries()) {
-    if (!isObject(part)) return wrongContents(`${where}.content[${index}]`, "an object", part);
-    if (part["type"] !== "text") continue;
-    const text = part["text"];
-    if (!isText(text)) return wrongContents(`${where}.content[${index}].text`, "a string", text);
-    if (hasOthers(part, "type", "text")) isTextAlone = false;
-    texts.push(text);
-  }
-  return { texts, isTextAlone: isTextAlone && texts.length === content.length };
-}
-
-/** Whether an object has members besides these two, such as the tool calls, the name or the reasoning of a message. */
-function hasOthers(object: JsonObject, one: string, other: string): boolean {
-  for (const name in object) {
-    if (name !== one && name !== other && !asksNothing(name, object[name])) return true;
-  }
-  return false;
 }
 
 function isGiven(value: JsonValue | undefined): boolean {

@@ -17,7 +17,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
-import { isObject, type JsonObject, jsonOf } from "../work/json.ts";
+import { isObject, type Json, type JsonObject, jsonOf } from "../work/json.ts";
 import type {
   AnswerMembers,
   AttemptFacts,
@@ -140,13 +140,14 @@ function trimmed(json: string, fields: LineFields): string {
 
 function membersOf(members: AnswerMembers | undefined): string {
   if (members === undefined) return "";
-  const { tool_calls, refusal, reasoning, logprobs, annotations } = members;
+  const { tool_calls, refusal, reasoning, logprobs, annotations, other_candidates } = members;
   return (
     memberOf("tool_calls", tool_calls) +
     memberOf("refusal", refusal) +
     memberOf("reasoning", reasoning) +
     memberOf("logprobs", logprobs) +
-    memberOf("annotations", annotations)
+    memberOf("annotations", annotations) +
+    memberOf("other_candidates", other_candidates)
   );
 }
 
@@ -325,8 +326,10 @@ function inThisForm({ output, ...line }: OutputLine): OutputLine {
 /** What was generated: `logprobs` and `annotations` are not output tokens. */
 function charsOf(line: JsonObject, output: JsonObject): number {
   const { text } = output;
-  const { tool_calls, refusal, reasoning } = { ...output, ...line }; // earlier versions had them inside
-  const calls = tool_calls === undefined ? 0 : JSON.stringify(tool_calls).length;
+  const { tool_calls, refusal, reasoning, other_candidates: others } = { ...output, ...line }; // earlier versions had them inside
+  const lengthOf = (value: Json | undefined): number =>
+    value === undefined ? 0 : JSON.stringify(value).length;
+  const calls = lengthOf(tool_calls) + lengthOf(others);
   return [text, refusal, reasoning].reduce<number>(
     (sum, one) => sum + (typeof one === "string" ? one.length : 0),
     calls,

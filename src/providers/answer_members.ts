@@ -35,10 +35,18 @@ export function openaiMembers(
 export function anthropicMembers(blocks: readonly unknown[]): AnswerMembers | undefined {
   const calls: JsonValue[] = [];
   let reasoning = "";
+  let thoughts: JsonValue[] = [];
   for (const value of blocks) {
     const block = objectOf(value);
-    if (block?.["type"] === "thinking") reasoning += stringOf(block["thinking"]) ?? "";
-    else if (block?.["type"] === "tool_use") calls.push(call(block["id"], block["name"], block["input"]));
+    const type = block?.["type"];
+    if (type === "thinking" || type === "redacted_thinking") {
+      reasoning += stringOf(block?.["thinking"]) ?? "";
+      thoughts.push(block as JsonValue); // it was read from JSON
+    } else if (type === "tool_use") {
+      const back = thoughts.length === 0 ? undefined : { anthropic: { thinking_blocks: thoughts } };
+      calls.push(call(block?.["id"], block?.["name"], block?.["input"], back));
+      thoughts = [];
+    }
   }
   return orNone({
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
@@ -54,7 +62,13 @@ export function geminiMembers(candidate: Unchecked): AnswerMembers | undefined {
     const part = objectOf(value);
     if (part?.["thought"] === true) reasoning += stringOf(part["text"]) ?? "";
     const called = objectOf(part?.["functionCall"]);
-    if (called !== undefined) calls.push(call(called["id"], called["name"], called["args"]));
+    if (called !== undefined) {
+      const signature = stringOf(part?.["thoughtSignature"]);
+      const back = signature === undefined ? undefined : { google: { thought_signature: signature } };
+      // It may leave out the id, by which a result says what it is of.
+      const id = stringOf(called["id"]) ?? `call_${calls.length + 1}`;
+      calls.push(call(id, called["name"], called["args"], back));
+    }
   }
   const logprobs = objectOf(candidate["logprobsResult"]);
   return orNone({
@@ -88,11 +102,19 @@ function thoughtsOf(message: Unchecked): string {
   return thoughts;
 }
 
-/** A call in OpenAI's form, whose arguments are JSON as text. */
-function call(id: unknown, name: unknown, input: unknown): JsonValue {
+/**
+ * A call in OpenAI's form, whose arguments are JSON as text. `back` is what the provider demands back with it, under the name
+ * that Google's own servers of OpenAI's protocol have for it (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ */
+function call(id: unknown, name: unknown, input: unknown, back: JsonValue | undefined): JsonValue {
   const called = { name: stringOf(name) ?? "", arguments: jsonOf(input ?? {}) ?? "" };
   const known = stringOf(id);
-  return { ...(known === undefined ? {} : { id: known }), type: "function", function: called };
+  return {
+    ...(known === undefined ? {} : { id: known }),
+    type: "function",
+    function: called,
+    ...(back === undefined ? {} : { extra_content: back }),
+  };
 }
 
 function orNone(members: AnswerMembers): AnswerMembers | undefined {

@@ -61,9 +61,10 @@ const BLOCKS_END = Buffer.from("]");
 
 /** The last text of the system instruction. */
 function systemText(bytes: Buffer): MarkedText | undefined {
-  // In a text its quotes would be escaped, and the codec writes `system` before any schema that could have a member of that name.
+  // In a text its quotes would be escaped, and the codec writes `system` before the messages: what has that name after their
+  // beginning is a member of a call's arguments or of a schema.
   const name = bytes.indexOf(SYSTEM);
-  if (name < 0) return undefined;
+  if (name < 0 || name > bytes.indexOf(MESSAGES)) return undefined;
   const at = name + SYSTEM.byteLength;
   if (bytes[at] === QUOTE) return { textStart: at, textEnd: stringEnd(bytes, at) };
   const last = blockEnds(bytes, at).at(-1);

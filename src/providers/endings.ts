@@ -3,7 +3,7 @@
  * each codec's. What was generated is kept and says how it ended; an answer that holds nothing to keep is a failure.
  */
 import type { FailureCode } from "../errors.ts";
-import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
+import type { AnswerMembers, FinishReason, OtherCandidate, Usage } from "../work/outcome.ts";
 import type { Decoded } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
 
@@ -83,6 +83,25 @@ function without(
     ...(reasoning === "" ? {} : { reasoning }),
     ...(tier === undefined ? {} : { servedTier: tier }),
   };
+}
+
+/**
+ * The results of several answers to one request as one: the first that is an answer, with the others beside it; where none is, the
+ * first result. `decoded` is not empty, and is in the provider's order.
+ */
+export function severalAnswers(decoded: readonly [Decoded, ...Decoded[]]): Decoded {
+  const first = decoded.find((one) => one.class === "success");
+  if (first?.class !== "success") return decoded[0];
+  const others = decoded.filter((one) => one !== first).map(otherCandidate);
+  return { ...first, members: { ...first.members, other_candidates: others } };
+}
+
+function otherCandidate(decoded: Decoded): OtherCandidate {
+  if (decoded.class === "success")
+    return { text: decoded.text, finish_reason: decoded.finish, ...decoded.members };
+  const { code, reasoning } = decoded;
+  const finish = code === "filtered" ? "content_filter" : decoded.class === "permanent" ? "length" : "stop";
+  return { text: "", finish_reason: finish, ...(reasoning === undefined ? {} : { reasoning }) };
 }
 
 function holdsAnswer({ text, members }: ReadAnswer): boolean {

@@ -3,10 +3,12 @@
  */
 import type { ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
+import type { Insert } from "./inserts.ts";
 import { withDigits } from "./json.ts";
 import type { Encoded, ProviderSettings, WireAnswer } from "./provider.ts";
-import { besideTexts } from "./text_messages.ts";
 import { refusalOfDropped, untranslated } from "./unsupported.ts";
+
+const NONE: readonly never[] = [];
 
 /** The place of a seed with exact digits: last in the body (1), or last in the body's last member (2). */
 interface SeedPlace {
@@ -19,6 +21,8 @@ export interface RequestTarget {
   readonly settings: ProviderSettings;
   /** Without the provider's name. */
   readonly model: string;
+  /** What the body has markers for. */
+  readonly inserts?: readonly Insert[];
 }
 
 /** The body as JSON, or the item's failure when something was dropped that may not be. */
@@ -26,7 +30,7 @@ export function encoded(
   body: object,
   request: ModelRequest,
   dropped: readonly string[],
-  { settings, model }: RequestTarget,
+  { settings, model, inserts = NONE }: RequestTarget,
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {
@@ -38,13 +42,16 @@ export function encoded(
     return { ok: false, code: "invalid_config", message: "seed: expected a whole number" };
   }
   const json = isCheckOnly ? "" : JSON.stringify(body); // most of the work
-  if (isCheckOnly || !hasDigits) return { ok: true, body: json, dropped };
-  return { ok: true, body: withDigits(json, seedPlace.name, seed.digits, seedPlace.depth), dropped };
+  const isDone = isCheckOnly || !hasDigits;
+  const text = isDone ? json : withDigits(json, seedPlace.name, seed.digits, seedPlace.depth);
+  return inserts.length === 0
+    ? { ok: true, body: text, dropped }
+    : { ok: true, body: text, dropped, inserts };
 }
 
 /**
  * Returns why a request cannot be translated to the protocol of the provider `name`; otherwise the members that are left out,
- * to which the codec adds its own. Images are refused, because leaving them out would change the question.
+ * to which the codec adds its own. What the neutral request cannot hold of messages is refused: leaving it out would change the question.
  */
 export function translated(
   request: ModelRequest,
@@ -60,19 +67,16 @@ export function inOtherWords(
   request: ModelRequest,
   name: string,
 ): { readonly dropped: string[] } | Extract<Encoded, { readonly ok: false }> {
-  const { unknownFields, openaiBody, config } = request;
+  const { unknownFields, openaiBody, config, unheld, leftOut = NONE } = request;
   if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
     return invalid("response_schema and response_json_schema are the same field, set only one");
-  if (unknownFields.length === 0) return { dropped: [] };
-  const messages = openaiBody?.["messages"];
-  const misspelt = misspeltInMessages(messages, false);
+  if (unknownFields.length === 0 && unheld === undefined && leftOut === NONE) return { dropped: [] };
+  const misspelt = misspeltInMessages(openaiBody?.["messages"], false);
   if (misspelt !== undefined) return invalid(misspelt);
+  if (unheld !== undefined)
+    return unsupported(unheld.includes(" ") ? unheld : `${unheld}: ${name} has no counterpart`);
   const others = untranslated(request);
-  if (openaiBody === undefined || !unknownFields.includes("messages")) return withoutMisspelt(others, others);
-  const { refused, dropped } = besideTexts(messages, name);
-  if (refused !== undefined) return unsupported(refused);
-  if (dropped.length === 0) return unsupported(`messages: ${name} accepts only text`);
-  return withoutMisspelt([...new Set([...others, ...dropped])], others);
+  return withoutMisspelt([...new Set([...others, ...leftOut])], others);
 }
 
 function withoutMisspelt(

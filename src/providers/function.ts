@@ -14,9 +14,13 @@
  *
  * `function_transport.ts` calls it and writes what it throws in the form that `decode` reads.
  */
+import { isEmptyList } from "../work/json.ts";
 import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
 import type { GenerationConfig, JsonValue, ModelRequest } from "../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "./chat_members.ts";
+import { type ChatTools, putChatTools } from "./codecs/chat_content.ts";
+import { chatMessages } from "./codecs/openai_body.ts";
+import { Writing } from "./codecs/writing.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
 import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import { withoutKeys } from "./key_text.ts";
@@ -113,23 +117,48 @@ function encode(
   const { openaiBody, unknownFields, config } = request;
   if (config.responseSchema !== undefined && config.responseJsonSchema !== undefined)
     return invalid("response_schema and response_json_schema are the same field, set only one");
-  if (openaiBody === undefined) {
-    const refusal = refusalOfDropped(unknownFields, model, settings);
-    if (refusal !== undefined) return refusal;
-    const body = isCheckOnly
-      ? ""
-      : JSON.stringify({ model, messages: messagesOf(request), settings: config });
-    return { ok: true, body, dropped: unknownFields };
-  }
-  const { messages = [], n } = openaiBody;
+  const { candidateCount, ...own } = config;
+  if (candidateCount !== undefined)
+    return { ok: false, code: "unsupported_request", message: "candidate_count: a function has one answer" };
+  if (openaiBody === undefined) return encodeOwn({ ...request, config: own }, model, settings, isCheckOnly);
+  const { messages = [] } = openaiBody;
   const misspelt = misspeltMember(unknownFields, false) ?? misspeltInMessages(messages, false);
   if (misspelt !== undefined) return invalid(misspelt);
-  if (typeof n === "number" && n > 1)
-    return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${n}` };
-  const others = untranslated(request);
+  const others = [...untranslated(request), ...TOOL_MEMBERS.filter((name) => asksFor(openaiBody[name]))];
   const more = others.length === 0 ? undefined : pick(openaiBody, others);
-  const body = isCheckOnly ? "" : JSON.stringify({ model, messages, settings: config, more });
+  const body = isCheckOnly ? "" : JSON.stringify({ model, messages, settings: own, more });
   return { ok: true, body, dropped: NONE };
+}
+
+/** Members that `settings` does not have, and the neutral request has. */
+const TOOL_MEMBERS = ["tools", "tool_choice", "parallel_tool_calls"] as const;
+
+function asksFor(value: JsonValue | undefined): boolean {
+  return value !== undefined && value !== null && !isEmptyList(value);
+}
+
+/** Messages and functions as OpenAI has them. */
+function encodeOwn(
+  request: ModelRequest,
+  model: string,
+  settings: ProviderSettings,
+  isCheckOnly: boolean,
+): Encoded {
+  const { unknownFields, config } = request;
+  const writing = new Writing(request, settings.name, [...unknownFields]);
+  const messages = chatMessages(request, { hasContentParts: true }, undefined, writing);
+  const more: ChatTools = {};
+  const fault = writing.refused ?? putChatTools(more, request, "openai");
+  if (fault !== undefined) return { ok: false, code: "unsupported_request", message: fault };
+  if (request.safetySettings !== undefined) writing.drop("safety_settings");
+  if (request.cachedContent !== undefined) writing.drop("cached_content");
+  const refusal = refusalOfDropped(writing.dropped, model, settings);
+  if (refusal !== undefined) return refusal;
+  const hasMore = Object.keys(more).length > 0;
+  const whole = { model, messages, settings: config, ...(hasMore ? { more } : {}) };
+  const body = isCheckOnly ? "" : JSON.stringify(whole);
+  const { dropped, inserts } = writing;
+  return { ok: true, body, dropped, ...(inserts.length === 0 ? {} : { inserts }) };
 }
 
 function invalid(message: string): Encoded {
@@ -139,19 +168,6 @@ function invalid(message: string): Encoded {
 function pick(body: Readonly<Record<string, JsonValue>>, names: readonly string[]): object {
   const found = names.flatMap((name) => (body[name] === undefined ? [] : [[name, body[name]] as const]));
   return Object.fromEntries(found);
-}
-
-function messagesOf({ system, turns }: ModelRequest): object[] {
-  const said = turns.map(({ role, texts }) => ({
-    role: role === "model" ? "assistant" : "user",
-    content: contentOf(texts),
-  }));
-  return system.length === 0 ? said : [{ role: "system", content: contentOf(system) }, ...said];
-}
-
-function contentOf(texts: readonly string[]): string | object[] {
-  const [first] = texts;
-  return texts.length === 1 && first !== undefined ? first : texts.map((text) => ({ type: "text", text }));
 }
 
 function decode(answer: WireAnswer, name: string): Decoded {

@@ -44,6 +44,12 @@ export function firstByIndex(answers: readonly unknown[]): unknown {
   return answers.find((each) => (objectOf(each)?.["index"] ?? 0) === 0) ?? first;
 }
 
+/** Several answers by their `index`; without one they are in order already. */
+export function allByIndex(answers: readonly unknown[]): readonly unknown[] {
+  const indexOf = (each: unknown): number => countOf(objectOf(each)?.["index"]) ?? 0;
+  return answers.toSorted((one, other) => indexOf(one) - indexOf(other));
+}
+
 /** The value when it is a string. */
 export function stringOf(value: unknown): string | undefined {
   return typeof value === "string" ? value : undefined;

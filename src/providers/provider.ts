@@ -8,6 +8,7 @@ import type { FailureCode } from "../errors.ts";
 import type { LearntLimits } from "../work/limits.ts";
 import type { AnswerMembers, FinishReason, Usage, WrittenOutput } from "../work/outcome.ts";
 import type { EndpointKind, ModelRequest } from "../work/request.ts";
+import type { Insert } from "./inserts.ts";
 
 /**
  * Whose wire format a provider speaks; `echo` answers without a wire. `function` is a function in this process (function.ts);
@@ -63,6 +64,8 @@ export type Encoded =
       readonly dropped: readonly string[];
       /** The output limit that is sent, where it is not the request's own. */
       readonly outputLimit?: number;
+      /** What is put in place of its markers in `body` before it is sent; absent for nothing. */
+      readonly inserts?: readonly Insert[];
     }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 

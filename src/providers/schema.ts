@@ -42,7 +42,9 @@ const HOLDS_SCHEMA: ReadonlySet<string> = new Set(["items", "additionalPropertie
 const HOLDS_LIST: ReadonlySet<string> = new Set(["anyOf", "prefixItems"]);
 const HOLDS_BY_NAME: ReadonlySet<string> = new Set(["properties", "$defs", "defs"]);
 
-function jsonSchemaOf(schema: Readonly<Record<string, JsonValue>>): ObjectSchema {
+/** Gemini's subset of OpenAPI as JSON Schema; what is not an object is one without members. */
+export function jsonSchemaOf(given: JsonValue): ObjectSchema {
+  const schema = isObject(given) ? given : {};
   const result: [string, JsonValue][] = [];
   for (const [name, value] of Object.entries(schema)) {
     if (name === "propertyOrdering" || name === "property_ordering" || name === "nullable") continue;

@@ -35,6 +35,17 @@ const UNSEEN: ReadonlySet<string> = new Set([
   "system_instruction.role",
   "user",
 ]);
+/** Members of parts that concern how many tokens a medium takes, or that only the provider understands that wrote them. */
+const OF_PARTS: ReadonlySet<string> = new Set([
+  "detail",
+  "file_name",
+  "is_error",
+  "media_resolution",
+  "strict",
+  "thinking_blocks",
+  "thought_signature",
+  "video_metadata",
+]);
 /** Members that ask for more than text. */
 const TOOLS: ReadonlySet<string> = new Set(["tools", "functions"]);
 
@@ -48,7 +59,9 @@ export function refusalOfDropped(
 ): Extract<Encoded, { readonly ok: false }> | undefined {
   if (dropped.length === 0 || unsupportedConfig === "drop") return undefined;
   const isStrict = unsupportedConfig === "refuse";
-  const refused = isStrict ? dropped : dropped.filter((one) => !SAMPLING.has(one) && !UNSEEN.has(one));
+  const refused = isStrict
+    ? dropped
+    : dropped.filter((one) => !SAMPLING.has(one) && !UNSEEN.has(one) && !OF_PARTS.has(one));
   if (refused.length === 0) return undefined;
   const them = refused.length === 1 ? "it" : "them";
   const wayOn = isStrict ? `leave ${them} out` : `leave ${them} out, or set unsupportedConfig to "drop"`;
@@ -72,10 +85,6 @@ export function untranslated({ unknownFields, openaiBody }: ModelRequest): reado
   if (unknownFields.length === 0) return NONE;
   return unknownFields.filter((name) => {
     const value = openaiBody?.[name];
-    return (
-      name !== "messages" &&
-      SAYS_NOTHING.get(name)?.(value) !== true &&
-      !(value === null && isKnownMember(name))
-    );
+    return SAYS_NOTHING.get(name)?.(value) !== true && !(value === null && isKnownMember(name));
   });
 }

@@ -16,11 +16,12 @@ import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
+import { insertFault } from "../providers/inserts.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
-import type { EndpointRequest, ModelRequest } from "../work/request.ts";
+import { type EndpointRequest, isTextAlone, type ModelRequest, type Turn } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
 import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
@@ -174,6 +175,11 @@ export class BlockMeasurer {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
+    const [insert] = encoded.inserts ?? [];
+    if (insert !== undefined) {
+      this.#columns.reject(item.key, "unsupported_request", insertFault(insert));
+      return;
+    }
     const tokens = options.wantCounts === false ? UNCOUNTED : tokensOf(request, model.tokenizer);
     const most = mostOf(request, model, tokens.inputTokens, encoded.outputLimit);
     if (
@@ -274,16 +280,18 @@ function leadingOf(
   if (cache === undefined || request.endpoint !== undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN)
     return undefined;
   const { openaiBody } = request;
-  const turns = cache.findsTurns ? request.turns : [];
-  const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
+  const turns = cache.findsTurns ? leadingTexts(request.turns) : [];
+  const tools = beyondTokens === 0 ? undefined : (openaiBody?.["tools"] ?? request.tools);
   const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
   const { endsAnywhere } = cache;
   if (!Array.isArray(tools)) return { ...head, turns, endsAnywhere };
+  // What media in turns use is not in the head, and is not told apart here.
+  const ofTools = request.turns.every(({ parts }) => isTextAlone(parts)) ? beyondTokens : 0;
   return {
     ...{ turns, endsAnywhere },
     headHash: hashOfHashes(cache.hash, hashOfTexts([JSON.stringify(tools)])),
-    headTokens: prefixTokens + beyondTokens,
-    tokens: inputTokens + beyondTokens,
+    headTokens: prefixTokens + ofTools,
+    tokens: inputTokens + ofTools,
   };
 }
 
@@ -309,6 +317,16 @@ function mostOf(
 /** In words; of the kinds that the provider has, none is known here. */
 function missingEndpoint({ provider }: ItemLine, kind: string | undefined): string {
   return `provider ${provider} has no endpoint for items of the kind ${kind}; use a model of a provider that has one`;
+}
+
+/** The turns before the first that has more than texts: a prefix may end in them. */
+function leadingTexts(turns: readonly Turn[]): readonly { role: string; parts: readonly string[] }[] {
+  const leading: { role: string; parts: readonly string[] }[] = [];
+  for (const { role, parts } of turns) {
+    if (!isTextAlone(parts)) break;
+    leading.push({ role, parts });
+  }
+  return leading;
 }
 
 function unboundedMessage(what: string): string {

@@ -39,7 +39,7 @@ export interface PrefixTexts {
   readonly headTokens: number;
   /** Of all input. */
   readonly tokens: number;
-  readonly turns: readonly { readonly role: string; readonly texts: readonly string[] }[];
+  readonly turns: readonly { readonly role: string; readonly parts: readonly string[] }[];
   /** Whether a prefix may end within a text: not where it has to be marked. */
   readonly endsAnywhere: boolean;
 }
@@ -62,9 +62,9 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
   let wholeTokens = endTokens;
   if (endTokens > 0)
     ends.push({ hash: headHash, tokens: headTokens, parts: 0, isHead: true, isLikely: false });
-  const unitsOfAll = turns.reduce((sum, turn) => sum + lengthOf(turn.texts), 0);
+  const unitsOfAll = turns.reduce((sum, turn) => sum + lengthOf(turn.parts), 0);
   const tokensPerUnit = unitsOfAll === 0 ? 0 : (tokens - headTokens) / unitsOfAll;
-  const likelyParts = turns.reduce((sum, turn) => sum + turn.texts.length, 0) - 1;
+  const likelyParts = turns.reduce((sum, turn) => sum + turn.parts.length, 0) - 1;
   const hash = new PrefixHash(headHash);
   let units = 0;
   let parts = 0;
@@ -77,7 +77,7 @@ export function prefixEnds(texts: PrefixTexts): readonly PrefixEnd[] {
     const isLikely = isWhole && parts === likelyParts;
     ends.push({ hash: hash.value, tokens: nowTokens, parts, isHead: false, isLikely });
   };
-  for (const { role, texts: ofTurn } of turns) {
+  for (const { role, parts: ofTurn } of turns) {
     hash.add(role, 0, role.length);
     for (const text of ofTurn) {
       for (let from = 0; from < text.length; ) {

@@ -8,14 +8,13 @@
  *              a token per byte: byte-level and byte-fallback vocabularies have no token for less than a byte
  *   tools,     the count of their JSON x 1.3 + 32, and 16 for each tool; 512 more for a response schema at Claude
  *   schemas
- *   images     the vendor's formula for the largest image that the vendor does not scale down (`imageTokens`)
- *   output     the item's limit (n is at most 1), or the limit that is sent if the item does not have one, and a prediction's tokens
+ *   media      the vendor's formulas (media_tokens.ts)
+ *   output     the item's limit, or the limit that is sent if the item does not have one, times the number of answers, and a
+ *              prediction's tokens
  *   tier       all of this times the price of the requested tier over the list price, if that is above 1
  *
- * Audio, files, server tools, and members that are not known to be free have no such bound. `unbounded` then names the
- * first of them, and the cap refuses the request. Sources: platform.openai.com/docs/guides/images-vision and
- * docs.claude.com/en/docs/build-with-claude/vision, read in November 2026. Answers that exceed their bound raise it
- * (engine/items/cost_bounds.ts).
+ * Server tools, members that are not known to be free, and media without a formula have no such bound. `unbounded` then names the
+ * first of them, and the cap refuses the request. Answers that exceed their bound raise it (engine/items/cost_bounds.ts).
  *
  * Hot path: once per item; reads each text once (bench/parts/pack.ts).
  */
@@ -24,7 +23,16 @@ import type { Protocol, ProviderSettings } from "../providers/provider.ts";
 import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
-import type { JsonValue, ModelRequest } from "../work/request.ts";
+import {
+  isTextAlone,
+  type JsonValue,
+  type MediaPart,
+  type MediaType,
+  type ModelRequest,
+  type TurnPart,
+  textsOf,
+} from "../work/request.ts";
+import { imageSize, imageTokens, type MediaReader, mediaTokens, type PartTokens } from "./media_tokens.ts";
 
 /** Tokens at the provider's list price. In a dearer tier a token counts as more than one. */
 export interface RequestMost {
@@ -62,6 +70,8 @@ const STRUCTURE_TOKENS = 32;
 const TOOL_TOKENS = 16;
 /** Tokens of the instructions that Claude adds for a response format, without the schema. */
 const CLAUDE_FORMAT_TOKENS = 512;
+/** Of those that it adds for functions: 313 to 530 by its table (docs.claude.com, tool use, pricing). */
+const CLAUDE_TOOLS_TOKENS = 600;
 
 /** Members of a chat completion that cost no tokens, or only those that are counted here. */
 const FREE_MEMBERS: ReadonlySet<string> = new Set([
@@ -113,13 +123,14 @@ const BODY_AS_GIVEN: ReadonlySet<Protocol> = new Set(["openai", "function", "own
 
 /** Returns the most tokens that one attempt of a request can use. */
 export function requestMost(measured: MeasuredRequest): RequestMost {
-  const { request, settings, tokenizer, outputLimit } = measured;
+  const { request, settings, outputLimit } = measured;
   const body = BODY_AS_GIVEN.has(settings.protocol) ? request.openaiBody : undefined;
-  const given = body === undefined ? schemaMost(request, settings, tokenizer) : mostOfBody(body, measured);
+  const given = body === undefined ? mostOfParts(measured) : mostOfBody(body, measured);
   const tierFactor = tierOf(body, settings);
   const tier = Math.max(1, tierFactor);
   const input = textTokens(measured) + given.inputTokens;
-  const output = (outputLimit > 0 ? outputLimit : OUTPUT_TOKENS_MOST) + given.outputTokens;
+  const answers = request.config.candidateCount ?? 1;
+  const output = (outputLimit > 0 ? outputLimit : OUTPUT_TOKENS_MOST) * answers + given.outputTokens;
   return {
     inputTokens: Math.ceil(input * tier),
     outputTokens: Math.ceil(output * tier),
@@ -139,7 +150,7 @@ const NOTHING_MORE: Beyond = { inputTokens: 0, expectedTokens: 0, outputTokens: 
 
 function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
   if (!tokenizer.isEstimated) return textsMost([], tokenizer, countedTokens);
-  const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];
+  const texts = [...request.system, ...request.turns.flatMap(({ parts }) => [...textsOf(parts)])];
   return textsMost(texts, tokenizer, countedTokens) + MESSAGE_TOKENS * (request.turns.length + 1);
 }
 
@@ -173,18 +184,89 @@ function bytesOf(text: string): { readonly words: number; readonly signs: number
   return { words, signs };
 }
 
-/** The schema of a request in the neutral shape. */
-function schemaMost({ config }: ModelRequest, { protocol }: ProviderSettings, tokenizer: Tokenizer): Beyond {
+/** What a request in the neutral shape holds besides its texts: a schema, functions, calls, results and media. */
+function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): Beyond {
+  const { config, tools, turns } = request;
   const schema = config.responseJsonSchema ?? config.responseSchema;
-  if (schema === undefined) return NOTHING_MORE;
-  const { most, expected } = structureTokens(schema, tokenizer);
-  const inputTokens = most + (protocol === "anthropic" ? CLAUDE_FORMAT_TOKENS : 0);
-  return { ...NOTHING_MORE, inputTokens, expectedTokens: expected };
+  if (schema === undefined && tools === undefined && turns.every(({ parts }) => isTextAlone(parts)))
+    return NOTHING_MORE; // most items
+  const isClaude = settings.protocol === "anthropic";
+  const sum = new PartSum();
+  if (schema !== undefined) {
+    sum.add(structureTokens(schema, tokenizer));
+    if (isClaude) sum.addMost(CLAUDE_FORMAT_TOKENS);
+  }
+  if (tools !== undefined) {
+    sum.add(structureTokens(tools as unknown as JsonValue, tokenizer)); // plain data
+    sum.addMost(TOOL_TOKENS * tools.length + (isClaude ? CLAUDE_TOOLS_TOKENS : 0));
+  }
+  const reader = { provider: settings.name, model, protocol: settings.protocol };
+  for (const { parts } of turns)
+    for (const part of parts) if (typeof part !== "string") addPart(sum, part, tokenizer, reader);
+  return sum.beyond();
 }
 
-interface PartTokens {
-  readonly most: number;
-  readonly expected: number;
+function addPart(
+  sum: PartSum,
+  part: Exclude<TurnPart, string>,
+  tokenizer: Tokenizer,
+  reader: MediaReader,
+): void {
+  if (part.kind === "text") return; // counted with the texts
+  if (part.kind === "media") {
+    const tokens = mediaTokens(part, reader);
+    if (tokens === undefined)
+      sum.setUnbounded(`${NAMES[part.type]} whose tokens are not known before it is sent`);
+    else sum.add(tokens);
+    return;
+  }
+  if (part.kind === "tool_call") {
+    sum.add(structureTokens(part as unknown as JsonValue, tokenizer)); // plain data, signatures included
+    return;
+  }
+  const { content } = part;
+  const list = Array.isArray(content) ? (content as readonly (string | MediaPart)[]) : undefined;
+  sum.add(
+    structureTokens(list?.filter((one) => typeof one === "string") ?? (content as JsonValue), tokenizer),
+  );
+  for (const one of list ?? []) if (typeof one !== "string") addPart(sum, one, tokenizer, reader);
+}
+
+const NAMES: Readonly<Record<MediaType, string>> = {
+  image: "an image",
+  document: "a document",
+  audio: "audio",
+  video: "a video",
+};
+
+/** Tokens of parts, added up. */
+class PartSum {
+  #most = 0;
+  #expected = 0;
+  #unbounded: string | undefined;
+
+  add({ most, expected }: PartTokens): void {
+    this.#most += most;
+    this.#expected += expected;
+  }
+
+  addMost(tokens: number): void {
+    this.#most += tokens;
+  }
+
+  /** The first counts. */
+  setUnbounded(what: string): void {
+    this.#unbounded ??= what;
+  }
+
+  beyond(): Beyond {
+    return {
+      inputTokens: this.#most,
+      expectedTokens: this.#expected,
+      outputTokens: 0,
+      unbounded: this.#unbounded,
+    };
+  }
 }
 
 /** Tokens of JSON that the provider writes into the prompt in its own format. */
@@ -251,11 +333,33 @@ function mostOfMessage(message: JsonObject, { model, settings, tokenizer }: Meas
       add(structureTokens(part, tokenizer));
       continue;
     }
-    const image = part["type"] === "image_url" ? imageTokens(settings.name, model, part) : undefined;
-    if (image === undefined) unbounded ??= partName(part["type"]);
-    else add(image);
+    const tokens = givenMedium(part, { provider: settings.name, model, protocol: settings.protocol });
+    if (tokens === undefined) unbounded ??= partName(part["type"]);
+    else add(tokens);
   }
   return { inputTokens, expectedTokens, outputTokens: 0, unbounded };
+}
+
+/** Tokens of a part of OpenAI's layout that is an image, audio or a file. */
+function givenMedium(part: JsonObject, reader: MediaReader): PartTokens | undefined {
+  const { type, image_url: image, input_audio: audio, file } = part;
+  if (type === "image_url") {
+    const url = isObject(image) ? image["url"] : image;
+    const base64 = base64In(url);
+    const size = base64 === undefined ? undefined : imageSize(base64);
+    return imageTokens(reader, isObject(image) ? image["detail"] : undefined, size);
+  }
+  const isAudio = type === "input_audio";
+  const held = isAudio ? audio : file;
+  const data = isObject(held) ? held[isAudio ? "data" : "file_data"] : undefined;
+  const base64 = isAudio ? data : base64In(data);
+  if (typeof base64 !== "string") return undefined;
+  return mediaTokens({ kind: "media", type: isAudio ? "audio" : "document", source: { base64 } }, reader);
+}
+
+function base64In(address: JsonValue | undefined): string | undefined {
+  if (typeof address !== "string" || !address.startsWith("data:")) return undefined;
+  return address.slice(address.indexOf(",") + 1);
 }
 
 function partName(type: JsonValue | undefined): string {
@@ -265,47 +369,6 @@ function partName(type: JsonValue | undefined): string {
     ["file", "a file"],
   ]);
   return names.get(type) ?? `a part of type ${JSON.stringify(type)?.slice(0, 40)}`;
-}
-
-/**
- * Tokens of one image, by the name of the model. `high` is the most: tiles of 512 pixels after scaling to 2,048 by 768 (8
- * tiles), or patches of 32 pixels up to the model's budget, times its multiplier. `low` is the most at low detail. `square` is an
- * image of 1,024 by 1,024 pixels (4 tiles, or 1,024 patches), which a quote expects because it does not know the size.
- */
-const IMAGE_TOKENS: readonly (readonly [RegExp, ImageTokens])[] = [
-  [/^gpt-4o-mini/, { high: 2_833 + 8 * 5_667, low: 2_833, square: 2_833 + 4 * 5_667 }],
-  [/^gpt-4\.1-(mini|nano)|^o4-mini|^gpt-5-(mini|nano)/, { high: 3_780, low: 3_780, square: 2_520 }],
-  [
-    /^(gpt-4o|chatgpt-4o|gpt-4\.[15]|gpt-4-turbo|gpt-4-vision)/,
-    { high: 85 + 8 * 170, low: 85, square: 85 + 4 * 170 },
-  ],
-  [/^o[1-9]/, { high: 75 + 8 * 150, low: 75, square: 75 + 4 * 150 }],
-  [/^gpt-5(-chat|-\d{4}|$)/, { high: 70 + 8 * 140, low: 70, square: 70 + 4 * 140 }],
-  // Later models read up to 10,000 patches at their original detail; the dearest multiplier that is known is 2.46.
-  [/^gpt-[5-9]/, { high: 24_600, low: 24_600, square: 2_520 }],
-  // Up to 1,568 pixels an edge, 2,576 from 4.7 on: width x height / 750, at most.
-  [/claude/, { high: 9_000, low: 9_000, square: 1_399 }],
-];
-
-interface ImageTokens {
-  readonly high: number;
-  readonly low: number;
-  readonly square: number;
-}
-
-/** Tokens of an image part; undefined if the vendor does not publish a formula. */
-function imageTokens(provider: string, model: string, part: JsonObject): PartTokens | undefined {
-  const name = model.slice(model.lastIndexOf("/") + 1).replace(/^ft:/, "");
-  const image = part["image_url"];
-  const detail = isObject(image) ? image["detail"] : undefined;
-  const found = IMAGE_TOKENS.find(([pattern]) => pattern.test(name))?.[1];
-  if (found === undefined || (provider !== "openai" && provider !== "openrouter" && provider !== "azure"))
-    return undefined;
-  const isLow = detail === "low";
-  return {
-    most: (isLow ? found.low : found.high) + MESSAGE_TOKENS,
-    expected: isLow ? Math.min(found.low, found.square) : found.square,
-  };
 }
 
 /** Price of the requested tier over the list price. */

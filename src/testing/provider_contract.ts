@@ -221,20 +221,20 @@ function decode(provider: Provider, answer: Partial<WireAnswer>): Decoded {
 function sampleRequests(): ModelRequest[] {
   const plain: ModelRequest = {
     system: [],
-    turns: [{ role: "user", texts: ["Hello"] }],
+    turns: [{ role: "user", parts: ["Hello"] }],
     config: {},
     unknownFields: [],
   };
   return [
     plain,
     { ...plain, system: ["Be brief.", "Be kind."] },
-    { ...plain, turns: [{ role: "user", texts: ["", '"\\\u2028\ud83d\ude00', "line\nline"] }] },
+    { ...plain, turns: [{ role: "user", parts: ["", '"\\\u2028\ud83d\ude00', "line\nline"] }] },
     {
       ...plain,
       turns: [
-        { role: "user", texts: ["One?"] },
-        { role: "model", texts: ["One."] },
-        { role: "user", texts: ["Two?"] },
+        { role: "user", parts: ["One?"] },
+        { role: "model", parts: ["One."] },
+        { role: "user", parts: ["Two?"] },
       ],
     },
     { ...plain, config: { temperature: 0.5, topP: 0.9, maxOutputTokens: 10, stopSequences: ["end"] } },

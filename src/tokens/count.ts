@@ -28,7 +28,10 @@ const SYSTEM_UNITS_MAX = 1 << 18;
 export interface CountedRequest {
   /** Texts of the system instruction; empty without one. */
   readonly system: readonly string[];
-  readonly turns: readonly { readonly texts: readonly string[] }[];
+  /** Of their parts, only texts are counted: what media and tools use is in `shard/request_most.ts`. */
+  readonly turns: readonly {
+    readonly parts: readonly (string | { readonly kind: string; readonly text?: string })[];
+  }[];
 }
 
 /** Tokens that a request will be charged for, before any answer. */
@@ -66,7 +69,10 @@ export function countChat(request: CountedRequest, tokenizer: Tokenizer): ChatTo
   let total = prefix + TOKENS_OF_REPLY;
   for (const turn of request.turns) {
     total += TOKENS_PER_MESSAGE + TOKENS_PER_ROLE;
-    for (const text of turn.texts) total += counting.counter.count(text);
+    for (const part of turn.parts) {
+      const text = typeof part === "string" ? part : part.text;
+      if (text !== undefined) total += counting.counter.count(text);
+    }
   }
   if (tokenizer.factor === 1) return { inputTokens: total, prefixTokens: prefix };
   return {

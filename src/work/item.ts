@@ -27,6 +27,16 @@ interface ItemMembers extends GenerationConfig {
   readonly max_completion_tokens?: number;
   /** As `stopSequences`. */
   readonly stop?: string | readonly string[];
+  /** Functions, in the form of Gemini, OpenAI or Anthropic. */
+  readonly tools?: readonly JsonValue[];
+  /** OpenAI's or Anthropic's form; with `contents` also Gemini's as `tool_config`. */
+  readonly tool_choice?: JsonValue;
+  readonly tool_config?: JsonValue;
+  readonly parallel_tool_calls?: boolean;
+  /** Gemini's. */
+  readonly safety_settings?: readonly JsonValue[];
+  /** The name of a cached content at Gemini. */
+  readonly cached_content?: string;
 }
 
 /** A prompt (interface 2.1). */
@@ -41,7 +51,8 @@ interface ContentsItem extends ItemMembers {
   readonly contents: readonly {
     /** Default `user`. */
     readonly role?: "user" | "model";
-    readonly parts: readonly { readonly text: string }[];
+    /** Texts, media, calls and results, as Gemini has them. */
+    readonly parts: readonly { readonly [member: string]: JsonValue }[];
   }[];
   readonly input?: never;
   readonly messages?: never;
@@ -50,9 +61,6 @@ interface ContentsItem extends ItemMembers {
 /** A conversation in OpenAI's form; other members of OpenAI's body may be beside it, under OpenAI's names. */
 interface MessagesItem extends ItemMembers {
   readonly messages: readonly { readonly role: string; readonly [member: string]: JsonValue }[];
-  readonly tools?: readonly JsonValue[];
-  readonly tool_choice?: JsonValue;
-  readonly parallel_tool_calls?: boolean;
   readonly response_format?: { readonly [name: string]: JsonValue };
   readonly reasoning_effort?: string;
   readonly service_tier?: string;

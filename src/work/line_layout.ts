@@ -24,6 +24,7 @@ export const LINE_FIELDS = [
   "reasoning",
   "logprobs",
   "annotations",
+  "other_candidates",
   "model",
   "usage",
   "cost",

@@ -55,6 +55,13 @@ export type FinishReason =
   | "content_filter" // a filter of the provider cut the text
   | "refusal"; // the model declined to answer
 
+/** Another answer to a request for several. */
+export interface OtherCandidate extends Omit<AnswerMembers, "other_candidates"> {
+  /** Empty where it holds only calls or a refusal, and where nothing was generated. */
+  readonly text: string;
+  readonly finish_reason: FinishReason;
+}
+
 /** What an answer holds besides its text. */
 export interface AnswerMembers {
   /** In OpenAI's form, of any provider: `{ id, type: "function", function: { name, arguments } }`. */
@@ -67,6 +74,8 @@ export interface AnswerMembers {
   readonly logprobs?: JsonValue;
   /** What the text cites, in the provider's own form. */
   readonly annotations?: readonly JsonValue[];
+  /** The answers after the first, in the provider's order, of a request with `candidate_count` above 1. */
+  readonly other_candidates?: readonly OtherCandidate[];
 }
 
 /** The interface's Output (2.3): the answer of a chat, a response or a completion. */

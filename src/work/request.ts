@@ -6,10 +6,118 @@ import type { Json as JsonValue } from "./json.ts";
 
 export type { JsonValue };
 
-/** One turn of the conversation. Several texts are the parts of one message; their borders are kept. */
+/** One turn of the conversation. Several parts are those of one message; their borders are kept. */
 export interface Turn {
   readonly role: "user" | "model";
-  readonly texts: readonly string[];
+  /** Most turns are one text. Results of tools are parts of a turn of the user. */
+  readonly parts: readonly TurnPart[];
+}
+
+/** What a turn consists of. A plain string is a text. */
+export type TurnPart = string | SignedText | MediaPart | ToolCallPart | ToolResultPart;
+
+/** A text of Gemini's with more than its words. */
+export interface SignedText {
+  readonly kind: "text";
+  readonly text: string;
+  /** Gemini's own; it may demand it back. */
+  readonly thoughtSignature?: string;
+  /** The text is a thought of the model, and not part of its answer. */
+  readonly isThought?: true;
+}
+
+/** What kind of medium it is; it follows from the MIME type where that is known. */
+export type MediaType = "image" | "document" | "audio" | "video";
+
+/** Where a medium is. The last three are read when the request is sent. */
+export type MediaSource =
+  /** The string that was parsed, or a slice of it: the text is in memory once. */
+  | { readonly base64: string }
+  /** Fetched by the provider: `https://`, `http://`, `gs://`, or the address of a file at Gemini. */
+  | { readonly url: string }
+  /** A file at the provider, by its id there. */
+  | { readonly providerFile: string }
+  /** A local file, relative to the folder of the input. */
+  | { readonly path: string }
+  /** A file of perigee's store. */
+  | { readonly fileId: string }
+  /** `s3://bucket/key`. */
+  | { readonly s3: string };
+
+/** An image, a document, a sound or a film. */
+export interface MediaPart {
+  readonly kind: "media";
+  readonly type: MediaType;
+  /** `image/png`; always there but for addresses and files at the provider. */
+  readonly mimeType?: string;
+  readonly fileName?: string;
+  /** OpenAI's: `auto`, `low`, `high`, `original`. */
+  readonly detail?: string;
+  /** Gemini's: `MEDIA_RESOLUTION_LOW`, `..._MEDIUM`, `..._HIGH`, `..._ULTRA_HIGH`. */
+  readonly mediaResolution?: string;
+  /** Gemini's, unchanged. */
+  readonly videoMetadata?: JsonValue;
+  readonly source: MediaSource;
+}
+
+/** A call of a function by the model. */
+export interface ToolCallPart {
+  readonly kind: "tool_call";
+  /** Absent where the provider that made it has no ids (Gemini). */
+  readonly id?: string;
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, JsonValue>>;
+  /** Gemini's own, which it demands back with the call. */
+  readonly thoughtSignature?: string;
+  /** Claude's thoughts before the call, which it demands back while it thinks: blocks, unchanged. */
+  readonly thinkingBlocks?: readonly JsonValue[];
+}
+
+/** What a function returned. */
+export interface ToolResultPart {
+  readonly kind: "tool_result";
+  /** Of the call. At least one of `id` and `name` is there. */
+  readonly id?: string;
+  /** Of the function. */
+  readonly name?: string;
+  /** Texts and media, or an object as Gemini has it. */
+  readonly content: readonly (string | MediaPart)[] | Readonly<Record<string, JsonValue>>;
+  readonly isError?: true;
+}
+
+/** A function that the model may call. */
+export interface FunctionTool {
+  readonly name: string;
+  readonly description?: string;
+  /** JSON Schema, unchanged; absent for a function without parameters. */
+  readonly parametersJsonSchema?: JsonValue;
+  /** Gemini's subset of OpenAPI (types in capitals), unchanged. At most one of the two is there. */
+  readonly parameters?: JsonValue;
+  /** Whether the arguments must follow the schema. */
+  readonly strict?: boolean;
+}
+
+/** The texts among some parts; the same list where all of them are. */
+export function textsOf(parts: readonly TurnPart[]): readonly string[] {
+  if (isTextAlone(parts)) return parts;
+  return parts.flatMap((part) => {
+    if (typeof part === "string") return [part];
+    return part.kind === "text" ? [part.text] : [];
+  });
+}
+
+/** Whether all parts are plain texts, as those of most turns are. */
+export function isTextAlone(parts: readonly TurnPart[]): parts is readonly string[] {
+  for (const part of parts) if (typeof part !== "string") return false; // hot: once or twice a request
+  return true;
+}
+
+/** Which functions the model must or may call. */
+export interface ToolChoice {
+  /** `validated` is Gemini's: as `auto`, with arguments that follow the schemas. */
+  readonly mode: "auto" | "any" | "none" | "validated";
+  /** Only these of the functions; absent for all. Never empty. */
+  readonly names?: readonly string[];
 }
 
 /**
@@ -38,6 +146,8 @@ export interface GenerationConfig {
   readonly responseLogprobs?: true;
   /** For so many alternatives of each token, 0 to 20. */
   readonly logprobs?: number;
+  /** So many answers, 2 to 8; absent for one. */
+  readonly candidateCount?: number;
   readonly thinkingConfig?: {
     readonly thinkingBudget?: number;
     readonly thinkingLevel?: string;
@@ -67,6 +177,15 @@ export interface ModelRequest {
   readonly system: readonly string[];
   readonly turns: readonly Turn[];
   readonly config: GenerationConfig;
+  /** Functions; absent without any. */
+  readonly tools?: readonly FunctionTool[];
+  readonly toolChoice?: ToolChoice;
+  /** Whether the model may call several functions at once; absent: the provider's default. */
+  readonly parallelToolCalls?: boolean;
+  /** Gemini's, unchanged. */
+  readonly safetySettings?: readonly JsonValue[];
+  /** The name of a cached content at Gemini. */
+  readonly cachedContent?: string;
   /**
    * The unchanged body of an OpenAI batch line, when the item has that layout. A provider that speaks
    * OpenAI's protocol sends it as it is with its own `model`; all others use the fields above.
@@ -77,10 +196,19 @@ export interface ModelRequest {
   /** Whether the output limit must hold for sure, under any name of the provider: a cost cap counts on it. */
   readonly isLimitSure?: true;
   /**
-   * Names of members of `openaiBody` that the fields above do not hold; `messages` when a message has more than text, or a
-   * system message follows a turn. Without `openaiBody`: what the request had and the fields above do not hold.
+   * Names of members of `openaiBody` that the fields above do not hold. Without `openaiBody`: what the request had and the
+   * fields above do not hold.
    */
   readonly unknownFields: readonly string[];
+  /**
+   * The first place in `openaiBody` that the fields above cannot hold, such as `messages[1].content[0].video_url`, or a
+   * sentence that names it: a provider of another protocol refuses the request.
+   */
+  readonly unheld?: string;
+  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change only the price. */
+  readonly leftOut?: readonly string[];
+  /** Arguments of calls, which OpenAI's layout has as text, hold numbers that are marked (`jsonl/numbers.ts`). */
+  readonly hasExactNumbers?: true;
 }
 
 /** A model as written by users: `<provider>:<name>`, split at the first colon only (names may hold colons). */

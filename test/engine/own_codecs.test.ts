@@ -20,7 +20,11 @@ const MINE: Provider = {
     const { presencePenalty, ...config } = request.config;
     const encoded = BASE.encode({ ...request, config }, model, isCheckOnly);
     if (!encoded.ok) return encoded;
-    if (request.turns.some(({ texts }) => texts.some((text) => text.includes("[[3]]"))))
+    if (
+      request.turns.some(({ parts }) =>
+        parts.some((part) => typeof part === "string" && part.includes("[[3]]")),
+      )
+    )
       return { ok: false, code: "unsupported_request", message: "not this one" };
     const dropped =
       presencePenalty === undefined ? encoded.dropped : [...encoded.dropped, "presence_penalty"];

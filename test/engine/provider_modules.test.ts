@@ -62,7 +62,7 @@ describe("the module of a provider", () => {
       export default {
         settings: { name: "mine", protocol: "own", baseUrl: "" },
         head: () => head,
-        encode: (request, model) => ({ ok: true, body: JSON.stringify({ model, ask: request.turns[0].texts[0] }), dropped: [] }),
+        encode: (request, model) => ({ ok: true, body: JSON.stringify({ model, ask: request.turns[0].parts[0] }), dropped: [] }),
         decode: (answer) => ({ class: "success", text: "decoded " + answer.status, finish: "stop", usage: undefined }),
         limits: () => undefined,
       };`;

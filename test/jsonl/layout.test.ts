@@ -120,20 +120,20 @@ describe("keys", () => {
     for (const half of ["\\ud800", "\\uDFFF"]) {
       expect(fault(text.replace('"a"', `"${half}"`))).toBe("invalid_key");
       const parsed = item(text.replace('"hi"', `"x${half}y"`));
-      expect(parsed.request.turns).toEqual([{ role: "user", texts: ["x\ufffdy"] }]);
+      expect(parsed.request.turns).toEqual([{ role: "user", parts: ["x\ufffdy"] }]);
       expect(parsed.hasReplacedText).toBe(true);
     }
     const pair = item(text.replace('"hi"', '"\\ud83d\\ude00"').replace('"a"', '"\\ud83d\\ude00"'));
     expect(pair).toMatchObject({
       key: "😀",
       hasReplacedText: false,
-      request: { turns: [{ texts: ["😀"] }] },
+      request: { turns: [{ parts: ["😀"] }] },
     });
   });
 
   it("fault 11: NUL, U+2028, U+2029 and U+0085 in text are kept; control characters in a key are refused", () => {
     const odd = "a\u0000b\u2028c\u2029d\u0085e";
-    expect(item(line({ contents: [{ parts: [{ text: odd }] }] })).request.turns[0]?.texts).toEqual([odd]);
+    expect(item(line({ contents: [{ parts: [{ text: odd }] }] })).request.turns[0]?.parts).toEqual([odd]);
     for (const key of ["a\u0000b", "\n", "a\u001f", "\u007f"])
       expect(fault(line({}, key))).toBe("invalid_key");
     expect(item(line({}, 'a,b"c\td')).key).toBe('a,b"c\td');
@@ -186,9 +186,9 @@ describe("the interface's layout", () => {
       request: {
         system: ["be kind"],
         turns: [
-          { role: "user", texts: ["one", "two"] },
-          { role: "model", texts: ["three"] },
-          { role: "user", texts: ["four"] },
+          { role: "user", parts: ["one", "two"] },
+          { role: "model", parts: ["three"] },
+          { role: "user", parts: ["four"] },
         ],
         config: { temperature: 0, maxOutputTokens: 5, stopSequences: ["END"] },
         unknownFields: [],
@@ -273,7 +273,8 @@ describe("the interface's layout", () => {
       { seed: 1.5 },
       { seed: "1" },
       { presence_penalty: 3 },
-      { candidate_count: 2 },
+      { candidate_count: 9 },
+      { candidate_count: 0 },
       { response_mime_type: 1 },
       { response_schema: [] },
       { thinking_config: { thinking_budget: -2 } },
@@ -311,15 +312,16 @@ describe("the interface's layout", () => {
     expect(item(line({ system_instruction: { parts: { text: "s" } } })).request.system).toEqual(["s"]);
   });
 
-  it("refuses tools, cached content and safety settings, which cannot be left out", () => {
-    expect(fault(line({ tools: [{}] }))).toBe("a: unsupported_request");
-    expect(fault(line({ cachedContent: "c/1" }))).toBe("a: unsupported_request");
-    expect(fault(line({ safety_settings: [{}] }))).toBe("a: unsupported_request");
+  it("refuses tools, cached content and safety settings of another form, naming the place", () => {
+    expect(message(line({ tools: [{ googleSearch: {} }] }))).toBe(
+      "tools[0].googleSearch is not supported; tools are functions",
+    );
+    expect(fault(line({ tools: [{}] }))).toBe("a: invalid_config");
+    expect(fault(line({ cachedContent: 1 }))).toBe("a: invalid_config");
+    expect(fault(line({ safety_settings: [1] }))).toBe("a: invalid_config");
   });
 
   it("refuses what cannot be returned", () => {
-    for (const asked of [{ candidate_count: 2 }, { n: 2 }])
-      expect(config(asked), JSON.stringify(asked)).toBe("a: invalid_config");
     for (const asked of [{ response_modalities: ["TEXT", "IMAGE"] }, { speech_config: {} }])
       expect(config(asked), JSON.stringify(asked)).toBe("a: unsupported_request");
     expect(item(line({ generation_config: { response_modalities: ["TEXT"] } })).request.config).toEqual({});

@@ -23,7 +23,7 @@ function fault(line: object): string {
 
 const ASKED = {
   system: ["Be brief."],
-  turns: [{ role: "user", texts: ["Why?"] }],
+  turns: [{ role: "user", parts: ["Why?"] }],
   config: { temperature: 0.5, topP: 0.9, maxOutputTokens: 8, stopSequences: ["x"] },
   unknownFields: [],
 };
@@ -95,8 +95,11 @@ describe("an item", () => {
       logprobs: true,
     });
     expect(read.config).toEqual({ maxOutputTokens: 8, topP: 0.9, responseLogprobs: true });
+    expect(read.tools).toEqual([{ name: "look" }]);
     const picture = [{ role: "user", content: [{ type: "image_url", image_url: { url: "data:," } }] }];
-    expect(request({ key: "a", model: MODEL, messages: picture }).unknownFields).toEqual(["messages"]);
+    expect(request({ key: "a", model: MODEL, messages: picture }).unheld).toBe(
+      "messages[0].content[0].image_url.url must be base64, as in data:image/png;base64,...",
+    );
   });
 
   it.each<[string, object, string]>([
@@ -126,9 +129,9 @@ describe("an item", () => {
       'invalid_line: "temprature" is not a known member of the line; did you mean "temperature"?',
     ],
     [
-      "with tools beside a prompt",
-      { key: "a", model: MODEL, input: "a", tools: [{}] },
-      "unsupported_request: tools is not supported",
+      "with a tool that is not a function beside a prompt",
+      { key: "a", model: MODEL, input: "a", tools: [{ type: "web_search" }] },
+      'unsupported_request: tools[0].type "web_search" is not supported; tools are functions',
     ],
     [
       "with a setting in two places",

@@ -65,9 +65,9 @@ describe("OpenAI's batch layout", () => {
       request: {
         system: ["be kind", "and short"],
         turns: [
-          { role: "user", texts: ["one"] },
-          { role: "model", texts: ["two"] },
-          { role: "user", texts: ["three", "four"] },
+          { role: "user", parts: ["one"] },
+          { role: "model", parts: ["two"] },
+          { role: "user", parts: ["three", "four"] },
         ],
         config: {
           temperature: 0,
@@ -101,8 +101,7 @@ describe("OpenAI's batch layout", () => {
 
   it("takes lines without method and url, and refuses other methods and endpoints", () => {
     expect(item({}, { method: undefined, url: undefined }).key).toBe("a");
-    for (const url of ["/v1/audio", "/v1/chat", 5])
-      expect(fault({}, { url })).toBe("a: unsupported_request");
+    for (const url of ["/v1/audio", "/v1/chat", 5]) expect(fault({}, { url })).toBe("a: unsupported_request");
     expect(fault({}, { method: "GET" })).toBe("a: unsupported_request");
     expect(fault({ stream: true })).toBe("a: unsupported_request");
   });
@@ -123,9 +122,9 @@ describe("OpenAI's batch layout", () => {
       expect(fault({ messages }), JSON.stringify(messages)).toBe("a: invalid_contents");
   });
 
-  it("refuses settings that are wrong or multiply the cost", () => {
+  it("refuses settings that are wrong", () => {
     for (const body of [
-      { n: 2 },
+      { n: 9 },
       { temperature: "x" },
       { max_tokens: 0 },
       { max_tokens: 5, max_completion_tokens: 5 },
@@ -166,14 +165,16 @@ describe("OpenAI's batch layout", () => {
     expect(item({ logprobs: false }).request.config).toEqual({});
   });
 
-  it("marks what texts cannot hold, for providers that do not take the body as it is", () => {
+  it("names what turns cannot hold, for providers that do not take the body as it is", () => {
     const image = [
       { type: "text", text: "look" },
       { type: "image_url", image_url: { url: "https://x" } },
     ];
     expect(item({ messages: [{ role: "user", content: image }] }).request).toMatchObject({
-      turns: [{ role: "user", texts: ["look"] }],
-      unknownFields: ["messages"],
+      turns: [
+        { role: "user", parts: ["look", { kind: "media", type: "image", source: { url: "https://x" } }] },
+      ],
+      unknownFields: [],
     });
     const calls = [
       { role: "user", content: "hi" },
@@ -181,7 +182,7 @@ describe("OpenAI's batch layout", () => {
       { role: "tool", content: "42", tool_call_id: "1" },
     ];
     expect(item({ messages: calls, tools: [{}] }).request).toMatchObject({
-      unknownFields: ["messages", "tools"],
+      unheld: "messages[1].tool_calls[0]: only calls of functions can be translated",
     });
   });
 });
@@ -200,7 +201,7 @@ describe("members of extra_body", () => {
   });
 
   it.each([
-    [{ n: 2 }, "invalid_config"],
+    [{ n: 9 }, "invalid_config"],
     [{ stream: true }, "unsupported_request"],
     [{ temperature: 9 }, "invalid_config"],
     [{ max_tokens: -1 }, "invalid_config"],

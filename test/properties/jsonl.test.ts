@@ -189,8 +189,8 @@ describe("a line", () => {
             request: {
               system: [system],
               turns: [
-                { role: "user", texts },
-                { role: "model", texts: [answer] },
+                { role: "user", parts: texts },
+                { role: "model", parts: [answer] },
               ],
               config: { temperature: temperature === 0 ? 0 : temperature, seed },
               unknownFields: [],

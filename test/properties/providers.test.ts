@@ -164,10 +164,13 @@ it("any text is a wait between 100 ms and a day, or none", () => {
 
 it("what is encoded is JSON that holds every text of the request", () => {
   const texts = fc.array(fc.string({ unit: "binary" }), { minLength: 1, maxLength: 3 });
-  const turns = fc.array(fc.record({ role: fc.constantFrom("user" as const, "model" as const), texts }), {
-    minLength: 1,
-    maxLength: 4,
-  });
+  const turns = fc.array(
+    fc.record({ role: fc.constantFrom("user" as const, "model" as const), parts: texts }),
+    {
+      minLength: 1,
+      maxLength: 4,
+    },
+  );
   fc.assert(
     fc.property(
       fc.constantFrom(...providers.filter((provider) => provider.settings.protocol !== "echo")),
@@ -191,7 +194,7 @@ it("what is encoded is JSON that holds every text of the request", () => {
         expect(encoded.ok).toBe(true);
         if (!encoded.ok) return;
         const joined = textsIn(JSON.parse(encoded.body)).join("");
-        for (const text of [...system, ...given.flatMap((turn) => turn.texts)])
+        for (const text of [...system, ...given.flatMap((turn) => turn.parts)])
           expect(joined).toContain(text);
       },
     ),

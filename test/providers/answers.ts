@@ -40,7 +40,7 @@ export function decodeFixture(path: string): Decoded {
 export function request(part: Partial<ModelRequest> = {}): ModelRequest {
   return {
     system: [],
-    turns: [{ role: "user", texts: ["How many?"] }],
+    turns: [{ role: "user", parts: ["How many?"] }],
     config: {},
     unknownFields: [],
     ...part,

@@ -15,7 +15,7 @@ function encoded(system: readonly string[], turns: readonly (readonly string[])[
   const made = ANTHROPIC.encode(
     {
       system,
-      turns: turns.map((of, index) => ({ role: index % 2 === 0 ? "user" : "model", texts: of })),
+      turns: turns.map((of, index) => ({ role: index % 2 === 0 ? "user" : "model", parts: of })),
       config: { maxOutputTokens: 5 },
       unknownFields: [],
     },

@@ -18,9 +18,9 @@ describe("echo", () => {
     const given = request({
       system: ["12345678"],
       turns: [
-        { role: "user", texts: ["1234"] },
-        { role: "model", texts: ["1234"] },
-        { role: "user", texts: ["How ", "many?"] },
+        { role: "user", parts: ["1234"] },
+        { role: "model", parts: ["1234"] },
+        { role: "user", parts: ["How ", "many?"] },
       ],
     });
     expect(answered(given)).toEqual({
@@ -40,12 +40,12 @@ describe("echo", () => {
   });
 
   it("cuts at the token limit, never inside a character", () => {
-    const long = request({ turns: [{ role: "user", texts: ["abc🥚def"] }], config: { maxOutputTokens: 1 } });
+    const long = request({ turns: [{ role: "user", parts: ["abc🥚def"] }], config: { maxOutputTokens: 1 } });
     expect(answered(long)).toMatchObject({ text: "abc", finish: "length" });
   });
 
   it("is never silently empty", () => {
-    expect(answered(request({ turns: [{ role: "user", texts: [""] }] }))).toMatchObject({ text: "(empty)" });
+    expect(answered(request({ turns: [{ role: "user", parts: [""] }] }))).toMatchObject({ text: "(empty)" });
     expect(answered(request({ turns: [] }))).toMatchObject({ text: "(empty)" });
     expect(answered(request({ config: { maxOutputTokens: 0 } }))).toMatchObject({
       class: "permanent",
@@ -70,10 +70,10 @@ describe("echo", () => {
         { unsupportedConfig: "drop" },
       ),
     ).toMatchObject({ ok: true, dropped: ["logprobs", "thinking_level"] });
-    const image = { openaiBody: { messages: [] }, unknownFields: ["messages"] };
-    expect(echo.encode(request(image), "any")).toMatchObject({
+    const image = { kind: "media", type: "image", source: { url: "https://x" } } as const;
+    expect(echo.encode(request({ turns: [{ role: "user", parts: ["Hi", image] }] }), "any")).toMatchObject({
       ok: false,
-      message: "messages: echo accepts only text",
+      message: "contents[0].parts[1]: echo takes only text",
     });
   });
 

@@ -102,8 +102,8 @@ describe("an item in OpenAI's layout", () => {
     });
   });
 
-  it("is refused when it asks for a stream or for several answers", () => {
-    for (const more of [{ stream: true }, { n: 2 }]) {
+  it("is refused when it asks for a stream or for more than eight answers", () => {
+    for (const more of [{ stream: true }, { n: 9 }]) {
       const item = request({ openaiBody: { ...given, ...more } });
       expect(openai.encode(item, "gpt-4o")).toMatchObject({ ok: false, code: "unsupported_request" });
     }

@@ -171,8 +171,8 @@ describe("a documented member that a protocol lacks", () => {
 
   it("of tools and cached content is refused when it is an empty object", () => {
     for (const member of ["tool_config", "cached_content", "safety_settings", "tools"])
-      expect(fate(own("gemini", "g", { [member]: {} }), provider("gemini"), "g")).toEqual({
-        refused: `${member} is not supported`,
+      expect(fate(own("gemini", "g", { [member]: {} }), provider("gemini"), "g")).toMatchObject({
+        refused: expect.stringMatching(new RegExp(`^${member}.* must be`)),
       });
   });
 });
@@ -251,7 +251,7 @@ describe("cache_control", () => {
   it("on a tool is refused with the tools", () => {
     const line = chat("anthropic", "m", { tools: [{ type: "function", function: { name: "f" }, ...mark }] });
     expect(fate(line, provider("anthropic"), "m")).toMatchObject({
-      refused: expect.stringContaining("does not take tools"),
+      refused: expect.stringContaining("cache_control"),
     });
   });
 });
@@ -276,7 +276,7 @@ describe("a system message", () => {
     for (const [name, model] of OTHERS)
       for (const policy of [{}, { unsupportedConfig: "drop" }])
         expect(fate(chat(name, model, inside), provider(name, policy), model)).toEqual({
-          refused: `messages[3]: ${name} accepts a system message only before the conversation`,
+          refused: "messages[3]: a system message must be before the conversation",
         });
     expect(fate(chat("openai", "gpt-4o", inside), provider("openai"), "gpt-4o")).toMatchObject({
       sent: expect.stringContaining("Now in French."),

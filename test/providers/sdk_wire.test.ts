@@ -95,9 +95,9 @@ describe("the codec sends what the official SDK sends", () => {
     const given = request({
       system: ["Be brief."],
       turns: [
-        { role: "user", texts: ["Hi"] },
-        { role: "model", texts: ["Hello"] },
-        { role: "user", texts: ["How ", "many?"] },
+        { role: "user", parts: ["Hi"] },
+        { role: "model", parts: ["Hello"] },
+        { role: "user", parts: ["How ", "many?"] },
       ],
       config: {
         maxOutputTokens: 100,
@@ -146,9 +146,9 @@ describe("the codec sends what the official SDK sends", () => {
     const given = request({
       system: ["Be brief."],
       turns: [
-        { role: "user", texts: ["Hi"] },
-        { role: "model", texts: ["Hello"] },
-        { role: "user", texts: ["How ", "many?"] },
+        { role: "user", parts: ["Hi"] },
+        { role: "model", parts: ["Hello"] },
+        { role: "user", parts: ["How ", "many?"] },
       ],
       config: {
         maxOutputTokens: 1000,
@@ -203,9 +203,9 @@ describe("the codec sends what the official SDK sends", () => {
     const given = request({
       system: ["Be brief."],
       turns: [
-        { role: "user", texts: ["Hi"] },
-        { role: "model", texts: ["Hello"] },
-        { role: "user", texts: ["How ", "many?"] },
+        { role: "user", parts: ["Hi"] },
+        { role: "model", parts: ["Hello"] },
+        { role: "user", parts: ["How ", "many?"] },
       ],
       config: {
         temperature: 0.2,

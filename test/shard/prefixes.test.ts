@@ -10,7 +10,7 @@ const CHARACTERS_PER_TOKEN = 5;
 
 function textsOf(texts: readonly string[], endsAnywhere: boolean): PrefixTexts {
   const units = texts.reduce((sum, { length }) => sum + length, 0);
-  const turns = texts.map((text) => ({ role: "user", texts: [text] }));
+  const turns = texts.map((text) => ({ role: "user", parts: [text] }));
   return { headHash: 7, headTokens: 0, tokens: units / CHARACTERS_PER_TOKEN, turns, endsAnywhere };
 }
 

@@ -142,25 +142,25 @@ describe("counting a chat", () => {
   const gpt = tokenizerOf("openai", "gpt-4o");
 
   it("adds what the protocol adds: 3 a message, 1 a role, 3 for the reply", () => {
-    expect(countChat({ system: [], turns: [{ texts: ["Hello"] }] }, gpt)).toEqual({
+    expect(countChat({ system: [], turns: [{ parts: ["Hello"] }] }, gpt)).toEqual({
       inputTokens: 8,
       prefixTokens: 0,
     });
-    expect(countChat({ system: ["Hello"], turns: [{ texts: ["Hello", "Hello"] }] }, gpt)).toEqual({
+    expect(countChat({ system: ["Hello"], turns: [{ parts: ["Hello", "Hello"] }] }, gpt)).toEqual({
       inputTokens: 5 + 6 + 3,
       prefixTokens: 5,
     });
   });
 
   it("multiplies an estimate by its factor and rounds up, without a token for noise in the last digit", () => {
-    const request = { system: ["Hello"], turns: [{ texts: ["Hello"] }] };
+    const request = { system: ["Hello"], turns: [{ parts: ["Hello"] }] };
     expect(countChat(request, tokenizerOf("anthropic", "claude-sonnet-4-5"))).toEqual({
       inputTokens: Math.ceil(13 * 1.2),
       prefixTokens: 6,
     });
     expect(
       countChat(
-        { system: [], turns: [{ texts: ["Hello Hello Hello"] }] },
+        { system: [], turns: [{ parts: ["Hello Hello Hello"] }] },
         tokenizerOf("gemini", "gemini-2.5-pro"),
       ),
     ).toEqual({
@@ -170,7 +170,7 @@ describe("counting a chat", () => {
   });
 
   it("returns the same count for a system instruction that it has seen, also after many others", () => {
-    const request = (text: string) => ({ system: [text], turns: [{ texts: ["x"] }] });
+    const request = (text: string) => ({ system: [text], turns: [{ parts: ["x"] }] });
     const first = countChat(request("You are a careful assistant."), gpt);
     for (let index = 0; index < 20; index++) countChat(request(`You are assistant number ${index}.`), gpt);
     expect(countChat(request("You are a careful assistant."), gpt)).toEqual(first);

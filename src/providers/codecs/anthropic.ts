@@ -24,6 +24,8 @@ import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provide
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { anthropicUsage } from "../usage.ts";
 import { anthropicBody, VERSION_2026 } from "./anthropic_body.ts";
+import { TOOL_IDS } from "./anthropic_content.ts";
+import { Writing } from "./writing.ts";
 
 /** The version sent when the settings do not name one. */
 export const ANTHROPIC_VERSION = "2023-06-01";
@@ -47,10 +49,12 @@ export function anthropicProvider(settings: ProviderSettings): Provider {
       const read = translated(request, settings.name);
       if ("ok" in read) return read;
       const { defaultMaxOutputTokens: outputTokensDefault } = settings;
-      const result = anthropicBody(request, model, { version, outputTokensDefault }, read.dropped);
-      if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
+      const writing = new Writing(request, settings.name, read.dropped, TOOL_IDS);
+      const result = anthropicBody(request, model, { version, outputTokensDefault }, writing);
+      if ("message" in result) return { ok: false, code: result.code, message: result.message };
+      const target = { settings, model, inserts: writing.inserts };
       const seedPlace = { name: undefined, depth: 1 } as const;
-      const made = encoded(result.body, request, result.dropped, { settings, model }, seedPlace, isCheckOnly);
+      const made = encoded(result.body, request, result.dropped, target, seedPlace, isCheckOnly);
       return made.ok ? { ...made, outputLimit: result.body.max_tokens } : made;
     },
     decode: (answer) => decode(answer, settings.name),

@@ -10,15 +10,24 @@
  * `max_tokens` is demanded: the item's, else the settings', else 4,096; plus the budget of thinking when the item gives
  * none, since thoughts count towards it.
  */
-import type { GenerationConfig, ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, isTextAlone, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, type ObjectSchema } from "../schema.ts";
+import {
+  type AnthropicTools,
+  blocksOf,
+  type MessageBlock,
+  putAnthropicTools,
+  type TextBlock,
+} from "./anthropic_content.ts";
+import type { Writing } from "./writing.ts";
 
 /** What this codec writes; without sampling it is assignable to the SDK's `MessageCreateParamsNonStreaming`. */
-export interface AnthropicBody {
+export interface AnthropicBody extends AnthropicTools {
   model: string;
   max_tokens: number;
-  messages: { role: "user" | "assistant"; content: string | TextBlock[] }[];
+  /** Before the messages: the marks of the prompt cache are put by it (`cache_marks.ts`). */
   system?: string | TextBlock[];
+  messages: { role: "user" | "assistant"; content: string | MessageBlock[] }[];
   temperature?: number;
   top_p?: number;
   top_k?: number;
@@ -30,13 +39,12 @@ export interface AnthropicBody {
   output_config?: { effort?: Effort; format?: { type: "json_schema"; schema: ObjectSchema } };
 }
 
-type TextBlock = { type: "text"; text: string };
 type Effort = "low" | "medium" | "high" | "xhigh" | "max";
 
 /** A body and the settings left out of it, or why there cannot be one. */
 type AnthropicResult =
   | { readonly body: AnthropicBody; readonly dropped: string[] }
-  | { readonly message: string };
+  | { readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 
 const OUTPUT_TOKENS_DEFAULT = 4_096;
 const THINKING_TOKENS_MIN = 1_024;
@@ -44,24 +52,27 @@ const THINKING_TOKENS_MIN = 1_024;
 /** The first API version in which no model takes sampling settings. Versions are dates and compare as text. */
 export const VERSION_2026 = "2026-10-21";
 
-/** The body for a request, `dropped` filled on. `version` is the `anthropic-version` sent with it. */
+/** The body for a request; `writing` gets its notes. `version` is the `anthropic-version` sent with it. */
 export function anthropicBody(
   request: ModelRequest,
   model: string,
   { version, outputTokensDefault }: { version: string; outputTokensDefault: number | undefined },
-  dropped: string[],
+  writing: Writing,
 ): AnthropicResult {
   const { config } = request;
+  const { dropped } = writing;
   const generation = generationOf(model);
-  const body: AnthropicBody = {
-    model,
-    max_tokens: config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT,
-    messages: request.turns.map((turn) => ({
-      role: turn.role === "model" ? "assistant" : "user",
-      content: contentOf(turn.texts),
-    })),
-  };
-  if (request.system.length > 0) body.system = contentOf(request.system);
+  const max_tokens = config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT;
+  const messages = request.turns.map((turn) => ({
+    role: turn.role === "model" ? ("assistant" as const) : ("user" as const),
+    content: isTextAlone(turn.parts) ? contentOf(turn.parts) : blocksOf(turn, writing),
+  }));
+  const body: AnthropicBody =
+    request.system.length === 0
+      ? { model, max_tokens, messages }
+      : { model, max_tokens, system: contentOf(request.system), messages };
+  const fault = writing.refused ?? putAnthropicTools(body, request, writing);
+  if (fault !== undefined) return { code: "unsupported_request", message: fault };
   if (config.stopSequences !== undefined && config.stopSequences.length > 0) {
     body.stop_sequences = [...config.stopSequences];
   }
@@ -69,12 +80,15 @@ export function anthropicBody(
   const takesSampling = generation <= 4.6 && version < VERSION_2026;
   if (takesSampling) putSampling(body, config, generation, dropped);
   else dropSampling(config, dropped);
+  if (config.candidateCount !== undefined) dropped.push("candidate_count");
+  if (request.safetySettings !== undefined) dropped.push("safety_settings");
+  if (request.cachedContent !== undefined) dropped.push("cached_content");
   if (config.seed !== undefined) dropped.push("seed");
   if (config.presencePenalty !== undefined) dropped.push("presence_penalty");
   if (config.frequencyPenalty !== undefined) dropped.push("frequency_penalty");
   if (config.responseLogprobs !== undefined || config.logprobs !== undefined) dropped.push("logprobs");
   const schema = answerSchema(config);
-  if (schema === null) return { message: "response_schema: expected an object" };
+  if (schema === null) return { code: "invalid_config", message: "response_schema: expected an object" };
   if (schema !== undefined) {
     body.output_config = { ...body.output_config, format: { type: "json_schema", schema } };
   }

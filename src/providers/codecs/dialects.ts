@@ -17,6 +17,8 @@ export interface Dialect {
   readonly hasReasoningEffort: boolean;
   /** Whether `logprobs` is a boolean beside `top_logprobs`, as at OpenAI. */
   readonly hasLogprobs: boolean;
+  /** Whether one request may have several answers (`n`). */
+  readonly hasChoices: boolean;
   /** Whether an answer holds the model's thoughts where it has any. */
   readonly hasThoughts: boolean;
   /** Several texts of one message stay parts of an array; else they are joined without a separator. */
@@ -39,6 +41,7 @@ const SELF_HOSTED: Dialect = {
   hasJsonSchema: true,
   hasReasoningEffort: true,
   hasLogprobs: true,
+  hasChoices: true,
   hasThoughts: true,
   // Chat templates that take text join parts with a line break, which changes the prompt (vLLM).
   hasContentParts: false,
@@ -66,7 +69,14 @@ const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
   ],
   [
     "deepseek",
-    { ...SELF_HOSTED, seed: undefined, hasTopK: false, hasJsonSchema: false, hasReasoningEffort: false },
+    {
+      ...SELF_HOSTED,
+      seed: undefined,
+      hasTopK: false,
+      hasJsonSchema: false,
+      hasReasoningEffort: false,
+      hasChoices: false,
+    },
   ],
   [
     "groq",
@@ -75,6 +85,7 @@ const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
       outputLimit: "max_completion_tokens",
       hasTopK: false,
       hasLogprobs: false,
+      hasChoices: false,
       hasThoughts: false,
       hasContentParts: true,
       stopsMax: 4,
@@ -95,7 +106,7 @@ const DIALECTS: ReadonlyMap<string, Dialect> = new Map([
       hasContentParts: true,
     },
   ],
-  ["ollama", { ...SELF_HOSTED, hasTopK: false }],
+  ["ollama", { ...SELF_HOSTED, hasTopK: false, hasChoices: false }],
 ]);
 
 /**

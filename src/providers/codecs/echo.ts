@@ -6,7 +6,7 @@
  * surrogate pair) and then marked `length`; a turn without text is answered by `(empty)`. Usage counts a token per
  * started four units, over all texts for the input.
  */
-import type { GenerationConfig, ModelRequest } from "../../work/request.ts";
+import { type ModelRequest, textsOf } from "../../work/request.ts";
 import { success } from "../endings.ts";
 import { echoEndpoint } from "../endpoints/echo_endpoints.ts";
 import { encoded, inOtherWords } from "../exchange.ts";
@@ -14,6 +14,7 @@ import { countOf, objectOf, parseJson, stringOf } from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalOf } from "../refusals.ts";
 import { answerSchema } from "../schema.ts";
+import { Writing } from "./writing.ts";
 
 const UNITS_PER_TOKEN = 4;
 const NONE: readonly string[] = [];
@@ -28,7 +29,11 @@ export function echoProvider(settings: ProviderSettings): Provider {
     encode: (request, model) => {
       const read = inOtherWords(request, settings.name);
       if ("ok" in read) return read;
-      const dropped = notTaken(request.config, read.dropped);
+      const writing = new Writing(request, settings.name, read.dropped);
+      refuseMedia(request, writing);
+      if (writing.refused !== undefined)
+        return { ok: false, code: "unsupported_request", message: writing.refused };
+      const dropped = notTaken(request, writing.dropped);
       const seedPlace = { name: undefined, depth: 1 } as const;
       return encoded(
         echoBody(request, model),
@@ -45,7 +50,7 @@ export function echoProvider(settings: ProviderSettings): Provider {
 }
 
 /** What would change the answer and does not. It has one answer at every temperature and seed, so these are kept to. */
-function notTaken(config: GenerationConfig, others: readonly string[]): readonly string[] {
+function notTaken({ config, ...request }: ModelRequest, others: readonly string[]): readonly string[] {
   const { stopSequences = [], responseMimeType = "text/plain", thinkingConfig } = config;
   const { thinkingLevel, thinkingBudget = -1, includeThoughts = false } = thinkingConfig ?? {};
   const isGiven: readonly (readonly [string, boolean])[] = [
@@ -57,14 +62,28 @@ function notTaken(config: GenerationConfig, others: readonly string[]): readonly
     ["thinking_level", thinkingLevel !== undefined],
     ["thinking_budget", thinkingBudget !== -1],
     ["include_thoughts", includeThoughts],
+    ["candidate_count", config.candidateCount !== undefined],
+    ["tools", request.tools !== undefined],
+    ["tool_choice", request.toolChoice !== undefined],
+    ["parallel_tool_calls", request.parallelToolCalls !== undefined],
+    ["safety_settings", request.safetySettings !== undefined],
+    ["cached_content", request.cachedContent !== undefined],
   ];
   const names = isGiven.flatMap(([name, given]) => (given ? [name] : []));
   return names.length === 0 && others.length === 0 ? NONE : [...others, ...names];
 }
 
+/** It answers texts; a question without its image is another one. */
+function refuseMedia({ turns }: ModelRequest, writing: Writing): void {
+  for (const { parts } of turns)
+    for (const part of parts)
+      if (typeof part !== "string" && part.kind !== "text") writing.refuse(part, "takes only text");
+}
+
 function echoBody(request: ModelRequest, model: string): object {
-  const prompt = request.turns.findLast((turn) => turn.role === "user")?.texts.join("") ?? "";
-  const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];
+  const asked = request.turns.findLast((turn) => turn.role === "user");
+  const prompt = asked === undefined ? "" : textsOf(asked.parts).join("");
+  const texts = [...request.system, ...request.turns.flatMap((turn) => textsOf(turn.parts))];
   const units = texts.reduce((sum, text) => sum + text.length, 0);
   const limit = request.config.maxOutputTokens;
   return {

@@ -15,26 +15,45 @@ import type { Usage } from "../../work/outcome.ts";
 import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/request.ts";
 import { modelPath, versionedPath, wireAddress } from "../address.ts";
 import { geminiMembers } from "../answer_members.ts";
-import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import {
+  brokenCall,
+  brokenOff,
+  cutOff,
+  ended,
+  filtered,
+  type ReadAnswer,
+  severalAnswers,
+} from "../endings.ts";
 import { geminiEmbeddings } from "../endpoints/gemini_embeddings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, translated } from "../exchange.ts";
-import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf, type Unchecked } from "../json.ts";
+import {
+  allByIndex,
+  answerJson,
+  arrayOf,
+  firstByIndex,
+  nameOf,
+  objectOf,
+  stringOf,
+  type Unchecked,
+} from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer, WireHead } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
+import { type GeminiPart, type GeminiTools, geminiParts, putGeminiTools } from "./gemini_content.ts";
+import { Writing } from "./writing.ts";
 
 /** The version in the path when the settings do not name one. */
 export const GEMINI_VERSION = "v1beta";
 
 /** What this codec writes; its parts are assignable to the SDK's `Content` and `GenerationConfig`. */
-export interface GeminiBody {
+export interface GeminiBody extends GeminiTools {
   contents: GeminiContent[];
   systemInstruction?: { parts: { text: string }[] };
   generationConfig?: GeminiConfig;
 }
 
-type GeminiContent = { role: "user" | "model"; parts: { text: string }[] };
+type GeminiContent = { role: "user" | "model"; parts: GeminiPart[] };
 
 /** Gemini's generation settings as sent. */
 export interface GeminiConfig {
@@ -51,6 +70,7 @@ export interface GeminiConfig {
   responseJsonSchema?: JsonValue;
   responseLogprobs?: boolean;
   logprobs?: number;
+  candidateCount?: number;
   thinkingConfig?: GeminiThinking;
 }
 
@@ -78,9 +98,13 @@ export function geminiProvider(settings: ProviderSettings): Provider {
       const read = translated(request, settings.name);
       if ("ok" in read) return read;
       if (isTwofold(request.config)) read.dropped.push("thinking_budget");
-      const body = geminiBody(request);
+      const writing = new Writing(request, settings.name, read.dropped);
+      const body = geminiBody(request, writing);
+      if (writing.refused !== undefined)
+        return { ok: false, code: "unsupported_request", message: writing.refused };
+      const target = { settings, model, inserts: writing.inserts };
       const seedPlace = { name: "seed", depth: 2 } as const;
-      return encoded(body, request, read.dropped, { settings, model }, seedPlace, isCheckOnly);
+      return encoded(body, request, read.dropped, target, seedPlace, isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,
@@ -94,11 +118,12 @@ function resource(model: string): string {
 }
 
 /** The body for a request. An exact seed is not in it: see `withDigits`, for which the settings are last. */
-function geminiBody(request: ModelRequest): GeminiBody {
+function geminiBody(request: ModelRequest, writing: Writing): GeminiBody {
   const body: GeminiBody = {
-    contents: request.turns.map((turn) => ({ role: turn.role, parts: partsOf(turn.texts) })),
+    contents: request.turns.map((turn) => ({ role: turn.role, parts: geminiParts(turn.parts, writing) })),
   };
-  if (request.system.length > 0) body.systemInstruction = { parts: partsOf(request.system) };
+  putGeminiTools(body, request, writing);
+  if (request.system.length > 0) body.systemInstruction = { parts: request.system.map((text) => ({ text })) };
   const { seed, stopSequences, responseSchema, thinkingConfig, ...config } = request.config;
   const settings: GeminiConfig = { ...config };
   if (thinkingConfig !== undefined) settings.thinkingConfig = thinkingOf(thinkingConfig);
@@ -129,10 +154,6 @@ function thinkingOf(given: NonNullable<GenerationConfig["thinkingConfig"]>): Gem
   return level === "NONE" ? { ...thinking, thinkingBudget: 0 } : { ...thinking, thinkingLevel: level };
 }
 
-function partsOf(texts: readonly string[]): { text: string }[] {
-  return texts.map((text) => ({ text }));
-}
-
 function decode(answer: WireAnswer, name: string): Decoded {
   if (answer.status < 200 || answer.status > 299) return refusalOf(name, answer);
   const value = isHtml(answer) ? undefined : answerJson(answer);
@@ -142,18 +163,27 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const usage = geminiUsage(body["usageMetadata"]);
   const error = body["error"] ?? undefined;
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
-  const candidate = objectOf(firstByIndex(arrayOf(body["candidates"]) ?? []));
+  const candidates = arrayOf(body["candidates"]) ?? [];
+  const candidate = objectOf(firstByIndex(candidates));
   if (candidate === undefined) return withoutCandidate(name, body, usage);
-  const tier = nameOf(answer.headers["x-gemini-service-tier"]);
-  return outcomeOf(candidate["finishReason"], {
+  const facts = {
     name,
-    text: textOf(candidate["content"]),
-    members: geminiMembers(candidate),
     usage,
-    tier,
+    tier: nameOf(answer.headers["x-gemini-service-tier"]),
     model: nameOf(body["modelVersion"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["responseId"]),
-  });
+  };
+  const first = decodeCandidate(candidate, facts);
+  if (candidates.length < 2) return first;
+  const [, ...others] = allByIndex(candidates);
+  return severalAnswers([first, ...others.map((one) => decodeCandidate(objectOf(one) ?? {}, facts))]);
+}
+
+function decodeCandidate(candidate: Unchecked, facts: Omit<ReadAnswer, "text" | "members">): Decoded {
+  const { name, usage, tier, model, requestId } = facts;
+  const text = textOf(candidate["content"]);
+  const members = geminiMembers(candidate);
+  return outcomeOf(candidate["finishReason"], { name, text, members, usage, tier, model, requestId });
 }
 
 function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefined): Decoded {

@@ -2,7 +2,8 @@
  * The body of a chat completion in OpenAI's layout: sent unchanged, except for settings that its model does not support.
  *
  *   a name that nobody knows, also in a message          refused (`chat_members.ts`)
- *   stream, n above 1                                    refused: one whole answer is returned for a line
+ *   stream, n above 8                                    refused: whole answers are returned for a line
+ *   safety settings, cached content beside messages      refused: only Gemini has them
  *   sampling settings that the model refuses             left out, by `unsupported.ts`
  */
 import type { JsonValue, ModelRequest } from "../../work/request.ts";
@@ -24,11 +25,13 @@ const SAMPLING_DEFAULTS: readonly (readonly [string, number])[] = [
   ["presence_penalty", 0],
   ["frequency_penalty", 0],
 ];
+/** As in `jsonl/config.ts`. */
+const CANDIDATES_MAX = 8;
 const NONE: readonly string[] = [];
 
 /** `isOpenai`: the server is OpenAI's own. The request has an `openaiBody`. */
 export function givenBody(
-  { openaiBody: body = {}, unknownFields }: ModelRequest,
+  { openaiBody: body = {}, unknownFields, safetySettings, cachedContent }: ModelRequest,
   model: string,
   dialect: Dialect,
   isOpenai: boolean,
@@ -36,8 +39,16 @@ export function givenBody(
   if (body["stream"] === true)
     return { ok: false, code: "unsupported_request", message: "stream: expected false or absent, got true" };
   const count = body["n"];
-  if (typeof count === "number" && count > 1)
-    return { ok: false, code: "unsupported_request", message: `n: expected 1 or absent, got ${count}` };
+  if (typeof count === "number" && count > CANDIDATES_MAX)
+    return {
+      ok: false,
+      code: "unsupported_request",
+      message: `n: expected at most ${CANDIDATES_MAX}, got ${count}`,
+    };
+  if (safetySettings !== undefined || cachedContent !== undefined) {
+    const what = safetySettings === undefined ? "cached_content" : "safety_settings";
+    return { ok: false, code: "unsupported_request", message: `${what}: only Gemini has it` };
+  }
   const misspelt = unknownFields.length === 0 ? undefined : misspeltMember(unknownFields, isOpenai);
   const fault = misspelt ?? misspeltInMessages(body["messages"], isOpenai);
   if (fault !== undefined) return { ok: false, code: "invalid_config", message: fault };

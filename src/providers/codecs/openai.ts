@@ -2,7 +2,7 @@
  * The codec of OpenAI's chat completions (`POST {base}/chat/completions`) and of every server that speaks it.
  *
  * Reading an answer, in this order: no JSON -> ambiguous; an `error` inside -> by its own code; then by the
- * `finish_reason` of the choice at index 0:
+ * `finish_reason` of the choice at index 0 (of several, the first that is an answer; the others are beside it):
  *
  *   stop (or none, or unknown),   text, tool calls or a refusal -> success; nothing at all is ambiguous `empty_output`
  *   tool_calls, function_call
@@ -17,11 +17,20 @@
 import type { ModelRequest } from "../../work/request.ts";
 import { wireAddress } from "../address.ts";
 import { openaiMembers } from "../answer_members.ts";
-import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import { brokenOff, cutOff, ended, filtered, type ReadAnswer, severalAnswers } from "../endings.ts";
 import { openaiEndpoints } from "../endpoints/openai_endpoints.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, type RequestTarget, translated } from "../exchange.ts";
-import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf } from "../json.ts";
+import {
+  allByIndex,
+  answerJson,
+  arrayOf,
+  firstByIndex,
+  nameOf,
+  objectOf,
+  stringOf,
+  type Unchecked,
+} from "../json.ts";
 import { openaiLimits } from "../limits.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
@@ -30,6 +39,7 @@ import { openaiUsage } from "../usage.ts";
 import { type Dialect, dialectOf, outputLimits } from "./dialects.ts";
 import { type GivenResult, givenBody } from "./given_body.ts";
 import { chatBody } from "./openai_body.ts";
+import { Writing } from "./writing.ts";
 
 /** OpenAI's own hosts, those of its regions included. */
 const OPENAI_HOST = /(^|\.)api\.openai\.com$/;
@@ -67,13 +77,15 @@ function encode(
   const { settings, model } = destination;
   const read = translated(request, settings.name);
   if ("ok" in read) return read;
-  const result = chatBody(request, model, dialect, read.dropped);
-  if ("message" in result) return { ok: false, code: "invalid_config", message: result.message };
+  const writing = new Writing(request, settings.name, read.dropped);
+  const result = chatBody(request, model, dialect, writing);
+  if ("message" in result) return { ok: false, code: result.code, message: result.message };
   const { maxOutputTokens } = request.config;
   if (request.isLimitSure === true && maxOutputTokens !== undefined)
     Object.assign(result.body, outputLimits(settings.name, maxOutputTokens));
   const seedPlace = { name: dialect.seed, depth: 1 } as const;
-  return encoded(result.body, request, result.dropped, destination, seedPlace, isCheckOnly);
+  const target = { settings, model, inserts: writing.inserts };
+  return encoded(result.body, request, result.dropped, target, seedPlace, isCheckOnly);
 }
 
 function encodeGiven(
@@ -103,17 +115,25 @@ function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {
   const choice = objectOf(firstByIndex(choices));
   const inner = choice?.["error"] ?? undefined;
   if (inner !== undefined) return refusalInside(name, answer, errorFacts(inner), usage);
-  const message = objectOf(choice?.["message"]);
-  const tier = nameOf(body["service_tier"]);
-  return outcomeOf(choice?.["finish_reason"], {
+  const facts = {
     name,
-    text: textOf(message?.["content"]),
-    members: openaiMembers(choice, message),
     usage,
-    tier,
+    tier: nameOf(body["service_tier"]),
     model: nameOf(body["model"]),
     requestId: nameOf(answer.headers["x-request-id"] ?? body["id"]),
-  });
+  };
+  const first = decodeChoice(choice, facts);
+  if (choices.length < 2) return first;
+  const [, ...others] = allByIndex(choices);
+  return severalAnswers([first, ...others.map((one) => decodeChoice(objectOf(one), facts))]);
+}
+
+function decodeChoice(choice: Unchecked | undefined, facts: Omit<ReadAnswer, "text" | "members">): Decoded {
+  const message = objectOf(choice?.["message"]);
+  const { name, usage, tier, model, requestId } = facts;
+  const text = textOf(message?.["content"]);
+  const members = openaiMembers(choice, message);
+  return outcomeOf(choice?.["finish_reason"], { name, text, members, usage, tier, model, requestId });
 }
 
 function outcomeOf(reason: unknown, answer: ReadAnswer): Decoded {

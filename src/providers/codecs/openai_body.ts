@@ -5,12 +5,14 @@
  *
  * Hot path: one call per request, 2 to 4 us for a short prompt (bench/parts/encode.ts).
  */
-import type { GenerationConfig, ModelRequest, Turn } from "../../work/request.ts";
+import { type GenerationConfig, isTextAlone, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "../schema.ts";
+import { type ChatMessage, type ChatTools, messagesOfTurn, putChatTools } from "./chat_content.ts";
 import { type Dialect, type OpenaiModel, openaiModel } from "./dialects.ts";
+import type { Writing } from "./writing.ts";
 
 /** What this codec writes; assignable to the official SDK's `ChatCompletionCreateParamsNonStreaming`. */
-export interface ChatBody {
+export interface ChatBody extends ChatTools {
   model: string;
   messages: ChatMessage[];
   temperature?: number;
@@ -20,6 +22,7 @@ export interface ChatBody {
   max_tokens?: number;
   max_completion_tokens?: number;
   stop?: string[];
+  n?: number;
   seed?: number;
   /** Mistral's name of `seed`. */
   random_seed?: number;
@@ -33,11 +36,6 @@ export interface ChatBody {
     | { type: "json_schema"; json_schema: { name: string; strict: boolean; schema: ObjectSchema } };
 }
 
-type ChatMessage =
-  | { role: "system"; content: string | TextPart[] }
-  | { role: "developer"; content: string | TextPart[] }
-  | { role: "user"; content: string | TextPart[] }
-  | { role: "assistant"; content: string | TextPart[] };
 type TextPart = { type: "text"; text: string };
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
@@ -48,16 +46,25 @@ type ChatResult =
   | { readonly body: ChatBody; readonly dropped: string[] }
   | { readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 
-/** The body for a request in the neutral shape, `dropped` filled on. An exact seed is not in it: see `withDigits`. */
+/** The body for a request in the neutral shape; `writing` gets its notes. An exact seed is not in it: see `withDigits`. */
 export function chatBody(
   request: ModelRequest,
   model: string,
   dialect: Dialect,
-  dropped: string[],
+  writing: Writing,
 ): ChatResult {
   const { config } = request;
+  const { dropped } = writing;
   const kind = dialect.hasReasoningModels ? openaiModel(model) : undefined;
-  const body: ChatBody = { model, messages: messagesOf(request, dialect, kind) };
+  const body: ChatBody = { model, messages: chatMessages(request, dialect, kind, writing) };
+  const fault = writing.refused ?? putChatTools(body, request, writing.name);
+  if (fault !== undefined) return { code: "unsupported_request", message: fault };
+  if (request.safetySettings !== undefined) dropped.push("safety_settings");
+  if (request.cachedContent !== undefined) dropped.push("cached_content");
+  if (config.candidateCount !== undefined) {
+    if (dialect.hasChoices) body.n = config.candidateCount;
+    else dropped.push("candidate_count");
+  }
   const stops = config.stopSequences;
   if (stops !== undefined && stops.length > dialect.stopsMax) {
     return {
@@ -77,21 +84,27 @@ export function chatBody(
   return problem === undefined ? { body, dropped } : { code: "invalid_config", message: problem };
 }
 
-function messagesOf(request: ModelRequest, dialect: Dialect, kind: OpenaiModel | undefined): ChatMessage[] {
+/** The messages of a request; `writing` gets its notes. */
+export function chatMessages(
+  request: ModelRequest,
+  dialect: Pick<Dialect, "hasContentParts">,
+  kind: OpenaiModel | undefined,
+  writing: Writing,
+): ChatMessage[] {
   const messages: ChatMessage[] = [];
   if (request.system.length > 0) {
     const role = kind?.isReasoning === true ? "developer" : "system";
     messages.push({ role, content: contentOf(request.system, dialect) });
   }
-  for (const turn of request.turns) messages.push(messageOf(turn, dialect));
+  for (const turn of request.turns) {
+    const { role, parts } = turn;
+    if (!isTextAlone(parts)) messages.push(...messagesOfTurn(turn, dialect.hasContentParts, writing));
+    else messages.push({ role: role === "model" ? "assistant" : "user", content: contentOf(parts, dialect) });
+  }
   return messages;
 }
 
-function messageOf(turn: Turn, dialect: Dialect): ChatMessage {
-  return { role: turn.role === "model" ? "assistant" : "user", content: contentOf(turn.texts, dialect) };
-}
-
-function contentOf(texts: readonly string[], dialect: Dialect): string | TextPart[] {
+function contentOf(texts: readonly string[], dialect: Pick<Dialect, "hasContentParts">): string | TextPart[] {
   if (texts.length === 1 && texts[0] !== undefined) return texts[0];
   return dialect.hasContentParts ? texts.map((text) => ({ type: "text", text })) : texts.join("");
 }

@@ -12,7 +12,7 @@
 import type { AnsweredLine } from "../../tasks/shapes/task_view.ts";
 import type { ItemUsage } from "../../work/item.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
-import type { EmbeddingOutput, FinishReason } from "../../work/outcome.ts";
+import type { AnswerMembers, EmbeddingOutput, FinishReason } from "../../work/outcome.ts";
 
 /** Bytes passed on at once. */
 const CHUNK_CHARS = 64 * 1024;
@@ -54,11 +54,25 @@ function embeddingsOf({ facts, usage }: AnsweredLine, { embedding, embeddings }:
 /** A chat completion; JSON.stringify leaves out what is undefined. */
 function completionOf(line: AnsweredLine): object {
   const { provider_request_id: id, model, usage, logprobs = null, finish_reason } = line.facts;
+  const { other_candidates: others = [] } = line.facts;
   return {
     id,
     object: "chat.completion",
     model,
-    choices: [{ index: 0, message: messageOf(line), logprobs, finish_reason: reasonOf(finish_reason) }],
+    choices: [
+      {
+        index: 0,
+        message: messageOf(line.output?.text ?? "", line.facts),
+        logprobs,
+        finish_reason: reasonOf(finish_reason),
+      },
+      ...others.map((other, index) => ({
+        index: index + 1,
+        message: messageOf(other.text, other),
+        logprobs: other.logprobs ?? null,
+        finish_reason: reasonOf(other.finish_reason),
+      })),
+    ],
     usage: {
       prompt_tokens: line.usage.input_tokens,
       completion_tokens: line.usage.output_tokens,
@@ -72,14 +86,12 @@ function detailsOf({ cached_tokens, reasoning_tokens }: ItemUsage): object {
   return { prompt_tokens_details: { cached_tokens }, completion_tokens_details: { reasoning_tokens } };
 }
 
-function messageOf({ output, facts }: AnsweredLine): object {
-  const { text = "" } = output ?? {};
-  const { tool_calls, refusal = null, reasoning, annotations } = facts;
-  const isEmpty = text === "" && (tool_calls !== undefined || refusal !== null);
+function messageOf(text: string, { tool_calls, refusal, reasoning, annotations }: AnswerMembers): object {
+  const isEmpty = text === "" && (tool_calls !== undefined || refusal !== undefined);
   return {
     role: "assistant",
     content: isEmpty ? null : text,
-    refusal,
+    refusal: refusal ?? null,
     tool_calls,
     annotations,
     reasoning_content: reasoning,

@@ -10,6 +10,7 @@ import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { RETRY_CODES } from "../../work/failure_numbers.ts";
+import { isObject } from "../../work/json.ts";
 import { ENDPOINT_KINDS, parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { bodyFault } from "./body_fault.ts";
@@ -41,16 +42,20 @@ const QUESTIONS = ["input", "contents", "messages"] as const;
 const settings = Object.fromEntries(
   SETTING_NAMES.filter((name) => name === name.toLowerCase()).map((name) => [name, z.unknown().optional()]),
 );
-/** Members of OpenAI's body that an item with messages may have. */
-const CHAT_MEMBERS = [
+/** Functions and what only Gemini has, beside any question. */
+const TOOL_MEMBERS = [
   "tools",
   "tool_choice",
+  "tool_config",
   "parallel_tool_calls",
-  "response_format",
-  "reasoning_effort",
-  "service_tier",
-  "user",
+  "safety_settings",
+  "cached_content",
 ] as const;
+const toolMembers = Object.fromEntries(
+  TOOL_MEMBERS.map((name) => [name, z.unknown().optional().describe("As in a line of a file.")]),
+);
+/** Members of OpenAI's body that an item with messages may have. */
+const CHAT_MEMBERS = ["response_format", "reasoning_effort", "service_tier", "user"] as const;
 const chatMembers = Object.fromEntries(
   CHAT_MEMBERS.map((name) => [
     name,
@@ -64,6 +69,7 @@ const ITEM_METADATA = z
 const inlineItem = z
   .strictObject({
     ...settings,
+    ...toolMembers,
     ...chatMembers,
     kind: z.literal("chat").optional().describe("Default chat; items of other kinds have another form."),
     model: modelName,
@@ -108,6 +114,13 @@ const inlineItem = z
       item.messages === undefined ? CHAT_MEMBERS.find((name) => Object.hasOwn(item, name)) : undefined;
     if (chat !== undefined)
       context.addIssue({ code: "custom", path: [chat], message: "must be set together with messages" });
+    const place = localPathIn(item.contents);
+    if (place !== undefined)
+      context.addIssue({
+        code: "custom",
+        path: ["contents"],
+        message: `must not name a local path (${place}); only the library and the command read those`,
+      });
   })
   .meta({ id: "InlineItem" });
 /** Its other members are of OpenAI's body, and are checked as a line of a file is: one that is not valid fails the item. */
@@ -131,6 +144,20 @@ const endpointItem = z
     encoding_format: z.unknown().optional().describe("Of an embedding: float (default) or base64."),
   })
   .meta({ id: "EndpointItem" });
+
+/** The first part that is a file of the machine; the service reads none, whoever asks. */
+function localPathIn(contents: readonly Readonly<Record<string, unknown>>[] | undefined): string | undefined {
+  for (const [index, { parts }] of (contents ?? []).entries()) {
+    if (!Array.isArray(parts)) continue;
+    const found = parts.findIndex((part: unknown) => {
+      const file = isObject(part) ? (part["file_data"] ?? part["fileData"]) : undefined;
+      return isObject(file) && file["path"] !== undefined && file["path"] !== null;
+    });
+    if (found >= 0) return `contents[${index}].parts[${found}]`;
+  }
+  return undefined;
+}
+
 /** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
 const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: slaMinutes.optional() });
 const PLAIN_FIELDS_MAX = 3;
@@ -152,13 +179,13 @@ export interface ItemFault {
 
 /** Returns the item as it is when it has the documented form and no field besides. */
 export function checkItem(value: unknown): RequestItem | ItemFault {
-  const isObject = typeof value === "object" && value !== null;
-  if (isObject && Object.keys(value).length <= PLAIN_FIELDS_MAX) {
+  const isRecord = typeof value === "object" && value !== null;
+  if (isRecord && Object.keys(value).length <= PLAIN_FIELDS_MAX) {
     const plain = plainItem.safeParse(value);
     if (plain.success) return plain.data as RequestItem; // the schemas above state the same shapes
   }
-  const isFile = isObject && "file_id" in value;
-  const isKind = isObject && "kind" in value && value.kind !== "chat" && value.kind !== undefined;
+  const isFile = isRecord && "file_id" in value;
+  const isKind = isRecord && "kind" in value && value.kind !== "chat" && value.kind !== undefined;
   const parsed = (isFile ? fileItem : isKind ? endpointItem : inlineItem).safeParse(value, namedErrors);
   if (parsed.success) return parsed.data as RequestItem;
   const issue = issuesOf(parsed.error)[0];
@@ -199,6 +226,10 @@ const factFields = {
   reasoning: z.string().optional().describe("The model's thoughts, as far as the provider returns them."),
   logprobs: z.unknown().optional().describe("In the provider's form."),
   annotations: z.array(z.unknown()).optional().describe("In the provider's form."),
+  other_candidates: z
+    .array(z.looseObject({ text: z.string(), finish_reason: z.string() }))
+    .optional()
+    .describe("The answers after the first, with candidate_count above 1."),
   model: z.string().optional().describe("The model that answered."),
   cost: z
     .object({

@@ -2,7 +2,7 @@
  * A run over a table: its request lines before, and the joined output after.
  *
  *   table + prompt --requests--> DATA/requests-<hash>.jsonl --engine--> DATA/answers.jsonl, in the order of the rows
- *   table + answers --joined--> OUT, beside its place, then renamed         then the request lines are removed
+ *   table + answers --joined--> OUT, beside its place, then renamed
  *
  * Each step can be cut off anywhere and is begun again by the same command. The file of requests is named by the state of the table, the
  * prompt and the choice of rows; it is made again where it is missing, and the engine compares its bytes with those that the run began
@@ -122,7 +122,7 @@ export class TableRun {
     });
   }
 
-  /** Writes the output, unless it is there and of the same answers; removes what is not needed again. */
+  /** Writes the output, unless it is there and of the same answers. */
   async finish(): Promise<void> {
     const { table, requests, choice, added, promptHash, choiceHash } = this.#asked;
     const answers = stateText(await stateOf(this.answers));
@@ -149,7 +149,6 @@ export class TableRun {
         await this.#save({ version: 1, asked: this.#askedHash, choice: choiceHash, written, of });
       });
     }
-    await this.#removeRequests();
   }
 
   /** An error with the name of the table in place of the file that was made of it. */

@@ -1,12 +1,13 @@
 /**
- * The text of a file, in pieces of about 1 MiB, with its encoding checked.
+ * The text of a file, in pieces of 128 KiB, with its encoding checked.
  */
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";
 import { type Foreign, HEAD_BYTES_MAX, sniff } from "../jsonl/sniff.ts";
 
-const PIECE_BYTES = 1024 * 1024;
+/** Of 1 MiB, a million rows peak at 232 MiB instead of 140, because texts cut from a piece keep it. */
+const PIECE_BYTES = 128 * 1024;
 const MARK = "\ufeff";
 
 const WAYS_ON: Readonly<Record<Exclude<Foreign["kind"], "table">, string>> = {

@@ -4,8 +4,9 @@
  * Answers whose keys belong to no row, which an update has kept, are passed over. Memory is that of a batch of rows and a piece of the answers.
  */
 import { PerigeeError } from "../errors.ts";
+import { afterString } from "../jsonl/numbers.ts";
 import type { OutputLine } from "../work/item.ts";
-import type { AnswerColumns } from "./answer_columns.ts";
+import type { Answer, AnswerColumns } from "./answer_columns.ts";
 import type { Cell } from "./cell.ts";
 import { fileText } from "./file_text.ts";
 import type { KeyOf } from "./requests.ts";
@@ -51,6 +52,27 @@ export async function* joinedRows(
   }
 }
 
+type KeyedAnswer = Answer & Pick<OutputLine, "key">;
+
+const KEY = '{"key":"';
+const TEXT = ',"output":{"type":"text","text":"';
+
+/**
+ * Hot: key and text of an answer that has a text, without reading the rest of its line, which is four fifths of it. Undefined for any
+ * other line.
+ */
+function plainAnswer(line: string): KeyedAnswer | undefined {
+  if (!line.startsWith(KEY)) return undefined;
+  const keyEnd = afterString(line, KEY.length);
+  if (!line.startsWith(TEXT, keyEnd)) return undefined;
+  const from = keyEnd + TEXT.length;
+  const end = afterString(line, from);
+  if (end === from + 1) return undefined; // an empty text: tool calls or a refusal may follow
+  const key = JSON.parse(line.slice(KEY.length - 1, keyEnd)) as string; // string literals, by their quotes
+  const text = JSON.parse(line.slice(from - 1, end)) as string;
+  return { key, output: { type: "text", text } };
+}
+
 /** Lines of a file of answers. */
 class AnswerLines {
   readonly #pieces: AsyncGenerator<string>;
@@ -63,15 +85,15 @@ class AnswerLines {
   }
 
   /** The next one that has been read; undefined when more must be read. */
-  next(): OutputLine | undefined {
+  next(): KeyedAnswer | undefined {
     const line = this.#lines[this.#at];
     if (line === undefined) return undefined;
     this.#at += 1;
-    return JSON.parse(line) as OutputLine; // the engine wrote it
+    return plainAnswer(line) ?? (JSON.parse(line) as OutputLine); // the engine wrote it
   }
 
   /** The next one; undefined at the end of the file. */
-  async more(): Promise<OutputLine | undefined> {
+  async more(): Promise<KeyedAnswer | undefined> {
     while (this.#at >= this.#lines.length) {
       const piece = await this.#pieces.next();
       if (piece.done === true) return undefined;

@@ -60,7 +60,12 @@ describe("a written table", () => {
   it("keeps the separator and the byte order mark of a CSV input", async () => {
     const path = join(folder, "marked.csv");
     const csv = { delimiter: ";", hasMark: true };
-    await writeTable(systemDisk, path, { format: "csv", columns: COLUMNS.slice(0, 1), csv }, one([["a;b"], [""]]));
+    await writeTable(
+      systemDisk,
+      path,
+      { format: "csv", columns: COLUMNS.slice(0, 1), csv },
+      one([["a;b"], [""]]),
+    );
     expect(readFileSync(path, "utf8")).toBe('\ufeffname\n"a;b"\n""\n');
     const table = await openTable(path);
     expect(table.columns).toEqual([{ name: "name", type: "text" }]);
@@ -101,7 +106,14 @@ describe("a Parquet file of another program", () => {
         { name: "root", num_children: 5 },
         { name: "at", type: "INT64", converted_type: "TIMESTAMP_MICROS", repetition_type: "OPTIONAL" },
         { name: "day", type: "INT32", converted_type: "DATE", repetition_type: "OPTIONAL" },
-        { name: "price", type: "INT64", converted_type: "DECIMAL", scale: 2, precision: 18, repetition_type: "OPTIONAL" },
+        {
+          name: "price",
+          type: "INT64",
+          converted_type: "DECIMAL",
+          scale: 2,
+          precision: 18,
+          repetition_type: "OPTIONAL",
+        },
         { name: "ratio", type: "DOUBLE", repetition_type: "OPTIONAL" },
         { name: "raw", type: "BYTE_ARRAY", repetition_type: "OPTIONAL" },
       ],
@@ -129,13 +141,17 @@ describe("a Parquet file of another program", () => {
 
 describe("a table that cannot be read as one", () => {
   it.each([
-    ["r.csv", "a,b\n1,2\n1,2,3\n", 'line 3 has 3 fields, and the header has 2 columns'],
+    ["r.csv", "a,b\n1,2\n1,2,3\n", "line 3 has 3 fields, and the header has 2 columns"],
     ["r.csv", 'a,b\n"x\ny",2\n1\n', "line 4 has 1 field, and the header has 2 columns"],
     ["r.csv", "a,b,a\n1,2,3\n", 'has two columns named "a" (1 and 3)'],
     ["r.csv", "", "is empty: expected a header"],
     ["r.csv", Buffer.from("a,b\n1,caf\xe9\n", "latin1"), "is not UTF-8 (line 2)"],
     ["r.csv", Buffer.from("\ufeffa,b\n", "utf16le"), "is UTF-16 text"],
-    ["r.csv", Buffer.from("1f8b0800", "hex"), "is compressed (gzip), expected text in UTF-8; unpack it first"],
+    [
+      "r.csv",
+      Buffer.from("1f8b0800", "hex"),
+      "is compressed (gzip), expected text in UTF-8; unpack it first",
+    ],
     ["r.jsonl", '{"a":1}\n[2]\n', "line 2 is not an object"],
     ["r.jsonl", '{"a":1}\n\n{"a"\n', "line 3 is not JSON"],
     ["r.jsonl", "\n", "has no rows"],

@@ -153,11 +153,16 @@ export class TableRun {
 
   /** An error with the name of the table in place of the file that was made of it. */
   words(error: unknown): unknown {
-    if (!(error instanceof PerigeeError) || !error.message.includes(this.requests)) return error;
+    if (!(error instanceof PerigeeError)) return error;
     const { code, message, details } = error;
-    const named = message.replaceAll(this.requests, this.#asked.table.name);
-    const text = code === "duplicate_key" ? named.replaceAll(/\bline(s?) (?=\d)/g, "row$1 ") : named;
-    return new PerigeeError(code, text, { details, cause: error });
+    const { name } = this.#asked.table;
+    const text = message
+      .replaceAll(this.requests, name)
+      .replace(
+        /^lines (\d+ and \d+) have the same key/,
+        `rows $1 that are asked of ${name} have the same key`,
+      );
+    return text === message ? error : new PerigeeError(code, text, { details, cause: error });
   }
 
   /** Throws where the output is another's, or was changed since this run wrote it. */

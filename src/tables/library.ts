@@ -41,7 +41,7 @@ export function fromCsv(path: string, options: TableOptions = {}): AsyncIterable
 /** The rows of a Parquet file; memory is that of a row group. Each iteration reads the file again. Throws as `fromCsv` does. */
 export function fromParquet(path: string): AsyncIterable<ParquetRow> {
   const open = async (): Promise<Table> => (await import("./parquet_table.ts")).openParquet(path);
-  return { [Symbol.asyncIterator]: () => rowsOf(open, valueOf) };
+  return { [Symbol.asyncIterator]: () => rowsOf(open, cellValue) };
 }
 
 /**
@@ -66,7 +66,7 @@ function shown(value: unknown): string {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-function valueOf(cell: Cell): unknown {
+function cellValue(cell: Cell): unknown {
   if (cell === null || typeof cell === "string") return cell;
   const { json } = cell;
   if (/^-?\d+$/.test(json)) return Number.isSafeInteger(Number(json)) ? Number(json) : BigInt(json);

@@ -231,7 +231,7 @@ describe("a file of another format", () => {
       [
         "in.xlsx",
         Buffer.from("PK\u0003\u0004....[Content_Types].xml"),
-        `in.xlsx is an Excel workbook (.xlsx), expected JSON lines in UTF-8; save the sheet as CSV, and add --prompt with a file that says what to ask each row, with {{column}} for its cells`,
+        `in.xlsx is an Excel workbook (.xlsx), expected JSON lines in UTF-8; save the sheet as CSV, and add --prompt with a file that says what to ask each row, with {{column}} for its cells, or write a line like this for each row: ${line}`,
       ],
       [
         "wide.jsonl",

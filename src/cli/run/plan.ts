@@ -16,6 +16,7 @@ import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { inOptions } from "./library_words.ts";
 import { faultText } from "./quote.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withInput } from "./unsent.ts";
@@ -43,7 +44,8 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
     if (found.first_fault === undefined) return 0;
     process.stderr.write(faultText(input, { ...found, verb: "planned" }, found.first_fault));
     return EXIT_FAULTS;
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }

@@ -11,6 +11,7 @@ import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { inOptions } from "./library_words.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withInput } from "./unsent.ts";
 
@@ -33,7 +34,8 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
     if (found.first_fault === undefined) return 0;
     process.stderr.write(faultText(input, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }

@@ -48,9 +48,12 @@ describe("the entry points", () => {
       "PerigeeError",
       "WireError",
       "createEngine",
+      "fromCsv",
+      "fromParquet",
       "readConfigFile",
       "systemClock",
       "systemDisk",
+      "template",
     ]);
     expect(namesOf("index.ts")).toEqual({
       values: ["PerigeeError", "WireError", "createEngine", "readConfigFile", "systemClock", "systemDisk"],

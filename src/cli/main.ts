@@ -32,7 +32,7 @@ import {
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
-import { addTableOptions, addTableOutputOptions } from "./tables/table_options.ts";
+import { addRunTableOptions } from "./tables/table_options.ts";
 import {
   amount,
   durationMs,
@@ -131,21 +131,16 @@ function declareRun(root: Command): void {
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]));
-  withLanes(withTables(command), checked)
+  addRunTableOptions((flags, text, read) =>
+    read === undefined ? command.option(flags, text) : command.option(flags, text, checked(read)),
+  );
+  withLanes(command, checked)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),
     );
-}
-
-function withTables(command: Command): Command {
-  const add = (flags: string, text: string, read?: (text: string) => unknown): void =>
-    void (read === undefined ? command.option(flags, text) : command.option(flags, text, checked(read)));
-  addTableOptions(add);
-  addTableOutputOptions(add);
-  return command;
 }
 
 function addServe(root: Command): void {

@@ -19,11 +19,11 @@ const SHOWN_CHARS_MAX = 80;
 export interface AnswerColumns {
   readonly columns: readonly Column[];
   /** A cell for each of them. */
-  cells(line: Answer): Cell[];
+  cells(line: RowAnswer): Cell[];
 }
 
 /** As much of an output line as is read here. */
-export type Answer = Pick<OutputLine, "output" | "error" | "tool_calls" | "refusal">;
+export type RowAnswer = Pick<OutputLine, "output" | "error" | "tool_calls" | "refusal">;
 
 /**
  * `fields` are those of a schema, undefined without one; `prefix` is put before each name, those of `output` and `error` included.
@@ -51,14 +51,14 @@ export function answerColumns(
   return { columns, cells: fields === undefined ? textCells : (line) => fieldCells(line, fields) };
 }
 
-function textCells({ output, error, tool_calls, refusal }: Answer): Cell[] {
+function textCells({ output, error, tool_calls, refusal }: RowAnswer): Cell[] {
   if (error !== undefined && error !== null) return [null, `${error.code}: ${error.message}`];
   if (output !== null && output.text !== "") return [output.text, null];
   if (tool_calls !== undefined) return [{ json: JSON.stringify(tool_calls) }, null];
   return [refusal ?? "", null];
 }
 
-function fieldCells(answer: Answer, fields: readonly Column[]): Cell[] {
+function fieldCells(answer: RowAnswer, fields: readonly Column[]): Cell[] {
   const { output, error } = answer;
   const none = fields.map(() => null);
   if (error !== undefined && error !== null) return [...none, `${error.code}: ${error.message}`];

@@ -6,7 +6,7 @@
 import { PerigeeError } from "../errors.ts";
 import { afterString } from "../jsonl/numbers.ts";
 import type { OutputLine } from "../work/item.ts";
-import type { Answer, AnswerColumns } from "./answer_columns.ts";
+import type { AnswerColumns, RowAnswer } from "./answer_columns.ts";
 import type { Cell } from "./cell.ts";
 import { fileText } from "./file_text.ts";
 import type { KeyOf } from "./requests.ts";
@@ -52,7 +52,7 @@ export async function* joinedRows(
   }
 }
 
-type KeyedAnswer = Answer & Pick<OutputLine, "key">;
+type KeyedAnswer = RowAnswer & Pick<OutputLine, "key">;
 
 const KEY = '{"key":"';
 const TEXT = ',"output":{"type":"text","text":"';

@@ -6,7 +6,7 @@
  */
 import { ByteWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
 import { type Cell, type CellType, type Column, textOf } from "./cell.ts";
-import type { RowEncoder } from "./table_file.ts";
+import type { RowEncoder } from "./table.ts";
 
 const GROUP_CHARS = 8 * 1024 * 1024;
 const GROUP_ROWS_MAX = 65_536;

@@ -53,19 +53,6 @@ export interface TableOptions {
 /** Most columns of a table. */
 const COLUMNS_MAX = 10_000;
 
-/** Reads the columns. Throws `usage` for a name of no known format, `input_unreadable`, `unsupported_encoding`. */
-export async function openTable(path: string, options: TableOptions = {}): Promise<Table> {
-  const format = tableFormat(path);
-  if (format === undefined)
-    throw new PerigeeError(
-      "usage",
-      `${path} is not a table by its name: expected a name that ends in .csv, .tsv, .jsonl or .parquet`,
-    );
-  if (format === "parquet") return (await import("./parquet_table.ts")).openParquet(path);
-  if (format === "jsonl") return (await import("./jsonl_table.ts")).openJsonl(path);
-  return (await import("./csv_table.ts")).openCsv(path, format, options);
-}
-
 /** By the end of a name; undefined for any other name. */
 export function tableFormat(path: string): TableFormat | undefined {
   return TABLE_FORMATS[extname(path).toLowerCase()];
@@ -92,4 +79,12 @@ export function columnNames(given: readonly string[], where: string): readonly s
     "input_unreadable",
     `${where} has two columns named ${JSON.stringify(twice)} (${first + 1} and ${second + 1}): rename one of them`,
   );
+}
+
+/** Turns rows into bytes. */
+export interface RowEncoder {
+  /** The bytes of these rows, and of what was kept back before; may be empty. */
+  encode(rows: readonly (readonly Cell[])[]): Uint8Array;
+  /** What is left. */
+  end(): Uint8Array;
 }

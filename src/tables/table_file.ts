@@ -10,17 +10,9 @@
  */
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Cell, type Column, jsonOf, textOf } from "./cell.ts";
-import type { Table, TableFormat } from "./table.ts";
+import type { RowEncoder, Table, TableFormat } from "./table.ts";
 
 const WRITE_CHARS = 1024 * 1024;
-
-/** Turns rows into bytes. */
-export interface RowEncoder {
-  /** The bytes of these rows, and of what was kept back before; may be empty. */
-  encode(rows: readonly (readonly Cell[])[]): Uint8Array;
-  /** What is left. */
-  end(): Uint8Array;
-}
 
 /** What a written table is like. */
 export interface TableShape {

@@ -9,7 +9,8 @@ import { ByteWriter, parquetWrite } from "hyparquet-writer";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemDisk } from "../../src/disk.ts";
 import type { Cell, Column } from "../../src/tables/cell.ts";
-import { openTable, type Table } from "../../src/tables/table.ts";
+import { openTable } from "../../src/tables/open_table.ts";
+import type { Table } from "../../src/tables/table.ts";
 import { writeTable } from "../../src/tables/table_file.ts";
 
 let folder: string;

@@ -4,9 +4,10 @@
 import { createHash } from "node:crypto";
 import { PerigeeError } from "../../errors.ts";
 import { type AnswerColumns, answerColumns } from "../../tables/answer_columns.ts";
+import { openTable } from "../../tables/open_table.ts";
 import { type RequestLines, requestLines } from "../../tables/requests.ts";
 import { ALL_ROWS, firstRows, type RowChoice, sampledRows } from "../../tables/row_choice.ts";
-import { openTable, type Table } from "../../tables/table.ts";
+import type { Table } from "../../tables/table.ts";
 import { readTemplate } from "../../tables/template.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { readPromptFile, readTextFile } from "./prompt_file.ts";

@@ -5,7 +5,7 @@ import { PerigeeError } from "../../errors.ts";
 import { items, seedNumber } from "../values.ts";
 
 /** Adds an option to a command; `read` reads its value. */
-type AddOption = (flags: string, text: string, read?: (text: string) => unknown) => void;
+type AddOption = (flags: string, text: string, read?: (text: string) => unknown) => unknown;
 
 /** Names of options that only tables have, as commander has them, and as users write them. */
 export const TABLE_OPTIONS = {
@@ -59,8 +59,9 @@ export function addTableOptions(add: AddOption): void {
   add("--seed <number>", "with --sample: draw other rows (default: 0)", seedNumber);
 }
 
-/** Adds those that say what is written. */
-export function addTableOutputOptions(add: AddOption): void {
+/** Adds all that a run has. */
+export function addRunTableOptions(add: AddOption): void {
+  addTableOptions(add);
   add("--prefix <text>", "with --prompt: put before the names of the columns of the answers");
   add("--dry-run", "with --prompt: check everything, print the first requests, and send nothing");
 }

@@ -66,6 +66,15 @@ export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";
 export type { PriceSheet, SheetPrice } from "./price/price_sheet.ts";
 export type { Measurer } from "./shard/pool.ts";
 export type { JournalEntry, Store, StoredEntry, StoredTask } from "./store/store.ts";
+export {
+  type CsvRow,
+  fromCsv,
+  fromParquet,
+  type ParquetRow,
+  type Template,
+  template,
+} from "./tables/library.ts";
+export type { TableOptions } from "./tables/table.ts";
 export type { EndpointItem, Item, LineItem } from "./work/item.ts";
 export type { LimitSettings } from "./work/limits.ts";
 export type { KnownModel, ModelName } from "./work/model_name.ts";

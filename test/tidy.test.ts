@@ -33,6 +33,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   providers: 3,
   store: 3,
   shard: 4,
+  tables: 4,
   dispatch: 4,
   log: 4,
   egress: 5,
@@ -53,7 +54,7 @@ const FLOORS: Readonly<Record<string, number>> = {
 
 /** The sub-folders of a folder, lowest first; each imports from those before it, and those of one row do not know each other. */
 const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  cli: [["usage"], ["run", "satellites"], ["batches"]],
+  cli: [["usage"], ["tables"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
   limits: [["hidden"]],
@@ -119,6 +120,9 @@ const DOORS: Readonly<Record<string, string>> = {
   "@opentelemetry/api": "service/operate/telemetry.ts",
   commander: "cli/main.ts",
   fastify: "service/http/fastify.ts",
+  hyparquet: "tables/parquet_table.ts",
+  "hyparquet-compressors": "tables/parquet_table.ts",
+  "hyparquet-writer": "tables/parquet_file.ts",
   "fastify-type-provider-zod": "service/http/fastify.ts",
   "ipaddr.js": "egress/address.ts",
   // Imported only by fastify: its newest version needs a package for Node 22.

@@ -32,6 +32,7 @@ import {
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
+import { addRunTableOptions } from "./tables/table_options.ts";
 import {
   amount,
   durationMs,
@@ -130,6 +131,9 @@ function declareRun(root: Command): void {
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]));
+  addRunTableOptions((flags, text, read) =>
+    read === undefined ? command.option(flags, text) : command.option(flags, text, checked(read)),
+  );
   withLanes(command, checked)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)

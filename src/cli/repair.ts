@@ -8,6 +8,7 @@ import { movedTask } from "../engine/files/moved_task.ts";
 import { runOfOutput } from "../engine/files/stored_tasks.ts";
 import { repairTask } from "../engine/reopening/found_task.ts";
 import { PerigeeError } from "../errors.ts";
+import { tableAnswers } from "./tables/answers_place.ts";
 
 interface RepairArguments {
   readonly data?: string;
@@ -24,7 +25,10 @@ export async function repair(out: string, options: Record<string, unknown>): Pro
   try {
     const path = resolve(out);
     const { storage } = core;
-    const task = (await runOfOutput(storage.store, path)) ?? (await movedTask(storage, `out:${path}`, path));
+    const task =
+      (await runOfOutput(storage.store, path)) ??
+      (await runOfOutput(storage.store, tableAnswers(data))) ??
+      (await movedTask(storage, `out:${path}`, path));
     if (task === undefined) throw new PerigeeError("not_found", `no run in ${data} has the output ${out}`);
     const { kept, lost, change, damaged, isIntact } = await repairTask(core, task);
     if (json === true)

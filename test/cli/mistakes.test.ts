@@ -226,12 +226,12 @@ describe("a file of another format", () => {
       [
         "in.csv",
         Buffer.from("id,question\n1,Why?\n"),
-        `in.csv is a table (CSV), expected JSON lines in UTF-8; write a line like this for each row: ${line}`,
+        `in.csv is a table (CSV), expected JSON lines in UTF-8; add --prompt with a file that says what to ask each row, with {{column}} for its cells, or write a line like this for each row: ${line}`,
       ],
       [
         "in.xlsx",
         Buffer.from("PK\u0003\u0004....[Content_Types].xml"),
-        `in.xlsx is an Excel workbook (.xlsx), expected JSON lines in UTF-8; save the sheet as CSV, and write a line like this for each row: ${line}`,
+        `in.xlsx is an Excel workbook (.xlsx), expected JSON lines in UTF-8; save the sheet as CSV, and add --prompt with a file that says what to ask each row, with {{column}} for its cells, or write a line like this for each row: ${line}`,
       ],
       [
         "wide.jsonl",

@@ -3,6 +3,7 @@
  */
 
 import { LANE_POLICIES } from "../../queue/lane_choice.ts";
+import { addTableOptions } from "../tables/table_options.ts";
 import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
 import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
@@ -35,7 +36,7 @@ export function addForecastCommands(
   const read = <T>(of: (text: string, before?: T) => T): Read => checked(of) as Read;
   const chosen = (words: readonly [string, string], choices: readonly string[]): never =>
     choice(words, choices) as never; // made by the one who takes it
-  root
+  const quote = root
     .command("quote")
     .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
     .argument("<input>", "JSONL file, .json array, or - for standard input")
@@ -52,7 +53,7 @@ export function addForecastCommands(
     .option(...NO_LEARN)
     .option("--json", "print the quote as one JSON object")
     .action(async (input, options) => finish(await (await import("./quote.ts")).quote(input, options)));
-  root
+  const plan = root
     .command("plan")
     .description(
       "Which lanes a file would go to, when and why, and what that costs, for an sla. Sends nothing.",
@@ -77,4 +78,6 @@ export function addForecastCommands(
     .option("--explain", "also say why, and what all of it would be in each other lane")
     .option("--json", "print the plan as one JSON object")
     .action(async (input, options) => finish(await (await import("./plan.ts")).plan(input, options)));
+  for (const command of [quote, plan])
+    addTableOptions((flags, text, of) => void command.option(flags, text, of === undefined ? of : read(of)));
 }

@@ -2,6 +2,7 @@
  * Replaces the library's names of calls and options in errors by those of the command line.
  */
 import { basename } from "node:path";
+import { LINE_FOR_ROW } from "../../engine/files/byte_source.ts";
 import { CALL_WITH_UPDATE } from "../../engine/files/checked_body.ts";
 import { SAME_STREAM } from "../../engine/files/spool.ts";
 import type { Summary } from "../../engine/items/progress.ts";
@@ -13,6 +14,11 @@ import { FOLDER_IN_USE } from "../../store/folder/data_dir.ts";
 
 /** What the library says, and what a command says instead; `file` is the file of the error. */
 const WORDS: readonly (readonly [library: string, command: (file: string) => string])[] = [
+  [
+    LINE_FOR_ROW,
+    () =>
+      `add --prompt with a file that says what to ask each row, with {{column}} for its cells, or ${LINE_FOR_ROW}`,
+  ],
   [CALL_WITH_UPDATE, () => "run the same command with --update"],
   [CALL_AGAIN, (file) => `run the same command again (or perigee repair ${file})`],
   [DATA_DIR_OF_OUTPUT, () => "name the --data folder it belongs to"],

@@ -14,16 +14,18 @@ import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
+import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { inOptions } from "./library_words.ts";
 import { faultText } from "./quote.ts";
 import type { StateArguments } from "./state_folder.ts";
-import { withEngine } from "./unsent.ts";
+import { withInput } from "./unsent.ts";
 
 /** As for any input that has to be corrected first. */
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface PlanArguments extends StateArguments, ConfigArguments, LaneArguments {
+interface PlanArguments extends StateArguments, ConfigArguments, LaneArguments, TableArguments {
   readonly sla?: number;
   readonly model?: string;
   readonly maxCost?: number;
@@ -42,7 +44,8 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
     if (found.first_fault === undefined) return 0;
     process.stderr.write(faultText(input, { ...found, verb: "planned" }, found.first_fault));
     return EXIT_FAULTS;
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }
@@ -51,7 +54,7 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
 function planFile(input: string, given: PlanArguments): Promise<Plan> {
   const { model, maxCost } = given;
   const sla = parseSlaMinutes(given.sla, "--sla");
-  return withEngine(input, given, (engine, source) =>
+  return withInput(input, given, (engine, source) =>
     engine.plan(source, {
       ...laneOptions(given),
       ...(sla === undefined ? {} : { sla }),

@@ -9,15 +9,17 @@ import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";
 import type { ConfigArguments } from "../prices.ts";
+import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { inOptions } from "./library_words.ts";
 import type { StateArguments } from "./state_folder.ts";
-import { withEngine } from "./unsent.ts";
+import { withInput } from "./unsent.ts";
 
 /** As for any input that has to be corrected first. */
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface QuoteArguments extends StateArguments, ConfigArguments, LaneArguments {
+interface QuoteArguments extends StateArguments, ConfigArguments, LaneArguments, TableArguments {
   readonly sla?: readonly number[];
   readonly model?: string;
   readonly json?: boolean;
@@ -32,7 +34,8 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
     if (found.first_fault === undefined) return 0;
     process.stderr.write(faultText(input, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }
@@ -41,7 +44,7 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
 async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
-  return withEngine(input, given, (engine, source) =>
+  return withInput(input, given, (engine, source) =>
     engine.quote(source, {
       ...laneOptions(given),
       ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),

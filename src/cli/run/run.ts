@@ -12,6 +12,7 @@ import type { UpdateCounts } from "../../engine/reopening/update.ts";
 import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
+import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
@@ -20,6 +21,9 @@ import { refuseSameFile, requireFile } from "../input.ts";
 import { count } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
+import type { TableArguments } from "../tables/table_arguments.ts";
+import { isTableCall } from "../tables/table_options.ts";
+import type { TableRun } from "../tables/table_run.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { holdsReport, leftText } from "./holds.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
@@ -31,7 +35,7 @@ import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander parses them. */
-interface RunArguments extends StateArguments, ConfigArguments, LaneArguments {
+interface RunArguments extends StateArguments, ConfigArguments, LaneArguments, Omit<TableArguments, "model"> {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
@@ -55,6 +59,7 @@ interface RunArguments extends StateArguments, ConfigArguments, LaneArguments {
   readonly cancel?: boolean;
   readonly pilot?: number;
   readonly yes?: boolean;
+  readonly dryRun?: boolean;
 }
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
@@ -64,7 +69,7 @@ export async function run(input: string, options: Record<string, unknown>): Prom
   try {
     return await runChecked(input, given, last);
   } catch (thrown) {
-    const error = inOptions(thrown);
+    const error = inOptions(last.table?.words(thrown) ?? thrown);
     const isFull = hasCode(error, "disk_full");
     if (given.json === true) process.stdout.write(`${errorJson(error, isFull ? "paused" : "failed")}\n`);
     if (!isFull) throw error;
@@ -76,6 +81,8 @@ export async function run(input: string, options: Record<string, unknown>): Prom
 
 /** What is known of a run when it is over, also if it failed. */
 interface Last {
+  /** What joins the answers with a table. */
+  table?: TableRun | undefined;
   /** Until its deadline; below 0 when that has passed. */
   deadlineInMs?: number | undefined;
 }
@@ -99,6 +106,9 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   await checkCancel(given);
   await requireFile(input);
   await refuseSameFile(input, given.out);
+  const table = await openTableRun(input, given);
+  last.table = table;
+  if (given.dryRun === true) return (await import("./dry_run.ts")).dryRun(input, given);
   const { engine } = await openEngine({
     ...options,
     ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
@@ -109,8 +119,9 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   const asking = new AbortController();
   try {
     const display = new ProgressDisplay(process.stderr);
-    const work = engine.run(input === "-" ? process.stdin : input, {
-      out: given.out,
+    await table?.prepare();
+    const work = engine.run(table?.requests ?? (input === "-" ? process.stdin : input), {
+      ...outputOptions(table, given),
       ...(sla === undefined ? {} : { sla }),
       ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
       ...(given.cap === undefined ? {} : { cap: given.cap }),
@@ -120,11 +131,9 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       finish: given.finish === true,
       detach: given.detach === true,
       ...laneOptions(given),
-      ordered: given.ordered === true,
       ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
       ...(given.format === undefined ? {} : { format: given.format }),
       ...fields,
-      update: given.update === true,
       prune: given.prune === true,
       ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
       ...(given.pilot === undefined ? {} : { pilot: given.pilot }),
@@ -139,11 +148,13 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       progressEveryMs: display.everyMs,
     });
     if (given.cancel === true) void work.cancel();
-    const summary = summaryInOptions(
-      await watch(work).finally(() => {
-        last.deadlineInMs = work.progress().deadlineInMs;
-      }),
-    );
+    const recorded = work.opened.then(() => table?.opened());
+    recorded.catch(() => undefined); // awaited below, if the run itself does not fail
+    const ended = await watch(work).finally(() => {
+      last.deadlineInMs = work.progress().deadlineInMs;
+    });
+    await recorded;
+    const summary = await withTable(table, summaryInOptions(ended), given);
     const { keptLines = 0 } = await work.opened;
     const updated = `${updateText(work.update)}${keptText(keptLines, given)}`;
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
@@ -152,6 +163,36 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     asking.abort();
     await engine.close();
   }
+}
+
+/** Undefined without `--prompt`. */
+async function openTableRun(input: string, given: RunArguments): Promise<TableRun | undefined> {
+  if (!isTableCall(given)) return undefined;
+  const { TableRun } = await import("../tables/table_run.ts"); // only for tables: a run of lines starts without it
+  const table = await TableRun.open(input, given);
+  for (const warning of table?.warnings ?? []) process.stderr.write(`${warning}\n`);
+  return table;
+}
+
+/** Answers that a table is joined with are in the order of its rows; other rows of it are an update. */
+function outputOptions(
+  table: TableRun | undefined,
+  { out, ordered, update }: RunArguments,
+): Pick<EngineRunOptions, "out" | "ordered" | "update"> {
+  if (table === undefined) return { out, ordered: ordered === true, update: update === true };
+  return { out: table.answers, ordered: true, update: update === true || table.isOtherChoice };
+}
+
+/** The summary with the table as the output, which is written once every row has an answer or an error. */
+async function withTable(
+  table: TableRun | undefined,
+  summary: Summary,
+  { out }: RunArguments,
+): Promise<Summary> {
+  if (table === undefined) return summary;
+  if (summary.status === "completed") await table.finish();
+  else process.stderr.write(`${out} is written when every row has an answer or an error\n`);
+  return { ...summary, output: out };
 }
 
 /** Draws progress; of a run that is cancelled it says once which batches are waited for. */

@@ -15,6 +15,7 @@ import type { StoredTask } from "../../store/store.ts";
 import { commandLine } from "../command_line.ts";
 import { errorJson } from "../exit.ts";
 import { count } from "../numbers.ts";
+import { tableAnswers } from "../tables/answers_place.ts";
 import { adviceOf } from "./advice.ts";
 import { billedText, doubtText } from "./amounts.ts";
 import { holdText } from "./holds.ts";
@@ -139,7 +140,9 @@ export async function readRun<T>(
   let isFound = false;
   try {
     return await readStoreCopy(dataDir, (store) => {
-      const task = store.findTask((each) => isRunOf(each, path));
+      const task =
+        store.findTask((each) => isRunOf(each, path)) ??
+        store.findTask((each) => isRunOf(each, tableAnswers(dataDir)));
       if (task === undefined)
         throw new PerigeeError("not_found", `no run with the output ${path} is recorded in ${dataDir}`);
       isFound = true;

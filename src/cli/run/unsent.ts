@@ -8,7 +8,20 @@ import { type Engine, openEngine } from "../../engine/engine.ts";
 import type { Source } from "../../engine/files/input.ts";
 import { requireFile } from "../input.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
+import type { TableArguments } from "../tables/table_arguments.ts";
+import { isTableCall } from "../tables/table_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
+
+/** As `withEngine`; of a table with a prompt, the input is its request lines. */
+export async function withInput<T>(
+  input: string,
+  given: StateArguments & ConfigArguments & TableArguments,
+  work: (engine: Engine, source: Source) => Promise<T>,
+): Promise<T> {
+  if (!isTableCall(given)) return withEngine(input, given, work);
+  const { withRequests } = await import("../tables/requests_file.ts");
+  return withRequests(input, given, (path) => withEngine(path, given, work));
+}
 
 /** Calls `work` with an engine that has the configuration of a command, and the command's input (`-`: standard input). */
 export async function withEngine<T>(

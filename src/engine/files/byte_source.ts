@@ -82,11 +82,13 @@ export function refuseEncoding(head: Uint8Array, name: string): void {
 }
 
 const A_LINE = '{"key":"1","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"..."}]}]}}';
+/** How a caller asks a table; the command line replaces these words (cli/run/library_words.ts). */
+export const LINE_FOR_ROW = "write a line like this for each row";
 const WAYS_ON: Readonly<Record<Foreign["kind"], string>> = {
   utf16: "convert it first, for example with iconv -f UTF-16 -t UTF-8",
   compressed: "unpack it first",
-  workbook: `save the sheet as CSV, and write a line like this for each row: ${A_LINE}`,
-  table: `write a line like this for each row: ${A_LINE}`,
+  workbook: `save the sheet as CSV, and ${LINE_FOR_ROW}: ${A_LINE}`,
+  table: `${LINE_FOR_ROW}: ${A_LINE}`,
   binary: "pass a file of requests instead",
 };
 

@@ -1,0 +1,82 @@
+/**
+ * What an answer adds to its row: `output`, or the fields of a schema, then `error`.
+ *
+ *   answered, no schema      output = its text; the JSON of tool calls or a refusal where it has no text
+ *   answered, with a schema  a cell for each field of the JSON object that the text is; without one, error = schema_unmet
+ *   ended in an error        error = "<code>: <message>"
+ */
+import { PerigeeError } from "../errors.ts";
+import { markNumbers } from "../jsonl/numbers.ts";
+import type { OutputLine } from "../work/item.ts";
+import { isObject } from "../work/json.ts";
+import { type Cell, type Column, cellOfJson } from "./cell.ts";
+import type { Table } from "./table.ts";
+
+/** Characters of an answer that an error shows. */
+const SHOWN_CHARS_MAX = 80;
+
+/** What answers add to a table. */
+export interface AnswerColumns {
+  readonly columns: readonly Column[];
+  /** A cell for each of them. */
+  cells(line: RowAnswer): Cell[];
+}
+
+/** As much of an output line as is read here. */
+export type RowAnswer = Pick<OutputLine, "output" | "error" | "tool_calls" | "refusal">;
+
+/**
+ * `fields` are those of a schema, undefined without one; `prefix` is put before each name, those of `output` and `error` included.
+ * Throws `usage` for a name that the table has.
+ */
+export function answerColumns(
+  table: Pick<Table, "name" | "columns">,
+  fields: readonly Column[] | undefined,
+  prefix = "",
+): AnswerColumns {
+  const added: readonly Column[] = [
+    ...(fields ?? [{ name: "output", type: "text" }]),
+    { name: "error", type: "text" },
+  ];
+  const columns = added.map(({ name, type }) => ({ name: `${prefix}${name}`, type }));
+  const taken = new Set(table.columns.map(({ name }) => name));
+  for (const { name } of columns) {
+    if (taken.has(name))
+      throw new PerigeeError(
+        "usage",
+        `the column ${JSON.stringify(name)} of the answers is already in ${table.name}, or twice among them: add --prefix with a text for their names, such as --prefix ${prefix}answer_`,
+      );
+    taken.add(name);
+  }
+  return { columns, cells: fields === undefined ? textCells : (line) => fieldCells(line, fields) };
+}
+
+function textCells({ output, error, tool_calls, refusal }: RowAnswer): Cell[] {
+  if (error !== undefined && error !== null) return [null, `${error.code}: ${error.message}`];
+  if (output !== null && output.text !== "") return [output.text, null];
+  if (tool_calls !== undefined) return [{ json: JSON.stringify(tool_calls) }, null];
+  return [refusal ?? "", null];
+}
+
+function fieldCells(answer: RowAnswer, fields: readonly Column[]): Cell[] {
+  const { output, error } = answer;
+  const none = fields.map(() => null);
+  if (error !== undefined && error !== null) return [...none, `${error.code}: ${error.message}`];
+  const object = objectOf(output?.text ?? "");
+  if (object === undefined)
+    return [...none, `schema_unmet: the answer is not a JSON object: ${cut(output?.text ?? "")}`];
+  return [...fields.map(({ name }) => (Object.hasOwn(object, name) ? cellOfJson(object[name]) : null)), null];
+}
+
+function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(markNumbers(text));
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function cut(text: string): string {
+  return text.length <= SHOWN_CHARS_MAX ? text : `${text.slice(0, SHOWN_CHARS_MAX)}...`;
+}

@@ -1,0 +1,118 @@
+/**
+ * Writing a table: rows are appended to a file beside its place, which is synced and renamed when the last one is written.
+ *
+ *   CSV, TSV   separator and byte order mark as in the input, if that is CSV; a field is in quotes where it must be; lines end with LF
+ *   JSONL      an object a row, null for an empty cell
+ *   Parquet    row groups of about 8 MiB (parquet_file.ts, loaded when it is needed)
+ *
+ * A text that a spreadsheet would take for a formula (=, +, -, @ at its beginning) is written as it is: data that is changed on its way
+ * is no longer the answer. docs/guide/tables.md says how to open such a file.
+ */
+import type { Disk, DiskFile, FileStat } from "../disk.ts";
+import { type Cell, type Column, jsonOf, textOf } from "./cell.ts";
+import type { RowEncoder, Table, TableFormat } from "./table.ts";
+
+const WRITE_CHARS = 1024 * 1024;
+
+/** What a written table is like. */
+export interface TableShape {
+  readonly format: TableFormat;
+  readonly columns: readonly Column[];
+  /** Of a CSV input. */
+  readonly csv?: Table["csv"];
+}
+
+/**
+ * Writes all rows to `path`, replacing what is there; a crash leaves what was there. `onWritten` is awaited with the state of the new
+ * file before it gets its name.
+ */
+export async function writeTable(
+  disk: Disk,
+  path: string,
+  shape: TableShape,
+  batches: AsyncIterable<readonly (readonly Cell[])[]>,
+  onWritten: (state: FileStat | undefined) => Promise<void> = async () => undefined,
+): Promise<void> {
+  const part = `${path}.part`;
+  await disk.remove(part);
+  const file = await disk.open(part, "write");
+  try {
+    await writeRows(file, await encoderOf(shape), batches);
+    await file.sync();
+  } catch (error) {
+    await file.close();
+    await disk.remove(part).catch(() => undefined); // the cause is reported
+    throw error;
+  }
+  await file.close();
+  await onWritten(await disk.stat(part));
+  await disk.rename(part, path);
+}
+
+async function writeRows(
+  file: DiskFile,
+  encoder: RowEncoder,
+  batches: AsyncIterable<readonly (readonly Cell[])[]>,
+): Promise<void> {
+  let position = 0;
+  const write = async (bytes: Uint8Array): Promise<void> => {
+    if (bytes.byteLength === 0) return;
+    await file.write(bytes, position);
+    position += bytes.byteLength;
+  };
+  for await (const rows of batches) await write(encoder.encode(rows));
+  await write(encoder.end());
+}
+
+async function encoderOf(shape: TableShape): Promise<RowEncoder> {
+  const { format, columns, csv } = shape;
+  if (format === "parquet") return (await import("./parquet_file.ts")).parquetEncoder(columns);
+  if (format === "jsonl") return jsonlEncoder(columns);
+  return csvEncoder(columns, {
+    delimiter: format === "tsv" ? "\t" : csv === undefined || csv.delimiter === "\t" ? "," : csv.delimiter,
+    hasMark: csv?.hasMark === true,
+  });
+}
+
+function jsonlEncoder(columns: readonly Column[]): RowEncoder {
+  const names = columns.map(({ name }, index) => `${index === 0 ? "{" : ","}${JSON.stringify(name)}:`);
+  return textEncoder("", (row) => {
+    let line = "";
+    for (let index = 0; index < names.length; index += 1) line += names[index] + jsonOf(row[index] as Cell);
+    return `${line}}\n`;
+  });
+}
+
+/** Of lines; `row` has a cell for each column. */
+function csvEncoder(
+  columns: readonly Column[],
+  { delimiter, hasMark }: { readonly delimiter: string; readonly hasMark: boolean },
+): RowEncoder {
+  const special = new RegExp(`["\\r\\n${delimiter.replace(/[\\\]^-]/, "\\$&")}]`);
+  const field = (text: string): string => (special.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const line = (row: readonly Cell[]): string => {
+    const [first] = row;
+    if (row.length === 1 && textOf(first as Cell) === "") return '""\n'; // a blank line is no row
+    let text = "";
+    for (let index = 0; index < row.length; index += 1)
+      text += (index === 0 ? "" : delimiter) + field(textOf(row[index] as Cell));
+    return `${text}\n`;
+  };
+  return textEncoder(`${hasMark ? "\ufeff" : ""}${line(columns.map(({ name }) => name))}`, line);
+}
+
+function textEncoder(head: string, line: (row: readonly Cell[]) => string): RowEncoder {
+  let text = head;
+  const taken = (): Uint8Array => {
+    const bytes = Buffer.from(text);
+    text = "";
+    return bytes;
+  };
+  return {
+    encode(rows) {
+      for (const row of rows) text += line(row);
+      return text.length < WRITE_CHARS ? new Uint8Array(0) : taken();
+    },
+    end: taken,
+  };
+}

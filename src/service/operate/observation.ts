@@ -11,12 +11,15 @@ import type { Engine } from "../../engine/engine.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";
 import { publicHolds } from "../../engine/lanes/run_holds.ts";
 import type { Executions } from "../../satellites/sdk/execution.ts";
+import type { RecordStore } from "../../store/records.ts";
+import type { Files } from "../../tasks/files/files.ts";
 import type { OpenedTasks } from "../../tasks/open_tasks.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import type { KeyVerifier } from "../http/key_verifier.ts";
 import { logSettings } from "../http/log.ts";
 import type { ServerOptions } from "../http/server.ts";
 import { Activity } from "./activity.ts";
+import { History } from "./history.ts";
 import { Metrics } from "./metrics.ts";
 import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
 import { registerOperatorRoutes } from "./operator.ts";
@@ -24,6 +27,8 @@ import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
 import { SatelliteFeed } from "./satellite_feed.ts";
 import { LogWriter, type ServiceLogOptions } from "./service_log.ts";
+import { TaskFeed } from "./task_feed.ts";
+import { TaskNames } from "./task_names.ts";
 import { Telemetry } from "./telemetry.ts";
 import { WaitingCallers } from "./waiting_callers.ts";
 
@@ -41,7 +46,9 @@ interface ObservedSatellites {
 
 /** What the metrics and the page read. */
 export interface ObservedService {
-  readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
+  readonly tasks: Pick<OpenedTasks, "list" | "task" | "objects" | "onFinished" | "openCounts">;
+  readonly files: Pick<Files, "file">;
+  readonly store: Pick<RecordStore, "change" | "record" | "records">;
   readonly engine: Pick<Engine, "lanes" | "holds" | "batches">;
   readonly verifier: Pick<KeyVerifier, "verify">;
   readonly satellites?: ObservedSatellites | undefined;
@@ -56,6 +63,7 @@ export class Observation {
   readonly log: LogWriter;
   readonly #options: ObservationOptions;
   readonly #activity: Activity;
+  readonly #history: History;
   readonly #metrics: Metrics;
   readonly #telemetry = new Telemetry();
   #service: ObservedService | undefined;
@@ -72,6 +80,7 @@ export class Observation {
     };
     this.callers = new WaitingCallers(clock);
     this.#activity = new Activity(clock);
+    this.#history = new History({ clock, store: () => this.#service?.store });
     this.#metrics = new Metrics({
       activity: this.#activity,
       lanes: () => this.#service?.engine.lanes() ?? [],
@@ -80,15 +89,22 @@ export class Observation {
       batches: () => this.#service?.engine.batches,
       executions: () => this.#service?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
-    const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
+    const [activity, history, metrics, telemetry] = [
+      this.#activity,
+      this.#history,
+      this.#metrics,
+      this.#telemetry,
+    ];
     this.observer = {
       attempted: (report: AttemptReport) => {
         activity.attempted(report);
+        history.attempted(report);
         telemetry.attempted(report);
         observer?.attempted(report);
       },
       settled: (report: SettledReport) => {
         activity.settled(report);
+        history.settled(report);
         observer?.settled(report);
       },
       committed: (durationMs: number) => {
@@ -114,10 +130,12 @@ export class Observation {
     const [service, { clock, metricsPort }] = [this.#service, this.#options];
     if (service === undefined) throw new Error("nothing to observe was joined");
     if (metricsPort === undefined) registerMetricsRoute(app, this.#metrics);
-    const { satellites } = service;
+    const { satellites, tasks, files } = service;
+    const names = new TaskNames({ clock, tasks, files });
     const feed = new OperatorFeed({
       clock,
-      tasks: service.tasks,
+      tasks: new TaskFeed({ clock, tasks, names }),
+      history: this.#history,
       activity: this.#activity,
       lanes: () => service.engine.lanes(),
       batches: () => service.engine.batches.list(),
@@ -139,6 +157,7 @@ export class Observation {
 
   async close(): Promise<void> {
     this.log.close();
+    await this.#history.close();
     await this.#port?.close();
   }
 

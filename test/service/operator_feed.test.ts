@@ -270,7 +270,7 @@ describe("the operator feed", () => {
     expect(world.lists).toBe(after);
     world.listen();
     await world.clock.advance(1_000);
-    expect(world.lists).toBe(after + 2);
+    expect(world.lists).toBe(after + 3); // two pages of tasks and an outlook
   });
 
   it("shows 50 tasks after the named one, and the first ones when that does not exist any more", async () => {

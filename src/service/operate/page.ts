@@ -5,7 +5,7 @@
  * The page holds no data: what it shows arrives with the key that its user types in, which never leaves the tab. The content security
  * policy lets nothing run, load or connect that is not of this server.
  *
- * To leave: only `page/charts/*.js` draw with uplot, only `page/table.js` reads with csv-parse.
+ * To leave: only `page/chart.js` and `page/plot.js` draw with uplot, only `page/table.js` reads with csv-parse.
  */
 import { createRequire } from "node:module";
 import type { FastifyInstance } from "../http/fastify.ts";
@@ -22,13 +22,29 @@ import {
 const require = createRequire(import.meta.url);
 
 /** Modules of the page. */
-const MODULES = ["app", "batches", "chart", "dom", "feed", "format", "graph", "lanes", "satellites", "tasks"];
+const MODULES = [
+  ...[
+    "app",
+    "batches",
+    "chart",
+    "code_panel",
+    "day",
+    "dom",
+    "errors_of_task",
+    "feed",
+    "format",
+    "graph",
+    "lanes",
+  ],
+  ...["outlook", "plot", "satellites", "service", "submit", "table", "task_panel", "tasks"],
+];
 
 const FILES: readonly PageFile[] = [
   { url: "/", path: ownPageFile("index.html"), type: HTML },
   { url: "/page/style.css", path: ownPageFile("style.css"), type: STYLE },
   ...MODULES.map((name) => ({ url: `/page/${name}.js`, path: ownPageFile(`${name}.js`), type: SCRIPT })),
   { url: "/page/uplot.js", path: require.resolve("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
+  { url: "/page/csv_parse.js", path: require.resolve("csv-parse/browser/esm"), type: SCRIPT },
   { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];
 

@@ -44,7 +44,10 @@ const HEADERS = pageHeaders([
 /** `/docs` and its files. Throws the system's error when Swagger UI is not installed. */
 export function registerDescriptionPage(app: FastifyInstance): void {
   for (const file of FILES)
-    registerPageFile(app, file, HEADERS, file.url === "/docs" ? withoutSlash : undefined);
+    registerPageFile(app, file, HEADERS, {
+      movedTo: file.url === "/docs" ? withoutSlash : undefined,
+      takesAnyQuery: false,
+    });
 }
 
 /** The page names its files beside itself: with a slash at its end it would look for them one folder deeper. */

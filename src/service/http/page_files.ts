@@ -20,6 +20,13 @@ export interface PageFile {
   readonly type: string;
 }
 
+export interface PageFileOptions {
+  /** Where a request belongs that came to an address from which the page would not find its other files. */
+  readonly movedTo?: ((originalUrl: string) => string | undefined) | undefined;
+  /** Whether it ignores queries; else a query is refused, as everywhere. */
+  readonly takesAnyQuery: boolean;
+}
+
 /** What a page may do, as its content security policy says; the headers are those of every page. */
 export function pageHeaders(policy: readonly string[]): Readonly<Record<string, string>> {
   return {
@@ -34,19 +41,16 @@ export function pageHeaders(policy: readonly string[]): Readonly<Record<string, 
   };
 }
 
-/**
- * Serves the file without a key. `movedTo` says where a request belongs that came to an address from which the page would not find its
- * other files. Answers 500 when the file cannot be read.
- */
+/** Serves the file without a key. Answers 500 when it cannot be read. */
 export function registerPageFile(
   app: FastifyInstance,
   { url, path, type }: PageFile,
   headers: Readonly<Record<string, string>>,
-  movedTo: (originalUrl: string) => string | undefined = () => undefined,
+  { movedTo, takesAnyQuery }: PageFileOptions,
 ): void {
   let file: { readonly bytes: Buffer; readonly etag: string } | undefined;
-  app.get(url, { config: { takesAnyQuery: true }, schema: { hide: true } }, (request, reply) => {
-    const moved = movedTo(request.originalUrl);
+  app.get(url, { config: { takesAnyQuery }, schema: { hide: true } }, (request, reply) => {
+    const moved = movedTo?.(request.originalUrl);
     if (moved !== undefined) return reply.redirect(moved, 308);
     if (file === undefined) {
       const bytes = readFileSync(path);

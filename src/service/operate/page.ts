@@ -61,7 +61,11 @@ const HEADERS = pageHeaders([
 ]);
 
 export function registerPageRoutes(app: FastifyInstance): void {
-  for (const file of FILES) registerPageFile(app, file, HEADERS, file.url === "/" ? folderAt : undefined);
+  for (const file of FILES)
+    registerPageFile(app, file, HEADERS, {
+      movedTo: file.url === "/" ? folderAt : undefined,
+      takesAnyQuery: true,
+    });
 }
 
 /** Mounted at a path without a slash at its end, the page would look for its files beside that path: where they are. */

@@ -30,8 +30,10 @@ export interface Outlook {
   /** Open tasks that are expected to end after their deadline. */
   readonly late_tasks: number;
   readonly billed_usd: number;
-  /** Null while no item of a task has ended. */
+  /** When they are done, without those whose cost is not known; null while that of none is. */
   readonly expected_usd: number | null;
+  /** Open tasks whose cost is not known, because no item of them has ended. */
+  readonly uncosted_tasks: number;
   /** Older tasks exist that were not looked at. */
   readonly is_partial: boolean;
 }
@@ -96,8 +98,7 @@ export function outlookOf(tasks: readonly TaskView[], nowMs: number): Omit<Outlo
   const ends = open.flatMap(({ expectedEndWallMs: endMs }) =>
     endMs === undefined ? [] : [Math.max(endMs, nowMs)],
   );
-  const costs = open.map(expectedUsd);
-  const isCostKnown = costs.every((usd) => usd !== undefined);
+  const costs = open.flatMap((task) => expectedUsd(task) ?? []);
   return {
     open_tasks: open.length,
     open_items: sum(open.map(({ counts }) => counts.submitted)),
@@ -105,7 +106,8 @@ export function outlookOf(tasks: readonly TaskView[], nowMs: number): Omit<Outlo
     unknown_tasks: open.length - ends.length,
     late_tasks: open.filter((task) => (slackMs(task, nowMs) ?? 0) < 0).length,
     billed_usd: sum(open.map(({ usage }) => usage.billedUsd)),
-    expected_usd: isCostKnown ? sum(costs.map((usd) => usd ?? 0)) : null,
+    expected_usd: costs.length === 0 ? null : sum(costs),
+    uncosted_tasks: open.length - costs.length,
   };
 }
 

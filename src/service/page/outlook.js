@@ -57,16 +57,19 @@ function showEnd(outlook, nowMs) {
   setAttribute(byId("eta-doubt"), "class", late > 0 ? "note bad-text" : "note warn-text");
 }
 
-function showCost({ billed_usd: billed, expected_usd: expected, open_tasks: tasks }) {
+function showCost({
+  billed_usd: billed,
+  expected_usd: expected,
+  uncosted_tasks: unknown,
+  open_tasks: tasks,
+}) {
   setText(byId("cost"), usd(billed));
-  setText(
-    byId("cost-note"),
-    tasks === 0
-      ? "of open tasks"
-      : expected === null
-        ? "so far; what is expected is not known yet"
-        : `so far, ${usd(expected)} expected`,
-  );
+  const rest = unknown > 0 ? `, without ${count(unknown)} not begun` : "";
+  const note =
+    expected === null
+      ? "so far; what to expect is not known yet"
+      : `so far, ${usd(expected)} expected${rest}`;
+  setText(byId("cost-note"), tasks === 0 ? "of open tasks" : note);
 }
 
 function sum(values) {

@@ -38,7 +38,7 @@ export function drawPlot(parent, plot, data, { words, colour }) {
       {
         ...axis,
         size: 24,
-        space: 56,
+        space: 84,
         incrs: [3_600, 10_800, 21_600, 43_200],
         values: (_plot, ticks) => ticks.map(dayHour),
       },

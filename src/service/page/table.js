@@ -12,10 +12,15 @@ const PLACE = /\{\{\s*([^{}]+?)\s*\}\}/g;
 
 /** The names of a table's columns. Throws an Error with words for the user. */
 export async function columnsOf(file) {
-  let columns = [];
-  await eachRow(file, file.slice(0, HEAD_BYTES), { to: 1 }, (head) => {
-    columns = head;
+  let columns;
+  const head = (names) => {
+    columns = names;
+    return names;
+  };
+  await eachRow(file, file.slice(0, HEAD_BYTES), { columns: head }, () => undefined).catch((error) => {
+    if (columns === undefined) throw error; // else the beginning of the file ends within a row
   });
+  if (columns === undefined) throw new Error("The table is empty.");
   const twice = columns.find((one, index) => columns.indexOf(one) !== index);
   if (twice !== undefined) throw new Error(`The table has two columns "${twice}".`);
   return columns;
@@ -58,13 +63,7 @@ function checkPlaces(prompt, columns) {
 async function eachRow({ name }, bytes, options, take) {
   const delimiter = name.toLowerCase().endsWith(".tsv") ? "\t" : ",";
   const parser = parse({ bom: true, skip_empty_lines: true, delimiter, ...options });
-  parser.on("data", (row) => {
-    try {
-      take(row);
-    } catch (error) {
-      parser.destroy(error);
-    }
-  });
+  parser.on("data", take);
   const over = new Promise((resolve, reject) => parser.on("end", resolve).on("error", reject));
   over.catch(() => undefined); // it is awaited below
   const reader = bytes

@@ -101,7 +101,8 @@ export class TaskPanel {
       byId("failed-note"),
       counts.failed + counts.expired + counts.cancelled === 0 ? "No line has failed." : "Reading…",
     );
-    const options = { signal: reading.signal, complainTo: say };
+    const complainTo = (text) => text !== "" && say(text); // what a retry has said stays
+    const options = { signal: reading.signal, complainTo };
     const [lines] = await Promise.all([readLines(id, options), showLatency(id, options)]);
     if (!reading.signal.aborted) showLines(lines, (codes) => this.#retry(codes));
   }

@@ -20,14 +20,21 @@ import {
 } from "./page_files.ts";
 
 const require = createRequire(import.meta.url);
-const SWAGGER_UI = "@fastify/swagger-ui/static";
 
 const FILES: readonly PageFile[] = [
   { url: "/docs", path: ownPageFile("api.html"), type: HTML },
   { url: "/docs/api.js", path: ownPageFile("api.js"), type: SCRIPT },
   { url: "/docs/api.css", path: ownPageFile("api.css"), type: STYLE },
-  { url: "/docs/swagger-ui.js", path: require.resolve(`${SWAGGER_UI}/swagger-ui-bundle.js`), type: SCRIPT },
-  { url: "/docs/swagger-ui.css", path: require.resolve(`${SWAGGER_UI}/swagger-ui.css`), type: STYLE },
+  {
+    url: "/docs/swagger-ui.js",
+    path: require.resolve("@fastify/swagger-ui/static/swagger-ui-bundle.js"),
+    type: SCRIPT,
+  },
+  {
+    url: "/docs/swagger-ui.css",
+    path: require.resolve("@fastify/swagger-ui/static/swagger-ui.css"),
+    type: STYLE,
+  },
 ];
 
 const HEADERS = pageHeaders([

@@ -62,8 +62,8 @@ export class Observation {
   readonly callers: WaitingCallers;
   readonly log: LogWriter;
   readonly #options: ObservationOptions;
-  readonly #activity: Activity;
-  readonly #history: History;
+  /** Sums of this process, and those of a day. */
+  readonly #sums: { readonly activity: Activity; readonly history: History };
   readonly #metrics: Metrics;
   readonly #telemetry = new Telemetry();
   #service: ObservedService | undefined;
@@ -79,22 +79,18 @@ export class Observation {
       onFault: (error, requestId) => this.log.fault(error, requestId),
     };
     this.callers = new WaitingCallers(clock);
-    this.#activity = new Activity(clock);
-    this.#history = new History({ clock, store: () => this.#service?.store });
+    const activity = new Activity(clock);
+    const history = new History({ clock, store: () => this.#service?.store });
+    this.#sums = { activity, history };
     this.#metrics = new Metrics({
-      activity: this.#activity,
+      activity,
       lanes: () => this.#service?.engine.lanes() ?? [],
       open: () => this.#service?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
       holds: () => publicHolds(this.#service?.engine.holds() ?? []),
       batches: () => this.#service?.engine.batches,
       executions: () => this.#service?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
-    const [activity, history, metrics, telemetry] = [
-      this.#activity,
-      this.#history,
-      this.#metrics,
-      this.#telemetry,
-    ];
+    const [metrics, telemetry] = [this.#metrics, this.#telemetry];
     this.observer = {
       attempted: (report: AttemptReport) => {
         activity.attempted(report);
@@ -135,8 +131,7 @@ export class Observation {
     const feed = new OperatorFeed({
       clock,
       tasks: new TaskFeed({ clock, tasks, names }),
-      history: this.#history,
-      activity: this.#activity,
+      ...this.#sums,
       lanes: () => service.engine.lanes(),
       batches: () => service.engine.batches.list(),
       satellites:
@@ -157,7 +152,7 @@ export class Observation {
 
   async close(): Promise<void> {
     this.log.close();
-    await this.#history.close();
+    await this.#sums.history.close();
     await this.#port?.close();
   }
 

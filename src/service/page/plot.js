@@ -26,7 +26,7 @@ export function drawPlot(parent, plot, data, { words, colour }) {
   const options = {
     width,
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 28, 0, 0],
     cursor: { show: false },
     legend: { show: false },
     select: { show: false },
@@ -38,7 +38,7 @@ export function drawPlot(parent, plot, data, { words, colour }) {
       {
         ...axis,
         size: 24,
-        space: 84,
+        space: 72,
         incrs: [3_600, 10_800, 21_600, 43_200],
         values: (_plot, ticks) => ticks.map(dayHour),
       },

@@ -117,6 +117,7 @@ const DOORS: Readonly<Record<string, string>> = {
   "@pydantic/genai-prices": "price/base.ts",
   "@fastify/multipart": "service/http/fastify.ts",
   "@fastify/swagger": "service/http/fastify.ts",
+  "@fastify/swagger-ui": "service/http/description_page.ts",
   "@opentelemetry/api": "service/operate/telemetry.ts",
   commander: "cli/main.ts",
   fastify: "service/http/fastify.ts",

@@ -317,7 +317,10 @@ class LocalEngine implements Engine {
 
   lanes(): readonly LaneStatus[] {
     const nowMs = this.#seams.clock.nowMs();
-    return Array.from(this.core.sending.lanes.all(), (lane) => laneStatus(lane, nowMs));
+    const { lanes } = this.core.sending;
+    return Array.from(lanes.all(), (lane) =>
+      laneStatus(lane, nowMs, lanes.sharesLimits(lane.terms.provider)),
+    );
   }
 
   /** Open batches at providers, with the sums of this process. */

@@ -20,8 +20,7 @@ import { Gate, type Signal } from "./gate.ts";
 import { HiddenLimit } from "./hidden/hidden_limit.ts";
 import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
 import { type EarlyProbes, Pause } from "./pause.ts";
-import { fuller, type QuotaUse } from "./quota.ts";
-import { Quotas, type SentLoad } from "./quotas.ts";
+import { fullerUse, Quotas, type SentLoad } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
 import { type FlowLimits, TokenFlow } from "./token_flow.ts";
@@ -308,12 +307,17 @@ export class LaneLimits {
   snapshot(nowMs: number): LimitsSnapshot {
     const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), this.hidden.heldMs(nowMs, this.isRateLimited));
     const shared = this.#shared?.snapshot(nowMs);
-    const own = this.#quotas.use(nowMs);
+    const quotas = this.#quotas.use(nowMs);
+    const own = {
+      requests: quotas.requests ?? this.hidden.use(nowMs),
+      tokens: quotas.tokens ?? this.hidden.tokenUse(nowMs, this.#flow, "tokens"),
+      inputTokens: quotas.inputTokens,
+      outputTokens: quotas.outputTokens ?? this.hidden.tokenUse(nowMs, this.#flow, "outputTokens"),
+    };
     return {
-      requests: fuller(own.requests ?? this.hidden.use(nowMs), shared?.requests),
-      tokens: fuller(own.tokens ?? this.#foundUse(nowMs, "tokens"), shared?.tokens),
-      inputTokens: fuller(own.inputTokens, shared?.inputTokens),
-      outputTokens: fuller(own.outputTokens ?? this.#foundUse(nowMs, "outputTokens"), shared?.outputTokens),
+      ...fullerUse(own, shared),
+      own,
+      shared,
       inFlight: this.#concurrency.inFlight,
       inFlightMax: this.places,
       cooldownMs,
@@ -321,13 +325,6 @@ export class LaneLimits {
       pauseReason: this.paused.reason,
       oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
     };
-  }
-
-  /** Use of a limit on tokens that refusals have shown; undefined without one. */
-  #foundUse(nowMs: number, unit: "tokens" | "outputTokens"): QuotaUse | undefined {
-    const limit = this.hidden.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
-    if (limit === Number.POSITIVE_INFINITY) return undefined;
-    return { used: this.#flow.used(nowMs)[unit], limit: Math.round(limit) };
   }
 
   #oversizedAt(nowMs: number): Oversized | undefined {

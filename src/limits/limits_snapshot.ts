@@ -32,7 +32,18 @@ export interface KnownLimits {
   readonly hidden?: HiddenState;
 }
 
+/** The use of limits that the lanes of a provider share. */
+export interface SharedUse extends QuotasUse {
+  readonly inFlight: number;
+  readonly inFlightMax: number;
+}
+
+/** Of each quota, the lane's own or the shared one, whichever is used more. */
 export interface LimitsSnapshot extends QuotasUse {
+  /** Only the lane's own. */
+  readonly own: QuotasUse;
+  /** Only the shared ones; absent where none are passed. */
+  readonly shared: SharedUse | undefined;
   readonly inFlight: number;
   /** Requests that may be in flight now. */
   readonly inFlightMax: number;

@@ -4,7 +4,7 @@
  * Every quota counts from the start, limited or not, so that a limit learnt later knows the last minute.
  */
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
-import { type LearntFrom, Quota, type QuotaUse } from "./quota.ts";
+import { fuller, type LearntFrom, Quota, type QuotaUse } from "./quota.ts";
 import type { Ramp } from "./ramp.ts";
 import type { FlowLimits } from "./token_flow.ts";
 
@@ -201,4 +201,14 @@ export class Quotas {
       outputTokens: this.#outputTokens.use(nowMs),
     };
   }
+}
+
+/** Of each quota the one that is closer to its limit: the lane's own or the shared one. */
+export function fullerUse(own: QuotasUse, shared: QuotasUse | undefined): QuotasUse {
+  return {
+    requests: fuller(own.requests, shared?.requests),
+    tokens: fuller(own.tokens, shared?.tokens),
+    inputTokens: fuller(own.inputTokens, shared?.inputTokens),
+    outputTokens: fuller(own.outputTokens, shared?.outputTokens),
+  };
 }

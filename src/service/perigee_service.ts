@@ -121,7 +121,7 @@ async function open(
     onSatelliteLog: (line) => observation.log.satellite(line),
   });
   const { tasks, files, satellites, webhooks, spending } = stack;
-  observation.join({ tasks, verifier, engine, satellites });
+  observation.join({ tasks, files, store, verifier, engine, satellites });
   const publicUrl = new PublicUrl(options.publicUrl);
   let failure: PerigeeError | undefined;
   const failed = new Promise<PerigeeError>((resolve) => {

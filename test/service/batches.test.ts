@@ -33,6 +33,8 @@ class TwoLineTasks {
       isCancelled: false,
       retries: 0,
       totalItems: 2,
+      models: [],
+      fileIds: [],
       counts: { ...COUNTS, submitted: 2 },
       createdWallMs: 0,
       held: [],

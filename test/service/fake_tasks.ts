@@ -47,6 +47,8 @@ export class FakeTasks implements Tasks {
       isCancelled: false,
       retries: 0,
       totalItems: objects.length,
+      models: [],
+      fileIds: [],
       counts: { submitted: objects.length, completed: 0, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: Date.now(),
       held: [],

@@ -3,7 +3,9 @@ import type { LaneStatus } from "../../src/engine/lanes/lane_status.ts";
 import type { BatchStatus } from "../../src/engine/shown/batch_status.ts";
 import { PerigeeError } from "../../src/errors.ts";
 import { Activity } from "../../src/service/operate/activity.ts";
+import { History } from "../../src/service/operate/history.ts";
 import { type Listener, OperatorFeed } from "../../src/service/operate/operator_feed.ts";
+import { TaskFeed } from "../../src/service/operate/task_feed.ts";
 import type { TaskView } from "../../src/tasks/shapes/task_view.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
@@ -40,6 +42,7 @@ class World {
   readonly feed: OperatorFeed;
   tasks: TaskView[] = [];
   batches: BatchStatus[] = [];
+  lanes: readonly LaneStatus[] = [lane("mine"), lane("theirs")];
   lists = 0;
   isBroken = false;
 
@@ -47,18 +50,23 @@ class World {
     this.feed = new OperatorFeed({
       clock: this.clock,
       activity: this.activity,
-      lanes: () => [lane("mine"), lane("theirs")],
+      lanes: () => this.lanes,
       batches: () => this.batches,
-      tasks: {
-        list: async (project, { after, limit }) => {
-          this.lists += 1;
-          if (this.isBroken) throw new PerigeeError("store_failed", "no disk");
-          const own = this.tasks.filter((task) => task.project === project);
-          const start = after === undefined ? 0 : own.findIndex(({ id }) => id === after) + 1;
-          if (after !== undefined && start === 0) throw new PerigeeError("not_found", "no such task");
-          return { items: own.slice(start, start + limit), hasMore: own.length > start + limit };
+      history: new History({ clock: this.clock, store: () => undefined }),
+      tasks: new TaskFeed({
+        clock: this.clock,
+        names: { of: async ({ id }) => ({ name: `name of ${id}`, named_by: "metadata" as const }) },
+        tasks: {
+          list: async (project, { after, limit }) => {
+            this.lists += 1;
+            if (this.isBroken) throw new PerigeeError("store_failed", "no disk");
+            const own = this.tasks.filter((task) => task.project === project);
+            const start = after === undefined ? 0 : own.findIndex(({ id }) => id === after) + 1;
+            if (after !== undefined && start === 0) throw new PerigeeError("not_found", "no such task");
+            return { items: own.slice(start, start + limit), hasMore: own.length > start + limit };
+          },
         },
-      },
+      }),
     });
   }
 
@@ -70,6 +78,8 @@ class World {
       isCancelled: false,
       retries: 0,
       totalItems: 10,
+      models: [],
+      fileIds: [],
       counts: { submitted: 4, completed: 6, failed: 0, expired: 0, cancelled: 0 },
       createdWallMs: this.clock.wallMs(),
       held: [],
@@ -116,7 +126,7 @@ describe("the operator feed", () => {
     await world.clock.advance(2_000);
     const page = world.listen();
     await world.clock.advance(0);
-    expect(page.heard.map(({ event }) => event)).toEqual(["history", "snapshot"]);
+    expect(page.heard.map(({ event }) => event)).toEqual(["history", "day", "snapshot"]);
     expect(page.heard[0]?.data).toMatchObject({ items: expect.arrayContaining([1]) });
     await world.clock.advance(3_000);
     expect(page.snapshots()).toHaveLength(4);
@@ -186,6 +196,46 @@ describe("the operator feed", () => {
     ]);
   });
 
+  it("shows limits that lanes share once, with those that share them, and beside each lane only its own", async () => {
+    const world = new World();
+    const use = { used: 50, limit: 100, share: 0.5 };
+    const own = { used: 5, limit: 10, share: 0.5 };
+    world.lanes = ["mine", "theirs"].map((family) => ({
+      ...lane(family),
+      requests: use,
+      shared: {
+        limits: { requests: use, tokens: use },
+        inFlight: 3,
+        inFlightMax: 9,
+        own: { inputTokens: own },
+      },
+    }));
+    const attempt = { model: "openai:mine", code: undefined, usage: undefined, latencyMs: 1 };
+    world.activity.attempted({ ...attempt, project: "red", lane: "openai:realtime:mine" });
+    const [mine, all] = [world.listen(), world.listen({ seesAllLanes: true })];
+    await world.clock.advance(0);
+    const limits = [
+      { name: "requests", used: 50, limit: 100 },
+      { name: "tokens", used: 50, limit: 100 },
+    ];
+    const shared = { provider: "openai", limits, in_flight: 3, in_flight_max: 9 };
+    const lanes = [{ tier: "realtime", family: "mine" }];
+    expect(mine.snapshots()).toMatchObject([
+      {
+        lanes: [{ limits: [{ name: "input tokens", used: 5, limit: 10 }] }],
+        shared_limits: [{ ...shared, lanes, other_lanes: 1 }],
+      },
+    ]);
+    expect(JSON.stringify(mine.snapshots())).not.toContain("theirs");
+    expect(all.snapshots()).toMatchObject([
+      {
+        shared_limits: [
+          { ...shared, lanes: [...lanes, { tier: "realtime", family: "theirs" }], other_lanes: 0 },
+        ],
+      },
+    ]);
+  });
+
   it("shows a project its open batches, the first fifty, without the words of the provider", async () => {
     const world = new World();
     const reason = { is: "full", message: "enqueued at org-secret" } as const;
@@ -213,14 +263,14 @@ describe("the operator feed", () => {
     await world.clock.advance(0);
     const before = world.lists;
     await world.clock.advance(5_000);
-    expect(world.lists - before).toBe(5);
+    expect(world.lists - before).toBe(6); // and once for the outlook
     for (const page of pages) page.leave();
     const after = world.lists;
     await world.clock.advance(60_000);
     expect(world.lists).toBe(after);
     world.listen();
     await world.clock.advance(1_000);
-    expect(world.lists).toBe(after + 2);
+    expect(world.lists).toBe(after + 3); // two pages of tasks and an outlook
   });
 
   it("shows 50 tasks after the named one, and the first ones when that does not exist any more", async () => {

@@ -115,6 +115,8 @@ describe("telemetry", () => {
       isCancelled: false,
       retries: 0,
       totalItems: 3,
+      models: [],
+      fileIds: [],
       counts: { submitted: 0, completed: 2, failed: 1, expired: 0, cancelled: 0 },
       createdWallMs: 1_000,
       finishedWallMs: 9_000,

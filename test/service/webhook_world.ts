@@ -48,6 +48,8 @@ export function taskView(id: string, given: Partial<TaskView> = {}): TaskView {
     isCancelled: false,
     retries: 0,
     totalItems: 2,
+    models: [],
+    fileIds: [],
     counts: { submitted: 0, completed: 2, failed: 0, expired: 0, cancelled: 0 },
     createdWallMs: 1_767_225_600_000,
     finishedWallMs: 1_767_225_601_000,

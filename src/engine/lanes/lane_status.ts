@@ -5,6 +5,7 @@
 import type { LimitsSnapshot } from "../../limits/limits.ts";
 import type { Oversized } from "../../limits/limits_snapshot.ts";
 import type { QuotaUse } from "../../limits/quota.ts";
+import type { QuotasUse } from "../../limits/quotas.ts";
 import type { LaneKind } from "../../queue/lanes.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { Lane } from "./lane.ts";
@@ -18,8 +19,24 @@ export interface LimitStatus {
   readonly share: number;
 }
 
+/** Limits of requests and tokens; each absent where there is none. */
+export interface LimitStatuses {
+  readonly requests?: LimitStatus;
+  readonly tokens?: LimitStatus;
+  readonly inputTokens?: LimitStatus;
+  readonly outputTokens?: LimitStatus;
+}
+
+/** What a lane shares with the other lanes of its provider, and what is only its own. */
+export interface SharedStatus {
+  readonly limits: LimitStatuses;
+  readonly inFlight: number;
+  readonly inFlightMax: number;
+  readonly own: LimitStatuses;
+}
+
 /** The state of a lane. */
-export interface LaneStatus {
+export interface LaneStatus extends LimitStatuses {
   readonly provider: string;
   /** Its kind. */
   readonly tier: LaneKind;
@@ -29,11 +46,8 @@ export interface LaneStatus {
   readonly pauseReason?: string;
   /** Until a cool-down is over; 0 without one. */
   readonly cooldownMs: number;
-  /** Each absent where there is no such limit. */
-  readonly requests?: LimitStatus;
-  readonly tokens?: LimitStatus;
-  readonly inputTokens?: LimitStatus;
-  readonly outputTokens?: LimitStatus;
+  /** Absent where the provider has no limits for all its lanes together. */
+  readonly shared?: SharedStatus;
   readonly inFlight: number;
   /** Requests that may be in flight now; at least `inFlight`, since a maximum that falls leaves those that are. */
   readonly inFlightMax: number;
@@ -49,10 +63,11 @@ export interface LaneStatus {
   readonly answerMs?: number;
 }
 
-export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
+/** `isShared`: the provider has limits for all its lanes together. */
+export function laneStatus(lane: Lane, nowMs: number, isShared: boolean): LaneStatus {
   const { provider, kind, family } = lane.terms;
   const limits = lane.limits.snapshot(nowMs);
-  const { requests, tokens, inputTokens, outputTokens } = limits;
+  const { shared, own } = limits;
   return {
     provider,
     tier: kind,
@@ -60,10 +75,17 @@ export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
     state: limits.state,
     ...(limits.pauseReason === undefined ? {} : { pauseReason: limits.pauseReason }),
     cooldownMs: limits.cooldownMs,
-    ...(requests === undefined ? {} : { requests: statusOf(requests) }),
-    ...(tokens === undefined ? {} : { tokens: statusOf(tokens) }),
-    ...(inputTokens === undefined ? {} : { inputTokens: statusOf(inputTokens) }),
-    ...(outputTokens === undefined ? {} : { outputTokens: statusOf(outputTokens) }),
+    ...statusesOf(limits),
+    ...(shared === undefined || !isShared
+      ? {}
+      : {
+          shared: {
+            limits: statusesOf(shared),
+            inFlight: shared.inFlight,
+            inFlightMax: Math.max(shared.inFlight, shared.inFlightMax),
+            own: statusesOf(own),
+          },
+        }),
     inFlight: limits.inFlight,
     inFlightMax: Math.max(limits.inFlight, limits.inFlightMax),
     ...(limits.oversized === undefined ? {} : { oversized: limits.oversized }),
@@ -71,6 +93,15 @@ export function laneStatus(lane: Lane, nowMs: number): LaneStatus {
     projects: lane.waitingProjects,
     ...(lane.offers === undefined ? {} : { cheaper: lane.offers.status }),
     ...(lane.hasAnswered ? { answerMs: lane.itemMs } : {}),
+  };
+}
+
+function statusesOf({ requests, tokens, inputTokens, outputTokens }: QuotasUse): LimitStatuses {
+  return {
+    ...(requests === undefined ? {} : { requests: statusOf(requests) }),
+    ...(tokens === undefined ? {} : { tokens: statusOf(tokens) }),
+    ...(inputTokens === undefined ? {} : { inputTokens: statusOf(inputTokens) }),
+    ...(outputTokens === undefined ? {} : { outputTokens: statusOf(outputTokens) }),
   };
 }
 

@@ -192,6 +192,17 @@ export class HiddenLimit {
     return { used: this.#accepted.minute.count(nowMs), limit: this.#rate.perMinute };
   }
 
+  /** Use of a limit on tokens that refusals have shown; undefined without one. */
+  tokenUse(
+    nowMs: number,
+    flow: TokenFlow,
+    unit: "tokens" | "outputTokens",
+  ): { readonly used: number; readonly limit: number } | undefined {
+    const limit = this.tokenLimits?.[unit] ?? Number.POSITIVE_INFINITY;
+    if (limit === Number.POSITIVE_INFINITY) return undefined;
+    return { used: flow.used(nowMs)[unit], limit: Math.round(limit) };
+  }
+
   /** The kind of state that `state` returns. */
   get stage(): HiddenStage {
     if (this.#mode === "free") return "none";

@@ -1,10 +1,9 @@
 /**
- * The description of all routes: OpenAPI 3.1 from their schemas, and a page that shows it without any script.
+ * The description of all routes: OpenAPI 3.1 from their schemas, and a page that shows it.
  */
-import { createHash } from "node:crypto";
 import { z } from "../../schema.ts";
 import { servedDocument } from "./description_document.ts";
-import { descriptionPage, PAGE_STYLE } from "./description_page.ts";
+import { registerDescriptionPage } from "./description_page.ts";
 import {
   createJsonSchemaTransform,
   createJsonSchemaTransformObject,
@@ -139,7 +138,6 @@ interface DescribedRoute {
 /** After the routes. */
 export function registerDescriptionRoutes(app: FastifyInstance): void {
   let json: string | undefined;
-  let html: string | undefined;
   app.get("/openapi.json", {
     schema: { hide: true },
     handler: async (_request, reply) => {
@@ -147,16 +145,5 @@ export function registerDescriptionRoutes(app: FastifyInstance): void {
       return reply.header("content-type", "application/json; charset=utf-8").send(json);
     },
   });
-  const style = createHash("sha256").update(PAGE_STYLE).digest("base64");
-  const policy = `default-src 'none'; style-src 'sha256-${style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`;
-  app.get("/docs", {
-    schema: { hide: true },
-    handler: async (_request, reply) => {
-      html ??= descriptionPage(servedDocument(app.swagger()));
-      return reply
-        .headers({ "content-security-policy": policy, "referrer-policy": "no-referrer" })
-        .type("text/html; charset=utf-8")
-        .send(html);
-    },
-  });
+  registerDescriptionPage(app);
 }

@@ -1,111 +1,64 @@
 /**
- * The description as a page: HTML without scripts, readable on a phone, in the colours the reader's system asks for.
+ * The description as a page at `/docs`: Swagger UI over `/openapi.json`, light or dark as the reader's system asks for. The only import
+ * of @fastify/swagger-ui, of which only the files for browsers are used.
+ *
+ * Its plugin is not registered: it writes the page's settings into scripts and serves more files, and here plain files have a policy
+ * under which no inline script runs. A key that is entered stays in the page until it is closed.
+ *
+ * To leave: `page/api.js` starts it, `page/api.css` changes some of its colours.
  */
+import { createRequire } from "node:module";
+import type { FastifyInstance } from "./fastify.ts";
+import {
+  HTML,
+  ownPageFile,
+  type PageFile,
+  pageHeaders,
+  registerPageFile,
+  SCRIPT,
+  STYLE,
+} from "./page_files.ts";
 
-export const PAGE_STYLE = `
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 56rem; margin: 0 auto; padding: 1rem; }
-h2 { margin-top: 2.5rem; font-size: 1.1rem; overflow-wrap: anywhere; }
-code, pre { font-family: ui-monospace, monospace; font-size: 0.875rem; }
-pre { overflow-x: auto; padding: 0.75rem; border: 1px solid color-mix(in srgb, currentColor 25%, transparent); border-radius: 6px; }
-table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; }
-.method { text-transform: uppercase; font-weight: 700; margin-right: 0.5rem; }
-`;
+const require = createRequire(import.meta.url);
 
-interface Operation {
-  readonly summary?: string;
-  readonly description?: string;
-  readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: unknown }>> };
-  readonly responses?: Readonly<Record<string, Response>>;
+const FILES: readonly PageFile[] = [
+  { url: "/docs", path: ownPageFile("api.html"), type: HTML },
+  { url: "/docs/api.js", path: ownPageFile("api.js"), type: SCRIPT },
+  { url: "/docs/api.css", path: ownPageFile("api.css"), type: STYLE },
+  {
+    url: "/docs/swagger-ui.js",
+    path: require.resolve("@fastify/swagger-ui/static/swagger-ui-bundle.js"),
+    type: SCRIPT,
+  },
+  {
+    url: "/docs/swagger-ui.css",
+    path: require.resolve("@fastify/swagger-ui/static/swagger-ui.css"),
+    type: STYLE,
+  },
+];
+
+const HEADERS = pageHeaders([
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+]);
+
+/** `/docs` and its files. Throws the system's error when Swagger UI is not installed. */
+export function registerDescriptionPage(app: FastifyInstance): void {
+  for (const file of FILES)
+    registerPageFile(app, file, HEADERS, {
+      movedTo: file.url === "/docs" ? withoutSlash : undefined,
+      takesAnyQuery: false,
+    });
 }
 
-interface Parameter {
-  readonly name: string;
-  readonly in: string;
-  readonly required?: boolean;
-  readonly description?: string;
-}
-
-interface Response {
-  readonly description?: string;
-  readonly content?: Readonly<Record<string, { readonly schema?: unknown }>>;
-}
-
-interface Description {
-  readonly info?: { readonly title?: string; readonly version?: string; readonly description?: string };
-  readonly paths?: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components?: { readonly schemas?: Readonly<Record<string, unknown>> };
-}
-
-/** `document` is an OpenAPI document of this service. */
-export function descriptionPage(document: unknown): string {
-  const { info, paths, components } = document as Description; // made by our own routes
-  const operations = Object.entries(paths ?? {}).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => operationHtml(path, method, operation)),
-  );
-  const schemas = Object.entries(components?.schemas ?? {}).map(
-    ([name, schema]) => `<h2 id="${escaped(name)}">${escaped(name)}</h2>${jsonHtml(schema)}`,
-  );
-  return [
-    "<!doctype html>",
-    '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">',
-    `<title>${escaped(info?.title ?? "")}</title><style>${PAGE_STYLE}</style></head><body>`,
-    `<h1>${escaped(info?.title ?? "")} ${escaped(info?.version ?? "")}</h1>`,
-    `<p>${escaped(info?.description ?? "")} The same for programs: <a href="openapi.json">openapi.json</a>.</p>`,
-    ...operations,
-    "<h1>Schemas</h1>",
-    ...schemas,
-    "</body></html>",
-  ].join("\n");
-}
-
-function operationHtml(path: string, method: string, operation: Operation): string {
-  const { summary, description, parameters = [], requestBody, responses = {} } = operation;
-  const body = Object.values(requestBody?.content ?? {})[0]?.schema;
-  return [
-    `<section><h2><code><span class="method">${escaped(method)}</span>${escaped(path)}</code></h2>`,
-    ...[summary, description].map((text) => (text === undefined ? "" : `<p>${escaped(text)}</p>`)),
-    parameters.length === 0 ? "" : table(["parameter", "in", "meaning"], parameters.map(parameterRow)),
-    body === undefined ? "" : `<p>Body</p>${jsonHtml(body)}`,
-    table(["status", "answer", "body"], Object.entries(responses).map(responseRow)),
-    "</section>",
-  ].join("\n");
-}
-
-function parameterRow({ name, in: place, required, description }: Parameter): readonly string[] {
-  const need = required === true ? "" : "optional. ";
-  return [`<code>${escaped(name)}</code>`, escaped(place), escaped(need + (description ?? ""))];
-}
-
-function responseRow([status, { description, content }]: [string, Response]): readonly string[] {
-  return [escaped(status), escaped(description ?? ""), schemaLink(Object.values(content ?? {})[0]?.schema)];
-}
-
-function schemaLink(schema: unknown): string {
-  const reference = JSON.stringify(schema ?? "").match(/#\/components\/schemas\/(\w+)/)?.[1];
-  return reference === undefined ? "" : `<a href="#${escaped(reference)}">${escaped(reference)}</a>`;
-}
-
-function table(heads: readonly string[], rows: readonly (readonly string[])[]): string {
-  const head = heads.map((text) => `<th>${text}</th>`).join("");
-  const body = rows.map((row) => `<tr>${row.map((cell) => `<td>${cell}</td>`).join("")}</tr>`).join("\n");
-  return `<table><thead><tr>${head}</tr></thead><tbody>${body}</tbody></table>`;
-}
-
-function jsonHtml(value: unknown): string {
-  return `<pre>${escaped(JSON.stringify(value, null, 2))}</pre>`;
-}
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] as string);
+/** The page names its files beside itself: with a slash at its end it would look for them one folder deeper. */
+function withoutSlash(originalUrl: string): string | undefined {
+  const path = originalUrl.split("?", 1)[0] ?? "";
+  return path.endsWith("/") ? "../docs" : undefined;
 }

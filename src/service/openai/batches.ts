@@ -118,7 +118,8 @@ export class ServedBatches {
     this.#held.set(id, release);
     try {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
-      const note = JSON.stringify({ batch_id: toBatchId(id) });
+      const { metadata } = terms;
+      const note = JSON.stringify({ batch_id: toBatchId(id), ...(metadata === null ? {} : { metadata }) });
       const request = { items: [item], hasOutputFile: false, keepsBodies: true, id, note };
       const task = await tasks.submit(project, request);
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file

@@ -11,12 +11,15 @@ import type { Engine } from "../../engine/engine.ts";
 import type { AttemptReport, EngineObserver, SettledReport } from "../../engine/journal/observer.ts";
 import { publicHolds } from "../../engine/lanes/run_holds.ts";
 import type { Executions } from "../../satellites/sdk/execution.ts";
+import type { RecordStore } from "../../store/records.ts";
+import type { Files } from "../../tasks/files/files.ts";
 import type { OpenedTasks } from "../../tasks/open_tasks.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import type { KeyVerifier } from "../http/key_verifier.ts";
 import { logSettings } from "../http/log.ts";
 import type { ServerOptions } from "../http/server.ts";
 import { Activity } from "./activity.ts";
+import { History } from "./history.ts";
 import { Metrics } from "./metrics.ts";
 import { countRequests, type MetricsPort, openMetricsPort, registerMetricsRoute } from "./metrics_routes.ts";
 import { registerOperatorRoutes } from "./operator.ts";
@@ -24,6 +27,8 @@ import { OperatorFeed } from "./operator_feed.ts";
 import { registerPageRoutes } from "./page.ts";
 import { SatelliteFeed } from "./satellite_feed.ts";
 import { LogWriter, type ServiceLogOptions } from "./service_log.ts";
+import { TaskFeed } from "./task_feed.ts";
+import { TaskNames } from "./task_names.ts";
 import { Telemetry } from "./telemetry.ts";
 import { WaitingCallers } from "./waiting_callers.ts";
 
@@ -41,7 +46,9 @@ interface ObservedSatellites {
 
 /** What the metrics and the page read. */
 export interface ObservedService {
-  readonly tasks: Pick<OpenedTasks, "list" | "task" | "onFinished" | "openCounts">;
+  readonly tasks: Pick<OpenedTasks, "list" | "task" | "objects" | "onFinished" | "openCounts">;
+  readonly files: Pick<Files, "file">;
+  readonly store: Pick<RecordStore, "change" | "record" | "records">;
   readonly engine: Pick<Engine, "lanes" | "holds" | "batches">;
   readonly verifier: Pick<KeyVerifier, "verify">;
   readonly satellites?: ObservedSatellites | undefined;
@@ -55,7 +62,8 @@ export class Observation {
   readonly callers: WaitingCallers;
   readonly log: LogWriter;
   readonly #options: ObservationOptions;
-  readonly #activity: Activity;
+  /** Sums of this process, and those of a day. */
+  readonly #sums: { readonly activity: Activity; readonly history: History };
   readonly #metrics: Metrics;
   readonly #telemetry = new Telemetry();
   #service: ObservedService | undefined;
@@ -71,24 +79,28 @@ export class Observation {
       onFault: (error, requestId) => this.log.fault(error, requestId),
     };
     this.callers = new WaitingCallers(clock);
-    this.#activity = new Activity(clock);
+    const activity = new Activity(clock);
+    const history = new History({ clock, store: () => this.#service?.store });
+    this.#sums = { activity, history };
     this.#metrics = new Metrics({
-      activity: this.#activity,
+      activity,
       lanes: () => this.#service?.engine.lanes() ?? [],
       open: () => this.#service?.tasks.openCounts() ?? { tasks: 0, objects: 0 },
       holds: () => publicHolds(this.#service?.engine.holds() ?? []),
       batches: () => this.#service?.engine.batches,
       executions: () => this.#service?.satellites?.executions.counts() ?? { queued: 0, running: 0 },
     });
-    const [activity, metrics, telemetry] = [this.#activity, this.#metrics, this.#telemetry];
+    const [metrics, telemetry] = [this.#metrics, this.#telemetry];
     this.observer = {
       attempted: (report: AttemptReport) => {
         activity.attempted(report);
+        history.attempted(report);
         telemetry.attempted(report);
         observer?.attempted(report);
       },
       settled: (report: SettledReport) => {
         activity.settled(report);
+        history.settled(report);
         observer?.settled(report);
       },
       committed: (durationMs: number) => {
@@ -114,11 +126,12 @@ export class Observation {
     const [service, { clock, metricsPort }] = [this.#service, this.#options];
     if (service === undefined) throw new Error("nothing to observe was joined");
     if (metricsPort === undefined) registerMetricsRoute(app, this.#metrics);
-    const { satellites } = service;
+    const { satellites, tasks, files } = service;
+    const names = new TaskNames({ clock, tasks, files });
     const feed = new OperatorFeed({
       clock,
-      tasks: service.tasks,
-      activity: this.#activity,
+      tasks: new TaskFeed({ clock, tasks, names }),
+      ...this.#sums,
       lanes: () => service.engine.lanes(),
       batches: () => service.engine.batches.list(),
       satellites:
@@ -139,6 +152,7 @@ export class Observation {
 
   async close(): Promise<void> {
     this.log.close();
+    await this.#sums.history.close();
     await this.#port?.close();
   }
 

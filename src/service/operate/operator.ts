@@ -2,7 +2,8 @@
  * What the operator page listens to: `GET /v0/operator/events`, server-sent events of the caller's project.
  *
  *   event: history    {start, items[], tokens[]}: the last minutes, a number a second
- *   event: snapshot   once a second: throughput, lanes, open batches, a page of tasks, errors by code, cost;
+ *   event: day        {start, items[], ...}: the last 24 hours, a sum a minute (history.ts)
+ *   event: snapshot   once a second: when the work will be done, throughput, lanes, open batches, a page of tasks, errors by code, cost;
  *                    with the scope `satellites:read` executions and clusters
  */
 import { PassThrough } from "node:stream";

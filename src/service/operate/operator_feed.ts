@@ -6,29 +6,30 @@
  *
  * Listeners of one project that show the same tasks share one snapshot. Nothing is computed without listeners.
  *
- * Limits: 128 listeners, 16 of one project; 50 tasks a snapshot; who has not read for 10 s is dropped.
+ * Limits: 128 listeners, 16 of one project; who has not read for 10 s is dropped.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { LaneStatus } from "../../engine/lanes/lane_status.ts";
 import type { BatchStatus } from "../../engine/shown/batch_status.ts";
-import { hasCode, PerigeeError } from "../../errors.ts";
+import { PerigeeError } from "../../errors.ts";
 import { moneyBody, NO_MONEY } from "../../price/money.ts";
 import { laneKey } from "../../queue/lanes.ts";
-import type { TaskView } from "../../tasks/shapes/task_view.ts";
-import type { Tasks } from "../../tasks/shapes/tasks.ts";
-import { taskHold } from "../infer/task_body.ts";
 import { type Activity, type ActivityTally, SECONDS_KEPT } from "./activity.ts";
 import { batchesBody } from "./batch_feed.ts";
+import type { History } from "./history.ts";
+import { lanesBody } from "./lane_feed.ts";
 import type { SatelliteFeed } from "./satellite_feed.ts";
+import type { TaskFeed } from "./task_feed.ts";
 
 const EVERY_MS = 1_000;
 const LISTENERS_MAX = 128;
 const PROJECT_LISTENERS_MAX = 16;
-const TASKS_PAGE = 50;
 /** Snapshots that a listener may miss because it does not read. */
 const MISSED_MAX = 10;
 /** Seconds of throughput in each snapshot: more than one, for those who missed some. */
 const SECONDS_SENT = 15;
+/** Minutes of the day in each snapshot. */
+const MINUTES_SENT = 3;
 /** How items end without an error: a cancel by their user is not an error. */
 const NO_ERRORS: readonly string[] = ["completed", "cancelled"];
 /** Rates are means over so many seconds. */
@@ -36,7 +37,8 @@ const RATE_SECONDS = 10;
 
 export interface FeedOptions {
   readonly clock: Clock;
-  readonly tasks: Pick<Tasks, "list">;
+  readonly tasks: Pick<TaskFeed, "page" | "outlook">;
+  readonly history: Pick<History, "day" | "recent">;
   readonly activity: Pick<Activity, "project" | "second">;
   readonly lanes: () => readonly LaneStatus[];
   readonly batches: () => readonly BatchStatus[];
@@ -90,9 +92,17 @@ export class OperatorFeed {
     const joined: Joined = { listener, missed: 0 };
     this.#joined.add(joined);
     listener.send("history", JSON.stringify(this.#seconds(listener.project, SECONDS_KEPT)));
+    void this.#sendDay(joined);
     void this.#tell([joined]);
     this.#timer ??= this.#arm();
     return () => this.#leave(joined);
+  }
+
+  /** Never rejects: without it, the page shows the day from now on. */
+  async #sendDay(joined: Joined): Promise<void> {
+    const { listener } = joined;
+    const day = await this.#options.history.day(listener.project).catch(() => undefined);
+    if (day !== undefined && this.#joined.has(joined)) listener.send("day", JSON.stringify(day));
   }
 
   /** Ends all. */
@@ -148,8 +158,8 @@ export class OperatorFeed {
   }
 
   async #snapshot({ project, seesAllLanes, seesSatellites, after }: Listener): Promise<string> {
-    const { clock, activity, lanes, batches, satellites } = this.#options;
-    const page = await this.#tasksAfter(project, after);
+    const { clock, activity, history, tasks, lanes, batches, satellites } = this.#options;
+    const [page, outlook] = await Promise.all([tasks.page(project, after), tasks.outlook(project)]);
     const seen = seesSatellites ? await satellites?.snapshot(project) : undefined;
     const nowMs = clock.wallMs();
     const tally = activity.project(project);
@@ -157,32 +167,19 @@ export class OperatorFeed {
       time: nowMs,
       started_at: this.#startedWallMs,
       throughput: { ...this.#rates(project), seconds: this.#seconds(project, SECONDS_SENT) },
-      lanes: lanes()
-        .filter(
-          ({ provider, tier, family }) =>
-            seesAllLanes || tally?.lanes.has(laneKey(provider, tier, family)) === true,
-        )
-        .map(laneBody),
+      minutes: history.recent(project, MINUTES_SENT),
+      ...lanesBody(
+        lanes(),
+        ({ provider, tier, family }) =>
+          seesAllLanes || tally?.lanes.has(laneKey(provider, tier, family)) === true,
+      ),
       ...batchesBody(batches(), project, seesAllLanes),
+      outlook,
       tasks: page,
       errors: errorsOf(tally),
       totals: totalsOf(tally),
       ...seen,
     });
-  }
-
-  /** A page after a task that does not exist any more is the first one. */
-  async #tasksAfter(project: string, after: string | undefined): Promise<Record<string, unknown>> {
-    const { tasks, clock } = this.#options;
-    try {
-      const query = { limit: TASKS_PAGE, ...(after === undefined ? {} : { after }) };
-      const { items, hasMore } = await tasks.list(project, query);
-      const nowMs = clock.wallMs();
-      return { items: items.map((task) => taskBody(task, nowMs)), has_more: hasMore, after: after ?? null };
-    } catch (error) {
-      if (after === undefined || !hasCode(error, "not_found")) throw error;
-      return this.#tasksAfter(project, undefined);
-    }
   }
 
   #rates(project: string): Record<string, number> {
@@ -203,61 +200,6 @@ export class OperatorFeed {
     const nothing = Array.from({ length: count }, () => 0);
     return { start: second - count, items: recent?.items ?? nothing, tokens: recent?.tokens ?? nothing };
   }
-}
-
-function taskBody(task: TaskView, nowMs: number): Record<string, unknown> {
-  const { usage } = task;
-  return {
-    task_id: task.id,
-    status: task.status,
-    is_cancelled: task.isCancelled,
-    total_items: task.totalItems,
-    counts: task.counts,
-    created_at: task.createdWallMs,
-    deadline_at: task.deadlineWallMs ?? null,
-    finished_at: task.finishedWallMs ?? null,
-    expected_end_at: task.expectedEndWallMs ?? null,
-    slack_ms: slackMs(task, nowMs),
-    held: task.held.map(taskHold),
-    ...moneyBody(usage),
-  };
-}
-
-/** Time left when it ended, or is expected to end; null without deadline or while nothing is known. */
-function slackMs(task: TaskView, nowMs: number): number | null {
-  const { deadlineWallMs, finishedWallMs, expectedEndWallMs } = task;
-  if (deadlineWallMs === undefined) return null;
-  const endMs = finishedWallMs ?? (expectedEndWallMs && Math.max(expectedEndWallMs, nowMs));
-  return endMs === undefined ? null : deadlineWallMs - endMs;
-}
-
-function laneBody(lane: LaneStatus): Record<string, unknown> {
-  const limits = [
-    { name: "requests", use: lane.requests },
-    { name: "tokens", use: lane.tokens },
-    { name: "input tokens", use: lane.inputTokens },
-    { name: "output tokens", use: lane.outputTokens },
-  ].flatMap(({ name, use }) => (use === undefined ? [] : [{ name, used: use.used, limit: use.limit }]));
-  return {
-    provider: lane.provider,
-    tier: lane.tier,
-    family: lane.family,
-    state: lane.state,
-    limits,
-    in_flight: lane.inFlight,
-    in_flight_max: lane.inFlightMax,
-    waiting: lane.waiting,
-    cooldown_ms: Math.ceil(lane.cooldownMs),
-    oversized: lane.oversized === undefined ? null : oversizedBody(lane.oversized),
-  };
-}
-
-function oversizedBody({
-  tokens,
-  limit,
-  waitMs,
-}: NonNullable<LaneStatus["oversized"]>): Record<string, number> {
-  return { tokens, limit, wait_ms: Math.ceil(waitMs) };
 }
 
 function errorsOf(tally: ActivityTally | undefined): Record<string, number> {

@@ -1,78 +1,75 @@
 /**
- * The operator page at `/`: plain files beside this one, and the only import of uplot, whose chart they draw.
+ * The operator page at `/`: plain files of `service/page`, and the only import of uplot, whose charts they draw, and of csv-parse's
+ * build for browsers, which reads a table that is submitted.
  *
- * The files are read once and are the same from the sources and from `dist`. The page holds no data: what it shows arrives
- * from `/v0/operator/events` with the key that its user types in, which never leaves the tab. The content security
+ * The page holds no data: what it shows arrives with the key that its user types in, which never leaves the tab. The content security
  * policy lets nothing run, load or connect that is not of this server.
  *
- * To leave: only `page/chart.js` draws with uplot.
+ * To leave: only `page/chart.js` and `page/plot.js` draw with uplot, only `page/table.js` reads with csv-parse.
  */
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { etagOf } from "../http/etag.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
+import {
+  HTML,
+  ownPageFile,
+  type PageFile,
+  pageHeaders,
+  registerPageFile,
+  SCRIPT,
+  STYLE,
+} from "../http/page_files.ts";
 
 const require = createRequire(import.meta.url);
-const SCRIPT = "text/javascript; charset=utf-8";
-const STYLE = "text/css; charset=utf-8";
 
-/** Every file of the page: its address, where it is, and what it is. */
-const FILES: readonly { readonly url: string; readonly path: string | URL; readonly type: string }[] = [
-  { url: "/", path: own("index.html"), type: "text/html; charset=utf-8" },
-  { url: "/page/style.css", path: own("style.css"), type: STYLE },
-  ...["app", "batches", "chart", "dom", "feed", "format", "graph", "lanes", "satellites", "tasks"].map(
-    (name) => ({
-      url: `/page/${name}.js`,
-      path: own(`${name}.js`),
-      type: SCRIPT,
-    }),
-  ),
+/** Modules of the page. */
+const MODULES = [
+  ...[
+    "app",
+    "batches",
+    "chart",
+    "code_panel",
+    "day",
+    "dom",
+    "errors_of_task",
+    "feed",
+    "format",
+    "graph",
+    "lanes",
+  ],
+  ...["outlook", "plot", "satellites", "service", "submit", "table", "task_panel", "tasks"],
+];
+
+const FILES: readonly PageFile[] = [
+  { url: "/", path: ownPageFile("index.html"), type: HTML },
+  { url: "/page/style.css", path: ownPageFile("style.css"), type: STYLE },
+  ...MODULES.map((name) => ({ url: `/page/${name}.js`, path: ownPageFile(`${name}.js`), type: SCRIPT })),
   { url: "/page/uplot.js", path: require.resolve("uplot/dist/uPlot.iife.min.js"), type: SCRIPT },
+  { url: "/page/csv_parse.js", path: require.resolve("csv-parse/browser/esm"), type: SCRIPT },
   { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];
 
-const HEADERS: Readonly<Record<string, string>> = {
-  "content-security-policy": [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    "connect-src 'self'",
-    "img-src 'self' data:",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-    "require-trusted-types-for 'script'",
-  ].join("; "),
-  "cache-control": "no-cache",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "permissions-policy": "camera=(), geolocation=(), microphone=()",
-  "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
-  "x-frame-options": "DENY",
-};
+const HEADERS = pageHeaders([
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+]);
 
-/** Throws the system's error when a file of the page is missing. */
 export function registerPageRoutes(app: FastifyInstance): void {
-  for (const { url, path, type } of FILES) {
-    const bytes = readFileSync(path);
-    const etag = etagOf(bytes);
-    app.get(url, { config: { takesAnyQuery: true }, schema: { hide: true } }, (request, reply) => {
-      const folder = folderAt(request.originalUrl);
-      if (url === "/" && folder !== undefined) return reply.redirect(folder, 308);
-      reply.headers(HEADERS).header("etag", etag);
-      if (request.headers["if-none-match"] === etag) return reply.code(304).send();
-      return reply.type(type).send(bytes);
+  for (const file of FILES)
+    registerPageFile(app, file, HEADERS, {
+      movedTo: file.url === "/" ? folderAt : undefined,
+      takesAnyQuery: true,
     });
-  }
 }
 
 /** Mounted at a path without a slash at its end, the page would look for its files beside that path: where they are. */
 function folderAt(originalUrl: string): string | undefined {
   const path = originalUrl.split("?", 1)[0] ?? "";
   return path.endsWith("/") ? undefined : `./${path.slice(path.lastIndexOf("/") + 1)}/`;
-}
-
-function own(name: string): URL {
-  return new URL(`../page/${name}`, import.meta.url);
 }

@@ -1,5 +1,5 @@
 /**
- * The operator page: asks for the key once, follows the feed, shows it, and cancels and downloads on a click.
+ * The operator page: asks for the key once, follows the feed, shows it, and passes clicks on.
  *
  *   no key -> (typed) -> following -> refused or forgotten -> no key
  *
@@ -7,27 +7,40 @@
  */
 import { showBatches } from "./batches.js";
 import { Chart } from "./chart.js";
+import { showCode } from "./code_panel.js";
+import { Day } from "./day.js";
 import { byId, setAttribute, setText } from "./dom.js";
 import { Feed } from "./feed.js";
 import { compact, count, duration, moment, percent, rate, shortId, usd } from "./format.js";
 import { showErrors, showLanes } from "./lanes.js";
+import { showOutlook } from "./outlook.js";
 import { Satellites } from "./satellites.js";
+import { ask, bare, download, forgetKey, keepKey, knownKey, tell } from "./service.js";
+import { openSubmit } from "./submit.js";
+import { TaskPanel } from "./task_panel.js";
 import { TaskTable } from "./tasks.js";
 
-const KEY_NAME = "perigee.key";
 const REFUSALS = {
   401: "This key is not accepted. It may be mistyped, expired or revoked.",
   403: "This key may not read tasks: it needs the scope infer:read.",
 };
 
 const chart = new Chart(byId("chart"));
-const table = new TaskTable({ cancel: askToCancel, download });
+const day = new Day();
+const panel = new TaskPanel();
+const table = new TaskTable({
+  open: (task) => panel.open(task),
+  cancel: askToCancel,
+  download: (task) => download(task, shortId(task.task_id)),
+});
 const satellites = new Satellites({ cancelCluster, cancelExecution });
 /** Where earlier pages of tasks began; the last entry is the page that is shown. */
 let pages = [null];
 let hasMore = false;
 let lastTaskId = null;
 let feed = null;
+/** The last snapshot. */
+let shown = null;
 let countdown = null;
 
 byId("login-form").addEventListener("submit", (event) => {
@@ -36,10 +49,11 @@ byId("login-form").addEventListener("submit", (event) => {
   if (key !== "") follow(key);
 });
 byId("forget").addEventListener("click", () => leave(""));
+byId("submit-open").addEventListener("click", () => openSubmit(shown));
 byId("older").addEventListener("click", () => turn([...pages, lastTaskId]));
 byId("newer").addEventListener("click", () => turn(pages.slice(0, -1)));
 
-const known = sessionStorage.getItem(KEY_NAME);
+const known = knownKey();
 if (known === null) leave("");
 else follow(known);
 
@@ -54,6 +68,7 @@ function follow(key) {
     onEvent: (name, data) => {
       if (byId("board").hidden) open(key);
       if (name === "history") chart.add(data);
+      if (name === "day") day.add(data);
       if (name === "snapshot") show(data);
     },
     onState: (state, detail) => stateChanged(state, detail),
@@ -61,11 +76,12 @@ function follow(key) {
 }
 
 function open(key) {
-  sessionStorage.setItem(KEY_NAME, key);
+  keepKey(key);
   byId("key").value = "";
   byId("login").hidden = true;
   byId("board").hidden = false;
   byId("forget").hidden = false;
+  byId("submit-open").hidden = false;
 }
 
 /** Back to the question for a key. */
@@ -73,9 +89,11 @@ function leave(problem) {
   feed?.stop();
   feed = null;
   clearInterval(countdown);
-  sessionStorage.removeItem(KEY_NAME);
+  forgetKey();
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   byId("board").hidden = true;
   byId("forget").hidden = true;
+  byId("submit-open").hidden = true;
   byId("login").hidden = false;
   byId("login-button").disabled = false;
   setText(byId("login-error"), problem);
@@ -112,6 +130,9 @@ function contact(state, text) {
 
 function show(snapshot) {
   const { throughput, totals, tasks, errors, time } = snapshot;
+  shown = snapshot;
+  day.add(snapshot.minutes);
+  showOutlook(snapshot, day.sums);
   chart.add(throughput.seconds);
   setText(byId("items-rate"), rate(throughput.items_per_second));
   setText(byId("tokens-rate"), rate(throughput.tokens_per_second));
@@ -126,10 +147,11 @@ function show(snapshot) {
   setText(byId("charged"), usd(totals.usd));
   setText(byId("list"), usd(totals.list_usd));
   setText(byId("since"), moment(snapshot.started_at));
-  showLanes(snapshot.lanes);
+  showLanes(snapshot.lanes, snapshot.shared_limits);
   showBatches(snapshot.batches, snapshot.batches_more);
-  showErrors(errors);
+  showErrors(errors, (code) => showCode(code, shown.tasks.items, (task) => panel.open(task)));
   showTasks(tasks, time);
+  panel.update(tasks.items, time);
   satellites.show(snapshot);
 }
 
@@ -170,7 +192,7 @@ function cancelCluster({ cluster_id: id }) {
   const name = shortId(id);
   confirmed(`Cluster ${name}: what its members have done stays done; nothing more is started.`, async () => {
     const path = `v1/clusters/${encodeURIComponent(id)}/cancel`;
-    if ((await ask("POST", path, bare)) !== undefined) tell(`Cluster ${name} is cancelled`);
+    if ((await ask("POST", path, { headerOf: bare })) !== undefined) tell(`Cluster ${name} is cancelled`);
   });
 }
 
@@ -178,7 +200,7 @@ function cancelExecution({ execution_id: id, namespace, satellite }) {
   const name = shortId(id);
   confirmed(`Execution ${name} of ${satellite}: what it has done stays done.`, async () => {
     const path = `v1/satellites/${[namespace, satellite, id].map(encodeURIComponent).join("/")}/cancel`;
-    if ((await ask("POST", path, bare)) !== undefined) tell(`Execution ${name} is cancelled`);
+    if ((await ask("POST", path, { headerOf: bare })) !== undefined) tell(`Execution ${name} is cancelled`);
   });
 }
 
@@ -190,53 +212,4 @@ function confirmed(text, act) {
     if (dialog.returnValue === "cancel") act();
   };
   dialog.showModal();
-}
-
-async function download(task) {
-  const name = shortId(task.task_id);
-  tell(`The answers of task ${name} are being loaded`);
-  const response = await ask("GET", `v0/files/output/${encodeURIComponent(task.task_id)}`);
-  if (response === undefined) return;
-  const isPart = response.headers.get("x-incomplete") === "true";
-  const blob = await response.blob().catch(() => undefined);
-  if (blob === undefined) {
-    complain("The download broke off. Try it again.");
-    return;
-  }
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = `perigee-${name}${isPart ? "-part" : ""}.jsonl`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  tell(`The answers of task ${name} are downloaded${isPart ? ", as far as they have arrived" : ""}`);
-}
-
-/** The key as satellites take it, with no scheme word. */
-const bare = (key) => key;
-
-/** Undefined after a failure, which the user has seen. */
-async function ask(method, path, headerOf = (key) => `Bearer ${key}`) {
-  complain("");
-  const key = sessionStorage.getItem(KEY_NAME) ?? "";
-  let response;
-  try {
-    response = await fetch(path, { method, headers: { authorization: headerOf(key) }, cache: "no-store" });
-  } catch {
-    complain("The service could not be reached. Try it again.");
-    return undefined;
-  }
-  if (response.ok) return response;
-  const body = await response.json().catch(() => undefined);
-  complain(body?.error?.message ?? `The service answered with status ${response.status}.`);
-  return undefined;
-}
-
-/** For screen readers: what has happened. */
-function tell(text) {
-  setText(byId("said"), text);
-}
-
-function complain(text) {
-  setText(byId("notice"), text);
-  byId("notice").hidden = text === "";
 }

@@ -80,3 +80,14 @@ export function shortId(id) {
 function joined(large, largeUnit, small, smallUnit) {
   return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
+
+/** The hour of Unix seconds. */
+export function dayHour(seconds) {
+  return timeOfDay.format(new Date(seconds * 1_000));
+}
+
+/** `850 ms`, `3.2 s`, `12 min`: of one answer. */
+export function latency(ms) {
+  if (ms < 1_000) return `${whole.format(ms)} ms`;
+  return ms < MINUTE ? `${tenth.format(ms / 1_000)} s` : duration(ms);
+}

@@ -1,22 +1,46 @@
 /**
- * The limits of each lane and how much of them is used, and errors by code.
+ * The limits of each lane, and those that lanes share, how much of them is used, and errors by code.
  */
 import { byId, keepList, make, makeTrack, setAttribute, setShare, setText } from "./dom.js";
-import { compact, count, duration } from "./format.js";
+import { compact, count, duration, latency } from "./format.js";
 
 /** Use from here on is close to the limit. */
 const HIGH = 0.9;
+/** Names of lanes that share a limit. */
+const NAMES_MAX = 6;
 
 const laneViews = new Map();
+const sharedViews = new Map();
 const errorViews = new Map();
 
-export function showLanes(lanes) {
+/** `shared` are limits that several lanes of a provider use together: shown once, before the lanes. */
+export function showLanes(lanes, shared) {
+  keepList(byId("shared-limits"), sharedViews, shared, ({ provider }) => provider, makeShared, updateShared);
   byId("lanes-empty").hidden = lanes.length > 0;
   keepList(byId("lanes"), laneViews, lanes, laneKey, makeLane, updateLane);
 }
 
-/** `errors` maps codes to counts, the most frequent first. */
-export function showErrors(errors) {
+function makeShared({ provider }) {
+  const who = make("p", "lane-note");
+  const limits = make("div");
+  const head = make("div", "lane-head", make("span", "lane-name", provider), make("span", "badge", "Shared"));
+  return { element: make("li", "lane", head, who, limits), who, limits, views: new Map() };
+}
+
+function updateShared(view, shared) {
+  const { lanes, other_lanes: others } = shared;
+  const names = lanes
+    .slice(0, NAMES_MAX)
+    .map(({ tier, family }) => family + (tier === "realtime" ? "" : ` (${tier})`));
+  const rest = others + lanes.length - names.length;
+  if (rest > 0) names.push(`${compact(rest)} ${rest === 1 ? "other" : "others"}`);
+  setText(view.who, `For all together: ${names.join(", ")}`);
+  const places = { name: "in flight", used: shared.in_flight, limit: shared.in_flight_max };
+  keepList(view.limits, view.views, [...shared.limits, places], ({ name }) => name, makeLimit, updateLimit);
+}
+
+/** `errors` maps codes to counts, the most frequent first. `open(code)` shows one. */
+export function showErrors(errors, open) {
   const entries = Object.entries(errors);
   const most = Math.max(1, ...entries.map(([, times]) => times));
   byId("errors-empty").hidden = entries.length > 0;
@@ -29,7 +53,10 @@ export function showErrors(errors) {
       const { track, fills } = makeTrack("error-share");
       const number = make("span", "error-count");
       setAttribute(track, "aria-hidden", "true");
-      return { element: make("li", "error", make("code", "", code), track, number), number, fill: fills[0] };
+      const button = make("button", "link", make("code", "", code));
+      button.type = "button";
+      button.addEventListener("click", () => open(code));
+      return { element: make("li", "error", button, track, number), number, fill: fills[0] };
     },
     (view, [, times]) => {
       setText(view.number, count(times));
@@ -57,7 +84,8 @@ function updateLane(view, lane) {
   const [text, kind] = stateOf(lane);
   setText(view.state, text);
   setAttribute(view.state, "data-kind", kind);
-  setText(view.waiting, `${compact(lane.waiting)} waiting`);
+  const answer = lane.answer_ms === null ? "" : `, answers in ${latency(lane.answer_ms)}`;
+  setText(view.waiting, `${compact(lane.waiting)} waiting${answer}`);
   setText(view.note, noteOf(lane));
   view.note.hidden = lane.oversized === null;
   const places = { name: "in flight", used: lane.in_flight, limit: lane.in_flight_max };

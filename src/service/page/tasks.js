@@ -1,5 +1,5 @@
 /**
- * The table of tasks: a page of 50, newest first, each with its progress, deadline, slack, cost and what can be done.
+ * The table of tasks: a page of 50, newest first, each with when it will be done, its progress, deadline, cost and what can be done.
  */
 import { byId, keepList, make, makeTrack, setAttribute, setShare, setText } from "./dom.js";
 import { clockTime, compact, count, duration, fromNow, moment, shortId, usd } from "./format.js";
@@ -8,7 +8,7 @@ export class TaskTable {
   #views = new Map();
   #actions;
 
-  /** `actions` are `{ cancel(task), download(task) }`. */
+  /** `actions` are `{ open(task), cancel(task), download(task) }`. */
   constructor(actions) {
     this.#actions = actions;
     // Shown as cards, it would not be a table for screen readers.
@@ -34,17 +34,20 @@ export class TaskTable {
     const name = shortId(task.task_id);
     const view = {
       task,
-      created: make("div", "sub"),
+      name: make("button", "link name"),
+      created: make("span"),
+      end: make("div", "end"),
+      endNote: make("div", "sub"),
       status: make("span", "badge"),
       held: make("div", "sub warn-text"),
       done: make("span"),
       share: make("span", "sub"),
       ended: make("div", "sub"),
       deadline: make("div"),
-      deadlineAt: make("div", "sub"),
-      slack: make("div"),
-      slackNote: make("div", "sub"),
+      deadlineAt: make("span", "sub"),
+      slack: make("div", "sub"),
       billed: make("div"),
+      expected: make("div", "sub"),
       ambiguous: make("div", "sub"),
       charged: make("div"),
       list: make("div", "sub"),
@@ -59,6 +62,8 @@ export class TaskTable {
       button.type = "button";
       button.setAttribute("aria-label", words);
     }
+    view.name.type = "button";
+    view.name.addEventListener("click", () => this.#actions.open(view.task));
     view.cancel.addEventListener("click", () => this.#actions.cancel(view.task));
     view.download.addEventListener("click", () => this.#actions.download(view.task));
     view.track.setAttribute("role", "progressbar");
@@ -75,12 +80,12 @@ function rowOf(view, name) {
   const row = make(
     "tr",
     "",
-    make("td", "", id, view.created),
+    make("td", "task-name", view.name, make("div", "sub", id, " ", view.created)),
+    labelled("Done", make("td", "", view.end, view.endNote)),
     make("td", "status", view.status, view.held),
-    make("td", "progress", view.done, view.share, view.track, view.ended),
-    labelled("Deadline", make("td", "", view.deadline, view.deadlineAt)),
-    labelled("Slack", make("td", "", view.slack, view.slackNote)),
-    labelled("Billed", make("td", "number", view.billed, view.ambiguous)),
+    make("td", "progress", make("div", "", view.done, view.share), view.track, view.ended),
+    labelled("Deadline", make("td", "", view.deadline, view.slack)),
+    labelled("Billed", make("td", "number", view.billed, view.expected, view.ambiguous)),
     labelled("Charged", make("td", "number", view.charged, view.list)),
     make("td", "acts", make("div", "actions", view.cancel, view.download)),
   );
@@ -100,12 +105,15 @@ function update(view, task, nowMs) {
   const [text, kind] = statusOf(task);
   setText(view.status, text);
   setAttribute(view.status, "data-kind", kind);
+  setText(view.name, nameOf(task));
   setText(view.created, fromNow(task.created_at - nowMs));
   view.created.title = moment(task.created_at);
   setText(view.held, task.held.map(heldText).join(", "));
   updateProgress(view, task);
   updateTimes(view, task, nowMs);
   setText(view.billed, usd(task.billed_usd));
+  const { expected_usd: expected } = task;
+  setText(view.expected, isFinal(task) || expected === null ? "" : `${usd(expected)} expected`);
   setText(view.ambiguous, task.ambiguous_usd > 0 ? `up to ${usd(task.ambiguous_usd)} in doubt` : "");
   setText(view.charged, usd(task.usd));
   setText(view.list, `list ${usd(task.list_usd)}`);
@@ -142,33 +150,53 @@ function updateProgress(view, { counts, total_items: total }) {
 }
 
 function updateTimes(view, task, nowMs) {
-  const { deadline_at: deadlineAt, slack_ms: slackMs } = task;
-  if (deadlineAt === null) {
-    setText(view.deadline, "None");
-    setText(view.deadlineAt, "");
-  } else {
-    setText(view.deadline, fromNow(deadlineAt - nowMs));
-    setText(view.deadlineAt, clockTime(deadlineAt, nowMs));
-    view.deadlineAt.title = moment(deadlineAt);
+  const { deadline_at: deadlineAt } = task;
+  const [end, endNote, endMs] = endOf(task, nowMs);
+  setText(view.end, end);
+  setText(view.endNote, endNote);
+  view.end.title = endMs === null ? "" : moment(endMs);
+  setText(view.deadline, deadlineAt === null ? "None" : clockTime(deadlineAt, nowMs));
+  view.deadline.title = deadlineAt === null ? "" : `${moment(deadlineAt)}, ${fromNow(deadlineAt - nowMs)}`;
+  const isLate = task.slack_ms !== null && task.slack_ms < 0;
+  setText(view.slack, slackText(task, isLate));
+  view.slack.className = isLate ? "sub bad-text" : "sub";
+}
+
+/** When it is done: words, a note and the moment. */
+export function endOf(task, nowMs) {
+  const { finished_at: finishedMs, expected_end_at: expectedMs, held } = task;
+  if (isFinal(task)) {
+    const took = finishedMs === null ? "" : `took ${duration(finishedMs - task.created_at)}`;
+    return [finishedMs === null ? "Ended" : fromNow(finishedMs - nowMs), took, finishedMs];
   }
-  const isLate = slackMs !== null && slackMs < 0;
-  setText(view.slack, slackMs === null ? "\u2013" : `${isLate ? "\u2212" : ""}${duration(slackMs)}`);
-  view.slack.className = isLate ? "bad-text" : "";
-  setText(view.slackNote, slackNote(task, isLate));
+  if (expectedMs === null) return [held.length > 0 ? "Held" : "Not known yet", "", null];
+  const isNow = expectedMs - nowMs < 1_000;
+  return [
+    isNow ? "Any moment" : `In ${duration(expectedMs - nowMs)}`,
+    `at ${clockTime(expectedMs, nowMs)}`,
+    expectedMs,
+  ];
 }
 
-function slackNote(task, isLate) {
+function slackText(task, isLate) {
   if (task.deadline_at === null) return "";
-  if (task.slack_ms === null) return task.held.length > 0 ? "unknown while held" : "not known yet";
-  if (isFinal(task)) return isLate ? "ended late" : "ended early";
-  return isLate ? "will be late" : "to spare";
+  if (task.slack_ms === null)
+    return task.held.length > 0 ? "slack unknown while held" : "slack not known yet";
+  const by = duration(task.slack_ms);
+  if (isFinal(task)) return isLate ? `ended ${by} late` : `ended ${by} early`;
+  return isLate ? `will be ${by} late` : `${by} to spare`;
 }
 
-function isFinal(task) {
+/** What people call it: a name of its metadata, its file, its model; else its id. */
+export function nameOf({ name, task_id: id }) {
+  return name ?? `Task ${shortId(id)}`;
+}
+
+export function isFinal(task) {
   return task.status !== "submitted";
 }
 
-function statusOf(task) {
+export function statusOf(task) {
   const { status, counts, total_items: total } = task;
   if (status === "failed") return ["Failed", "bad"];
   if (status === "completed") {

@@ -153,6 +153,7 @@ export class TaskViews {
       isCancelled: isPartCancelled(task),
       retries: retriesOf(task),
       totalItems: task.totalItems,
+      ...sourcesOf(lots),
       counts,
       createdWallMs: task.createdWallMs,
       ...(deadlineWallMs === undefined ? {} : { deadlineWallMs }),
@@ -298,6 +299,14 @@ function sumsOver({ items }: TaskPart, { over }: LotRecord): PartSums {
     counts: { submitted: Math.max(0, items - settledOf(counts)), ...counts },
     usage: { inputTokens, outputTokens, ...roundedMoney(completeMoney(money)) },
   };
+}
+
+/** Lots that are its own tell; in others the models are of all their tasks. */
+function sourcesOf(looks: readonly Look[]): Pick<TaskView, "models" | "fileIds"> {
+  const own = looks.map(({ record }) => record).filter(({ taskId }) => taskId !== undefined);
+  const fileIds = own.flatMap(({ fileId, again }) => fileId ?? again?.fileId ?? []);
+  const models = own.flatMap(({ works = [] }) => works.map(({ model }) => model));
+  return { models: [...new Set(models)], fileIds: [...new Set(fileIds)] };
 }
 
 function ownCost({ run }: Lot): Money {

@@ -153,6 +153,8 @@ export class PostedViews {
       isCancelled: task.isCancelled === true,
       retries: task.retries ?? 0,
       totalItems,
+      models: task.works.map(([model]) => model),
+      fileIds: [],
       counts: { submitted, completed, failed, expired, cancelled },
       createdWallMs: task.createdWallMs,
       held: held.holds,

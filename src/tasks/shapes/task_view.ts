@@ -23,6 +23,10 @@ export interface TaskView {
   /** Rises with every retry of lines that had ended in an error. */
   readonly retries: number;
   readonly totalItems: number;
+  /** Of its items, `<provider>:<name>`; empty where they are not known, as for small tasks that share a file. */
+  readonly models: readonly string[];
+  /** Uploaded files that it reads. */
+  readonly fileIds: readonly string[];
   /** They always sum to `totalItems`. */
   readonly counts: TaskCounts;
   readonly createdWallMs: number;

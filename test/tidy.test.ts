@@ -77,7 +77,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   spend: [["formats"]],
   testing: [["simulated"]],
-  service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["openai", "operate"]],
+  service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["front", "openai", "operate"]],
   store: [["folder"], ["audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [

@@ -10,9 +10,8 @@
  * Source: https://platform.openai.com/docs/api-reference/batch/request-output
  */
 import type { AnsweredLine } from "../../tasks/shapes/task_view.ts";
-import type { ItemUsage } from "../../work/item.ts";
 import { isObject } from "../../work/json.ts";
-import type { FinishReason } from "../../work/outcome.ts";
+import { completionOf } from "../shapes/chat_completion.ts";
 
 /** Bytes passed on at once. */
 const CHUNK_CHARS = 64 * 1024;
@@ -28,46 +27,6 @@ export function answerLine(line: AnsweredLine): string {
   const request = JSON.stringify(facts.provider_request_id ?? "");
   const response = `{"status_code":200,"request_id":${request},"body":${json}}`;
   return `{"id":"${idOf(line)}","custom_id":${JSON.stringify(key)},"response":${response},"error":null}\n`;
-}
-
-/** A chat completion; JSON.stringify leaves out what is undefined. */
-function completionOf(line: AnsweredLine): object {
-  const { provider_request_id: id, model, usage, logprobs = null, finish_reason } = line.facts;
-  return {
-    id,
-    object: "chat.completion",
-    model,
-    choices: [{ index: 0, message: messageOf(line), logprobs, finish_reason: reasonOf(finish_reason) }],
-    usage: {
-      prompt_tokens: line.usage.input_tokens,
-      completion_tokens: line.usage.output_tokens,
-      total_tokens: line.usage.input_tokens + line.usage.output_tokens,
-      ...(usage === undefined ? {} : detailsOf(usage)),
-    },
-  };
-}
-
-function detailsOf({ cached_tokens, reasoning_tokens }: ItemUsage): object {
-  return { prompt_tokens_details: { cached_tokens }, completion_tokens_details: { reasoning_tokens } };
-}
-
-function messageOf({ output, facts }: AnsweredLine): object {
-  const { text = "" } = output ?? {};
-  const { tool_calls, refusal = null, reasoning, annotations } = facts;
-  const isEmpty = text === "" && (tool_calls !== undefined || refusal !== null);
-  return {
-    role: "assistant",
-    content: isEmpty ? null : text,
-    refusal,
-    tool_calls,
-    annotations,
-    reasoning_content: reasoning,
-  };
-}
-
-/** OpenAI knows no others; a refusal ends there like any answer. */
-function reasonOf(reason: FinishReason | undefined): string {
-  return reason === "length" || reason === "tool_calls" || reason === "content_filter" ? reason : "stop";
 }
 
 /** The line of a request that has no answer. */

@@ -1,0 +1,121 @@
+/**
+ * One call of the front: an item that is posted as any other, and waited for.
+ *
+ *   without sla   posted -> answered, or given up because something holds it; a client that leaves cancels it
+ *   with sla      posted (durable) -> waited for until the time of the call is over -> fetched by a later call
+ *
+ * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer.
+ *
+ * Limit: a call waits 590 s at most, which is what OpenAI's clients allow, or as their `x-stainless-timeout` says.
+ */
+import type { TaskView } from "../../tasks/shapes/task_view.ts";
+import type { Item } from "../../work/item.ts";
+import { newId } from "../../work/new_id.ts";
+import type { TaskObject } from "../../work/task.ts";
+import type { ServiceContext } from "../context.ts";
+import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
+import { KEY_HEADER } from "../http/json_body.ts";
+import { onceFor } from "../http/keyed_request.ts";
+import { leaving } from "../http/leaving.ts";
+import { callError, failedCall, heldCall, lateCall } from "./call_errors.ts";
+import type { FinalTasks } from "./final_tasks.ts";
+
+const WAIT_SECONDS_MAX = 590;
+/** Of a client's time-out, for the way back. */
+const WAY_SECONDS = 2;
+
+/** An object that was answered. */
+export type AnsweredObject = Extract<TaskObject, { readonly status: "completed" }>;
+
+/** What a call got. */
+export interface CallAnswer {
+  readonly task: TaskView;
+  readonly object: AnsweredObject;
+}
+
+/** One for a service. */
+export class FrontCalls {
+  readonly #context: Pick<ServiceContext, "tasks" | "idempotency" | "clock">;
+  readonly #finals: FinalTasks;
+
+  constructor(context: Pick<ServiceContext, "tasks" | "idempotency" | "clock">, finals: FinalTasks) {
+    this.#context = context;
+    this.#finals = finals;
+  }
+
+  /** Posts the item and waits. Throws what the caller is answered in place of an answer. */
+  async answer(request: FastifyRequest, reply: FastifyReply, item: Item): Promise<CallAnswer> {
+    const { tasks } = this.#context;
+    const { project } = request.caller;
+    const hasKey = request.headers[KEY_HEADER] !== undefined;
+    const signal = leaving(reply);
+    const task = await this.#posted(request, reply, item, signal);
+    request.audited = { id: task.id };
+    reply.header("x-perigee-task-id", task.id);
+    const isWaitedFor = item.sla !== undefined || reply.hasHeader("idempotent-replayed");
+    const isOpen = task.status === "submitted";
+    const seen =
+      isOpen && isWaitedFor ? await this.#finals.until(project, task.id, waitMs(request), signal) : task;
+    if (seen.status === "submitted") {
+      if (item.sla !== undefined || hasKey) throw lateCall(hasKey);
+      await tasks.cancel(project, task.id);
+      throw heldCall(seen.held, this.#context.clock.wallMs());
+    }
+    const [object] = (await tasks.objects(project, seen, { limit: 1 })).items;
+    if (object?.status !== "completed") throw failedCall(object?.error ?? GONE);
+    reply.header("x-perigee-cost-usd", String(object.cost?.billed_usd ?? 0));
+    return { task: seen, object };
+  }
+
+  async #posted(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    item: Item,
+    signal: AbortSignal,
+  ): Promise<TaskView> {
+    const { tasks, idempotency } = this.#context;
+    const { project } = request.caller;
+    const hasKey = request.headers[KEY_HEADER] !== undefined;
+    try {
+      return await onceFor(
+        idempotency,
+        { request, reply },
+        {
+          about: [item.sla === undefined ? "" : String(item.sla)],
+          make: async (given) => {
+            const id = given ?? newId();
+            const isQuick = item.sla !== undefined;
+            try {
+              return await tasks.submit(project, {
+                ...{ id, items: [item], hasOutputFile: false },
+                ...(isQuick ? {} : { signal }),
+              });
+            } catch (error) {
+              if (signal.aborted && !hasKey) await tasks.cancel(project, id).catch(() => undefined); // it was not accepted
+              throw error;
+            }
+          },
+          find: (id) => tasks.task(project, id),
+        },
+      );
+    } catch (error) {
+      throw callError(error);
+    }
+  }
+}
+
+/** Of an object that is not there: its task was removed while it was read. */
+const GONE = {
+  code: "cancelled",
+  message: "the call's item was removed",
+  retryable: false,
+  attempts: 0,
+  ambiguous_attempts: 0,
+} as const;
+
+/** How long a call may wait, by what its client says. */
+function waitMs({ headers }: FastifyRequest): number {
+  const stated = Number(headers["x-stainless-timeout"] ?? Number.NaN);
+  const seconds = stated > 0 ? Math.max(1, stated - WAY_SECONDS) : WAIT_SECONDS_MAX;
+  return Math.min(WAIT_SECONDS_MAX, seconds) * 1_000;
+}

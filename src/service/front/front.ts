@@ -1,0 +1,19 @@
+/**
+ * The front that programs know which speak OpenAI's API: models and calls, each an item of the engine.
+ */
+import type { ServiceContext } from "../context.ts";
+import type { FastifyInstance } from "../http/fastify.ts";
+import { FrontCalls } from "./calls.ts";
+import { registerChatRoute } from "./chat.ts";
+import { FinalTasks } from "./final_tasks.ts";
+import { registerModelRoutes } from "./models.ts";
+
+/** /v1/models and /v1/chat/completions. */
+export function registerFrontRoutes(app: FastifyInstance, context: ServiceContext): void {
+  const finals = new FinalTasks(context.clock, context.tasks);
+  finals.open();
+  app.addHook("onClose", async () => finals.close());
+  const calls = new FrontCalls(context, finals);
+  registerModelRoutes(app, context);
+  registerChatRoute(app, context, calls);
+}

@@ -56,7 +56,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["usage"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   limits: [["hidden"]],
-  providers: [["codecs"], ["batches"], ["deferred"]],
+  providers: [["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [

@@ -1,6 +1,7 @@
 /**
  * One item on its way through a lane: what the dispatcher sends, and what the engine must release afterwards.
  */
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { AttemptResult, Call, Made } from "../../dispatch/dispatcher.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
@@ -211,6 +212,10 @@ export class ItemCall implements Call {
     if (this.owner.failure === undefined) return false;
     this.owner.items.waitingItems -= 1;
     return true;
+  }
+
+  get tap(): AnswerTap | undefined {
+    return this.owner.tapOf?.(this.line);
   }
 
   get waitSignal(): AbortSignal {

@@ -7,6 +7,7 @@
  *
  * Hot: the post of one item may take 60 us of this thread here (bench/jobs/service.ts).
  */
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
@@ -60,6 +61,8 @@ export interface SmallTask {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
+  /** Who reads the answer of its only item while it arrives. */
+  readonly tap?: AnswerTap | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */
@@ -255,11 +258,12 @@ export class Acceptance<A extends AdmittedWork> {
     const [{ offer, counted }] = ready as readonly [Ready<A>, ...Ready<A>[]];
     const { project, slaMinutes } = offer.task;
     const records = ready.map((each) => recordFor(each, createdWallMs));
-    const tasks: NewPosted[] = ready.map(({ offer: { id, lines } }, index) => ({
+    const tasks: NewPosted[] = ready.map(({ offer: { id, lines, task } }, index) => ({
       id: rowIdOf(id),
       items: lines.length,
       body: bodyOf(records[index] as PostedRecord),
       request: Buffer.from(lines.length === 1 ? (lines[0] ?? "") : lines.join("\n")),
+      tap: task.tap,
     }));
     try {
       const numbers = await this.#work.accept({

@@ -9,7 +9,7 @@
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import { anthropicUsage } from "../usage.ts";
 import { type ChunkHead, chunkOf, eventOf, usageChunk } from "./chunks.ts";
-import type { EventReader, StreamChunk } from "./stream_form.ts";
+import type { EventReader, StreamChunk } from "./event_reader.ts";
 
 interface Block {
   readonly start: Unchecked;

@@ -4,7 +4,7 @@
 
 import type { Usage } from "../../work/outcome.ts";
 import { objectOf, type Unchecked } from "../json.ts";
-import type { StreamChunk } from "./stream_form.ts";
+import type { StreamChunk } from "./event_reader.ts";
 
 /** What all chunks of an answer have. */
 export interface ChunkHead {

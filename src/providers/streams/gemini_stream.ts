@@ -9,7 +9,7 @@ import { FILTERED } from "../codecs/gemini.ts";
 import { arrayOf, firstByIndex, objectOf, stringOf, type Unchecked } from "../json.ts";
 import { geminiUsage } from "../usage.ts";
 import { type ChunkHead, chunkOf, eventOf, usageChunk } from "./chunks.ts";
-import type { EventReader, StreamChunk } from "./stream_form.ts";
+import type { EventReader, StreamChunk } from "./event_reader.ts";
 
 export class GeminiStream implements EventReader {
   isEnded = false;

@@ -5,7 +5,7 @@
  */
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import { eventOf } from "./chunks.ts";
-import type { EventReader, StreamChunk } from "./stream_form.ts";
+import type { EventReader, StreamChunk } from "./event_reader.ts";
 
 /** Texts of a message that arrive in parts. */
 const TEXTS = ["content", "refusal", "reasoning_content", "reasoning"] as const;

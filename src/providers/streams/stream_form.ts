@@ -4,26 +4,9 @@
  */
 import type { Protocol, ProviderSettings, WireHead } from "../provider.ts";
 import { AnthropicStream } from "./anthropic_stream.ts";
+import type { EventReader } from "./event_reader.ts";
 import { GeminiStream } from "./gemini_stream.ts";
 import { OpenaiStream } from "./openai_stream.ts";
-
-/** A chunk of an answer in OpenAI's form. */
-export interface StreamChunk {
-  /** A `chat.completion.chunk` as JSON. */
-  readonly json: string;
-  /** Whether it has only the usage, which callers get who asked for it. */
-  readonly isUsage: boolean;
-}
-
-/** Reads the events of one answer. */
-export interface EventReader {
-  /** What an event's data becomes; for data that is not a known event, nothing. */
-  read(data: string): readonly StreamChunk[];
-  /** Whether the provider said that the answer is whole, or that it failed. */
-  readonly isEnded: boolean;
-  /** The answer so far in the provider's own form without streaming. */
-  whole(): object;
-}
 
 /** How a protocol streams. */
 export interface StreamForm {

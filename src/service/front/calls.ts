@@ -45,7 +45,6 @@ export class FrontCalls {
 
   /** Posts the item and waits. Throws what the caller is answered in place of an answer. */
   async answer(request: FastifyRequest, reply: FastifyReply, item: Item): Promise<CallAnswer> {
-    const { tasks } = this.#context;
     const { project } = request.caller;
     const hasKey = request.headers[KEY_HEADER] !== undefined;
     const signal = leaving(reply);
@@ -56,15 +55,10 @@ export class FrontCalls {
     const isOpen = task.status === "submitted";
     const seen =
       isOpen && isWaitedFor ? await this.#finals.until(project, task.id, waitMs(request), signal) : task;
-    if (seen.status === "submitted") {
-      if (item.sla !== undefined || hasKey) throw lateCall(hasKey);
-      await tasks.cancel(project, task.id);
-      throw heldCall(seen.held, this.#context.clock.wallMs());
-    }
-    const [object] = (await tasks.objects(project, seen, { limit: 1 })).items;
-    if (object?.status !== "completed") throw failedCall(object?.error ?? GONE);
-    reply.header("x-perigee-cost-usd", String(object.cost?.billed_usd ?? 0));
-    return { task: seen, object };
+    if (seen.status === "submitted" && (item.sla !== undefined || hasKey)) throw lateCall(hasKey);
+    const answer = await answeredOf(this.#context, seen);
+    reply.header("x-perigee-cost-usd", String(answer.object.cost?.billed_usd ?? 0));
+    return answer;
   }
 
   async #posted(
@@ -102,6 +96,21 @@ export class FrontCalls {
       throw callError(error);
     }
   }
+}
+
+/** The answer of a call whose wait is over. Throws why there is none; what is held then is cancelled. */
+export async function answeredOf(
+  { tasks, clock }: Pick<ServiceContext, "tasks" | "clock">,
+  task: TaskView,
+): Promise<CallAnswer> {
+  const { project, id } = task;
+  if (task.status === "submitted") {
+    await tasks.cancel(project, id);
+    throw heldCall(task.held, clock.wallMs());
+  }
+  const [object] = (await tasks.objects(project, task, { limit: 1 })).items;
+  if (object?.status !== "completed") throw failedCall(object?.error ?? GONE);
+  return { task, object };
 }
 
 /** Of an object that is not there: its task was removed while it was read. */

@@ -8,16 +8,18 @@ import type { Item } from "../../work/item.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
-import { completionOf } from "../shapes/chat_completion.ts";
 import { termsOf } from "./call_terms.ts";
-import type { CallAnswer, FrontCalls } from "./calls.ts";
+import type { FrontCalls } from "./calls.ts";
+import { chatAnswer } from "./chat_answer.ts";
+import { streamedChat } from "./chat_stream.ts";
 
 /** Members that the front reads; all others are passed on. */
 const chatRequest = z
   .looseObject({
     model: z.string().min(1).max(300).describe("An alias, `<provider>:<name>`, or a name of OpenAI's."),
     messages: z.array(z.looseObject({ role: z.string() })).min(1),
-    stream: z.boolean().nullish(),
+    stream: z.boolean().nullish().describe("Only for calls without sla."),
+    stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
     n: z.literal(1, { error: "must be 1 or absent" }).nullish(),
     metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
     service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
@@ -47,9 +49,10 @@ const chatCompletion = z
 
 export function registerChatRoute(
   app: FastifyInstance,
-  { front }: Pick<ServiceContext, "front">,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock">,
   calls: FrontCalls,
 ): void {
+  const { front } = context;
   app.post<{ Body: ChatRequest }>("/v1/chat/completions", {
     config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-sla"] },
     schema: {
@@ -63,7 +66,7 @@ export function registerChatRoute(
     handler: async (request, reply) => {
       const { body } = request;
       const terms = termsOf(request, body, front.defaultSlaMinutes);
-      const { stream: _, stream_options: __, metadata: ___, service_tier: ____, ...members } = body;
+      const { stream, stream_options, metadata: _, service_tier: __, ...members } = body;
       const item = {
         ...members,
         model: front.models.resolve(body.model),
@@ -71,27 +74,8 @@ export function registerChatRoute(
         metadata: terms.metadata,
         service_tier: terms.serviceTier,
       } as unknown as Item; // the rest is checked where it is read
-      return chatAnswer(await calls.answer(request, reply, item));
+      if (stream !== true) return chatAnswer(await calls.answer(request, reply, item));
+      return streamedChat(context, { request, reply }, item, stream_options?.include_usage === true);
     },
   });
-}
-
-function chatAnswer({ task, object }: CallAnswer): object {
-  const { output, usage, error: _, status: __, ...facts } = object;
-  const { input_tokens, output_tokens = 0 } = usage;
-  const tier = facts.cost?.tier ?? undefined;
-  const counted = hasDetails(usage) ? { usage } : {};
-  const head = {
-    id: facts.provider_request_id ?? `chatcmpl-${object.object_id.replaceAll("-", "")}`,
-    created: Math.floor(task.createdWallMs / 1_000),
-    ...(tier === undefined ? {} : { service_tier: tier }),
-  };
-  return completionOf(
-    { output, facts: { ...facts, ...counted }, usage: { input_tokens, output_tokens } },
-    head,
-  );
-}
-
-function hasDetails(usage: CallAnswer["object"]["usage"]): usage is Required<typeof usage> {
-  return usage.cached_tokens !== undefined && usage.reasoning_tokens !== undefined;
 }

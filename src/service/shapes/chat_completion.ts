@@ -4,7 +4,7 @@
  * Source: https://platform.openai.com/docs/api-reference/chat/object
  */
 import type { ItemFacts, ItemUsage } from "../../work/item.ts";
-import type { FinishReason, Output } from "../../work/outcome.ts";
+import type { AnswerMembers, FinishReason, Output } from "../../work/outcome.ts";
 
 /** An answer to translate. */
 export interface ShownAnswer {
@@ -36,6 +36,16 @@ export function completionOf(answer: ShownAnswer, head: CompletionHead = {}): ob
   };
 }
 
+type Members = { readonly [name in "tool_calls" | "annotations"]: AnswerMembers[name] | undefined };
+
+/** JSON.stringify leaves out what is undefined. */
+interface Message extends Members {
+  readonly role: "assistant";
+  readonly content: string | null;
+  readonly refusal: string | null;
+  readonly reasoning_content: string | undefined;
+}
+
 /** OpenAI's `usage` of a chat completion. */
 export function completionUsage({ usage, facts }: Pick<ShownAnswer, "usage" | "facts">): object {
   return {
@@ -50,7 +60,8 @@ function detailsOf({ cached_tokens, reasoning_tokens }: ItemUsage): object {
   return { prompt_tokens_details: { cached_tokens }, completion_tokens_details: { reasoning_tokens } };
 }
 
-function messageOf({ output, facts }: ShownAnswer): object {
+/** OpenAI's message of an assistant. */
+export function messageOf({ output, facts }: ShownAnswer): Message {
   const { text = "" } = output ?? {};
   const { tool_calls, refusal = null, reasoning, annotations } = facts;
   const isEmpty = text === "" && (tool_calls !== undefined || refusal !== null);

@@ -66,9 +66,19 @@ export type { PriceOverride, PriceOverrides } from "./price/overrides.ts";
 export type { PriceSheet, SheetPrice } from "./price/price_sheet.ts";
 export type { Measurer } from "./shard/pool.ts";
 export type { JournalEntry, Store, StoredEntry, StoredTask } from "./store/store.ts";
-export type { Item, LineItem } from "./work/item.ts";
+export type { EndpointItem, Item, LineItem } from "./work/item.ts";
 export type { LimitSettings } from "./work/limits.ts";
 export type { KnownModel, ModelName } from "./work/model_name.ts";
-export type { AnswerMembers, FinishReason, Outcome, Output, Usage } from "./work/outcome.ts";
+export type {
+  AnswerMembers,
+  Embedding,
+  EmbeddingOutput,
+  FinishReason,
+  ModerationOutput,
+  Outcome,
+  Output,
+  TextOutput,
+  Usage,
+} from "./work/outcome.ts";
 export type { ObjectStatus, TaskCounts } from "./work/task.ts";
 export type { Warning } from "./work/warning.ts";

@@ -56,7 +56,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["usage"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   limits: [["hidden"]],
-  providers: [["codecs"], ["batches"], ["deferred"], ["streams"]],
+  providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
@@ -77,7 +77,13 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   spend: [["formats"]],
   testing: [["simulated"]],
-  service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["front", "openai", "operate"]],
+  service: [
+    ["shapes"],
+    ["http"],
+    ["files", "satellites", "webhooks"],
+    ["infer"],
+    ["front", "openai", "operate"],
+  ],
   store: [["folder"], ["audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [

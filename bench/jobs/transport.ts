@@ -121,7 +121,7 @@ const contenders: readonly Contender[] = [
       const send = async (): Promise<number> => {
         const result = await dispatcher.run(call);
         if (result.kind !== "outcome" || result.outcome.status !== "completed") throw new Error("no answer");
-        return result.outcome.output.text.length;
+        return result.outcome.output.text?.length ?? 0;
       };
       return { send, close: () => transport.close() };
     },

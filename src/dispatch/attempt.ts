@@ -23,6 +23,7 @@ import {
   NO_USAGE,
   tokensOfChars,
   type Usage,
+  type WrittenOutput,
 } from "../work/outcome.ts";
 import type { WireFailure } from "./transport.ts";
 
@@ -40,6 +41,8 @@ export interface AttemptResult extends AttemptFacts {
   readonly usage?: Usage;
   /** On success; empty only where `members` holds the answer. */
   readonly text?: string;
+  /** On success, of an answer that is not a text. */
+  readonly output?: WrittenOutput | undefined;
   /** On success. */
   readonly finish?: FinishReason;
   /** On success: what the answer holds besides its text. */
@@ -90,13 +93,15 @@ export function failedOnWire(failure: WireFailure, message: string, latencyMs: n
 export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   const { status, learnt, latencyMs, inputTokens } = facts;
   const hasOutput = decoded.class === "success" && holdsAnswer(decoded);
-  const usage = believable(decoded.usage, { inputTokens, hasOutput });
+  const isText = decoded.class === "success" && decoded.output === undefined;
+  const usage = believable(decoded.usage, { inputTokens, hasOutput: hasOutput && isText });
   if (hasOutput) {
     return {
       class: "success",
       message: "",
       scope: "item",
       text: decoded.text,
+      output: decoded.output,
       finish: decoded.finish,
       members: decoded.members,
       usage: usage ?? estimate(inputTokens, decoded),
@@ -183,8 +188,10 @@ function isNothing(usage: Usage): boolean {
   return usage.inputTokens === 0 && usage.outputTokens === 0 && usage.chargedUsd === undefined;
 }
 
-function holdsAnswer({ text, members }: Extract<Decoded, { readonly class: "success" }>): boolean {
-  return text !== "" || members?.tool_calls !== undefined || members?.refusal !== undefined;
+function holdsAnswer({ text, output, members }: Extract<Decoded, { readonly class: "success" }>): boolean {
+  return (
+    text !== "" || output !== undefined || members?.tool_calls !== undefined || members?.refusal !== undefined
+  );
 }
 
 /** The usage of an answer without one: `inputTokens` as perigee counted them, and the output by its characters. */

@@ -3,7 +3,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { Provider } from "../providers/provider.ts";
-import { type Failure, NO_USAGE, type Outcome, type Output, type Usage } from "../work/outcome.ts";
+import { type Failure, NO_USAGE, type Outcome, type Usage } from "../work/outcome.ts";
 import { type AttemptResult, isInDoubt, isUnusable } from "./attempt.ts";
 import type { RetryPolicy } from "./retry.ts";
 
@@ -96,9 +96,8 @@ function sums({ attempts, ambiguousAttempts, usage }: Tally): {
 }
 
 export function completed(tally: Tally, result: AttemptResult): DispatchResult {
-  const { text = "", finish = "stop", members } = result;
+  const { text = "", output = { type: "text", text }, finish = "stop", members } = result;
   const { attempts, ambiguousAttempts, usage } = tally;
-  const output: Output = { type: "text", text };
   return {
     kind: "outcome",
     outcome: {

@@ -14,6 +14,7 @@ import { nearest } from "../nearest.ts";
 import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
+import { kindOfItem, readEndpointRequest } from "./endpoint_item.ts";
 import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readMessages, readOpenaiBody } from "./openai_batch.ts";
@@ -32,6 +33,7 @@ const REFUSED: ReadonlySet<string> = new Set([
 
 const KNOWN: readonly string[] = [
   "model",
+  "kind",
   "input",
   "contents",
   "messages",
@@ -83,11 +85,22 @@ const NULLABLE: ReadonlySet<string> = new Set([
 
 /** Whether an object is an item by itself: it has a model, or what an item asks. */
 export function isItem(object: JsonObject): boolean {
-  return Object.hasOwn(object, "model") || QUESTIONS.some((name) => Object.hasOwn(object, name));
+  return (
+    Object.hasOwn(object, "model") ||
+    Object.hasOwn(object, "kind") ||
+    QUESTIONS.some((name) => Object.hasOwn(object, name))
+  );
 }
 
 /** Reads an item, all but its model. `place` is where it is, for messages: `request`, or empty for the line itself. */
 export function readItem(request: JsonObject, place: "request" | ""): ModelRequest | LineFault {
+  if (request["kind"] !== undefined) {
+    const kind = kindOfItem(request);
+    if (kind instanceof LineFault) return kind;
+    if (kind !== "chat") return readEndpointRequest(kind, request);
+    const { kind: _, ...chat } = request;
+    return readItem(chat, place);
+  }
   if (request["input"] === undefined && request["messages"] === undefined)
     return readInterfaceRequest(request, place); // most items
   const [question, other] = QUESTIONS.filter((name) => request[name] !== undefined && request[name] !== null);

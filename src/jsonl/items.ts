@@ -39,8 +39,9 @@ export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
   if (typeof item !== "object" || item === null || Array.isArray(item))
     throw new PerigeeError("usage", `${where} must be an object, got ${kindOf(item)}`);
   const isLine = "request" in item || "body" in item;
-  if (!isLine && isPlain(item, where)) return plainLine(item);
-  const line = isLine ? item : withRequest(item);
+  const isKind = !isLine && "kind" in item && item.kind !== undefined;
+  if (!isLine && !isKind && isPlain(item, where)) return plainLine(item);
+  const line = isLine ? item : isKind ? withKind(item) : withRequest(item);
   try {
     const json = JSON.stringify(line, (name, value: unknown) => {
       if (typeof value === "bigint") return markedNumber(value.toString());
@@ -82,6 +83,11 @@ function unknownMember(where: string, name: string): PerigeeError {
 function plainLine({ key, model, input }: Plain): string {
   const parts = `[{"text":${JSON.stringify(input)}}]`;
   return `{"key":${JSON.stringify(key)},"request":{"model":${JSON.stringify(model)},"contents":[{"parts":${parts}}]}}`;
+}
+
+/** Its members are of OpenAI's body for its endpoint, and are checked where the line is read. */
+function withKind({ key, sla: _, metadata, ...request }: KeyedItem): object {
+  return { key, request, metadata };
 }
 
 function withRequest({ key, sla: _, metadata, ...item }: KeyedItem): object {

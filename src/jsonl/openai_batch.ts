@@ -1,5 +1,6 @@
 /**
- * OpenAI's batch layout: `{"custom_id","method":"POST","url":"/v1/chat/completions","body":{...}}`.
+ * OpenAI's batch layout: `{"custom_id","method":"POST","url":"/v1/chat/completions","body":{...}}`. Lines of other endpoints:
+ * `endpoint_item.ts`.
  * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
  * The body is kept unchanged, for providers that speak OpenAI's protocol, and read into the neutral request for all
@@ -11,10 +12,9 @@ import { asksNothing } from "../work/chat_message.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { JsonValue, ModelRequest, Turn } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
+import { kindOfUrl, readEndpointRequest } from "./endpoint_item.ts";
 import { givenTwice, LineFault, shown, shownKind, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
-
-const CHAT_URL = "/v1/chat/completions";
 
 /** Members of the body that are read here and are not settings. */
 const NO_SETTINGS: ReadonlySet<string> = new Set(["model", "messages", "stream", "response_format"]);
@@ -23,12 +23,12 @@ const NO_SETTINGS: ReadonlySet<string> = new Set(["model", "messages", "stream",
 export function readOpenaiRequest(line: JsonObject): ModelRequest | LineFault {
   const method = line["method"] ?? "POST";
   if (method !== "POST") return unsupported(`method must be "POST", got ${shown(method)}`);
-  const url = line["url"] ?? CHAT_URL;
-  if (url !== CHAT_URL) return unsupported(`url must be "${CHAT_URL}", got ${shown(url)}`);
+  const kind = kindOfUrl(line["url"]);
+  if (kind instanceof LineFault) return kind;
   const given = line["body"];
   if (!isObject(given))
     return new LineFault("invalid_line", `body must be an object, got ${shownKind(given)}`);
-  return readOpenaiBody(given);
+  return kind === "chat" ? readOpenaiBody(given) : readEndpointRequest(kind, given);
 }
 
 /** Reads a chat completion's body, all but its model. */

@@ -2,6 +2,8 @@
  * Output lines: one per accepted key, success or error, each with its newline (interface 2.6, `work/item.ts`).
  *
  *   {"key":K,"output":{"type":"text","text":T},"finish_reason":F,...}     how it ended, and what arrived with the text
+ *   {"key":K,"output":{"type":"embedding","embedding":[...]},...}         or `embeddings`, of several inputs; or of base64
+ *   {"key":K,"output":{"type":"moderation","results":[...]},...}
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
@@ -16,7 +18,14 @@
 import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { isObject, type JsonObject, jsonOf } from "../work/json.ts";
-import type { AnswerMembers, AttemptFacts, Failure, FinishReason, Output } from "../work/outcome.ts";
+import type {
+  AnswerMembers,
+  AttemptFacts,
+  Failure,
+  FinishReason,
+  TextOutput,
+  WrittenOutput,
+} from "../work/outcome.ts";
 import { asOwnLine, bodyJson } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
 
@@ -58,7 +67,7 @@ export interface LineFacts {
 
 /** An answer as its line has it. */
 export interface LineAnswer {
-  readonly output: Output;
+  readonly output: TextOutput | WrittenOutput;
   readonly finish: FinishReason;
   readonly members: AnswerMembers | undefined;
   readonly attempts: number;
@@ -99,13 +108,22 @@ export function completedLine(
   warnings = "",
   fields?: LineFields,
 ): string {
-  const text = `{"type":"text","text":${textLiteral(output.text)}}`;
-  const all = `,"finish_reason":"${finish}"${membersOf(members)}${factsOf(facts, attempts)}`;
+  const isText = output.type === "text";
+  const text = isText ? `{"type":"text","text":${textLiteral(output.text)}}` : outputJson(output);
+  const ending = isText ? `,"finish_reason":"${finish}"${membersOf(members)}` : "";
+  const all = `${ending}${factsOf(facts, attempts)}`;
   const beside = `${trimmed(all, fields)}${metadataOf(facts, fields)}`;
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
   const sent = facts.last?.body;
   const body = sent === undefined ? "" : `,"body":${bodyJson(sent)}`;
   return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}${body}}\n`;
+}
+
+/** One input has one embedding; several have a list. */
+function outputJson({ type, values }: WrittenOutput): string {
+  if (type === "moderation") return `{"type":"moderation","results":[${values.join(",")}]}`;
+  if (values.length === 1) return `{"type":"embedding","embedding":${values[0]}}`;
+  return `{"type":"embedding","embeddings":[${values.join(",")}]}`;
 }
 
 /** Names of the members that are written; undefined for all. */
@@ -217,7 +235,7 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
   const { key, output, error, model } = value;
   if (typeof key !== "string" && key !== null) return undefined;
   const warned = Array.isArray(value["warnings"]) ? { warnings: JSON.stringify(value["warnings"]) } : {};
-  if (isObject(output) && typeof output["text"] === "string")
+  if (isObject(output) && (typeof output["text"] === "string" || isWritten(output)))
     return {
       key,
       ok: true,
@@ -241,6 +259,10 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
     ...usedOf(value),
     ...warned,
   };
+}
+
+function isWritten({ type }: JsonObject): boolean {
+  return type === "embedding" || type === "moderation";
 }
 
 /** The reverse of `factsOf`; nothing of a line that says less, or what cannot be true. */
@@ -280,14 +302,16 @@ export function parseOutputLine(text: string): OutputLine {
 }
 
 /** Whether more than type and text are inside, as in earlier versions. */
-function isOld(output: Output): boolean {
+function isOld(output: JsonObject): boolean {
+  if (output["type"] !== "text") return false;
   let members = 0;
   for (const _ in output) members += 1;
   return members > 2;
 }
 
 function inThisForm({ output, ...line }: OutputLine): OutputLine {
-  const { type, text, ...members } = output as Output & AnswerMembers & { readonly finish_reason?: string };
+  const { type, text, ...members } = output as TextOutput &
+    AnswerMembers & { readonly finish_reason?: string };
   const { finish_reason, ...others } = members;
   const finish = finish_reason === "pause" ? "length" : (finish_reason as FinishReason | undefined);
   return {

@@ -53,8 +53,10 @@ export function isShownCode(code: string): boolean {
 export function keepingKeys(provider: Provider, settings: ProviderSettings): Provider {
   const hidden = hidingOf(settings);
   if (hidden === undefined) return provider;
+  const { endpoint } = provider;
   return {
     ...provider,
+    ...(endpoint === undefined ? {} : { endpoint: (kind) => hidingAt(endpoint(kind), settings) }),
     head: (model) => {
       try {
         return provider.head(model);
@@ -76,6 +78,10 @@ export function keepingKeys(provider: Provider, settings: ProviderSettings): Pro
         : textsWithout(decoded, TEXTS, hidden);
     },
   };
+}
+
+function hidingAt(provider: Provider | undefined, settings: ProviderSettings): Provider | undefined {
+  return provider === undefined ? undefined : keepingKeys(provider, settings);
 }
 
 /** Hot, once an answer: one without a key is not copied (0.4 us). */

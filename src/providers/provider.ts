@@ -6,8 +6,8 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { LearntLimits } from "../work/limits.ts";
-import type { AnswerMembers, FinishReason, Usage } from "../work/outcome.ts";
-import type { ModelRequest } from "../work/request.ts";
+import type { AnswerMembers, FinishReason, Usage, WrittenOutput } from "../work/outcome.ts";
+import type { EndpointKind, ModelRequest } from "../work/request.ts";
 
 /**
  * Whose wire format a provider speaks; `echo` answers without a wire. `function` is a function in this process (function.ts);
@@ -73,8 +73,10 @@ export type FailureScope = "item" | "model" | "provider";
 export type Decoded =
   | {
       readonly class: "success";
-      /** Empty only where `members` has tool calls or a refusal. */
+      /** Empty only where `members` has tool calls or a refusal, or `output` the answer. */
       readonly text: string;
+      /** Of an answer that is not a text. */
+      readonly output?: WrittenOutput | undefined;
       readonly finish: FinishReason;
       readonly usage: Usage | undefined;
       /** The name of the model that answered, as the provider returned it. */
@@ -137,6 +139,8 @@ export interface Provider {
   decode(answer: WireAnswer): Decoded;
   /** Limits in response headers; undefined without any. */
   limits(headers: HeaderBag): LearntLimits | undefined;
+  /** The codec of another endpoint of the same server; absent or undefined if requests for it cannot be sent there. */
+  readonly endpoint?: (kind: EndpointKind) => Provider | undefined;
   /** Answers without a wire, for providers that are embedded; the body is one that `encode` made. */
   readonly answerLocally?: (body: Uint8Array) => { readonly status: number; readonly body: Uint8Array };
 }

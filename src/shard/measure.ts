@@ -18,14 +18,15 @@ import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
-import { countChat, countTokens } from "../tokens/count.ts";
+import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
-import type { ModelRequest } from "../work/request.ts";
+import type { EndpointRequest, ModelRequest } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
+import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
 import { hashOfHashes, hashOfTexts, PREFIX_TOKENS_MIN } from "./prefix_ends.ts";
-import { requestMost } from "./request_most.ts";
+import { type RequestMost, requestMost } from "./request_most.ts";
 import { isSkipped } from "./skip.ts";
 
 /** Plain data: it crosses threads. */
@@ -161,21 +162,20 @@ export class BlockMeasurer {
 
   #measureItem(item: ItemLine, options: MeasureOptions): void {
     const model = this.#model(item);
+    const { endpoint } = item.request;
+    const codec = endpoint === undefined ? model.provider : model.provider.endpoint?.(endpoint.kind);
+    if (codec === undefined) {
+      this.#columns.reject(item.key, "unsupported_request", missingEndpoint(item, endpoint?.kind));
+      return;
+    }
     const request = limited(item.request, options.cap, model.provider.settings);
-    const encoded = model.provider.encode(request, model.name, !options.wantBodies);
+    const encoded = codec.encode(request, model.name, !options.wantBodies);
     if (!encoded.ok) {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
-    const tokens = options.wantCounts === false ? UNCOUNTED : countChat(request, model.tokenizer);
-    const most = requestMost({
-      request,
-      settings: model.provider.settings,
-      model: model.name,
-      tokenizer: model.tokenizer,
-      countedTokens: tokens.inputTokens,
-      outputLimit: encoded.outputLimit ?? request.config.maxOutputTokens ?? 0,
-    });
+    const tokens = options.wantCounts === false ? UNCOUNTED : tokensOf(request, model.tokenizer);
+    const most = mostOf(request, model, tokens.inputTokens, encoded.outputLimit);
     if (
       most.unbounded !== undefined &&
       options.cap?.allowsUnbounded === false &&
@@ -190,6 +190,7 @@ export class BlockMeasurer {
       metadata: metadataOf(item),
       model: model.id,
       alias: item.alias,
+      endpoint: endpoint?.kind,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,
@@ -230,12 +231,30 @@ function limited(
   settings: ProviderSettings,
 ): ModelRequest {
   if (cap === undefined) return request;
+  if (request.endpoint !== undefined) return limitedEndpoint(request, request.endpoint, cap);
   const maxOutputTokens = request.config.maxOutputTokens ?? cap.outputTokens;
   const config = { ...request.config, maxOutputTokens };
   if (settings.protocol !== "openai") return { ...request, config };
   if (request.openaiBody === undefined) return { ...request, config, isLimitSure: true };
   const { max_tokens: _, max_completion_tokens: __, ...body } = request.openaiBody;
   return { ...request, config, openaiBody: { ...body, ...outputLimits(settings.name, maxOutputTokens) } };
+}
+
+/** Those with an output have their limit in their body. */
+function limitedEndpoint(
+  request: ModelRequest,
+  endpoint: EndpointRequest,
+  { outputTokens }: CapOptions,
+): ModelRequest {
+  const { kind, body } = endpoint;
+  if (kind === "embedding" || kind === "moderation" || request.config.maxOutputTokens !== undefined)
+    return request;
+  const limit = kind === "response" ? { max_output_tokens: outputTokens } : { max_tokens: outputTokens };
+  return {
+    ...request,
+    config: { maxOutputTokens: outputTokens },
+    endpoint: { ...endpoint, body: { ...body, ...limit } },
+  };
 }
 
 /** Undefined where no prompt cache is paid for, or none is known. */
@@ -252,7 +271,8 @@ function leadingOf(
   { inputTokens, prefixTokens }: Pick<MeasuredItem, "inputTokens" | "prefixTokens">,
   beyondTokens: number,
 ): MeasuredItem["leading"] {
-  if (cache === undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN) return undefined;
+  if (cache === undefined || request.endpoint !== undefined || inputTokens + beyondTokens < PREFIX_TOKENS_MIN)
+    return undefined;
   const { openaiBody } = request;
   const turns = cache.findsTurns ? request.turns : [];
   const tools = beyondTokens === 0 ? undefined : openaiBody?.["tools"];
@@ -265,6 +285,30 @@ function leadingOf(
     headTokens: prefixTokens + beyondTokens,
     tokens: inputTokens + beyondTokens,
   };
+}
+
+function tokensOf(request: ModelRequest, tokenizer: Tokenizer): ChatTokens {
+  const { endpoint } = request;
+  if (endpoint === undefined) return countChat(request, tokenizer);
+  return { inputTokens: endpointTokens(endpoint, tokenizer), prefixTokens: 0 };
+}
+
+function mostOf(
+  request: ModelRequest,
+  { name, provider: { settings }, tokenizer }: Model,
+  countedTokens: number,
+  sentLimit: number | undefined,
+): RequestMost {
+  const { endpoint } = request;
+  const outputLimit = sentLimit ?? request.config.maxOutputTokens ?? 0;
+  if (endpoint !== undefined)
+    return endpointMost({ endpoint, settings, tokenizer, countedTokens, outputLimit });
+  return requestMost({ request, settings, model: name, tokenizer, countedTokens, outputLimit });
+}
+
+/** In words; of the kinds that the provider has, none is known here. */
+function missingEndpoint({ provider }: ItemLine, kind: string | undefined): string {
+  return `provider ${provider} has no endpoint for items of the kind ${kind}; use a model of a provider that has one`;
 }
 
 function unboundedMessage(what: string): string {

@@ -6,6 +6,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
+import type { EndpointKind } from "../work/request.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
 /** Items that can be packed together: one model and one shared prefix (system instruction). */
@@ -14,6 +15,8 @@ export interface MeasuredGroup {
   readonly model: string;
   /** What the lines call it, where that is an alias. */
   readonly alias?: string | undefined;
+  /** Of other endpoints than a chat's. */
+  readonly endpoint?: EndpointKind | undefined;
   /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;

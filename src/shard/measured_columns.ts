@@ -3,6 +3,7 @@
  * field is one column, and all grow by one entry a line.
  */
 import type { FailureCode } from "../errors.ts";
+import type { EndpointKind } from "../work/request.ts";
 import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
 import {
@@ -26,6 +27,8 @@ export interface MeasuredItem {
   readonly model: string;
   /** What the line calls it, where that is an alias. */
   readonly alias: string | undefined;
+  /** Of other endpoints than a chat's. */
+  readonly endpoint?: EndpointKind | undefined;
   /** Texts of the system instruction. */
   readonly system: readonly string[];
   readonly isEstimated: boolean;
@@ -234,8 +237,9 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
-    const { model, alias, system } = item;
-    const name = alias === undefined ? model : `${model}\u0001${alias}`;
+    const { model, alias, system, endpoint } = item;
+    const of = endpoint === undefined ? model : `${model}\u0003${endpoint}`;
+    const name = alias === undefined ? of : `${of}\u0001${alias}`;
     // A control character cannot be in a model's name, so it ends there.
     const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
     const known = this.#groupIndexes.get(text);
@@ -243,6 +247,7 @@ export class MeasuredColumns {
     return this.#addGroup(text, {
       model,
       ...(alias === undefined ? {} : { alias }),
+      ...(endpoint === undefined ? {} : { endpoint }),
       prefixHash: hashOfTexts(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,

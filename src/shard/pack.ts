@@ -202,9 +202,9 @@ export class Packer {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, shared, model, alias = "" }: ShardGroup): string {
+function keyOf({ prefixHash, prefixTokens, shared, model, endpoint, alias = "" }: ShardGroup): string {
   const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
-  return `${prefix}/${prefixTokens} ${model}\u0001${alias}`;
+  return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}\u0001${alias}`;
 }
 
 /** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */

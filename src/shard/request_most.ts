@@ -53,7 +53,7 @@ export interface MeasuredRequest {
 }
 
 /** Output tokens of an answer without a limit: no provider's model writes more. */
-const OUTPUT_TOKENS_MOST = 131_072;
+export const OUTPUT_TOKENS_MOST: number = 131_072;
 const SLACK_TOKENS = 16;
 const MESSAGE_TOKENS = 8;
 const ESTIMATE_SLACK = 1.5;
@@ -138,21 +138,25 @@ interface Beyond extends Pick<RequestMost, "inputTokens" | "outputTokens" | "unb
 const NOTHING_MORE: Beyond = { inputTokens: 0, expectedTokens: 0, outputTokens: 0, unbounded: undefined };
 
 function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
+  if (!tokenizer.isEstimated) return textsMost([], tokenizer, countedTokens);
+  const texts = [...request.system, ...request.turns.flatMap((turn) => turn.texts)];
+  return textsMost(texts, tokenizer, countedTokens) + MESSAGE_TOKENS * (request.turns.length + 1);
+}
+
+/** The most tokens of texts that were counted. */
+export function textsMost(texts: readonly string[], tokenizer: Tokenizer, countedTokens: number): number {
   if (!tokenizer.isEstimated) return countedTokens + SLACK_TOKENS;
   let words = 0;
   let signs = 0;
   let beyondAscii = 0;
-  const look = (text: string): void => {
+  for (const text of texts) {
     const found = bytesOf(text);
     words += found.words;
     signs += found.signs;
     beyondAscii += Buffer.byteLength(text) - found.words - found.signs;
-  };
-  for (const text of request.system) look(text);
-  for (const { texts } of request.turns) for (const text of texts) look(text);
+  }
   const ascii = Math.min(words + signs, Math.ceil(countedTokens * ESTIMATE_SLACK) + signs);
-  const messages = request.turns.length + 1;
-  return beyondAscii + ascii + SLACK_TOKENS + MESSAGE_TOKENS * messages;
+  return beyondAscii + ascii + SLACK_TOKENS;
 }
 
 /** Counts the ASCII bytes of a text: letters and white space as words, the others as signs. */
@@ -184,7 +188,7 @@ interface PartTokens {
 }
 
 /** Tokens of JSON that the provider writes into the prompt in its own format. */
-function structureTokens(value: JsonValue, tokenizer: Tokenizer): PartTokens {
+export function structureTokens(value: JsonValue, tokenizer: Tokenizer): PartTokens {
   const text = JSON.stringify(value);
   const bytes = Buffer.byteLength(text);
   const counted = countTokens(tokenizer.encoding, text) * tokenizer.factor;
@@ -305,7 +309,7 @@ function imageTokens(provider: string, model: string, part: JsonObject): PartTok
 }
 
 /** Price of the requested tier over the list price. */
-function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
+export function tierOf(body: JsonObject | undefined, { name }: ProviderSettings): number {
   const tier = body?.["service_tier"];
   return typeof tier === "string" ? laneFactorOf(name, tier).factor : 1;
 }

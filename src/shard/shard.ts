@@ -9,6 +9,7 @@
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
+import type { EndpointKind } from "../work/request.ts";
 import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
@@ -28,6 +29,8 @@ export interface ShardGroup {
   readonly model: string;
   /** What its lines call it, where that is an alias: another model may answer them. */
   readonly alias?: string | undefined;
+  /** Of other endpoints than a chat's. */
+  readonly endpoint?: EndpointKind | undefined;
   /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */

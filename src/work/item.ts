@@ -61,8 +61,74 @@ interface MessagesItem extends ItemMembers {
   readonly contents?: never;
 }
 
-/** One item: a model, a question (`input`, `contents` or `messages`), and settings. */
-export type Item = PromptItem | ContentsItem | MessagesItem;
+/** What every item of another endpoint than a chat's is. */
+interface EndpointMembers {
+  /** As of every item. */
+  readonly key?: string;
+  readonly model: ModelName;
+  readonly sla?: number;
+  readonly metadata?: ItemMetadata;
+  readonly contents?: never;
+  readonly messages?: never;
+  readonly generation_config?: never;
+}
+
+/** Members of OpenAI's body for an endpoint; those that only other servers have are written in a `LineItem`. */
+type BodyMembers<Name extends string> = { readonly [name in Name]?: JsonValue };
+
+/** One input or several for an embedding model. */
+interface EmbeddingItem extends EndpointMembers, BodyMembers<"user"> {
+  readonly kind: "embedding";
+  /** A text, a list of texts, the token ids of one input, or a list of such lists. */
+  readonly input: string | readonly string[] | readonly number[] | readonly (readonly number[])[];
+  /** Numbers of each embedding; default: the model's. */
+  readonly dimensions?: number;
+  /** Default `float`. */
+  readonly encoding_format?: "float" | "base64";
+}
+
+/** A request of OpenAI's `/v1/responses`, without anything that is stored there. */
+interface ResponseItem
+  extends EndpointMembers,
+    BodyMembers<
+      | ("include" | "max_tool_calls" | "parallel_tool_calls" | "prompt" | "prompt_cache_key" | "reasoning")
+      | ("safety_identifier" | "service_tier" | "store" | "temperature" | "text" | "tool_choice" | "tools")
+      | ("top_logprobs" | "top_p" | "truncation" | "user")
+    > {
+  readonly kind: "response";
+  readonly input: string | readonly JsonValue[];
+  readonly instructions?: string;
+  readonly max_output_tokens?: number;
+}
+
+/** A text to be continued, by `/v1/completions`. */
+interface CompletionItem
+  extends EndpointMembers,
+    BodyMembers<
+      | ("echo" | "frequency_penalty" | "logit_bias" | "logprobs" | "presence_penalty" | "seed" | "stop")
+      | ("suffix" | "temperature" | "top_p" | "user")
+    > {
+  readonly kind: "completion";
+  readonly prompt: string | readonly number[];
+  readonly input?: never;
+  readonly max_tokens?: number;
+}
+
+/** What is to be judged by `/v1/moderations`. */
+interface ModerationItem extends EndpointMembers {
+  readonly kind: "moderation";
+  /** A text, a list of texts, or OpenAI's parts (text, image_url). */
+  readonly input: string | readonly string[] | readonly JsonValue[];
+}
+
+/** One item of another endpoint than a chat's. */
+export type EndpointItem = EmbeddingItem | ResponseItem | CompletionItem | ModerationItem;
+
+/** A chat: a model, a question (`input`, `contents` or `messages`), and settings. */
+type ChatItem = (PromptItem | ContentsItem | MessagesItem) & { readonly kind?: "chat" };
+
+/** One item: a chat unless its `kind` says otherwise. */
+export type Item = ChatItem | EndpointItem;
 
 /** A caller's own words for an item. */
 type ItemMetadata = { readonly [name: string]: JsonValue };

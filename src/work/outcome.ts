@@ -69,11 +69,44 @@ export interface AnswerMembers {
   readonly annotations?: readonly JsonValue[];
 }
 
-/** The interface's Output (2.3). */
-export interface Output {
+/** The interface's Output (2.3): the answer of a chat, a response or a completion. */
+export interface TextOutput {
   readonly type: "text";
   /** Empty only for an answer that consists of tool calls or a refusal. */
   readonly text: string;
+}
+
+/** Numbers, or the bytes of 32-bit floats in base64 where the item asks for them. */
+export type Embedding = readonly number[] | string;
+
+/** The embeddings of an item. */
+export interface EmbeddingOutput {
+  readonly type: "embedding";
+  /** Of an item with one input. */
+  readonly embedding?: Embedding;
+  /** Of an item with several inputs, in their order. */
+  readonly embeddings?: readonly Embedding[];
+  /** It has none. Declared, so that the text of a chat can be read without asking for the type. */
+  readonly text: never;
+}
+
+/** What a moderation model says of each input, in the provider's form. */
+export interface ModerationOutput {
+  readonly type: "moderation";
+  readonly results: readonly JsonValue[];
+  /** As of embeddings. */
+  readonly text: never;
+}
+
+/** What an item was answered with. */
+export type Output = TextOutput | EmbeddingOutput | ModerationOutput;
+
+/** An output without text as lines have it: JSON that was cut from the provider's answer and is never read here. */
+export interface WrittenOutput {
+  readonly type: "embedding" | "moderation";
+  /** In JSON: one for each input. */
+  readonly values: readonly string[];
+  readonly text?: never;
 }
 
 /** What a provider and its wire say of an attempt. */
@@ -126,7 +159,7 @@ export interface Cost {
 export type Outcome =
   | {
       readonly status: "completed";
-      readonly output: Output;
+      readonly output: TextOutput | WrittenOutput;
       readonly finish: FinishReason;
       /** What the answer holds besides its text. */
       readonly members: AnswerMembers | undefined;

@@ -45,6 +45,22 @@ export interface GenerationConfig {
   };
 }
 
+/** What a request asks for, besides the turns of a chat. */
+export const ENDPOINT_KINDS = ["embedding", "response", "completion", "moderation"] as const;
+
+export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
+
+/** A request for another endpoint than a chat's. */
+export interface EndpointRequest {
+  readonly kind: EndpointKind;
+  /** As OpenAI has it for that endpoint, unchanged, without its model. */
+  readonly body: Readonly<Record<string, JsonValue>>;
+  /** Its texts, in order, to be counted. */
+  readonly texts: readonly string[];
+  /** Tokens that are passed as numbers instead of texts. */
+  readonly tokenIds: number;
+}
+
 /** One request, ready to be counted and encoded. */
 export interface ModelRequest {
   /** Texts of the system instruction, in order; empty without one. */
@@ -56,6 +72,8 @@ export interface ModelRequest {
    * OpenAI's protocol sends it as it is with its own `model`; all others use the fields above.
    */
   readonly openaiBody?: Readonly<Record<string, JsonValue>>;
+  /** Of another endpoint: the fields above are empty then. A codec is for one endpoint (`Provider.endpoint`). */
+  readonly endpoint?: EndpointRequest;
   /** Whether the output limit must hold for sure, under any name of the provider: a cost cap counts on it. */
   readonly isLimitSure?: true;
   /**

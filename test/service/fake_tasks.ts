@@ -31,7 +31,7 @@ export class FakeTasks implements Tasks {
     const inputs: string[] = [];
     for await (const item of request.items) {
       if ("file_id" in item) throw new PerigeeError("not_found", `no file ${item.file_id}`);
-      const { input = "" } = item;
+      const input = typeof item.input === "string" ? item.input : "";
       const usage = { input_tokens: input.length, price_factor: item.sla === undefined ? 1 : 0.5 };
       inputs.push(input);
       objects.push(

@@ -4,7 +4,7 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { tool } from "@langchain/core/tools";
 import { ChatOpenAI } from "@langchain/openai";
-import { generateText, jsonSchema, tool as sdkTool, streamText } from "ai";
+import { generateText, jsonSchema, tool as sdkTool, streamText, type ToolSet } from "ai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { completion, type FrontWorld, openFront, sendJson } from "./front_world.ts";
 
@@ -94,7 +94,8 @@ describe("the AI SDK's openai-compatible provider", () => {
       description: "the weather",
       inputSchema: jsonSchema<{ city: string }>(WEATHER),
     });
-    const { toolCalls } = await generateText({ model: model(), prompt: "Rome?", tools: { weather } });
+    const tools = { weather } as ToolSet; // its types are not made for exactOptionalPropertyTypes
+    const { toolCalls } = await generateText({ model: model(), prompt: "Rome?", tools });
     expect(toolCalls).toMatchObject([{ toolName: "weather", input: { city: "Rome" } }]);
   });
 });

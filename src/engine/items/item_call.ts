@@ -90,7 +90,7 @@ export class ItemCall implements Call {
   startedWallMs: number | undefined;
   /** What its attempt has to do with the provider's prompt cache. */
   cacheUse: CacheUse | undefined;
-  /** Whether no such offer is for it: it failed there, or asks for a tier itself. */
+  /** Whether no such offer is for it: it failed there, asks for a tier itself, or is for another endpoint than a chat's. */
   isRealtimeOnly = false;
   /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
   failedInOffer = false;
@@ -130,6 +130,7 @@ export class ItemCall implements Call {
     this.spent = made?.spent ?? NOTHING_SPENT;
     this.lastFailure = made?.failure;
     this.startedWallMs = made?.startedWallMs;
+    this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
   }
 
   /** Whether it is a second attempt beside another. */

@@ -15,6 +15,11 @@ interface LearntAnswers {
   readonly lengths: OutputLengths;
 }
 
+/** Embeddings and moderations have no output tokens. */
+function hasNoOutput({ endpoint }: Shard["group"]): boolean {
+  return endpoint === "embedding" || endpoint === "moderation";
+}
+
 /** One for an engine. */
 export class ItemLoads {
   readonly #inputRatios = new InputRatios();
@@ -29,13 +34,15 @@ export class ItemLoads {
     const ratio = this.#inputRatios.ratio(model, group.isEstimated);
     return {
       inputTokens: Math.ceil((inputTokens[index] ?? 0) * ratio),
-      outputTokens: this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
+      outputTokens: hasNoOutput(group) ? 0 : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
     };
   }
 
   /** Output tokens that the items of a shard are expected to take together. */
-  outputTokens({ model, count, maxOutputTokensTotal }: Shard): number {
-    return count * this.outputTokensOf(model, Math.ceil(maxOutputTokensTotal / count));
+  outputTokens({ model, group, count, maxOutputTokensTotal }: Shard): number {
+    return hasNoOutput(group)
+      ? 0
+      : count * this.outputTokensOf(model, Math.ceil(maxOutputTokensTotal / count));
   }
 
   /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */

@@ -3,7 +3,7 @@
  */
 import type { Provider, ProviderSettings, WireHead } from "../../providers/provider.ts";
 import { createProvider } from "../../providers/registry.ts";
-import { parseModelId } from "../../work/request.ts";
+import { type EndpointKind, parseModelId } from "../../work/request.ts";
 
 /** Models whose heads are kept; a file that names more has them made again. */
 const MODELS_MAX = 10_000;
@@ -24,16 +24,18 @@ export class ModelClients {
     this.#providers = new Map(settings.map((one) => [one.name, codecs.get(one.name) ?? createProvider(one)]));
   }
 
-  /** The model must name a known provider, as every measured item does. */
-  of(model: string): Wire {
-    const known = this.#byModel.get(model);
+  /** The model must name a known provider, as every measured item does; so must its provider have the endpoint, by default a chat's. */
+  of(model: string, endpoint?: EndpointKind): Wire {
+    const name = endpoint === undefined ? model : `${model}\u0003${endpoint}`; // a name has no control characters
+    const known = this.#byModel.get(name);
     if (known !== undefined) return known;
     const id = parseModelId(model);
-    const provider = id === undefined ? undefined : this.#providers.get(id.provider);
+    const chat = id === undefined ? undefined : this.#providers.get(id.provider);
+    const provider = endpoint === undefined ? chat : chat?.endpoint?.(endpoint);
     if (id === undefined || provider === undefined) throw new Error(`no provider for ${model}`);
     const wire = { provider, head: provider.head(id.name) };
     if (this.#byModel.size >= MODELS_MAX) this.#byModel.clear();
-    this.#byModel.set(model, wire);
+    this.#byModel.set(name, wire);
     return wire;
   }
 }

@@ -122,7 +122,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
     const { owner, shard } = ticket;
-    const wire = this.#options.wires.of(shard.model);
+    const wire = this.#options.wires.of(shard.model, shard.group.endpoint);
     const expected = this.loads.reserved(shard, index);
     const call = new ItemCall(owner, shard, index, wire, expected, this.models.place(ticket));
     if (!owner.isOpen || !owner.items.isOpen(call.line)) {

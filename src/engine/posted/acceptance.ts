@@ -7,7 +7,6 @@
  *
  * Hot: the post of one item may take 60 us of this thread here (bench/jobs/service.ts).
  */
-import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
@@ -37,8 +36,11 @@ export const POSTED_ITEMS_MAX = 1_000;
 export const POSTED_CHARS_MAX: number = 1024 * 1024;
 
 /** Characters of what an item asks, its settings aside. */
-export function questionChars({ input, contents, messages }: Item): number {
-  return input?.length ?? JSON.stringify(contents ?? messages ?? "").length;
+export function questionChars(item: Item): number {
+  const { input, contents, messages } = item;
+  if (typeof input === "string") return input.length;
+  const prompt = item.kind === "completion" ? item.prompt : undefined;
+  return JSON.stringify(input ?? contents ?? messages ?? prompt ?? "").length;
 }
 
 /** The item's field that causes each rejection of a line. */
@@ -52,7 +54,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask {
+export interface SmallTask extends Pick<NewPosted, "tap"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -61,8 +63,6 @@ export interface SmallTask {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
-  /** Who reads the answer of its only item while it arrives. */
-  readonly tap?: AnswerTap | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */

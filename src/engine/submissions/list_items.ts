@@ -78,9 +78,10 @@ function lineOf(item: Item, index: number): string {
 function checked(item: Item, index: number): Item {
   const isObject = typeof item === "object" && item !== null;
   const { input, contents, messages } = isObject ? item : ({} as Partial<Item>);
+  const isKind = isObject && item.kind !== undefined && item.kind !== "chat"; // its members are checked as it is read
   const isPrompt = typeof input === "string" && contents === undefined && messages === undefined;
   const isItem = isPrompt || (input === undefined && Array.isArray(contents) !== Array.isArray(messages));
-  if (isItem && typeof item.model === "string") return item;
+  if ((isItem || isKind) && typeof item.model === "string") return item;
   throw new PerigeeError(
     "usage",
     `item ${index} must have a model, which is a text, and one of input (a text), contents and messages (lists)`,

@@ -8,6 +8,7 @@
  */
 import type { GenerationConfig, ModelRequest } from "../../work/request.ts";
 import { success } from "../endings.ts";
+import { echoEndpoint } from "../endpoints/echo_endpoints.ts";
 import { encoded, inOtherWords } from "../exchange.ts";
 import { countOf, objectOf, parseJson, stringOf } from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
@@ -22,6 +23,7 @@ export function echoProvider(settings: ProviderSettings): Provider {
   const head = { origin: "", path: "", headers: {} };
   return {
     settings,
+    endpoint: (kind) => echoEndpoint(settings, kind),
     head: () => head,
     encode: (request, model) => {
       const read = inOtherWords(request, settings.name);

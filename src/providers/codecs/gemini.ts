@@ -16,10 +16,11 @@ import type { GenerationConfig, JsonValue, ModelRequest } from "../../work/reque
 import { modelPath, versionedPath, wireAddress } from "../address.ts";
 import { geminiMembers } from "../answer_members.ts";
 import { brokenCall, brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import { geminiEmbeddings } from "../endpoints/gemini_embeddings.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, translated } from "../exchange.ts";
 import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf, type Unchecked } from "../json.ts";
-import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
+import type { Decoded, Provider, ProviderSettings, WireAnswer, WireHead } from "../provider.ts";
 import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { geminiUsage } from "../usage.ts";
 
@@ -59,13 +60,20 @@ type GeminiThinking = { thinkingBudget?: number; thinkingLevel?: string; include
 export function geminiProvider(settings: ProviderSettings): Provider {
   const address = wireAddress(settings, settings.key === undefined ? {} : { "x-goog-api-key": settings.key });
   const base = versionedPath(address.path, settings.apiVersion ?? GEMINI_VERSION);
+  const headOf =
+    (method: string) =>
+    (model: string): WireHead => ({
+      origin: address.origin,
+      path: `${base}/${resource(model)}:${method}${address.search}`,
+      headers: address.headers,
+    });
+  const embeddings = geminiEmbeddings(settings, headOf("batchEmbedContents"), (model) =>
+    model.startsWith("models/") ? model : `models/${model}`,
+  );
   return {
     settings,
-    head: (model) => ({
-      origin: address.origin,
-      path: `${base}/${resource(model)}:generateContent${address.search}`,
-      headers: address.headers,
-    }),
+    endpoint: (kind) => (kind === "embedding" ? embeddings : undefined),
+    head: headOf("generateContent"),
     encode: (request, model, isCheckOnly) => {
       const read = translated(request, settings.name);
       if ("ok" in read) return read;

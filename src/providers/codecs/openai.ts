@@ -18,6 +18,7 @@ import type { ModelRequest } from "../../work/request.ts";
 import { wireAddress } from "../address.ts";
 import { openaiMembers } from "../answer_members.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "../endings.ts";
+import { openaiEndpoints } from "../endpoints/openai_endpoints.ts";
 import { errorFacts } from "../error_body.ts";
 import { encoded, isHtml, type RequestTarget, translated } from "../exchange.ts";
 import { answerJson, arrayOf, firstByIndex, nameOf, objectOf, stringOf } from "../json.ts";
@@ -41,8 +42,10 @@ export function openaiProvider(settings: ProviderSettings): Provider {
   const address = wireAddress(settings, credentials);
   const head = { ...address, path: `${address.path}/chat/completions${address.search}` };
   const isOpenai = OPENAI_HOST.test(new URL(address.origin).hostname);
+  const limits: Provider["limits"] = (headers) => openaiLimits(headers, dialect.requestsPer);
   return {
     settings,
+    endpoint: openaiEndpoints({ settings, address, isOpenai, limits }),
     head: () => ({ origin: head.origin, path: head.path, headers: head.headers }),
     encode: (request, model, isCheckOnly) => {
       const destination = { settings, model };
@@ -51,7 +54,7 @@ export function openaiProvider(settings: ProviderSettings): Provider {
         : encodeGiven(destination, givenBody(request, model, dialect, isOpenai), isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name, dialect.hasCost),
-    limits: (headers) => openaiLimits(headers, dialect.requestsPer),
+    limits,
   };
 }
 

@@ -3,6 +3,7 @@
  *
  * `completion_window` is any duration from `15m` to `30d`. Source: https://platform.openai.com/docs/api-reference/batch
  */
+import { ENDPOINT_URLS } from "../../jsonl/endpoint_item.ts";
 import { z } from "../../schema.ts";
 import { parseDurationMs } from "../../work/sla.ts";
 import type { ServiceContext } from "../context.ts";
@@ -15,7 +16,6 @@ import { registerOpenaiFileRoutes } from "./openai_files.ts";
 import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 
-const ENDPOINT = "/v1/chat/completions";
 const MINUTE_MS = 60_000;
 const WINDOW_MS_MIN = 15 * MINUTE_MS;
 const WINDOW_MS_MAX = 30 * 24 * 60 * MINUTE_MS;
@@ -28,7 +28,7 @@ const metadata = z
 const newBatch = z
   .strictObject({
     input_file_id: z.string().max(64),
-    endpoint: z.literal(ENDPOINT),
+    endpoint: z.enum(ENDPOINT_URLS),
     completion_window: z
       .string()
       .max(8)

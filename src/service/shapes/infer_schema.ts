@@ -10,7 +10,7 @@ import { suggestion } from "../../nearest.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { RETRY_CODES } from "../../work/failure_numbers.ts";
-import { parseModelId } from "../../work/request.ts";
+import { ENDPOINT_KINDS, parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { bodyFault } from "./body_fault.ts";
 import { afterId, pageFields } from "./list_page.ts";
@@ -57,10 +57,15 @@ const chatMembers = Object.fromEntries(
     z.unknown().optional().describe("With messages, as in OpenAI's chat completions."),
   ]),
 );
+const ITEM_METADATA = z
+  .record(z.string(), z.unknown(), "must be an object")
+  .optional()
+  .describe("Your own; it is returned with the answer.");
 const inlineItem = z
   .strictObject({
     ...settings,
     ...chatMembers,
+    kind: z.literal("chat").optional().describe("Default chat; items of other kinds have another form."),
     model: modelName,
     input: z.string("must be text").optional().describe("Prompt text; or contents, or messages."),
     contents: z
@@ -76,10 +81,7 @@ const inlineItem = z
       .record(z.string(), z.unknown(), "must be an object")
       .optional()
       .describe("Settings as in a line of a file; one that is not known fails the item."),
-    metadata: z
-      .record(z.string(), z.unknown(), "must be an object")
-      .optional()
-      .describe("Your own; it is returned with the answer."),
+    metadata: ITEM_METADATA,
     system: z.string("must be text").optional().describe("System instruction."),
     max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
     max_completion_tokens: outputTokens.optional().describe("The same."),
@@ -108,6 +110,27 @@ const inlineItem = z
       context.addIssue({ code: "custom", path: [chat], message: "must be set together with messages" });
   })
   .meta({ id: "InlineItem" });
+/** Its other members are of OpenAI's body, and are checked as a line of a file is: one that is not valid fails the item. */
+const endpointItem = z
+  .looseObject({
+    kind: z
+      .enum(ENDPOINT_KINDS, `must be one of chat, ${ENDPOINT_KINDS.join(", ")}`)
+      .describe("Of another endpoint than a chat's."),
+    model: modelName,
+    sla: slaMinutes.optional(),
+    metadata: ITEM_METADATA,
+    input: z
+      .union([z.string(), z.array(z.unknown())], "must be text or a list")
+      .optional()
+      .describe("Of an embedding: a text, a list of texts, or token ids; else as in OpenAI's body."),
+    prompt: z
+      .union([z.string(), z.array(z.unknown())], "must be text or a list")
+      .optional()
+      .describe("Of a completion."),
+    dimensions: z.unknown().optional().describe("Of an embedding: how many numbers it has."),
+    encoding_format: z.unknown().optional().describe("Of an embedding: float (default) or base64."),
+  })
+  .meta({ id: "EndpointItem" });
 /** The fields of most items. Checking them is faster: zod takes as long for an absent field as for a present one. */
 const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: slaMinutes.optional() });
 const PLAIN_FIELDS_MAX = 3;
@@ -119,7 +142,7 @@ const fileItem = z
   .meta({ id: "FileItem" });
 
 /** The body of POST /v0/infer/. */
-export const requestItems: z.ZodType = z.array(z.union([inlineItem, fileItem])).min(1);
+export const requestItems: z.ZodType = z.array(z.union([inlineItem, endpointItem, fileItem])).min(1);
 
 /** What is wrong with an item, and with which of its fields. */
 export interface ItemFault {
@@ -135,7 +158,8 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
     if (plain.success) return plain.data as RequestItem; // the schemas above state the same shapes
   }
   const isFile = isObject && "file_id" in value;
-  const parsed = (isFile ? fileItem : inlineItem).safeParse(value, namedErrors);
+  const isKind = isObject && "kind" in value && value.kind !== "chat" && value.kind !== undefined;
+  const parsed = (isFile ? fileItem : isKind ? endpointItem : inlineItem).safeParse(value, namedErrors);
   if (parsed.success) return parsed.data as RequestItem;
   const issue = issuesOf(parsed.error)[0];
   const [field] = issue?.path ?? [];
@@ -152,7 +176,18 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
 }
 
 const tokens = z.number().int().min(0);
-const output = z.object({ type: z.literal("text"), text: z.string() }).meta({ id: "Output" });
+const embedding = z.union([z.array(z.number()), z.string()]);
+const output = z
+  .discriminatedUnion("type", [
+    z.object({ type: z.literal("text"), text: z.string() }),
+    z.object({
+      type: z.literal("embedding"),
+      embedding: embedding.optional().describe("Of one input; base64 if the item asks for it."),
+      embeddings: z.array(embedding).optional().describe("Of several inputs, in their order."),
+    }),
+    z.object({ type: z.literal("moderation"), results: z.array(z.unknown()).describe("Of each input.") }),
+  ])
+  .meta({ id: "Output" });
 /** What an answer holds besides its text, and what is known of the requests for it. */
 const factFields = {
   finish_reason: z

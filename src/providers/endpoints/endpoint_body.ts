@@ -1,0 +1,122 @@
+/**
+ * Bodies of OpenAI's endpoints besides chat: sent as they were given, with the server's own model.
+ *
+ *   a name that OpenAI does not have         refused there; at other servers refused if it is near one of OpenAI's
+ *   embedding     `dimensions` is Mistral's `output_dimension`
+ *   response      at OpenAI `store` is false unless the item says otherwise: nothing is read from what it would store
+ *
+ * The input of an embedding is first in its body, so that the inputs of several items can be sent in one request
+ * (shard/joined_bodies.ts).
+ *
+ * Sources: parameters of openai 6 (`EmbeddingCreateParams` and so on); API pages of Mistral, vLLM, Together, Fireworks, OpenRouter;
+ * state November 2026.
+ */
+import { nearest } from "../../nearest.ts";
+import type { EndpointKind, EndpointRequest, JsonValue } from "../../work/request.ts";
+import type { Encoded } from "../provider.ts";
+
+type Body = Readonly<Record<string, JsonValue>>;
+
+/** Members that OpenAI documents, by endpoint. */
+const DOCUMENTED: Readonly<Record<EndpointKind, readonly string[]>> = {
+  embedding: ["input", "model", "dimensions", "encoding_format", "user"],
+  moderation: ["input", "model"],
+  completion: [
+    ...[
+      "model",
+      "prompt",
+      "best_of",
+      "echo",
+      "frequency_penalty",
+      "logit_bias",
+      "logprobs",
+      "max_tokens",
+      "n",
+    ],
+    ...[
+      "presence_penalty",
+      "seed",
+      "stop",
+      "stream",
+      "stream_options",
+      "suffix",
+      "temperature",
+      "top_p",
+      "user",
+    ],
+  ],
+  response: [
+    ...["background", "context_management", "conversation", "include", "input", "instructions"],
+    ...[
+      "max_output_tokens",
+      "metadata",
+      "model",
+      "moderation",
+      "parallel_tool_calls",
+      "previous_response_id",
+    ],
+    ...["prompt", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "reasoning"],
+    ...["safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature", "text"],
+    ...["tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "max_tool_calls"],
+  ],
+};
+
+/** Names of other servers that are near one of those. */
+const OTHERS: ReadonlySet<string> = new Set([
+  "input_type",
+  "prompts",
+  "min_tokens",
+  "top_k",
+  "top_a",
+  "min_p",
+]);
+
+/** The server that a body is for. */
+interface BodyServer {
+  readonly name: string;
+  /** Whether it is OpenAI's own. */
+  readonly isOpenai: boolean;
+}
+
+/** The body in JSON, or why it cannot be sent. With `isCheckOnly` it may be empty. */
+export function endpointBody(
+  { kind, body }: EndpointRequest,
+  model: string,
+  server: BodyServer,
+  isCheckOnly: boolean,
+): Encoded {
+  const misspelt = unknownMember(kind, body, server.isOpenai);
+  if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
+  if (isCheckOnly) return { ok: true, body: "", dropped: [] };
+  return { ok: true, body: JSON.stringify({ ...sentBody(kind, body, server), model }), dropped: [] };
+}
+
+function sentBody(kind: EndpointKind, body: Body, { name, isOpenai }: BodyServer): Body {
+  const { stream: _, ...plain } = body;
+  if (kind === "response" && isOpenai) return { store: false, ...withoutNull(plain, "store") };
+  if (kind !== "embedding") return plain;
+  const { input = null, dimensions, ...others } = plain;
+  const length =
+    dimensions === undefined || dimensions === null
+      ? {}
+      : { [name === "mistral" ? "output_dimension" : "dimensions"]: dimensions };
+  return { input, ...others, ...length };
+}
+
+function withoutNull(body: Body, name: string): Body {
+  if (body[name] !== null) return body;
+  const { [name]: _, ...rest } = body;
+  return rest;
+}
+
+function unknownMember(kind: EndpointKind, body: Body, isOpenai: boolean): string | undefined {
+  const documented = DOCUMENTED[kind];
+  const whole = kind === "embedding" ? `an ${kind}` : `a ${kind}`;
+  for (const name of Object.keys(body)) {
+    if (documented.includes(name) || (!isOpenai && OTHERS.has(name))) continue;
+    const near = nearest(name, documented);
+    if (near !== undefined) return `${name} is not a known member of ${whole}; did you mean "${near}"?`;
+    if (isOpenai) return `${name} is not a known member of ${whole}; expected ${documented.join(", ")}`;
+  }
+  return undefined;
+}

@@ -94,7 +94,7 @@ describe("the AI SDK's openai-compatible provider", () => {
       description: "the weather",
       inputSchema: jsonSchema<{ city: string }>(WEATHER),
     });
-    const tools = { weather } as ToolSet; // its types are not made for exactOptionalPropertyTypes
+    const tools = { weather } as unknown as ToolSet; // its types are not made for exactOptionalPropertyTypes
     const { toolCalls } = await generateText({ model: model(), prompt: "Rome?", tools });
     expect(toolCalls).toMatchObject([{ toolName: "weather", input: { city: "Rome" } }]);
   });

@@ -43,14 +43,12 @@ export class FrontCalls {
     this.#finals = finals;
   }
 
-  /** Posts the item and waits. Throws what the caller is answered in place of an answer. */
-  async answer(request: FastifyRequest, reply: FastifyReply, item: Item): Promise<CallAnswer> {
+  /** Posts the item and waits; `note` is kept with its task. Throws what the caller is answered in place of an answer. */
+  async answer(request: FastifyRequest, reply: FastifyReply, item: Item, note?: string): Promise<CallAnswer> {
     const { project } = request.caller;
     const hasKey = request.headers[KEY_HEADER] !== undefined;
     const signal = leaving(reply);
-    const task = await this.#posted(request, reply, item, signal);
-    request.audited = { id: task.id };
-    reply.header("x-perigee-task-id", task.id);
+    const task = await this.#posted(request, reply, { item, note }, signal);
     const isWaitedFor = item.sla !== undefined || reply.hasHeader("idempotent-replayed");
     const isOpen = task.status === "submitted";
     const seen =
@@ -61,17 +59,22 @@ export class FrontCalls {
     return answer;
   }
 
+  /** Posts an item with an sla, which is not waited for. Throws as `answer`. */
+  begin(request: FastifyRequest, reply: FastifyReply, item: Item, note: string): Promise<TaskView> {
+    return this.#posted(request, reply, { item, note }, leaving(reply));
+  }
+
   async #posted(
     request: FastifyRequest,
     reply: FastifyReply,
-    item: Item,
+    { item, note }: { readonly item: Item; readonly note?: string | undefined },
     signal: AbortSignal,
   ): Promise<TaskView> {
     const { tasks, idempotency } = this.#context;
     const { project } = request.caller;
     const hasKey = request.headers[KEY_HEADER] !== undefined;
     try {
-      return await onceFor(
+      const task = await onceFor(
         idempotency,
         { request, reply },
         {
@@ -83,6 +86,7 @@ export class FrontCalls {
               return await tasks.submit(project, {
                 ...{ id, items: [item], hasOutputFile: false },
                 ...(isQuick ? {} : { signal }),
+                ...(note === undefined ? {} : { note }),
               });
             } catch (error) {
               if (signal.aborted && !hasKey) await tasks.cancel(project, id).catch(() => undefined); // it was not accepted
@@ -92,6 +96,9 @@ export class FrontCalls {
           find: (id) => tasks.task(project, id),
         },
       );
+      request.audited = { id: task.id };
+      reply.header("x-perigee-task-id", task.id);
+      return task;
     } catch (error) {
       throw callError(error);
     }

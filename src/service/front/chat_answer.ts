@@ -34,21 +34,26 @@ export function wholeChunks(answer: CallAnswer): readonly StreamChunk[] {
   ];
 }
 
-function shownAnswer({ object }: CallAnswer): ShownAnswer {
+/** Its answer, apart from what only a task's object has. */
+export function shownAnswer({ object }: CallAnswer): ShownAnswer {
   const { output, usage, error: _, status: __, ...facts } = object;
   const { input_tokens, output_tokens = 0 } = usage;
   const counted = hasDetails(usage) ? { usage } : {};
   return { output, facts: { ...facts, ...counted }, usage: { input_tokens, output_tokens } };
 }
 
-function headOf({ task, object }: CallAnswer): {
+/** What identifies an answer; `prefix` of the ids of answers whose provider sent none. */
+export function headOf(
+  { task, object }: CallAnswer,
+  prefix = "chatcmpl",
+): {
   readonly id: string;
   readonly created: number;
   readonly service_tier?: string;
 } {
   const tier = object.cost?.tier ?? undefined;
   return {
-    id: object.provider_request_id ?? `chatcmpl-${object.object_id.replaceAll("-", "")}`,
+    id: object.provider_request_id ?? `${prefix}-${object.object_id.replaceAll("-", "")}`,
     created: Math.floor(task.createdWallMs / 1_000),
     ...(tier === undefined ? {} : { service_tier: tier }),
   };

@@ -52,6 +52,11 @@ export class ServedModels {
     throw unknownModel(model, `${whose}the service has no key for ${provider}; GET /v1/models lists others`);
   }
 
+  /** The model that an alias asks first; any other name as it is. */
+  first(model: string): string {
+    return this.#config.aliases.members.get(model)?.[0] ?? model;
+  }
+
   /** Throws as `resolve`. */
   model(id: string): ServedModel {
     const owner = this.#config.aliases.members.has(id)

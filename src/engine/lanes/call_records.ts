@@ -10,21 +10,21 @@
  */
 import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";
-import type { LaneTerms } from "../../queue/lanes.ts";
-import type { TokenLoad } from "../../work/limits.ts";
 import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
 import { type CallPart, ItemCall } from "../items/item_call.ts";
+import type { ItemLoads } from "../items/item_loads.ts";
 import type { SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
+import type { ModelLanes } from "./model_lanes.ts";
 
 /** The record that is written before a request is sent. `attempt` counts this request and all before it. */
 export function intentOf(
   call: ItemCall,
   attempt: number,
   ambiguousAttempts: number,
-  index = call.index,
+  index: number = call.index,
 ): IntentRecord {
   const { shard, load } = call;
   const share = call.shareOf(index);
@@ -114,10 +114,10 @@ const NOTHING = (): void => undefined;
 export function callAgain(
   call: ItemCall,
   { index, count }: CallPart,
-  terms: LaneTerms,
-  load: TokenLoad,
+  { models, loads }: { readonly models: Pick<ModelLanes, "place">; readonly loads: ItemLoads },
 ): ItemCall {
-  const again = new ItemCall(call.owner, call.shard, index, call, load, terms, count);
+  const load = count === call.count ? call.load : loads.reserved(call.shard, index, count);
+  const again = new ItemCall(call.owner, call.shard, index, call, load, models.place(call), count);
   again.series = call.series;
   again.failuresInRow = call.failuresInRow;
   again.isRealtimeOnly = call.isRealtimeOnly;

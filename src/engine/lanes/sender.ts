@@ -153,7 +153,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   /** Several items wait for their turn again, in parts. */
   #takeApart(call: ItemCall, parts: readonly CallPart[]): true {
     const { key } = this.models.place(call);
-    for (const part of parts) this.#options.lanes.of(key).giveBack(this.#again(call, part));
+    for (const part of parts) this.#options.lanes.of(key).giveBack(callAgain(call, part, this));
     return true;
   }
 
@@ -358,21 +358,12 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   #keepPart(call: ItemCall, part: CallPart, wasTried: boolean): void {
     const { owner } = call;
-    const again = this.#again(call, part);
+    const again = callAgain(call, part, this);
     for (const line of again.lines) owner.items.claimed.delete(line);
     if (!owner.isOpen) return;
     owner.items.waitingItems += part.count;
     if (this.failover.takes(again, wasTried)) return;
     this.#options.lanes.of(again.lane.key).giveBack(again);
-  }
-
-  #again(call: ItemCall, part: CallPart): ItemCall {
-    return callAgain(
-      call,
-      part,
-      this.models.place(call),
-      this.loads.reserved(call.shard, part.index, part.count),
-    );
   }
 
   /** Ends an item that is not sent, or not again. */

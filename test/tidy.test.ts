@@ -58,7 +58,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
   limits: [["hidden"]],
-  providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"]],
+  providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
@@ -79,7 +79,13 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   ],
   spend: [["formats"]],
   testing: [["simulated"]],
-  service: [["shapes"], ["http"], ["files", "satellites", "webhooks"], ["infer"], ["openai", "operate"]],
+  service: [
+    ["shapes"],
+    ["http"],
+    ["files", "satellites", "webhooks"],
+    ["infer"],
+    ["front", "openai", "operate"],
+  ],
   store: [["folder"], ["audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [

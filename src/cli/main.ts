@@ -153,6 +153,7 @@ function addServe(root: Command): void {
     .option("--config <file>", "configuration: providers, limits, prices")
     .option("--behind-proxy", "a TLS proxy is in front: listen on any address, believe X-Forwarded-For")
     .option("--public-url <url>", "where users reach the service (default: where it listens)")
+    .option("--default-sla <duration>", 'deadline of calls with service_tier "flex", such as 15m')
     .option(
       "--metrics-port <number>",
       "serve /metrics on this port instead of only to this machine",

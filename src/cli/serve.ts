@@ -25,6 +25,7 @@ interface ServeArguments {
   readonly config?: string;
   readonly behindProxy?: boolean;
   readonly publicUrl?: string;
+  readonly defaultSla?: string;
   readonly metricsPort?: number;
   readonly logLevel: "info" | "error";
 }
@@ -47,6 +48,7 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     dataDir: given.data,
     isBehindProxy,
     ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
+    ...(given.defaultSla === undefined ? {} : { defaultSla: given.defaultSla }),
     log: { level: given.logLevel, write: writeLog },
     ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
   });

@@ -17,91 +17,29 @@
 import type { Clock } from "../clock.ts";
 import { debug } from "../debug.ts";
 import type { FailureCode } from "../errors.ts";
-import type { HeaderBag, Provider, WireHead } from "../providers/provider.ts";
+import type { HeaderBag } from "../providers/provider.ts";
 import { NO_USAGE } from "../work/outcome.ts";
+import type { AnswerTap } from "./answer_tap.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire, isInDoubt, isUnusable } from "./attempt.ts";
+import type { AdmitAttempt, Call, Patience } from "./call.ts";
 import { Hedge, type HedgedEnd, type Hedging, type MoreMs } from "./hedge.ts";
 import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
+import { streamedAttempt } from "./streamed_attempt.ts";
 import {
   completed,
   type DispatchResult,
   expired,
   failed,
-  type Made,
   madeOf,
   stopped,
   type Tally,
   tallyOf,
 } from "./tally.ts";
-import type { Transport, WireResult } from "./transport.ts";
+import type { SendOptions, Transport, WireRequest, WireResult } from "./transport.ts";
 
 export type { AttemptResult } from "./attempt.ts";
+export type { AdmitAttempt, AttemptTimes, Call, Patience } from "./call.ts";
 export type { DispatchResult, Made } from "./tally.ts";
-
-/** One item on its way; who makes it may add what admission needs. */
-export interface Call {
-  readonly provider: Provider;
-  readonly head: WireHead;
-  /** Made by the provider's `encode`; read once per attempt. */
-  readonly body: Uint8Array;
-  /** Counted; used instead when the provider does not report its usage. */
-  readonly inputTokens: number;
-  /** Monotonic; Infinity without one. */
-  readonly deadlineMs: number;
-  /** Milliseconds that one attempt may take: of the lane that has it. */
-  readonly attemptMsMax: number;
-  /** Made before this call, e.g. before a restart. */
-  readonly attempts: number;
-  /** Of these, the ones that do not count against the item. */
-  readonly uncounted: number;
-  /** Of all, the ones that may have been billed without an answer. */
-  readonly ambiguousAttempts: number;
-  /** Of these, the ones that do not count against the item. */
-  readonly uncountedAmbiguous: number;
-  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
-  readonly unusableAnswers: number;
-  /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
-  readonly waitSignal?: AbortSignal;
-  /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
-  readonly cutSignal?: AbortSignal;
-  /** How an attempt ended, by what the call knows of where it went. Default: as the wire and the codec say. */
-  judged?(result: AttemptResult): AttemptResult;
-  /** Monotonic: when the next attempt is due; set before the wait for it. */
-  retryAtMs?: number;
-}
-
-/** Port: limits, budget and durable intent. The dispatcher asks it for each attempt but the first. */
-export interface AdmitAttempt<C extends Call = Call> {
-  /**
-   * Resolves when attempt number `made.attempts + 1` may be sent: limits are reserved and the intent is durable.
-   * Rejects when the run stops, or when the call's deadline passes before its turn.
-   */
-  admit(call: C, made: Made): Promise<void>;
-  /**
-   * Notified after each attempt (the first too), synchronously, before any retry: limits settle and learn here. Returns
-   * whether a failure counts against the item; of no meaning for a success.
-   */
-  attempted(call: C, result: AttemptResult): boolean;
-}
-
-/** Port: how long an attempt is worth waiting for. */
-export interface Patience<C extends Call = Call> {
-  /**
-   * Asked when an attempt is sent (`elapsedMs` 0), and again after as many milliseconds as it says; 0 gives the attempt
-   * up. `leftMs`: what the attempt still may take; `freshMs`: what another one might take that is sent now.
-   */
-  patienceMs(call: C, attempt: AttemptTimes): number;
-}
-
-export interface AttemptTimes {
-  /** Monotonic. */
-  readonly sentMs: number;
-  readonly elapsedMs: number;
-  readonly leftMs: number;
-  readonly freshMs: number;
-  /** Attempts before this one that timed out, and those of earlier calls that may have. */
-  readonly timeouts: number;
-}
 
 export interface DispatcherOptions<C extends Call = Call> {
   readonly clock: Clock;
@@ -150,7 +88,7 @@ export class Dispatcher<C extends Call = Call> {
     if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
     const late = this.#unsent(call, undefined);
     if (late !== undefined) return late;
-    if (this.#hedging?.isFor(call) === true) return this.#runHedged(call, this.#hedging);
+    if (call.tap !== undefined || this.#hedging?.isFor(call) === true) return this.#runLong(call);
     // One suspended function per call in flight: each more is memory that the garbage collector copies.
     const sentMs = this.#clock.nowMs();
     const { ambiguousAttempts: timeouts } = call;
@@ -161,9 +99,25 @@ export class Dispatcher<C extends Call = Call> {
     return this.#goOn(call, tally, result);
   }
 
-  async #runHedged(call: C, hedging: Hedging<C>): Promise<DispatchResult> {
+  /** With an attempt that is more than a request and its response. */
+  async #runLong(call: C): Promise<DispatchResult> {
     const tally = tallyOf(call);
-    return this.#goOn(call, tally, await this.#hedged(call, tally, hedging));
+    return this.#goOn(call, tally, await this.#attempt(call, tally));
+  }
+
+  /** One attempt, counted, whose answer is passed on as it arrives. */
+  async #tapped(call: C, tap: AnswerTap, tally: Tally): Promise<AttemptResult> {
+    const sentMs = this.#clock.nowMs();
+    const sending = {
+      clock: this.#clock,
+      transport: this.#transport,
+      ...this.#wireOf(call, sentMs, tally.timeouts),
+    };
+    const result =
+      this.#answer(call) ??
+      (await streamedAttempt(call, tap, sending, (wire) => this.#understand(call, wire, sentMs)));
+    this.#count(call, tally, result);
+    return result;
   }
 
   /** After the first attempt. */
@@ -189,6 +143,7 @@ export class Dispatcher<C extends Call = Call> {
 
   /** One more attempt, counted. */
   async #attempt(call: C, tally: Tally): Promise<AttemptResult> {
+    if (call.tap !== undefined) return this.#tapped(call, call.tap, tally);
     if (this.#hedging?.isFor(call) === true) return this.#hedged(call, tally, this.#hedging);
     const sentMs = this.#clock.nowMs();
     const { timeouts } = tally;
@@ -285,16 +240,25 @@ export class Dispatcher<C extends Call = Call> {
   }
 
   #send(call: C, sentMs: number, timeouts: number): Promise<WireResult> {
+    const { request, options } = this.#wireOf(call, sentMs, timeouts);
+    return this.#transport.send(request, options);
+  }
+
+  #wireOf(
+    call: C,
+    sentMs: number,
+    timeouts: number,
+  ): { readonly request: WireRequest; readonly options: SendOptions } {
     const { head, body, cutSignal: signal } = call;
     const endMs = Math.min(call.deadlineMs, sentMs + call.attemptMsMax);
     const attempt = { sentMs, endMs, timeouts };
     const moreMs = (): number => this.#moreMs(call, attempt, this.#clock.nowMs());
-    return this.#transport.send(
-      { origin: head.origin, path: head.path, headers: head.headers, body },
+    const request = { origin: head.origin, path: head.path, headers: head.headers, body };
+    const options =
       this.#patience === undefined
         ? { timeoutMs: endMs - sentMs, signal }
-        : { timeoutMs: this.#moreMs(call, attempt, sentMs), moreMs, signal },
-    );
+        : { timeoutMs: this.#moreMs(call, attempt, sentMs), moreMs, signal };
+    return { request, options };
   }
 
   /** Until an attempt is to be checked again; 0 when its time is over. */
@@ -305,6 +269,7 @@ export class Dispatcher<C extends Call = Call> {
   ): number {
     const leftMs = endMs - nowMs;
     if (leftMs <= ROUNDING_MS || this.#patience === undefined) return 0;
+    if (call.tap?.hasBegun === true) return leftMs; // another attempt is not possible any more
     const freshMs = Math.min(call.deadlineMs - nowMs, call.attemptMsMax);
     const times = { sentMs, elapsedMs: nowMs - sentMs, leftMs, freshMs, timeouts };
     const moreMs = Math.min(leftMs, this.#patience.patienceMs(call, times));
@@ -335,6 +300,7 @@ export class Dispatcher<C extends Call = Call> {
 
   #decide(call: C, tally: Tally, result: AttemptResult): RetryDecision {
     if (isStopped(result)) return { retry: false, code: "cancelled" };
+    if (call.tap?.hasBegun === true) return { retry: false, code: result.code ?? "provider_error" };
     const state = { ...tally, remainingMs: this.#remainingMs(call) };
     const decision = decideRetry(state, result, this.#policy, this.#clock.random());
     debug.attempts?.(`${result.code} after request ${tally.attempts}: ${decisionText(decision)}`);

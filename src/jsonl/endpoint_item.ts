@@ -26,16 +26,22 @@ import {
 import { LineFault, shown, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 
-/** Kinds by the paths of OpenAI's batch layout; `chat` is read elsewhere. */
-const KIND_OF_URL = {
+/** A path of OpenAI's batch layout. */
+export type EndpointUrl =
+  | "/v1/chat/completions"
+  | "/v1/embeddings"
+  | "/v1/responses"
+  | "/v1/completions"
+  | "/v1/moderations";
+
+/** Kinds by their paths; `chat` is read elsewhere. */
+const KIND_OF_URL: Readonly<Record<EndpointUrl, EndpointKind | "chat">> = {
   "/v1/chat/completions": "chat",
   "/v1/embeddings": "embedding",
   "/v1/responses": "response",
   "/v1/completions": "completion",
   "/v1/moderations": "moderation",
-} as const satisfies Readonly<Record<string, EndpointKind | "chat">>;
-
-type EndpointUrl = keyof typeof KIND_OF_URL;
+};
 
 /** Paths of OpenAI's batch layout that are read. */
 export const ENDPOINT_URLS: readonly EndpointUrl[] = Object.keys(KIND_OF_URL) as EndpointUrl[]; // its own names

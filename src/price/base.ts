@@ -98,6 +98,13 @@ export function basePrice(
   };
 }
 
+/** Names of a provider's models in the price list, in its order; empty for a provider that it does not have. */
+export function listedModels(provider: string): readonly string[] {
+  const providerId = LIST_PROVIDERS.get(provider) ?? provider;
+  const found = priceList().findProvider({ providerId });
+  return found?.id === providerId ? found.models.map(({ id }) => id) : [];
+}
+
 let loaded: typeof genaiPrices | undefined;
 
 function priceList(): typeof genaiPrices {

@@ -38,6 +38,10 @@ export interface ProviderSettings {
   readonly unsupportedConfig?: "drop" | "refuse";
   /** One request to it at most, in milliseconds; absent: as configured for all providers. */
   readonly timeoutMs?: number;
+  /** Inputs of one request for embeddings at most, 1 to send each item by itself; default: by the provider (endpoints/joins.ts). */
+  readonly embeddingInputsMax?: number;
+  /** Input tokens of such a request at most; default: by the provider. */
+  readonly embeddingTokensMax?: number;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */
@@ -66,8 +70,25 @@ export type Encoded =
       readonly outputLimit?: number;
       /** What is put in place of its markers in `body` before it is sent; absent for nothing. */
       readonly inserts?: readonly Insert[];
+      /** How it is sent with others of which this is the same; absent if it is sent by itself. */
+      readonly joins?: JoinedBodies | undefined;
     }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
+
+/** Requests of one input each that may be sent as one: `open`, an input and `close` are the body of one. */
+export interface JoinedBodies {
+  readonly open: string;
+  readonly close: string;
+  /** Before and after the inputs of several, which have commas between them. */
+  readonly listOpen: string;
+  readonly listClose: string;
+  /** Of one request. */
+  readonly inputsMax: number;
+  /** Input tokens of one request. */
+  readonly tokensMax: number;
+  /** Whether its answer has OpenAI's form. */
+  readonly hasOpenaiAnswers: boolean;
+}
 
 /** How far a refusal reaches: this item, this model, or everything with this key. */
 export type FailureScope = "item" | "model" | "provider";

@@ -10,6 +10,7 @@ import type { Store } from "../store/store.ts";
 import type { Files } from "../tasks/files/files.ts";
 import type { Tasks } from "../tasks/shapes/tasks.ts";
 import type { ServiceTransfers } from "./files/transfers.ts";
+import type { ServedModels } from "./front/served_models.ts";
 import type { Idempotency } from "./http/idempotency.ts";
 import type { BodyBounds } from "./http/infer_body.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
@@ -28,6 +29,8 @@ export interface ServiceContext {
   readonly eventSecrets?: ReadonlyMap<string, EventSecrets>;
   readonly transfers: ServiceTransfers;
   readonly dataDir: string;
+  /** What calls of the front may name, and the sla of `service_tier: flex`, in minutes. */
+  readonly front: { readonly models: ServedModels; readonly defaultSlaMinutes?: number | undefined };
   /** How large a request may be; absent: as the defaults are. */
   readonly requestBounds?: BodyBounds | undefined;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */

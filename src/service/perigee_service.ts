@@ -13,7 +13,10 @@ import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { type Audit, openAuditLog } from "../store/audit/audit_log.ts";
 import { openKeyStore } from "../store/keys/key_store.ts";
+import type { ServiceContext } from "./context.ts";
 import { createTransfers } from "./files/transfers.ts";
+import { slaMinutesOf } from "./front/call_terms.ts";
+import { ServedModels } from "./front/served_models.ts";
 import { Idempotency } from "./http/idempotency.ts";
 import { createKeyVerifier, type KeyVerifier } from "./http/key_verifier.ts";
 import { PublicUrl } from "./http/public_url.ts";
@@ -46,6 +49,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
     serverLimits: _serverLimits,
     isBehindProxy: _isBehindProxy,
     publicUrl: _publicUrl,
+    defaultSla: _defaultSla,
     onFault: _onFault,
     log: _log,
     metricsPort: _metricsPort,
@@ -143,7 +147,7 @@ async function open(
       idempotency: new Idempotency({ clock, store }),
       transfers: createTransfers(),
       dataDir,
-      requestBounds: options.requests,
+      ...{ requestBounds: options.requests, front: frontTerms(opened, options) },
       ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },
     },
     onMounted: (request) => publicUrl.came(request),
@@ -190,6 +194,13 @@ function secretsOf(
     core.config.providers.map(({ name }) => name),
     env,
   );
+}
+
+function frontTerms({ core }: OpenedEngine, { defaultSla }: PerigeeServiceOptions): ServiceContext["front"] {
+  return {
+    models: new ServedModels(core.config),
+    defaultSlaMinutes: defaultSla === undefined ? undefined : slaMinutesOf(defaultSla, "defaultSla"),
+  };
 }
 
 function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Partial<ServerLimits> {

@@ -9,6 +9,7 @@ import { publicHolds } from "../engine/lanes/run_holds.ts";
 import type { Spending } from "../tasks/usage/spending.ts";
 import type { ServiceContext } from "./context.ts";
 import { registerFileRoutes } from "./files/files.ts";
+import { registerFrontRoutes } from "./front/front.ts";
 import { registerDescription, registerDescriptionRoutes } from "./http/description.ts";
 import type { Unready } from "./http/errors.ts";
 import type { FastifyInstance } from "./http/fastify.ts";
@@ -81,6 +82,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
   registerOpenAiRoutes(app, context);
+  registerFrontRoutes(app, context);
   registerQuoteRoutes(app, context);
   registerUsageRoutes(app, context.clock, options.spending);
   registerMarginRoutes(app, context.clock, options.spending);

@@ -32,6 +32,11 @@ export interface PerigeeServiceOptions extends EngineOptions {
    * service, the address and the path of its first request.
    */
   readonly publicUrl?: string;
+  /**
+   * The sla of calls with `service_tier: "flex"`, such as `15m`: a duration in whole minutes from 1m to 30d. Default: such calls are
+   * refused.
+   */
+  readonly defaultSla?: string;
   /** Lines of JSON for requests and faults, with only ids, codes and sizes. Default: no log. */
   readonly log?: ServiceLog;
   /** A separate port for metrics. Default: `/metrics` on the service's port, only for callers on this machine. */
@@ -79,6 +84,7 @@ const OWN: OptionSchema<OwnOptions> = {
   serverLimits: anObjectOf<ServerLimits>(SERVER_LIMITS),
   isBehindProxy: A_TRUTH,
   publicUrl: A_TEXT,
+  defaultSla: A_TEXT,
   log: anObjectOf<ServiceLog>(LOG),
   metricsPort: AN_AMOUNT,
   satellites: anObjectOf<SatelliteSettings>(SATELLITES),

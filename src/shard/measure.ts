@@ -197,6 +197,7 @@ export class BlockMeasurer {
       model: model.id,
       alias: item.alias,
       endpoint: endpoint?.kind,
+      joins: isExact ? undefined : encoded.joins,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
       inputTokens: tokens.inputTokens,

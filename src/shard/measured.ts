@@ -6,6 +6,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
+import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
@@ -17,6 +18,8 @@ export interface MeasuredGroup {
   readonly alias?: string | undefined;
   /** Of other endpoints than a chat's. */
   readonly endpoint?: EndpointKind | undefined;
+  /** How the items are sent in one request; absent if each is sent by itself. */
+  readonly joins?: JoinedBodies | undefined;
   /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;

@@ -3,6 +3,7 @@
  * field is one column, and all grow by one entry a line.
  */
 import type { FailureCode } from "../errors.ts";
+import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
 import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
@@ -29,6 +30,8 @@ export interface MeasuredItem {
   readonly alias: string | undefined;
   /** Of other endpoints than a chat's. */
   readonly endpoint?: EndpointKind | undefined;
+  /** How it is sent with others; absent if it is sent by itself. */
+  readonly joins?: JoinedBodies | undefined;
   /** Texts of the system instruction. */
   readonly system: readonly string[];
   readonly isEstimated: boolean;
@@ -237,8 +240,8 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
-    const { model, alias, system, endpoint } = item;
-    const of = endpoint === undefined ? model : `${model}\u0003${endpoint}`;
+    const { model, alias, system, endpoint, joins } = item;
+    const of = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
     const name = alias === undefined ? of : `${of}\u0001${alias}`;
     // A control character cannot be in a model's name, so it ends there.
     const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
@@ -248,6 +251,7 @@ export class MeasuredColumns {
       model,
       ...(alias === undefined ? {} : { alias }),
       ...(endpoint === undefined ? {} : { endpoint }),
+      ...(joins === undefined ? {} : { joins }),
       prefixHash: hashOfTexts(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,

@@ -104,12 +104,13 @@ export class Packer {
     let start = from;
     while (start < to) {
       const open = this.#openGroup(key, group, shards);
-      const end = open.fits(measured, start, to, this.#bounds);
+      const bounds = boundsOf(group, this.#bounds);
+      const end = open.fits(measured, start, to, bounds);
       const bytesBefore = open.byteLength;
       open.addRun(measured, start, end);
       this.#openBytes += open.byteLength - bytesBefore;
       start = end;
-      if (start < to || open.isFull(this.#bounds)) this.#close(key, open, shards);
+      if (start < to || open.isFull(bounds)) this.#close(key, open, shards);
     }
     while (this.#openBytes > this.#bounds.openBytesMax) this.#closeLargest(shards);
   }
@@ -201,10 +202,16 @@ export class Packer {
   }
 }
 
+/** Items of which many share a request are packed until one request is full. */
+function boundsOf({ joins }: ShardGroup, bounds: PackBounds): PackBounds {
+  if (joins === undefined || joins.inputsMax <= bounds.itemsMax) return bounds;
+  return { ...bounds, itemsMax: joins.inputsMax };
+}
+
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, shared, model, endpoint, alias = "" }: ShardGroup): string {
+function keyOf({ prefixHash, prefixTokens, shared, model, endpoint, joins, alias = "" }: ShardGroup): string {
   const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
-  return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}\u0001${alias}`;
+  return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}${joins?.close ?? ""}\u0001${alias}`;
 }
 
 /** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */

@@ -9,6 +9,7 @@
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
+import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
 import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
@@ -31,6 +32,8 @@ export interface ShardGroup {
   readonly alias?: string | undefined;
   /** Of other endpoints than a chat's. */
   readonly endpoint?: EndpointKind | undefined;
+  /** How its items are sent in one request; absent if each is sent by itself. */
+  readonly joins?: JoinedBodies | undefined;
   /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */

@@ -192,11 +192,12 @@ class TasksOfFolder implements OpenedTasks {
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
     const { acceptance, posted, work, lots, options } = this.#rooms;
-    const { hasOutputFile, note } = request;
+    const { hasOutputFile, note, tap } = request;
     const { items, slaMinutes } = spooled;
     const taskId = request.id ?? newId();
     const lines = taskLines(taskId, items);
-    const accepted = await acceptance.offer({ id: taskId, lines, slaMinutes, project, hasOutputFile, note });
+    const task = { id: taskId, lines, slaMinutes, project, hasOutputFile, note, tap };
+    const accepted = await acceptance.offer(task);
     if (accepted === undefined) {
       const { disk, room } = options.core.storage;
       const home = { disk, pathOf: (id: string, part: number): string => lots.pathFor(id, part) };

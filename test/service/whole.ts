@@ -10,6 +10,7 @@ import { openEngine } from "../../src/engine/engine.ts";
 import { defineSatellite } from "../../src/satellites/sdk/define.ts";
 import { z } from "../../src/schema.ts";
 import { createTransfers } from "../../src/service/files/transfers.ts";
+import { ServedModels } from "../../src/service/front/served_models.ts";
 import { type Caller, SCOPES, type Scope } from "../../src/service/http/caller.ts";
 import { Idempotency } from "../../src/service/http/idempotency.ts";
 import type { KeyVerifier } from "../../src/service/http/key_verifier.ts";
@@ -109,6 +110,7 @@ export async function openWhole(
       transfers: createTransfers(),
       dataDir,
       publicUrl: () => url,
+      front: { models: new ServedModels(core.config) },
     },
     verifier: {
       verify: (authorization = "", area) => {

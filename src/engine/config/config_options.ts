@@ -197,6 +197,10 @@ export interface ProviderOptions {
   readonly needsKey?: boolean;
   readonly apiVersion?: string;
   readonly defaultMaxOutputTokens?: number;
+  /** Inputs that one request for embeddings may have, from 1: then each item is sent by itself. Default: by the provider. */
+  readonly embeddingInputsMax?: number;
+  /** Input tokens of one such request at most. Default: by the provider. */
+  readonly embeddingTokensMax?: number;
   readonly unsupportedConfig?: "drop" | "refuse";
   /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
   readonly timeoutMs?: number;

@@ -27,7 +27,7 @@ export class ClaimedBytes {
 
   /** A lane takes the item of a call. */
   take(call: ItemCall): void {
-    const bytes = call.shard.lengths[call.index] as number;
+    const bytes = call.lineBytes;
     call.claimedBytes = bytes <= SINGLE_BYTES_MAX ? bytes : 2 * bytes;
     this.#bytes += call.claimedBytes;
   }

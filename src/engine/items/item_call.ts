@@ -1,6 +1,8 @@
 /**
- * One item on its way through a lane: what the dispatcher sends, and what the engine must release afterwards.
+ * One item on its way through a lane, or several that share a request: what the dispatcher sends, and what the engine must release
+ * afterwards. Several are places of a shard that follow each other, with the same past (joined_items.ts).
  */
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { AttemptResult, Call, Made } from "../../dispatch/dispatcher.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
@@ -9,23 +11,31 @@ import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/blame.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
+import { joinedBody } from "../../shard/joined_body.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
+import { addSpent } from "../journal/item_cost.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 import type { SentBy } from "./sent_as.ts";
+import { shareSpent } from "./shared_spent.ts";
 import type { TakenOffer } from "./taken_offer.ts";
 
 /** Ends every wait at once. */
 const LEFT: AbortSignal = AbortSignal.abort();
+
+/** Requests for several items that break their server, in a row. */
+const BROKEN_MAX = 2;
 
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
 export class ItemCall implements Call {
   readonly owner: ItemOwner;
   readonly shard: Shard;
   readonly index: number;
+  /** Items that share the request; `index` is the first. */
+  readonly count: number;
   readonly provider: Provider;
   readonly #head: WireHead;
   readonly attempts: number;
@@ -35,8 +45,10 @@ export class ItemCall implements Call {
   readonly unusableAnswers: number;
   /** It was sent in an earlier call, and each of its attempts is known to have failed. */
   readonly isTried: boolean;
-  /** By those attempts, and by those of this call that have ended. */
+  /** By those attempts, and by those of this call that have ended; of several items see `spentOf`. */
   spent: Spent;
+  /** The same of each of several items. */
+  #spents: readonly Spent[] | undefined;
   /** Tokens reserved for it. */
   readonly expectedInputTokens: number;
   readonly expectedOutputTokens: number;
@@ -77,6 +89,8 @@ export class ItemCall implements Call {
   isOver = false;
   /** For a second attempt: whether it is requested, and neither sent nor refused yet. */
   isRequested = false;
+  /** Whether its items are sent in halves from now on. */
+  isHalved = false;
   /** Whether it does not wait for its next attempt here, but leaves for another model. */
   isLeaving = false;
   /** For a second attempt: whether it may not be sent any more. */
@@ -109,7 +123,9 @@ export class ItemCall implements Call {
     wire: { readonly provider: Provider; readonly head: WireHead },
     expected: TokenLoad,
     lane: LaneTerms,
+    count = 1,
   ) {
+    this.count = count;
     this.owner = owner;
     this.lane = lane;
     this.shard = shard;
@@ -129,6 +145,10 @@ export class ItemCall implements Call {
     this.spent = made?.spent ?? NOTHING_SPENT;
     this.lastFailure = made?.failure;
     this.startedWallMs = made?.startedWallMs;
+    if (count > 1)
+      this.#spents = this.#items(
+        (item) => owner.items.made.get(shard.lines[item] as number)?.spent ?? NOTHING_SPENT,
+      );
     this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
   }
 
@@ -142,7 +162,82 @@ export class ItemCall implements Call {
   }
 
   get inputTokens(): number {
-    return this.shard.inputTokens[this.index] as number;
+    return this.#sum(this.shard.inputTokens);
+  }
+
+  /** Of the input. */
+  get lineBytes(): number {
+    return this.#sum(this.shard.lengths);
+  }
+
+  /** The part of an item in what the call has, by its input tokens; 1 of a single one. `index` is its place in the shard. */
+  shareOf(index: number): number {
+    if (this.count === 1) return 1;
+    return ((this.shard.inputTokens[index] as number) + 1) / (this.inputTokens + this.count);
+  }
+
+  /** What the attempts of an item took. */
+  spentOf(index: number): Spent {
+    return this.#spents?.[index - this.index] ?? this.spent;
+  }
+
+  /** An attempt took so much. */
+  took(last: Spent): void {
+    this.spent = plus(this.spent, last);
+    if (this.#spents === undefined) return;
+    const shares = shareSpent(
+      last,
+      this.#items((item) => this.shard.inputTokens[item] as number),
+    );
+    this.#spents = this.#spents.map((spent, place) => plus(spent, shares[place] as Spent));
+  }
+
+  /** A lane takes its items. */
+  claim(): void {
+    this.#items((item) => this.owner.items.claim(this.shard.lines[item] as number));
+  }
+
+  /** Runs of its items that were cancelled by themselves, or were not. */
+  parts(): readonly CallPart[] {
+    const parts: { index: number; count: number; isSkipped: boolean }[] = [];
+    this.#items((item) => {
+      const isSkipped = this.owner.skips(this.shard.lines[item] as number);
+      const part = parts.at(-1);
+      if (part?.isSkipped === isSkipped) part.count += 1;
+      else parts.push({ index: item, count: 1, isSkipped });
+    });
+    return parts;
+  }
+
+  /** The items of each half. */
+  halves(): readonly CallPart[] {
+    const count = Math.ceil(this.count / 2);
+    return [
+      { index: this.index, count, isSkipped: false },
+      { index: this.index + count, count: this.count - count, isSkipped: false },
+    ];
+  }
+
+  /** Whether one of several was cancelled, is done or is with a lane, so that they are to be taken apart. */
+  get isBroken(): boolean {
+    if (this.count === 1) return false;
+    const { owner } = this;
+    return this.lines.some((line) => owner.skips(line) || !owner.items.isOpen(line));
+  }
+
+  /** Of its items, from 1. */
+  get lines(): readonly number[] {
+    return this.#items((item) => this.shard.lines[item] as number);
+  }
+
+  #items<T>(of: (index: number) => T): T[] {
+    return Array.from({ length: this.count }, (_, place) => of(this.index + place));
+  }
+
+  #sum(column: ArrayLike<number>): number {
+    let sum = 0;
+    for (let item = this.index; item < this.index + this.count; item += 1) sum += column[item] as number;
+    return sum;
   }
 
   /** Hash of its system instruction; 0 without one. */
@@ -156,7 +251,14 @@ export class ItemCall implements Call {
 
   /** The most that one attempt can take. */
   get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
-    return mostOf(this.shard.most, this.index);
+    if (this.count === 1) return mostOf(this.shard.most, this.index);
+    let [inputTokens, maxOutputTokens] = [0, 0];
+    for (let item = this.index; item < this.index + this.count; item += 1) {
+      const most = mostOf(this.shard.most, item);
+      inputTokens += most.inputTokens;
+      maxOutputTokens += most.maxOutputTokens;
+    }
+    return { inputTokens, maxOutputTokens };
   }
 
   /** Where its next attempt goes. */
@@ -171,12 +273,16 @@ export class ItemCall implements Call {
 
   /** The same for realtime. */
   get plainBody(): Uint8Array {
+    if (this.count > 1) return joinedBody(this.shard, this.index, this.index + this.count);
     return this.shard.body(this.index);
   }
 
   /** Of its body. */
   get bodyBytes(): number {
-    return this.shard.bodyBytes(this.index);
+    let bytes = 0;
+    for (let item = this.index; item < this.index + this.count; item += 1)
+      bytes += this.shard.bodyBytes(item);
+    return bytes;
   }
 
   /** The key as a JSON string literal. */
@@ -199,19 +305,34 @@ export class ItemCall implements Call {
   }
 
   get items(): number {
-    return 1;
+    return this.count;
   }
 
-  /** Its line was cancelled by itself. */
+  /** Its line was cancelled by itself, or one of its lines. */
   get isSkipped(): boolean {
-    return this.owner.skips(this.line);
+    if (this.count === 1) return this.owner.skips(this.line);
+    return this.lines.some((line) => this.owner.skips(line));
+  }
+
+  /**
+   * Whether several items, which broke their server together a few times, are not repeated but sent in halves: one of them may do so
+   * alone. The first halves that are answered prove that the server works.
+   */
+  leavesInHalves({ attempts }: Made): boolean {
+    const { count, lastFailure } = this;
+    this.isHalved = count > 1 && lastFailure?.httpStatus === 500 && attempts - this.attempts >= BROKEN_MAX;
+    return this.isHalved;
   }
 
   /** True if its run cannot go on: then it no longer counts as waiting, and stays open for the next call. */
   leavesFailed(): boolean {
     if (this.owner.failure === undefined) return false;
-    this.owner.items.waitingItems -= 1;
+    this.owner.items.waitingItems -= this.count;
     return true;
+  }
+
+  get tap(): AnswerTap | undefined {
+    return this.owner.tapOf?.(this.line);
   }
 
   get waitSignal(): AbortSignal {
@@ -232,8 +353,26 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
+    const answers = result.output?.values.length ?? this.count;
+    if (this.count > 1 && result.class === "success" && answers !== this.count) {
+      const { output: _, text: __, finish: ___, ...rest } = result;
+      const message = `${this.count} inputs were sent, and ${answers} answers returned`;
+      return { ...rest, class: "ambiguous", code: "invalid_response", message };
+    }
     return this.offer === undefined ? result : this.offer.judged(result);
   }
+}
+
+/** Items that continue, or end, together. `index`: in the shard of their call. */
+export interface CallPart {
+  readonly index: number;
+  readonly count: number;
+  /** Whether they were cancelled by themselves. */
+  readonly isSkipped: boolean;
+}
+
+function plus(before: Spent, last: Spent): Spent {
+  return before === NOTHING_SPENT ? last : addSpent(before, last);
 }
 
 /** The attempt of a call has ended, or is not sent: it has nothing to do with a cache any more. */

@@ -29,11 +29,13 @@ export class ItemLoads {
     this.#learnt = learnt;
   }
 
-  /** To reserve for an item of a shard. */
-  reserved({ model, group, inputTokens, maxOutputTokens }: Shard, index: number): TokenLoad {
+  /** To reserve for `count` items of a shard that share a request. */
+  reserved({ model, group, inputTokens, maxOutputTokens }: Shard, index: number, count = 1): TokenLoad {
+    let counted = inputTokens[index] ?? 0;
+    for (let next = index + 1; next < index + count; next += 1) counted += inputTokens[next] ?? 0;
     const ratio = this.#inputRatios.ratio(model, group.isEstimated);
     return {
-      inputTokens: Math.ceil((inputTokens[index] ?? 0) * ratio),
+      inputTokens: Math.ceil(counted * ratio),
       outputTokens: hasNoOutput(group) ? 0 : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
     };
   }
@@ -61,11 +63,12 @@ export class ItemLoads {
     const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
     if (moreInput + moreOutput > 0) call.owner.records.sentMore(call.lane.key, moreInput, moreOutput);
+    const { count } = call;
     this.#learnt.lengths.observe(call.model, usage.outputTokens);
     this.#inputRatios.observe(call.model, call.inputTokens, usage.inputTokens);
     this.#learnt.answers.observe(call.model, call.prefixHash, {
-      countedTokens: call.inputTokens,
-      inputTokens: usage.inputTokens,
+      countedTokens: call.inputTokens / count, // means are of items
+      inputTokens: usage.inputTokens / count,
       cachedTokens: usage.cachedTokens,
       cacheWriteTokens: usage.cacheWriteTokens,
       outputTokens: usage.outputTokens,

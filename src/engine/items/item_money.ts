@@ -17,8 +17,8 @@ import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { addSpent, type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
-import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
+import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
 import { type ItemCall, mostOf } from "./item_call.ts";
 
@@ -161,7 +161,7 @@ export class ItemMoney {
     const mostUsd = call.reservation?.usd ?? 0;
     const ended = { model, line: item.line, result, mostUsd, wallMs: this.#clock.wallMs() };
     const last = spentBy(this.#prices, call.owner.settings, ended);
-    item.spent = item.spent === NOTHING_SPENT ? last : addSpent(item.spent, last);
+    item.took(last);
     const { usage } = result;
     if (usage !== undefined && !usage.isEstimated && usage.outputTokens > 0) {
       const { billedUsd } = last;

@@ -7,6 +7,7 @@
  *   open -> ending (giving_up)          what is held ends in an error, with the reason that holds it
  *   open | stopping | ending -> done
  */
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { Budget } from "../../price/budget.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
@@ -105,6 +106,8 @@ export interface ItemOwner {
   readonly heldEnd: ((model: string) => HeldEnd) | undefined;
   /** What holds its items; what held them when it was left. */
   readonly holds: readonly Hold[];
+  /** Who reads the answer of a line while it arrives; absent where nobody can. */
+  tapOf?(line: number): AnswerTap | undefined;
   /** Whether an item was cancelled by itself: nothing more is sent for it. */
   skips(line: number): boolean;
   /** Brings back the bytes of a shard that were dropped. */

@@ -326,7 +326,7 @@ export class Lane {
   /** It takes no limits and no place: the batch has its own. */
   #batch(items: LaneItems, call: ItemCall, kind: RemoteKind): true {
     items.claimed();
-    call.owner.items.claim(call.line);
+    call.claim();
     call.lane = this.terms;
     this.#services.batch(call, kind);
     return true;
@@ -335,7 +335,7 @@ export class Lane {
   #claim(items: LaneItems, call: ItemCall): void {
     items.claimed();
     this.#services.claimed.take(call);
-    call.owner.items.claim(call.line);
+    call.claim();
   }
 
   /** Whose item is next; undefined when nobody has one, or it is another lane's turn to ask for what is shared. */

@@ -15,7 +15,7 @@ import { NO_USAGE } from "../../work/outcome.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { IN_OFFERS } from "../items/sent_as.ts";
-import type { IntentRecord } from "../journal/journal.ts";
+import { recordIntents } from "./call_records.ts";
 import type { Retry } from "./lane_items.ts";
 
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */
@@ -68,12 +68,11 @@ export class LaneIntents {
 
   /** Sends it, or gives it up, when the record of its intent is durable. */
   record(intended: Intended): void {
-    const { call, attempt, ambiguousAttempts } = intended;
-    const record = intentOf(call, attempt, ambiguousAttempts);
+    const { call, attempt } = intended;
     debug.queue?.(
       `line ${call.line} of ${call.owner.id}: request ${attempt} to ${call.model} in ${this.#key}`,
     );
-    call.owner.records.intent(record, this.#key, () => this.#durable(intended));
+    recordIntents(call, this.#key, intended, () => this.#durable(intended));
   }
 
   /** The disk has space again. */
@@ -145,19 +144,4 @@ export class LaneIntents {
   #postpone({ permit }: ItemCall): void {
     if (permit !== undefined) this.#limits.postpone(this.#services.clock.nowMs(), permit);
   }
-}
-
-/** The record that is written before a request is sent. `attempt` counts this request and all before it. */
-export function intentOf(call: ItemCall, attempt: number, ambiguousAttempts: number): IntentRecord {
-  const { shard, index } = call;
-  return {
-    line: call.line,
-    offset: shard.offsets[index] as number,
-    lengthBytes: shard.lengths[index] as number,
-    attempt,
-    ambiguousAttempts,
-    inputTokens: call.load.inputTokens, // as it is reserved
-    outputTokens: call.load.outputTokens,
-    mostUsd: call.reservation?.usd ?? 0,
-  };
 }

@@ -80,8 +80,8 @@ export function shardsOf(
 
 /** What makes calls of items. */
 export interface LaneCalls {
-  /** Makes the call of an item; undefined when its run has ended meanwhile. */
-  prepare(ticket: ShardTicket, index: number): ItemCall | undefined;
+  /** Makes the call of an item, and of those before `end` that share its request; undefined when its run has ended meanwhile. */
+  prepare(ticket: ShardTicket, index: number, end: number): ItemCall | undefined;
   /** Whether an answer would very probably arrive after the item's deadline. */
   isTooLate(call: ItemCall): boolean;
   /** Whether an item, or those of a shard, wait for the first answer with their prefix. */
@@ -295,10 +295,9 @@ export class LaneItems {
       if (cursor === undefined) return undefined;
       const { ticket } = cursor;
       this.#lastShard = ticket;
-      const index = cursor.next;
-      cursor.next += 1;
+      const call = this.#calls.prepare(ticket, cursor.next, cursor.end);
+      cursor.next += call?.count ?? 1;
       if (cursor.next >= cursor.end) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
-      const call = this.#calls.prepare(ticket, index);
       if (call === undefined) continue;
       if (!call.isTried || this.#lane.isAnswering()) return call;
       this.#tried.push(call);
@@ -390,8 +389,8 @@ function itemsOf({ next, end }: Cursor): number {
   return end - next;
 }
 
-function waitingOf({ owner, load }: ItemCall): RunWaiting {
-  return { owner, items: 1, ...load };
+function waitingOf({ owner, count, load }: ItemCall): RunWaiting {
+  return { owner, items: count, ...load };
 }
 
 function startOf({ ticket }: Cursor): number {

@@ -120,7 +120,7 @@ export class Lanes {
         places: () => lane.places,
         drainMs: (deadlineMs, load) => this.forecasts.drainMs(lane, deadlineMs, load),
       }),
-      prepare: (ticket, index) => sender.prepare(ticket, index),
+      prepare: (ticket, index, end) => sender.prepare(ticket, index, end),
       isTooLate: (call) => patience.isTooLate(call),
       leaves: (call) => sender.failover.leaves(call),
       isHeld: (ticket) => prefixes.isHeld(ticket),

@@ -15,8 +15,8 @@ import type { Hedging } from "../../dispatch/hedge.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { ItemCall } from "../items/item_call.ts";
+import { intentOf } from "./call_records.ts";
 import type { Lane } from "./lane.ts";
-import { intentOf } from "./lane_intents.ts";
 
 export interface SecondAttemptsOptions {
   readonly nowMs: () => number;

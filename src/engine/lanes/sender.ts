@@ -20,7 +20,6 @@ import type {
   Made,
 } from "../../dispatch/dispatcher.ts";
 import { madeAfter, madeOf } from "../../dispatch/tally.ts";
-import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
@@ -32,15 +31,16 @@ import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
-import { freeCache, ItemCall } from "../items/item_call.ts";
+import { type CallPart, freeCache, ItemCall } from "../items/item_call.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
+import { joinedItems } from "../items/joined_items.ts";
 import type { ItemPatience } from "../items/patience.ts";
-import { endOf, RunStopped } from "../items/run_stopped.ts";
+import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
-import type { AttemptsMade } from "../journal/replay.ts";
 import type { TierFailure } from "../offers/judgement.ts";
+import { callAgain, halvedOf, recordClosed, recordOutcome, recordUnsent } from "./call_records.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -98,7 +98,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       place: (call) => this.models.place(call),
       returnMoney: (call) => options.money.giveBack(call),
       free: (call, lane) => this.#free(call, lane),
-      recordClosed: (call) => void this.#recordClosed(call, call.failed ?? madeOf(call)),
+      recordClosed: (call) => recordClosed(call, call.failed ?? madeOf(call), false),
     });
     this.#access = new RefusedAccess({
       clock,
@@ -120,22 +120,25 @@ export class Sender implements AdmitAttempt<ItemCall> {
     return this.#access.hasAnswered(provider);
   }
 
-  prepare(ticket: ShardTicket, index: number): ItemCall | undefined {
+  prepare(ticket: ShardTicket, index: number, end: number): ItemCall | undefined {
     const { owner, shard } = ticket;
-    const wire = this.#options.wires.of(shard.model, shard.group.endpoint);
-    const expected = this.loads.reserved(shard, index);
-    const call = new ItemCall(owner, shard, index, wire, expected, this.models.place(ticket));
-    if (!owner.isOpen || !owner.items.isOpen(call.line)) {
+    if (!owner.isOpen || !owner.items.isOpen(shard.lines[index] as number)) {
       owner.items.waitingItems = Math.max(0, owner.items.waitingItems - 1);
       return undefined; // its run ended while the shard was on its way here, and its rest ended with it
     }
-    return call;
+    const wire = this.#options.wires.of(shard.model, shard.group.endpoint);
+    const terms = this.models.place(ticket);
+    const { limits } = this.#options.lanes.of(terms.key);
+    const count = joinedItems(owner, shard, { index, end, limits });
+    const expected = this.loads.reserved(shard, index, count);
+    return new ItemCall(owner, shard, index, wire, expected, terms, count);
   }
 
   takesAway(call: ItemCall, lane: LaneKey): boolean {
+    if (call.isBroken) return this.#takeApart(call, call.parts());
     if (call.isSkipped) {
-      call.owner.items.claim(call.line);
-      this.#end(call, "cancelled");
+      call.claim();
+      this.#end(call, call, "cancelled");
       return true;
     }
     if (call.leavesFailed() || call.owner.items.dropsTwin(call.line) || this.failover.takes(call))
@@ -147,9 +150,17 @@ export class Sender implements AdmitAttempt<ItemCall> {
     return true;
   }
 
+  /** Several items wait for their turn again, in parts. */
+  #takeApart(call: ItemCall, parts: readonly CallPart[]): true {
+    const { key } = this.models.place(call);
+    for (const part of parts) this.#options.lanes.of(key).giveBack(callAgain(call, part, this));
+    return true;
+  }
+
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
-    const { owner, model } = call;
-    owner.items.waitingItems -= 1;
+    const { owner, model, count } = call;
+    if (count > 1 && reason === "cap_reached" && this.#takeApart(call, call.halves())) return;
+    owner.items.waitingItems -= count;
     const held: HeldLines =
       reason === "cap_reached"
         ? { reason, ...this.#options.money.capLack(call) }
@@ -159,8 +170,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
             model,
             message: unpricedText(model),
           };
-    owner.items.hold(held, 1, this.#options.clock.nowMs());
-    if (held.mostUsd !== undefined) owner.settings.budget.want(held.mostUsd, 1);
+    owner.items.hold(held, count, this.#options.clock.nowMs());
+    if (held.mostUsd !== undefined) owner.settings.budget.want(held.mostUsd, count);
     owner.changed();
   }
 
@@ -188,10 +199,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
       (result) => this.#ended(call, result),
       (error: unknown) => {
         this.#options.claimed.release(call);
-        call.owner.items.claimed.delete(call.line); // in doubt: its state is not known
+        for (const line of call.lines) call.owner.items.claimed.delete(line); // in doubt: its state is not known
         call.isOver = true;
         this.#freeAll(call);
-        call.owner.fail(faultOf(error));
+        call.owner.fail(faultOfCall(error));
       },
     );
   }
@@ -211,12 +222,13 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
+    if (call.leavesInHalves(made)) return Promise.reject(new Error("its items are sent in halves"));
     if (this.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
     const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);
     owner.changed(); // it may wait in a lane that is stopped now
     return admitted.then(() => {
-      owner.items.retrying.delete(call.line);
+      for (const line of call.lines) owner.items.retrying.delete(line);
       owner.items.requestsSent += 1;
     });
   }
@@ -257,7 +269,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       lane.health.healed();
       this.#options.lanes.answered(lane);
       lane.offers?.answered(call, result);
-      if (call.offer === undefined) lane.pace.answered(result.latencyMs);
+      if (call.offer === undefined) lane.pace.answered(result.latencyMs / call.count);
       this.loads.answered(call, result);
       ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
       return true;
@@ -269,7 +281,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       ended.offer !== undefined && result.isRateLimit !== true && result.class !== "not_sent";
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
-      call.owner.items.retrying.set(call.line, { call, code, message });
+      for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
     if (isOwn) {
       lane.health.ended(call);
       lane.offers?.refused(call);
@@ -290,7 +302,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     this.money.account(call, result);
     call.lastFailure = { code, httpStatus };
     this.#close(call, result, false, undefined);
-    call.owner.items.retrying.set(call.line, { call, code, message });
+    for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
     lane.offers?.failed(call, failure);
     this.#free(call, lane);
     return false;
@@ -300,31 +312,25 @@ export class Sender implements AdmitAttempt<ItemCall> {
   #close(call: ItemCall, result: AttemptResult, isOwn: boolean, other: ItemCall | undefined): void {
     call.failed = madeAfter(call.failed ?? madeOf(call), result, isOwn);
     if (call.owner.phase === "done") return;
-    this.#recordClosed(call, call.failed);
+    recordClosed(call, call.failed, false);
     if (other !== undefined) stateAnew(other);
-  }
-
-  #recordClosed(call: ItemCall, made: Made): AttemptsMade {
-    const { spent, lastFailure: failure, startedWallMs } = call;
-    const counts = madeOf(made);
-    call.owner.records.closed({ ...spent, ...counts, line: call.line, failure });
-    return { ...counts, isInDoubt: false, spent, failure, startedWallMs };
   }
 
   #ended(call: ItemCall, result: DispatchResult): void {
     const { owner } = call;
     call.isOver = true;
-    owner.items.retrying.delete(call.line);
+    for (const line of call.lines) owner.items.retrying.delete(line);
     this.#options.claimed.release(call);
     this.#options.lanes.of(call.lane.key).health.ended(call);
     if (owner.phase === "done") {
       this.#freeAll(call); // it arrived after its run had stopped waiting: in doubt, as after a crash
       return;
     }
-    if (result.kind === "outcome") {
+    const halved = halvedOf(call, result);
+    if (result.kind === "outcome" && halved === undefined) {
       // After its outcome: the item that gets the place is recorded after it, and sent after that, unless two logs are at work.
       const isMixed = this.#options.hasTwoLogs();
-      owner.records.outcome(call, result.outcome, () => {
+      recordOutcome(call, result.outcome, () => {
         if (isMixed) this.#freeAll(call);
         owner.changed();
       });
@@ -332,44 +338,42 @@ export class Sender implements AdmitAttempt<ItemCall> {
       return;
     }
     this.#freeAll(call);
-    this.#keep(call, result);
+    this.#keep(call, halved ?? madeOf(result as Made), halved === undefined ? call.parts() : call.halves());
     owner.changed();
   }
 
   /** An item whose call ended without an outcome: kept for later, or ended with its run. */
-  #keep(call: ItemCall, made: Extract<DispatchResult, { kind: "returned" }>): void {
-    const { owner, line } = call;
+  #keep(call: ItemCall, made: Made, parts: readonly CallPart[]): void {
+    const { owner } = call;
     // Its intent is durable: without a record of its end the next call would take it for sent, and perhaps answered.
     const isIntended = call.isUnsent && (owner.isOpen || owner.phase === "stopping");
-    if (made.attempts > 0 || isIntended) owner.items.made.set(line, this.#recordClosed(call, made));
-    const status = owner.isOpen && call.isSkipped ? "cancelled" : owner.phase;
-    if (status === "expired" || status === "cancelled" || status === "giving_up") {
-      this.#end(call, status);
-      return;
+    if (made.attempts > 0 || isIntended) recordClosed(call, made, true);
+    for (const part of parts) {
+      const status = owner.isOpen && part.isSkipped ? "cancelled" : owner.phase;
+      if (status === "expired" || status === "cancelled" || status === "giving_up")
+        this.#end(call, part, status);
+      else this.#keepPart(call, part, call.attempts < made.attempts);
     }
-    owner.items.claimed.delete(line);
+  }
+
+  #keepPart(call: ItemCall, part: CallPart, wasTried: boolean): void {
+    const { owner } = call;
+    const again = callAgain(call, part, this);
+    for (const line of again.lines) owner.items.claimed.delete(line);
     if (!owner.isOpen) return;
-    owner.items.waitingItems += 1;
-    const terms = this.models.place(call);
-    const again = new ItemCall(owner, call.shard, call.index, call, call.load, terms);
-    again.series = call.series;
-    again.failuresInRow = call.failuresInRow;
-    again.isRealtimeOnly = call.isRealtimeOnly;
-    again.startedWallMs = call.startedWallMs;
-    again.sentAs = call.sentAs;
-    again.wasTierUnknown = call.wasTierUnknown;
-    again.refusals = call.refusals;
-    again.refusedRow = call.refusedRow;
-    if (this.failover.takes(again, call.attempts < made.attempts)) return;
-    this.#options.lanes.of(terms.key).giveBack(again);
+    owner.items.waitingItems += part.count;
+    if (this.failover.takes(again, wasTried)) return;
+    this.#options.lanes.of(again.lane.key).giveBack(again);
   }
 
   /** Ends an item that is not sent, or not again. */
-  #end(call: ItemCall, status: "expired" | "cancelled" | "giving_up"): void {
+  #end(
+    call: ItemCall,
+    part: Pick<CallPart, "index" | "count">,
+    status: "expired" | "cancelled" | "giving_up",
+  ): void {
     const { owner, model } = call;
-    const { metadata, sentAs, startedWallMs } = call;
-    const unsent = { ...endOf(owner, status, model), metadata, sentAs, startedWallMs };
-    owner.records.unsent(call.line, call.keyJson, unsent, () => owner.changed());
+    recordUnsent(call, part, endOf(owner, status, model), () => owner.changed());
   }
 
   #freeAll(call: ItemCall): void {
@@ -388,12 +392,4 @@ export class Sender implements AdmitAttempt<ItemCall> {
     call.owner.items.inFlight -= 1;
     this.#options.lanes.freed(lane);
   }
-}
-
-/** What a fault of perigee in the middle of a call means for its run. */
-function faultOf(error: unknown): PerigeeError {
-  if (error instanceof PerigeeError) return error;
-  return new PerigeeError("internal_error", "a fault of perigee ended the work; please report it", {
-    cause: error,
-  });
 }

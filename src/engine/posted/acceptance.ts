@@ -54,7 +54,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask {
+export interface SmallTask extends Pick<NewPosted, "tap"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -258,11 +258,12 @@ export class Acceptance<A extends AdmittedWork> {
     const [{ offer, counted }] = ready as readonly [Ready<A>, ...Ready<A>[]];
     const { project, slaMinutes } = offer.task;
     const records = ready.map((each) => recordFor(each, createdWallMs));
-    const tasks: NewPosted[] = ready.map(({ offer: { id, lines } }, index) => ({
+    const tasks: NewPosted[] = ready.map(({ offer: { id, lines, task } }, index) => ({
       id: rowIdOf(id),
       items: lines.length,
       body: bodyOf(records[index] as PostedRecord),
       request: Buffer.from(lines.length === 1 ? (lines[0] ?? "") : lines.join("\n")),
+      tap: task.tap,
     }));
     try {
       const numbers = await this.#work.accept({

@@ -4,6 +4,7 @@
  *   accepted (measured) ------------------\
  *   read from the work log -> measured ----+-> owner with its tasks -> packed -> on their way to their lanes
  */
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import { Budget, type Cap } from "../../price/budget.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
@@ -61,6 +62,8 @@ export interface NewPosted {
   readonly body: string;
   /** Its lines, without the last line end. */
   readonly request: Uint8Array;
+  /** Who reads the answer of its only item while it arrives; while it stays in this process. */
+  readonly tap?: AnswerTap | undefined;
 }
 
 /** Tasks of one project that arrived together. */
@@ -93,6 +96,8 @@ export class PostedGroups {
   #engineCaps: Promise<readonly Cap[]> | undefined;
   /** Accepted work under caps that has not entered its group. */
   readonly #accepted = new Map<number, CappedWork>();
+  /** Of open tasks whose answers are read while they arrive. */
+  readonly #taps = new Map<number, AnswerTap>();
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
@@ -118,6 +123,8 @@ export class PostedGroups {
     numbers: readonly number[],
     deadlineMs: number,
   ): void {
+    for (const [index, { tap }] of tasks.entries())
+      if (tap !== undefined) this.#taps.set(numbers[index] as number, tap);
     if (caps.length === 0) return;
     const { money } = this.#options.core.sending.sender;
     const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
@@ -129,6 +136,11 @@ export class PostedGroups {
       this.#accepted.set(numbers[index] as number, { settings: { budget, deadlineMs }, openItems: count });
       from += count;
     }
+  }
+
+  /** A task is final. */
+  ended(number: number): void {
+    this.#taps.delete(number);
   }
 
   entered(numbers: readonly number[]): void {
@@ -186,7 +198,8 @@ export class PostedGroups {
     const requestOf = async (number: number): Promise<Uint8Array | undefined> =>
       (await log.log.rows.loggedTask(number))?.request;
     const isBatched = batchedAs !== undefined;
-    const texts = { requestOf, measurer: core.measurer, measureOptions: options, isBatched };
+    const tapOf = (number: number): AnswerTap | undefined => this.#taps.get(number);
+    const texts = { requestOf, tapOf, measurer: core.measurer, measureOptions: options, isBatched };
     const owner = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),

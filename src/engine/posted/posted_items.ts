@@ -12,6 +12,7 @@
  * its lines (`batched_groups.ts`), and measures those again that a batch gives back.
  */
 import { setMaxListeners } from "node:events";
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/measurer.ts";
@@ -45,6 +46,8 @@ export interface PostedTexts {
   readonly measureOptions: MeasureOptions;
   /** Whether its items may go with batches: its record is durable. */
   readonly isBatched: boolean;
+  /** Who reads the answer of a task of one item while it arrives. */
+  tapOf(task: number): AnswerTap | undefined;
 }
 
 const LINE_END = 0x0a;
@@ -152,6 +155,10 @@ export class PostedItems implements ItemOwner {
     if (this.tasks.length === 0) return false;
     const { number, firstLine, isCancelled } = this.taskAt(line);
     return isCancelled || !this.#isOpen(number, line - firstLine);
+  }
+
+  tapOf(line: number): AnswerTap | undefined {
+    return this.#texts.tapOf(this.taskAt(line).number);
   }
 
   reload(shard: Shard): Promise<void> {

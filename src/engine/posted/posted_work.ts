@@ -256,6 +256,7 @@ export class PostedWork {
   #final(number: number): void {
     this.#homes.forget(number);
     this.#parked.forget(number);
+    this.groups.ended(number);
     this.callers.end(number);
     this.#listeners.onFinal(number);
   }

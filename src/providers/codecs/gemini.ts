@@ -196,7 +196,8 @@ function withoutCandidate(name: string, body: Unchecked, usage: Usage | undefine
   return itemFailure("ambiguous", "empty_output", `${name} answered without text`, usage);
 }
 
-const FILTERED: ReadonlySet<unknown> = new Set([
+/** Reasons of an end that a filter made. */
+export const FILTERED: ReadonlySet<unknown> = new Set([
   "SAFETY",
   "RECITATION",
   "LANGUAGE",

@@ -25,15 +25,20 @@ export function echoEndpoint(settings: ProviderSettings, kind: EndpointKind): Pr
     settings,
     head: () => head,
     encode: ({ endpoint }, model, isCheckOnly = false) =>
-      endpoint?.kind === kind ? encode(endpoint, model, settings.name, isCheckOnly) : wrongEndpoint(kind),
+      endpoint?.kind === kind ? encode(endpoint, model, settings, isCheckOnly) : wrongEndpoint(kind),
     decode: (answer) => endpointAnswer(kind, answer, settings.name),
     limits: () => undefined,
     answerLocally: (body) => answerLocally(kind, body),
   };
 }
 
-function encode(request: EndpointRequest, model: string, name: string, isCheckOnly: boolean): Encoded {
-  return endpointBody(request, model, { name, isOpenai: false }, isCheckOnly);
+function encode(
+  request: EndpointRequest,
+  model: string,
+  settings: ProviderSettings,
+  isCheckOnly: boolean,
+): Encoded {
+  return endpointBody(request, model, { settings, isOpenai: false }, isCheckOnly);
 }
 
 function answerLocally(

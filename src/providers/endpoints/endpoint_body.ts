@@ -6,14 +6,15 @@
  *   response      at OpenAI `store` is false unless the item says otherwise: nothing is read from what it would store
  *
  * The input of an embedding is first in its body, so that the inputs of several items can be sent in one request
- * (shard/joined_bodies.ts).
+ * (shard/joined_body.ts).
  *
  * Sources: parameters of openai 6 (`EmbeddingCreateParams` and so on); API pages of Mistral, vLLM, Together, Fireworks, OpenRouter;
  * state November 2026.
  */
 import { nearest } from "../../nearest.ts";
 import type { EndpointKind, EndpointRequest, JsonValue } from "../../work/request.ts";
-import type { Encoded } from "../provider.ts";
+import type { Encoded, ProviderSettings } from "../provider.ts";
+import { joinBounds } from "./joins.ts";
 
 type Body = Readonly<Record<string, JsonValue>>;
 
@@ -73,25 +74,52 @@ const OTHERS: ReadonlySet<string> = new Set([
 
 /** The server that a body is for. */
 interface BodyServer {
-  readonly name: string;
+  readonly settings: ProviderSettings;
   /** Whether it is OpenAI's own. */
   readonly isOpenai: boolean;
 }
 
 /** The body in JSON, or why it cannot be sent. With `isCheckOnly` it may be empty. */
 export function endpointBody(
-  { kind, body }: EndpointRequest,
+  request: EndpointRequest,
   model: string,
   server: BodyServer,
   isCheckOnly: boolean,
 ): Encoded {
+  const { kind, body } = request;
   const misspelt = unknownMember(kind, body, server.isOpenai);
   if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
   if (isCheckOnly) return { ok: true, body: "", dropped: [] };
-  return { ok: true, body: JSON.stringify({ ...sentBody(kind, body, server), model }), dropped: [] };
+  const sent = { ...sentBody(kind, body, server), model };
+  if (kind === "embedding" && isJoined(request)) return joinable(sent, request, server.settings);
+  return { ok: true, body: JSON.stringify(sent), dropped: [] };
 }
 
-function sentBody(kind: EndpointKind, body: Body, { name, isOpenai }: BodyServer): Body {
+/** Whether it has one text, so that others may be sent with it. */
+function isJoined({ texts, tokenIds }: EndpointRequest): boolean {
+  return texts.length === 1 && tokenIds === 0;
+}
+
+const OPEN = '{"input":';
+
+function joinable(
+  { input: _, ...others }: Body,
+  { body, texts }: EndpointRequest,
+  to: ProviderSettings,
+): Encoded {
+  const close = `,${JSON.stringify(others).slice(1)}`; // it has a model
+  const joins = {
+    open: OPEN,
+    close,
+    listOpen: `${OPEN}[`,
+    listClose: `]${close}`,
+    ...joinBounds(to, body["dimensions"], body["encoding_format"]),
+    hasOpenaiAnswers: true,
+  };
+  return { ok: true, body: `${OPEN}${JSON.stringify(texts[0])}${close}`, dropped: [], joins };
+}
+
+function sentBody(kind: EndpointKind, body: Body, { settings: { name }, isOpenai }: BodyServer): Body {
   const { stream: _, ...plain } = body;
   if (kind === "response" && isOpenai) return { store: false, ...withoutNull(plain, "store") };
   if (kind !== "embedding") return plain;

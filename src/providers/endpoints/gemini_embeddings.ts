@@ -21,6 +21,7 @@ import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
 import { refusalOfDropped } from "../unsupported.ts";
 import { bounded } from "../usage.ts";
 import { cutEmbeddings } from "./cut_embeddings.ts";
+import { joinBounds } from "./joins.ts";
 import { wrongEndpoint } from "./openai_endpoints.ts";
 
 /** Members of an item, and what Gemini calls them. */
@@ -79,8 +80,25 @@ function encode({ body, texts, tokenIds }: EndpointRequest, to: Destination, isC
     content: { parts: [{ text }] },
     ...shared,
   }));
-  return { ok: true, body: JSON.stringify({ requests }), dropped };
+  const joins = {
+    open: OPEN,
+    close: CLOSE,
+    listOpen: OPEN,
+    listClose: CLOSE,
+    ...joinBounds(to.settings, body["dimensions"], undefined),
+    hasOpenaiAnswers: false,
+  };
+  const one = texts.length === 1 ? { joins } : {};
+  return {
+    ok: true,
+    body: `${OPEN}${requests.map((each) => JSON.stringify(each)).join(",")}${CLOSE}`,
+    dropped,
+    ...one,
+  };
 }
+
+const OPEN = '{"requests":[';
+const CLOSE = "]}";
 
 function unknown(member: string): Encoded {
   const hint = suggestion(member, KNOWN);

@@ -37,7 +37,7 @@ export function openaiEndpoints(server: EndpointServer): (kind: EndpointKind) =>
 function codecOf(kind: EndpointKind, { settings, address, isOpenai, limits }: EndpointServer): Provider {
   const { origin, headers } = address;
   const head = { origin, path: `${address.path}${PATHS[kind]}${address.search}`, headers };
-  const server = { name: settings.name, isOpenai };
+  const server = { settings, isOpenai };
   return {
     settings,
     head: () => head,

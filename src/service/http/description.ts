@@ -30,6 +30,7 @@ const REASONS: Readonly<Record<number, string>> = {
   402: "The spending cap of the project leaves no money for it.",
   403: "The key lacks the scope.",
   404: "Nothing with this id is in the project.",
+  408: "The answer is not there yet.",
   409: "It cannot be done in this state.",
   410: "Its bytes in the data folder are not what was accepted.",
   413: "The body is too large.",
@@ -37,7 +38,9 @@ const REASONS: Readonly<Record<number, string>> = {
   416: "The range is after the end.",
   422: "A field is not as documented; `param` names it.",
   429: "Too many requests, or an sla that cannot be met.",
+  502: "The provider failed, or refused the service's own key.",
   503: "Not available now.",
+  504: "The provider did not answer in time, or the deadline has passed.",
 };
 
 /** Headers of requests beside `Authorization`. */
@@ -48,6 +51,10 @@ const HEADERS = {
     .max(255)
     .optional()
     .describe("A request that is repeated with it within 24 hours gets what the first one made."),
+  "x-perigee-sla": z
+    .string()
+    .optional()
+    .describe("A duration from 1m to 30d in whole minutes: the call has a deadline, and may cost less."),
   "Output-Format": z.literal("jsonl").optional().describe("Answers output_url instead of objects."),
 };
 

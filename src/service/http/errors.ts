@@ -38,6 +38,30 @@ export class NotReady extends Error {
   }
 }
 
+/** A refusal whose status and code were chosen where it was thrown, such as that of a provider. */
+export class StatedError extends Error {
+  readonly answer: ErrorAnswer;
+
+  /** `headers` beside the usual ones, such as `retry-after`. */
+  constructor(
+    status: number,
+    {
+      code,
+      message,
+      param = null,
+      headers = {},
+    }: {
+      readonly code: string;
+      readonly message: string;
+      readonly param?: string | null;
+      readonly headers?: Readonly<Record<string, string>>;
+    },
+  ) {
+    super(message);
+    this.answer = { ...plain(status, code, message, param), headers };
+  }
+}
+
 const STATUSES: Readonly<Record<ErrorCode, number>> = {
   usage: 422,
   invalid_config: 500,
@@ -98,6 +122,7 @@ export function answerOf(error: unknown): ErrorAnswer & { readonly isOurs: boole
   if (error instanceof PerigeeError) return answerOfPerigee(error);
   if (error instanceof NotReady)
     return { ...plain(503, error.code, error.message), headers: headersOf(503, Number.NaN) };
+  if (error instanceof StatedError) return { ...error.answer, isOurs: false };
   const { statusCode, validation } = error as Partial<FastifyError>;
   if (validation !== undefined) return answerOfValidation(error as FastifyError);
   const known = statusCode === undefined ? undefined : FRAMEWORK_ERRORS[statusCode];

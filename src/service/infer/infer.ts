@@ -9,6 +9,7 @@ import { etagOf, matches } from "../http/etag.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { itemsOf } from "../http/infer_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
+import { leaving } from "../http/leaving.ts";
 import {
   answers,
   checkedRetry,
@@ -195,15 +196,6 @@ function registerChanges(app: FastifyInstance, { tasks }: ServiceContext, urlOf:
 /** Items that are all there and wait for nothing: by the time that a client could leave they are stored. */
 function isQuick(items: ReturnType<typeof itemsOf>): boolean {
   return Array.isArray(items) && items.every(({ sla }: RequestItem) => sla !== undefined);
-}
-
-/** Aborts when the client disconnects before it has its answer. */
-function leaving({ raw }: FastifyReply): AbortSignal {
-  const controller = new AbortController();
-  raw.once("close", () => {
-    if (!raw.writableFinished) controller.abort(new PerigeeError("interrupted", "the client has left"));
-  });
-  return controller.signal;
 }
 
 /** Throws `usage` for another format than that of the interface. */

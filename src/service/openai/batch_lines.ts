@@ -10,9 +10,9 @@
  * Source: https://platform.openai.com/docs/api-reference/batch/request-output
  */
 import type { AnsweredLine } from "../../tasks/shapes/task_view.ts";
-import type { ItemUsage } from "../../work/item.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
-import type { AnswerMembers, EmbeddingOutput, FinishReason } from "../../work/outcome.ts";
+import { completionOf } from "../shapes/chat_completion.ts";
+import { embeddingList } from "../shapes/embedding_list.ts";
 
 /** Bytes passed on at once. */
 const CHUNK_CHARS = 64 * 1024;
@@ -37,70 +37,9 @@ function isOpenaiBody(body: JsonObject): boolean {
 }
 
 function translated(line: AnsweredLine): object {
-  return line.output?.type === "embedding" ? embeddingsOf(line, line.output) : completionOf(line);
-}
-
-/** A list of embeddings. */
-function embeddingsOf({ facts, usage }: AnsweredLine, { embedding, embeddings }: EmbeddingOutput): object {
-  const vectors = embeddings ?? (embedding === undefined ? [] : [embedding]);
-  return {
-    object: "list",
-    data: vectors.map((vector, index) => ({ object: "embedding", index, embedding: vector })),
-    model: facts.model,
-    usage: { prompt_tokens: usage.input_tokens, total_tokens: usage.input_tokens },
-  };
-}
-
-/** A chat completion; JSON.stringify leaves out what is undefined. */
-function completionOf(line: AnsweredLine): object {
-  const { provider_request_id: id, model, usage, logprobs = null, finish_reason } = line.facts;
-  const { other_candidates: others = [] } = line.facts;
-  return {
-    id,
-    object: "chat.completion",
-    model,
-    choices: [
-      {
-        index: 0,
-        message: messageOf(line.output?.text ?? "", line.facts),
-        logprobs,
-        finish_reason: reasonOf(finish_reason),
-      },
-      ...others.map((other, index) => ({
-        index: index + 1,
-        message: messageOf(other.text, other),
-        logprobs: other.logprobs ?? null,
-        finish_reason: reasonOf(other.finish_reason),
-      })),
-    ],
-    usage: {
-      prompt_tokens: line.usage.input_tokens,
-      completion_tokens: line.usage.output_tokens,
-      total_tokens: line.usage.input_tokens + line.usage.output_tokens,
-      ...(usage === undefined ? {} : detailsOf(usage)),
-    },
-  };
-}
-
-function detailsOf({ cached_tokens, reasoning_tokens }: ItemUsage): object {
-  return { prompt_tokens_details: { cached_tokens }, completion_tokens_details: { reasoning_tokens } };
-}
-
-function messageOf(text: string, { tool_calls, refusal, reasoning, annotations }: AnswerMembers): object {
-  const isEmpty = text === "" && (tool_calls !== undefined || refusal !== undefined);
-  return {
-    role: "assistant",
-    content: isEmpty ? null : text,
-    refusal: refusal ?? null,
-    tool_calls,
-    annotations,
-    reasoning_content: reasoning,
-  };
-}
-
-/** OpenAI knows no others; a refusal ends there like any answer. */
-function reasonOf(reason: FinishReason | undefined): string {
-  return reason === "length" || reason === "tool_calls" || reason === "content_filter" ? reason : "stop";
+  const { output } = line;
+  if (output?.type === "embedding") return embeddingList(output, line.facts.model, line.usage.input_tokens);
+  return completionOf({ ...line, output });
 }
 
 /** The line of a request that has no answer. */

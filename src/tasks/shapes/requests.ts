@@ -2,6 +2,7 @@
  * What projects submit as tasks: items to answer, in the form of the interface (2.1).
  */
 
+import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { Item } from "../../work/item.ts";
 
 /** All lines of an uploaded file. */
@@ -28,6 +29,11 @@ export interface TaskRequest {
   readonly maxCostUsd?: number;
   /** Whether `answers` include the provider's bodies for the lines of its files. Default false. */
   readonly keepsBodies?: boolean;
+  /**
+   * Reads the answer of the only item while it arrives. Not called where the provider does not stream, for a large item (1 MiB), and after a
+   * restart: the answer is then whole when the task ends. What ends the item in the middle is its error.
+   */
+  readonly tap?: AnswerTap;
   /** Aborting rejects with its reason; a task that is already stored continues. */
   readonly signal?: AbortSignal;
 }

@@ -1,0 +1,167 @@
+/**
+ * One attempt whose answer is passed on while it arrives, and read as any other when it has.
+ *
+ *   head -> no success, or no events: read whole, as without a tap
+ *        -> events: each is passed on and kept -> whole: the body that the codec reads
+ *                                              -> broken off before its end: ambiguous, with what was seen of it
+ *   the reader leaves: the provider's stream is cut; before it was sent, it is not sent
+ *
+ * Limits: an answer of 32 MiB; the provider's socket is paused while the reader is slow.
+ */
+import type { Clock } from "../clock.ts";
+import type { Provider } from "../providers/provider.ts";
+import type { EventReader } from "../providers/streams/event_reader.ts";
+import { SseReader } from "../providers/streams/sse.ts";
+import { type StreamForm, streamFormOf } from "../providers/streams/stream_form.ts";
+import type { AnswerTap } from "./answer_tap.ts";
+import { type AttemptResult, answered } from "./attempt.ts";
+import {
+  type SendOptions,
+  type Transport,
+  WireError,
+  type WireRequest,
+  type WireResult,
+  type WireStream,
+} from "./transport.ts";
+
+const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
+const LEFT = {
+  ok: false,
+  failure: "aborted",
+  message: "the caller left before the end of the answer",
+} as const;
+
+/** What a streamed attempt came to; `seen`: what arrived of an answer that was broken off, in the provider's own form. */
+interface StreamedEnd {
+  readonly wire: WireResult;
+  readonly seen: Uint8Array | undefined;
+}
+
+interface StreamedCall {
+  readonly provider: Provider;
+  /** Counted. */
+  readonly inputTokens: number;
+}
+
+/** How a request is sent. */
+interface Sending {
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly request: WireRequest;
+  readonly options: SendOptions;
+}
+
+/** Sends a request for a tap; `read` understands its response. Once a chunk was passed on, a failure has the usage of what was seen. */
+export async function streamedAttempt(
+  call: StreamedCall,
+  tap: AnswerTap,
+  sending: Sending,
+  read: (wire: WireResult) => AttemptResult,
+): Promise<AttemptResult> {
+  const { wire, seen } = await sendStreamed(call.provider, tap, sending);
+  const result = read(wire);
+  const isLeft = tap.left.aborted;
+  if (result.class === "success" || (seen === undefined && !isLeft)) return result;
+  const taken = seen === undefined ? {} : usageOf(call, result, { seen, wallMs: sending.clock.wallMs() });
+  if (!isLeft) return { ...result, ...taken };
+  const status = seen === undefined ? {} : { status: 200 }; // it may be billed
+  const { latencyMs } = result;
+  return {
+    class: "permanent",
+    code: "cancelled",
+    message: LEFT.message,
+    scope: "item",
+    latencyMs,
+    ...status,
+    ...taken,
+  };
+}
+
+/** Estimated: the provider may have done more than arrived. */
+function usageOf(
+  { provider, inputTokens }: StreamedCall,
+  { latencyMs, learnt }: AttemptResult,
+  { seen, wallMs }: { readonly seen: Uint8Array; readonly wallMs: number },
+): Pick<AttemptResult, "usage"> {
+  const decoded = provider.decode({ status: 200, headers: {}, body: seen, wallMs });
+  const { usage } = answered(decoded, { status: 200, learnt, latencyMs, inputTokens });
+  return usage === undefined ? {} : { usage: { ...usage, isEstimated: true } };
+}
+
+async function sendStreamed(provider: Provider, tap: AnswerTap, sending: Sending): Promise<StreamedEnd> {
+  const { clock, transport, request, options } = sending;
+  if (tap.left.aborted) return { wire: { ...LEFT, failure: "not_sent" }, seen: undefined };
+  const signal = options.signal === undefined ? tap.left : AbortSignal.any([options.signal, tap.left]);
+  const form = streamFormOf(provider.settings);
+  if (form === undefined)
+    return { wire: await transport.send(request, { ...options, signal }), seen: undefined };
+  const bounded = { ...options, signal, bytesMax: ANSWER_BYTES_MAX };
+  const stream = await transport.stream(asStreamed(form, request), bounded);
+  if (!stream.ok) return { wire: stream, seen: undefined };
+  const isEvents = stream.headers["content-type"]?.startsWith("text/event-stream") === true;
+  if (stream.status !== 200 || !isEvents) return { wire: await readWhole(stream), seen: undefined };
+  return passOn(tap, stream, form.reader(Math.floor(clock.wallMs() / 1_000)));
+}
+
+function asStreamed(form: StreamForm, { origin, path, headers, body }: WireRequest): WireRequest {
+  const head = form.head({ origin, path, headers });
+  return { ...head, headers: { ...head.headers, accept: "text/event-stream" }, body: form.body(body) };
+}
+
+async function readWhole({
+  status,
+  headers,
+  chunks,
+}: WireStream & { readonly ok: true }): Promise<WireResult> {
+  const parts: Uint8Array[] = [];
+  try {
+    for await (const chunk of chunks) parts.push(chunk);
+  } catch (error) {
+    return failureOf(error);
+  }
+  return { ok: true, status, headers, body: Buffer.concat(parts) };
+}
+
+async function passOn(
+  tap: AnswerTap,
+  { status, headers, chunks }: WireStream & { readonly ok: true },
+  reader: EventReader,
+): Promise<StreamedEnd> {
+  const events = new SseReader();
+  const body = (): Uint8Array => Buffer.from(JSON.stringify(reader.whole()));
+  try {
+    for await (const bytes of chunks) {
+      for (const data of events.read(bytes)) {
+        for (const chunk of reader.read(data)) {
+          const taken = tap.pass(chunk);
+          if (taken !== undefined) await taken;
+        }
+      }
+      if (events.isTooLong) return brokenOff(tap, body(), TOO_LONG);
+    }
+  } catch (error) {
+    return brokenOff(tap, body(), failureOf(error));
+  }
+  if (reader.isEnded) return { wire: { ok: true, status, headers, body: body() }, seen: undefined };
+  return brokenOff(tap, body(), ENDED_EARLY);
+}
+
+const TOO_LONG = {
+  ok: false,
+  failure: "too_large",
+  message: "an event of the answer exceeds 8 MiB",
+} as const;
+const ENDED_EARLY = {
+  ok: false,
+  failure: "lost",
+  message: "the stream ended before the answer did",
+} as const;
+
+function brokenOff(tap: AnswerTap, seen: Uint8Array, wire: WireResult): StreamedEnd {
+  return { wire, seen: tap.hasBegun ? seen : undefined };
+}
+
+function failureOf(error: unknown): WireResult {
+  if (error instanceof WireError) return { ok: false, failure: error.failure, message: error.message };
+  throw error;
+}

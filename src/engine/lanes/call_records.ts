@@ -1,0 +1,185 @@
+/**
+ * The records of a call: one for each of its items, also where several share a request. So a line has its own intent, attempts,
+ * costs and outcome, and what is read after a stop knows nothing of shared requests.
+ *
+ *   intents    one for each line in one step; the request counts once for its lane, with the tokens of all
+ *   closed     an attempt ended: for each line, with its share of what it took
+ *   outcome    an answer: each line has its part; a failure is that of each line
+ *
+ * Hot path: about 10 us an item of a shared request (bench/jobs/embeddings.ts).
+ */
+import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
+import { madeOf } from "../../dispatch/tally.ts";
+import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
+import { type CallPart, ItemCall } from "../items/item_call.ts";
+import type { ItemLoads } from "../items/item_loads.ts";
+import type { SentItem } from "../items/item_owner.ts";
+import type { UnsentEnd } from "../items/run_stopped.ts";
+import type { IntentRecord } from "../journal/journal.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
+import type { ModelLanes } from "./model_lanes.ts";
+
+/** The record that is written before a request is sent. `attempt` counts this request and all before it. */
+export function intentOf(
+  call: ItemCall,
+  attempt: number,
+  ambiguousAttempts: number,
+  index: number = call.index,
+): IntentRecord {
+  const { shard, load } = call;
+  const share = call.shareOf(index);
+  return {
+    line: shard.lines[index] as number,
+    offset: shard.offsets[index] as number,
+    lengthBytes: shard.lengths[index] as number,
+    attempt,
+    ambiguousAttempts,
+    inputTokens: Math.round(load.inputTokens * share), // as it is reserved
+    outputTokens: Math.round(load.outputTokens * share),
+    mostUsd: (call.reservation?.usd ?? 0) * share,
+  };
+}
+
+/** Records the intents of a request; the lane counts it as one. */
+export function recordIntents(
+  call: ItemCall,
+  lane: string,
+  { attempt, ambiguousAttempts }: { readonly attempt: number; readonly ambiguousAttempts: number },
+  whenDurable: () => void,
+): void {
+  const { records } = call.owner;
+  const last = call.index + call.count - 1;
+  let inputTokens = 0;
+  for (let index = call.index; index < last; index += 1) {
+    const record = intentOf(call, attempt, ambiguousAttempts, index);
+    inputTokens += record.inputTokens;
+    records.intentAgain(record);
+  }
+  if (inputTokens > 0) records.sentMore(lane, inputTokens, 0);
+  records.intent(intentOf(call, attempt, ambiguousAttempts, last), lane, whenDurable);
+}
+
+/** Records the ended attempts of each item, and remembers them if the items are sent by another call. */
+export function recordClosed(call: ItemCall, made: Made, isKept: boolean): void {
+  const { owner, lastFailure: failure, startedWallMs } = call;
+  const counts = madeOf(made);
+  for (let index = call.index; index < call.index + call.count; index += 1) {
+    const line = call.shard.lines[index] as number;
+    const spent = call.spentOf(index);
+    owner.records.closed({ ...spent, ...counts, line, failure });
+    if (!isKept) continue;
+    const kept: AttemptsMade = { ...counts, isInDoubt: false, spent, failure, startedWallMs };
+    owner.items.made.set(line, kept);
+  }
+}
+
+/**
+ * What was made for the items of a call that are to be sent again in halves, because one of them may have failed all: the provider refused
+ * the request, or could not answer it. Nothing of that counts against the others. Undefined for any other end.
+ */
+export function halvedOf(call: ItemCall, result: DispatchResult): Made | undefined {
+  if (result.kind === "returned") return call.isHalved ? uncounted(result) : undefined;
+  if (call.count === 1 || result.outcome.status !== "failed") return undefined;
+  const { provider_status: status = 0, retryable } = result.outcome.failure;
+  const isRefused = status >= 400 && status <= 499;
+  return retryable || isRefused ? uncounted(result.outcome) : undefined; // else at most once: it may have been answered
+}
+
+function uncounted({ attempts, ambiguousAttempts }: Pick<Made, "attempts" | "ambiguousAttempts">): Made {
+  const counts = { uncounted: attempts, uncountedAmbiguous: ambiguousAttempts };
+  return { attempts, ambiguousAttempts, ...counts, unusableAnswers: 0 };
+}
+
+/** Records how the items of a call ended. `whenDurable` is called once. */
+export function recordOutcome(call: ItemCall, outcome: Outcome, whenDurable: () => void): void {
+  const { records } = call.owner;
+  if (call.count === 1) {
+    records.outcome(call, outcome, whenDurable);
+    return;
+  }
+  const last = call.index + call.count - 1;
+  for (let index = call.index; index <= last; index += 1) {
+    const item = itemOf(call, index);
+    records.outcome(
+      item,
+      outcomeOf(outcome, item, index - call.index),
+      index === last ? whenDurable : NOTHING,
+    );
+  }
+}
+
+const NOTHING = (): void => undefined;
+
+/** A call for items of another one, which has ended. */
+export function callAgain(
+  call: ItemCall,
+  { index, count }: CallPart,
+  { models, loads }: { readonly models: Pick<ModelLanes, "place">; readonly loads: ItemLoads },
+): ItemCall {
+  const load = count === call.count ? call.load : loads.reserved(call.shard, index, count);
+  const again = new ItemCall(call.owner, call.shard, index, call, load, models.place(call), count);
+  again.series = call.series;
+  again.failuresInRow = call.failuresInRow;
+  again.isRealtimeOnly = call.isRealtimeOnly;
+  again.startedWallMs = call.startedWallMs;
+  again.sentAs = call.sentAs;
+  again.wasTierUnknown = call.wasTierUnknown;
+  again.refusals = call.refusals;
+  again.refusedRow = call.refusedRow;
+  return again;
+}
+
+/** Ends items that are not sent, or not again. */
+export function recordUnsent(
+  { owner, shard, sentAs, startedWallMs }: ItemCall,
+  { index: from, count }: Pick<CallPart, "index" | "count">,
+  end: UnsentEnd,
+  whenDurable: () => void,
+): void {
+  for (let index = from; index < from + count; index += 1) {
+    const unsent = { ...end, metadata: shard.metadata(index), sentAs, startedWallMs };
+    owner.records.unsent(shard.lines[index] as number, shard.keyJson(index), unsent, whenDurable);
+  }
+}
+
+/** An item of several, as its records need it. */
+function itemOf(call: ItemCall, index: number): SentItem {
+  const { shard, model, sentAs, startedWallMs } = call;
+  return {
+    line: shard.lines[index] as number,
+    keyJson: shard.keyJson(index),
+    model,
+    metadata: shard.metadata(index),
+    warnings: shard.warnings(index),
+    spent: call.spentOf(index),
+    sentAs,
+    startedWallMs,
+  };
+}
+
+function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcome {
+  if (outcome.status !== "completed" || outcome.output.type === "text") return outcome;
+  const { type, values } = outcome.output;
+  const value = values[place] as string; // `ItemCall.judged` has compared the counts
+  const last =
+    outcome.last.body === undefined ? outcome.last : withBody(outcome.last, value, spent.inputTokens);
+  return {
+    status: outcome.status,
+    output: { type, values: [value] },
+    finish: outcome.finish,
+    members: outcome.members,
+    last,
+    usage: outcome.usage,
+    attempts: outcome.attempts,
+    ambiguousAttempts: outcome.ambiguousAttempts,
+  };
+}
+
+/** The body as the server would have answered the item alone, in OpenAI's form. */
+function withBody(last: AttemptFacts, value: string, tokens: number): AttemptFacts {
+  const data = `[{"object":"embedding","index":0,"embedding":${value}}]`;
+  const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;
+  const model = JSON.stringify(last.model ?? null);
+  const body = Buffer.from(`{"object":"list","data":${data},"model":${model},"usage":${usage}}`);
+  return { ...last, body };
+}

@@ -1,0 +1,81 @@
+/**
+ * POST /v1/chat/completions: OpenAI's body as an item, its answer as OpenAI's chat completion.
+ *
+ * Source: https://platform.openai.com/docs/api-reference/chat/create
+ */
+import { z } from "../../schema.ts";
+import type { Item } from "../../work/item.ts";
+import type { ServiceContext } from "../context.ts";
+import { failures } from "../http/description.ts";
+import type { FastifyInstance } from "../http/fastify.ts";
+import { termsOf } from "./call_terms.ts";
+import type { FrontCalls } from "./calls.ts";
+import { chatAnswer } from "./chat_answer.ts";
+import { streamedChat } from "./chat_stream.ts";
+
+/** Members that the front reads; all others are passed on. */
+const chatRequest = z
+  .looseObject({
+    model: z.string().min(1).max(300).describe("An alias, `<provider>:<name>`, or a name of OpenAI's."),
+    messages: z.array(z.looseObject({ role: z.string() })).min(1),
+    stream: z.boolean().nullish().describe("Only for calls without sla."),
+    stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+    n: z.literal(1, { error: "must be 1 or absent" }).nullish(),
+    metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
+    service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
+  })
+  .meta({ id: "ChatRequest" });
+type ChatRequest = z.infer<typeof chatRequest>;
+const chatCompletion = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal("chat.completion"),
+    created: z.number().int(),
+    model: z.string(),
+    choices: z.array(
+      z.looseObject({
+        index: z.number().int(),
+        message: z.looseObject({ role: z.literal("assistant"), content: z.string().nullable() }),
+        finish_reason: z.string(),
+      }),
+    ),
+    usage: z.looseObject({
+      prompt_tokens: z.number().int(),
+      completion_tokens: z.number().int(),
+      total_tokens: z.number().int(),
+    }),
+  })
+  .meta({ id: "ChatCompletion" });
+
+export function registerChatRoute(
+  app: FastifyInstance,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock">,
+  calls: FrontCalls,
+): void {
+  const { front } = context;
+  app.post<{ Body: ChatRequest }>("/v1/chat/completions", {
+    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-sla"] },
+    schema: {
+      summary: "A chat completion (OpenAI)",
+      description:
+        "Answered at once. With `x-perigee-sla: 15m`, `metadata.sla` or `service_tier: flex` it has a deadline, and the call waits for the answer as long as its client does; the same call with its `Idempotency-Key` fetches it.",
+      tags: ["openai"],
+      body: chatRequest,
+      response: { 200: chatCompletion, ...failures(402, 404, 408, 409, 429, 502, 503, 504) },
+    },
+    handler: async (request, reply) => {
+      const { body } = request;
+      const terms = termsOf(request, body, front.defaultSlaMinutes);
+      const { stream, stream_options, metadata: _, service_tier: __, ...members } = body;
+      const item = {
+        ...members,
+        model: front.models.resolve(body.model),
+        sla: terms.slaMinutes,
+        metadata: terms.metadata,
+        service_tier: terms.serviceTier,
+      } as unknown as Item; // the rest is checked where it is read
+      if (stream !== true) return chatAnswer(await calls.answer(request, reply, item));
+      return streamedChat(context, { request, reply }, item, stream_options?.include_usage === true);
+    },
+  });
+}

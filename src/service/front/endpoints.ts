@@ -1,0 +1,102 @@
+/**
+ * POST /v1/embeddings and /v1/completions: OpenAI's bodies as items of these kinds, their answers in OpenAI's form.
+ *
+ * Source: https://platform.openai.com/docs/api-reference/embeddings and .../completions
+ */
+import { z } from "../../schema.ts";
+import type { Item } from "../../work/item.ts";
+import type { ServiceContext } from "../context.ts";
+import { failures } from "../http/description.ts";
+import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
+import { completionUsage, reasonOf } from "../shapes/chat_completion.ts";
+import { embeddingList } from "../shapes/embedding_list.ts";
+import { type CallTerms, termsOf } from "./call_terms.ts";
+import type { CallAnswer, FrontCalls } from "./calls.ts";
+import { headOf, shownAnswer } from "./chat_answer.ts";
+
+const MODEL = z.string().min(1).max(300);
+const embeddingRequest = z
+  .looseObject({ model: MODEL, input: z.union([z.string(), z.array(z.unknown()).min(1)]) })
+  .meta({ id: "EmbeddingRequest" });
+const completionRequest = z
+  .looseObject({
+    model: MODEL,
+    prompt: z.union([z.string(), z.array(z.unknown()).min(1)]),
+    stream: z.literal(false, { error: "is not supported here; use chat completions" }).nullish(),
+  })
+  .meta({ id: "CompletionRequest" });
+const embeddings = z
+  .looseObject({ object: z.literal("list"), data: z.array(z.looseObject({ index: z.number().int() })) })
+  .meta({ id: "EmbeddingList" });
+const completion = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal("text_completion"),
+    choices: z.array(z.looseObject({ text: z.string() })),
+  })
+  .meta({ id: "TextCompletion" });
+
+export function registerEndpointRoutes(
+  app: FastifyInstance,
+  { front }: Pick<ServiceContext, "front">,
+  calls: FrontCalls,
+): void {
+  const config = {
+    scope: "infer:write",
+    event: "task.created",
+    headers: ["Idempotency-Key", "x-perigee-sla"],
+  } as const;
+  const refused = failures(402, 404, 408, 409, 429, 502, 503, 504);
+  app.post<{ Body: z.infer<typeof embeddingRequest> }>("/v1/embeddings", {
+    config,
+    schema: {
+      summary: "Embeddings of one input or several (OpenAI)",
+      tags: ["openai"],
+      body: embeddingRequest,
+      response: { 200: embeddings, ...refused },
+    },
+    handler: async (request, reply) => {
+      const item = itemOf(request, "embedding", request.body, front);
+      const { object } = await calls.answer(request, reply, item);
+      const { output, model, usage } = object;
+      if (output.type !== "embedding") throw new Error(`an embedding was answered with ${output.type}`);
+      return embeddingList(output, model, usage.input_tokens);
+    },
+  });
+  app.post<{ Body: z.infer<typeof completionRequest> }>("/v1/completions", {
+    config,
+    schema: {
+      summary: "A text that is continued (OpenAI)",
+      tags: ["openai"],
+      body: completionRequest,
+      response: { 200: completion, ...refused },
+    },
+    handler: async (request, reply) => {
+      const { stream: _, ...body } = request.body;
+      return textCompletion(await calls.answer(request, reply, itemOf(request, "completion", body, front)));
+    },
+  });
+}
+
+/** An item of a kind, with the terms of its call. Throws `usage`, and 404 for its model. */
+function itemOf(
+  request: FastifyRequest,
+  kind: "embedding" | "completion",
+  body: { readonly model: string; readonly [name: string]: unknown },
+  front: ServiceContext["front"],
+): Item {
+  const { metadata, service_tier, ...members } = body;
+  const terms: CallTerms = termsOf(request, { metadata, service_tier } as object, front.defaultSlaMinutes);
+  const model = front.models.resolve(body.model);
+  // The members are checked where the item is read.
+  return { ...members, kind, model, sla: terms.slaMinutes, metadata: terms.metadata } as unknown as Item;
+}
+
+function textCompletion(answer: CallAnswer): object {
+  const shown = shownAnswer(answer);
+  const { id, created } = headOf(answer, "cmpl");
+  const { facts, output } = shown;
+  const { finish_reason, logprobs = null, model } = facts;
+  const choice = { index: 0, text: output?.text ?? "", logprobs, finish_reason: reasonOf(finish_reason) };
+  return { id, object: "text_completion", created, model, choices: [choice], usage: completionUsage(shown) };
+}

@@ -1,0 +1,125 @@
+/**
+ * POST /v1/responses, stateless, and in the background: GET and cancel under /v1/responses.
+ *
+ *   model of `openai` or `echo`   an item of the kind `response`
+ *   any other                     a chat (`response_chat.ts`)
+ *
+ * A response in the background has the sla of its call, or the operator's default one.
+ */
+import { PerigeeError } from "../../errors.ts";
+import { z } from "../../schema.ts";
+import type { TaskView } from "../../tasks/shapes/task_view.ts";
+import type { Item } from "../../work/item.ts";
+import type { JsonObject } from "../../work/json.ts";
+import { parseModelId } from "../../work/request.ts";
+import type { ServiceContext } from "../context.ts";
+import { failures } from "../http/description.ts";
+import type { FastifyInstance } from "../http/fastify.ts";
+import { termsOf } from "./call_terms.ts";
+import type { FrontCalls } from "./calls.ts";
+import { chatOfResponse } from "./response_chat.ts";
+import { fromResponseId, noteOf, readNote, responseOf } from "./response_object.ts";
+
+/** Providers that are known to have responses; servers of the same protocol often have none. */
+const WITH_RESPONSES: ReadonlySet<string> = new Set(["openai", "echo"]);
+
+const responseRequest = z
+  .looseObject({
+    model: z.string().min(1).max(300),
+    input: z.union([z.string(), z.array(z.unknown())]).optional(),
+    background: z.boolean().nullish().describe("Answered later: retrieve it until it is completed."),
+    stream: z.literal(false, { error: "is not supported here; use chat completions" }).nullish(),
+    metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
+    service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
+  })
+  .meta({ id: "ResponseRequest" });
+const response = z
+  .looseObject({ id: z.string(), object: z.literal("response"), status: z.string(), model: z.string() })
+  .meta({ id: "Response" });
+const idParameter = z.strictObject({ id: z.string().max(64) });
+
+type Context = Pick<ServiceContext, "front" | "tasks">;
+type ResponseRequest = z.infer<typeof responseRequest>;
+
+export function registerResponseRoutes(app: FastifyInstance, context: Context, calls: FrontCalls): void {
+  registerCreate(app, context, calls);
+  const shown = async (task: TaskView): Promise<object> => shownResponse(context, task);
+  app.get<{ Params: { id: string } }>("/v1/responses/:id", {
+    config: { scope: "infer:read", takesAnyQuery: true },
+    schema: {
+      summary: "A response (OpenAI)",
+      tags: ["openai"],
+      params: idParameter,
+      response: { 200: response },
+    },
+    handler: async ({ caller, params }) =>
+      shown(await context.tasks.task(caller.project, fromResponseId(params.id))),
+  });
+  app.post<{ Params: { id: string } }>("/v1/responses/:id/cancel", {
+    config: { scope: "infer:write", event: "task.cancelled" },
+    schema: {
+      summary: "Cancel a response that is not sent yet (OpenAI)",
+      tags: ["openai"],
+      params: idParameter,
+      response: { 200: response },
+    },
+    handler: async ({ caller, params }) => {
+      const id = fromResponseId(params.id);
+      await shown(await context.tasks.task(caller.project, id)); // throws for a task that is not a response
+      return shown(await context.tasks.cancel(caller.project, id));
+    },
+  });
+}
+
+function registerCreate(app: FastifyInstance, context: Context, calls: FrontCalls): void {
+  app.post<{ Body: ResponseRequest }>("/v1/responses", {
+    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-sla"] },
+    schema: {
+      summary: "A response (OpenAI)",
+      description: "Stateless: `previous_response_id` and `conversation` are refused.",
+      tags: ["openai"],
+      body: responseRequest,
+      response: { 200: response, ...failures(402, 404, 408, 409, 429, 502, 503, 504) },
+    },
+    handler: async (request, reply) => {
+      const { model, background, stream: _, metadata, service_tier, ...members } = request.body;
+      const { front } = context;
+      const isBackground = background === true;
+      const terms = termsOf(request, { metadata, service_tier }, front.defaultSlaMinutes);
+      const sla = terms.slaMinutes ?? (isBackground ? front.defaultSlaMinutes : undefined);
+      if (isBackground && sla === undefined) throw withoutSla();
+      const body = {
+        ...members,
+        ...(terms.serviceTier === undefined ? {} : { service_tier: terms.serviceTier }),
+      };
+      const item = itemOf(front.models.resolve(model), body as JsonObject, front); // the schema has checked that it is one
+      const posted = { ...item, sla, metadata: terms.metadata } as unknown as Item; // checked where it is read
+      const note = { isBackground, model };
+      if (isBackground)
+        return shownResponse(context, await calls.begin(request, reply, posted, noteOf(note)));
+      const { task, object } = await calls.answer(request, reply, posted, noteOf(note));
+      return responseOf(task, object, note);
+    },
+  });
+}
+
+function itemOf(model: string, body: JsonObject, { models }: ServiceContext["front"]): object {
+  const provider = parseModelId(models.first(model))?.provider ?? "";
+  if (WITH_RESPONSES.has(provider)) return { ...body, kind: "response", model };
+  return { ...chatOfResponse(body), model };
+}
+
+/** Throws `not_found` for a task that is not a response. */
+async function shownResponse({ tasks }: Pick<Context, "tasks">, task: TaskView): Promise<object> {
+  const note = readNote(task);
+  const [object] = note === undefined ? [] : (await tasks.objects(task.project, task, { limit: 1 })).items;
+  if (note === undefined || object === undefined)
+    throw new PerigeeError("not_found", "there is no response with this id");
+  return responseOf(task, object, note);
+}
+
+function withoutSla(): PerigeeError {
+  const message =
+    "background: a response in the background needs an sla; send the header x-perigee-sla: 15m (the service has no default)";
+  return new PerigeeError("usage", message, { details: { param: "background" } });
+}

@@ -1,0 +1,257 @@
+/** Embeddings of single texts share requests, and each has its own line. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { WireResult } from "../../src/dispatch/transport.ts";
+import { INPUT, OUTPUT, type OutputRecord, type Reply, status, World, type WorldOptions } from "./world.ts";
+
+interface Body {
+  readonly input: string | readonly string[];
+  readonly model: string;
+}
+
+interface EmbeddingLine extends Omit<OutputRecord, "output"> {
+  readonly key: string;
+  readonly output: { readonly type: string; readonly embedding: readonly number[] } | null;
+  readonly usage: { readonly input_tokens: number };
+  readonly cost: { readonly billed_usd: number; readonly ambiguous_usd: number };
+  readonly attempts?: number;
+}
+
+const TOKENS = 7;
+
+function inputsOf({ input }: Body): readonly string[] {
+  return typeof input === "string" ? [input] : input;
+}
+
+function numberIn(text: string): number {
+  return Number(/\[\[(\d+)\]\]/.exec(text)?.[1]);
+}
+
+/** Each input has the vector of its number; the last one is first, as servers may answer. */
+function vectors(body: Body): WireResult {
+  const inputs = inputsOf(body);
+  const data = inputs.map((text, index) => ({ index, embedding: [numberIn(text), 0.5] })).reverse();
+  const tokens = inputs.length * TOKENS;
+  const answer = { object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } };
+  return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
+}
+
+/** A world in which a provider answers embeddings, and the numbers of the inputs of each request. */
+class EmbeddingWorld extends World {
+  readonly requests: (readonly number[])[] = [];
+  /** Undefined: vectors. */
+  reply: (inputs: readonly number[], request: number) => Reply | undefined = () => undefined;
+
+  constructor(options: WorldOptions = {}) {
+    super(options);
+    this.answer = (_line, _attempt, _model, body) => {
+      const inputs = inputsOf(body as Body).map(numberIn);
+      this.requests.push(inputs);
+      return this.reply(inputs, this.requests.length) ?? vectors(body as Body);
+    };
+  }
+
+  write(count: number, more: (line: number) => object = () => ({})): void {
+    const lines = Array.from({ length: count }, (_, index) => {
+      const line = index + 1;
+      const item = { kind: "embedding", model: "alpha:e", input: `[[${line}]] text`, ...more(line) };
+      return `${JSON.stringify({ key: `k${line}`, ...item })}\n`;
+    });
+    this.disk.put(INPUT, lines.join(""));
+  }
+
+  lines(): EmbeddingLine[] {
+    return this.output() as unknown as EmbeddingLine[]; // its own records of embeddings
+  }
+
+  /** The numbers of the answered lines by their vectors, each under its key. */
+  answered(): number[] {
+    return this.lines().flatMap(({ key, output }) => {
+      if (output === null) return [];
+      expect(output.embedding[0]).toBe(Number(key.slice(1)));
+      return [Number(key.slice(1))];
+    });
+  }
+}
+
+function upTo(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index + 1);
+}
+
+function sorted(numbers: readonly number[]): number[] {
+  return [...numbers].sort((one, other) => one - other);
+}
+
+async function runWhole(world: EmbeddingWorld, options: object = {}): Promise<void> {
+  const engine = await world.engine();
+  await world.settle(engine.run(INPUT, { out: OUTPUT, ...options }).finished);
+  await engine.close();
+}
+
+describe("embeddings of single texts", () => {
+  it("share requests, and have a line each with their vector and their share of the usage", async () => {
+    const world = new EmbeddingWorld();
+    world.write(600);
+    await runWhole(world);
+    expect(world.requests.length).toBeLessThan(10);
+    expect(sorted(world.requests.flat())).toEqual(upTo(600));
+    expect(sorted(world.answered())).toEqual(upTo(600));
+    for (const line of world.lines())
+      expect(line).toMatchObject({ usage: { input_tokens: TOKENS }, attempts: 1 });
+  });
+
+  it("are sent apart where their settings differ, where an item has several inputs, and where the configuration says so", async () => {
+    const world = new EmbeddingWorld();
+    world.write(40, (line) =>
+      line % 10 === 0 ? { input: [`[[${line}]]`, "[[0]]"] } : { dimensions: line % 2 === 0 ? 2 : 3 },
+    );
+    await runWhole(world);
+    expect(world.lines().length).toBe(40);
+    expect(world.requests.length).toBe(2 + 4);
+
+    const alone = new EmbeddingWorld({
+      config: {
+        providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, embeddingInputsMax: 1 } },
+      },
+    });
+    alone.write(12);
+    await runWhole(alone);
+    expect(alone.requests.length).toBe(12);
+  });
+
+  it("keep to the inputs and tokens of a request that the configuration says", async () => {
+    const provider = { baseUrl: "http://alpha.test/v1", needsKey: false };
+    const world = new EmbeddingWorld({
+      config: { providers: { alpha: { ...provider, embeddingInputsMax: 7 } } },
+    });
+    world.write(100);
+    await runWhole(world);
+    expect(Math.max(...world.requests.map((inputs) => inputs.length))).toBe(7);
+  });
+
+  it("fail alone when the provider refuses them, and harm no other", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.uniqueArray(fc.integer({ min: 1, max: 60 }), { maxLength: 5 }), async (bad) => {
+        const world = new EmbeddingWorld();
+        world.write(60);
+        world.reply = (inputs) =>
+          inputs.some((each) => bad.includes(each)) ? status(400, "invalid_input") : undefined;
+        await runWhole(world);
+        expect(sorted(world.answered())).toEqual(upTo(60).filter((line) => !bad.includes(line)));
+        const failed = world.lines().filter(({ output }) => output === null);
+        expect(sorted(failed.map(({ key }) => Number(key.slice(1))))).toEqual(sorted(bad));
+        expect(failed.every(({ error }) => error?.code === "invalid_request")).toBe(true);
+        // Halves of halves: about two requests a step for each of the refused.
+        expect(world.requests.length).toBeLessThanOrEqual(4 + 16 * bad.length);
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  it("are repeated together after a failure of the server, and each counts its attempts", async () => {
+    const world = new EmbeddingWorld();
+    world.write(50);
+    world.reply = (_inputs, request) => (request <= 1 ? status(503, "overloaded") : undefined);
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual(upTo(50));
+    expect(world.requests.length).toBe(2);
+    expect(world.lines().every(({ attempts }) => attempts === 2)).toBe(true);
+  });
+
+  it("fail alone when they break their server again and again", async () => {
+    const world = new EmbeddingWorld();
+    world.write(8);
+    world.reply = (inputs) => (inputs.includes(5) ? status(500, "crash") : undefined);
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual([1, 2, 3, 4, 6, 7, 8]);
+  });
+
+  it("are asked again when the answer has fewer vectors than inputs", async () => {
+    const world = new EmbeddingWorld();
+    world.write(20);
+    world.reply = (inputs, request) =>
+      request === 1
+        ? vectors({ model: "e", input: inputs.slice(1).map((each) => `[[${each}]]`) })
+        : undefined;
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual(upTo(20));
+  });
+
+  it("cost no more than their cap, and are sent in smaller requests where it leaves less", async () => {
+    const world = new EmbeddingWorld({
+      config: { prices: { "alpha:e": { inputUsdPerMillion: 1_000, outputUsdPerMillion: 0 } } },
+    });
+    world.write(64);
+    const engine = await world.engine();
+    // The most that an item may cost is 0.028 USD (28 tokens), what it costs 0.007.
+    const run = engine.run(INPUT, { out: OUTPUT, maxCostUsd: 0.3 });
+    const summary = await world.settle(run.finished);
+    await engine.close();
+    expect(summary.cost.billed_usd).toBeLessThanOrEqual(0.3);
+    expect(summary.counts.completed).toBeGreaterThan(20);
+    expect(world.requests.length).toBeGreaterThan(1);
+  });
+
+  it("expire with their deadline, each by itself", async () => {
+    const world = new EmbeddingWorld();
+    world.write(30);
+    world.reply = () => "hang";
+    await runWhole(world, { sla: 1 });
+    expect(world.lines().map(({ error }) => error?.code)).toEqual(upTo(30).map(() => "expired"));
+  });
+
+  it("have exactly one line each after any kill, and are sent at most once more", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 1, max: 400 }), { minLength: 1, maxLength: 3 }),
+        fc.boolean(),
+        async (kills, powerCut) => {
+          const world = new EmbeddingWorld({
+            latencyMs: 50,
+            commitMs: 5,
+            config: {
+              providers: {
+                alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, embeddingInputsMax: 16 },
+              },
+            },
+          });
+          world.write(300);
+          for (const afterMs of kills) {
+            const engine = await world.engine();
+            void engine.run(INPUT, { out: OUTPUT }).finished.catch(() => undefined);
+            await world.clock.advance(afterMs);
+            world.kill({ powerCut });
+          }
+          await runWhole(world);
+          expect(sorted(world.answered())).toEqual(upTo(300));
+          expect(world.lines().length).toBe(300);
+          const times = new Map<number, number>();
+          for (const each of world.requests.flat()) times.set(each, (times.get(each) ?? 0) + 1);
+          expect(Math.max(...times.values())).toBeLessThanOrEqual(1 + kills.length);
+        },
+      ),
+      { numRuns: 12 },
+    );
+  });
+
+  it("have a body each in OpenAI's layout", async () => {
+    const world = new EmbeddingWorld();
+    world.write(5);
+    await runWhole(world, { format: "openai" });
+    const lines = world.output() as unknown as {
+      custom_id: string;
+      response: { body: { data: object[] } };
+    }[];
+    expect(lines.map(({ custom_id: key, response }) => [key, response.body])).toEqual(
+      upTo(5).map((line) => [
+        `k${line}`,
+        {
+          object: "list",
+          data: [{ object: "embedding", index: 0, embedding: [line, 0.5] }],
+          model: null,
+          usage: { prompt_tokens: TOKENS, total_tokens: TOKENS },
+        },
+      ]),
+    );
+  });
+});

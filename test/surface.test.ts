@@ -341,6 +341,7 @@ describe("the fixed calls", () => {
     >();
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["trace"]>().toEqualTypeOf<(id: string, key?: string) => Promise<door.ItemTrace>>();
+    expectTypeOf<Engine["cancel"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
       | "batches"
@@ -349,6 +350,7 @@ describe("the fixed calls", () => {
       | "task"
       | "object"
       | "forget"
+      | "cancel"
       | "retry"
       | "retryTask"
       | "quote"

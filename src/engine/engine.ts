@@ -282,7 +282,7 @@ class LocalEngine implements Engine {
   cancel(taskId: string): Promise<Task> {
     this.#calls.assertOpen();
     checkId(taskId, "cancel");
-    return this.#calls.ended(this.#submissions.cancel(taskId));
+    return this.#calls.ended(this.#submissions.inTurn(taskId, () => this.#submissions.cancel(taskId)));
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
@@ -351,6 +351,7 @@ class LocalEngine implements Engine {
   async #close(): Promise<void> {
     this.#calls.close();
     this.stopSending();
+    if (this.#submissions.hasTurns) await this.#calls.within(this.#submissions.turnsTaken()); // a cancel is stored first
     for (const run of this.#runs) run.stop("closed");
     await this.#calls.within(this.#submissions.accepted());
     await Promise.allSettled([this.#runsOver(), this.#log.stop()]);

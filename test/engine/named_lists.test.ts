@@ -136,6 +136,20 @@ describe.each(KINDS)("a named list of %s", (_kind, items) => {
     await world.settle(next.close());
   });
 
+  it("is cancelled when the engine is closed right after the call", async () => {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 1_000 });
+    const engine = await world.engine();
+    const { task_id } = await world.settle(engine.submit(items, { id: "evening" }));
+    await world.clock.advance(500);
+    const cancelling = engine.cancel(task_id);
+    await world.settle(Promise.all([cancelling, engine.close()]));
+    const next = await world.engine();
+    await world.clock.advance(10_000);
+    expect((await world.settle(next.task(task_id))).counts).toMatchObject({ completed: 1, cancelled: 1 });
+    expect(world.sent).toHaveLength(1);
+    await world.settle(next.close());
+  });
+
   it("keeps its answers when it is cancelled after its end", async () => {
     const world = new World();
     const engine = await world.engine();

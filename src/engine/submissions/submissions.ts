@@ -124,6 +124,16 @@ export class Submissions {
     return turn;
   }
 
+  /** Whether calls that take turns are under way. */
+  get hasTurns(): boolean {
+    return this.#turns.size > 0;
+  }
+
+  /** Resolves when those that are under way have ended. */
+  async turnsTaken(): Promise<void> {
+    await Promise.allSettled(this.#turns.values());
+  }
+
   /** The list that has this name; undefined when there is none. Throws `conflict` if its items are others. */
   async #attach(name: ListName, options: SubmitOptions): Promise<AcceptedList | undefined> {
     const posted = await this.#findPosted(name.id);

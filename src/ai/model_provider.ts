@@ -336,8 +336,9 @@ function sumOf(tokens: Total): Exclude<Total, number | undefined> {
 /** An error with the marks that a provider function's have. */
 function marked(error: unknown): unknown {
   if (isSdkError(error, "AI_APICallError")) {
-    const { message, statusCode, responseHeaders, isRetryable } = error as {
+    const { message, statusCode, responseHeaders, isRetryable, data } = error as {
       readonly message: string;
+      readonly data?: unknown;
       readonly statusCode?: number;
       readonly responseHeaders?: Readonly<Record<string, string>>;
       readonly isRetryable?: boolean;
@@ -346,11 +347,18 @@ function marked(error: unknown): unknown {
       return Object.assign(new Error(message, { cause: error }), {
         status: statusCode,
         headers: responseHeaders,
+        ...codesIn(data),
       });
     return isRetryable === false && statusCode === undefined ? permanent(message, error) : error;
   }
   const name = PERMANENT.find((each) => isSdkError(error, each));
   return name === undefined ? error : permanent(String((error as Error).message), error);
+}
+
+/** The provider's own code and type, as most servers have them. */
+function codesIn(data: unknown): { readonly code?: unknown; readonly type?: unknown } {
+  const said = isObject(data) ? data["error"] : undefined;
+  return isObject(said) ? { code: said["code"], type: said["type"] } : {};
 }
 
 /** What perigee does not repeat. */

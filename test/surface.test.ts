@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
+import * as ai from "../src/ai/index.ts";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
@@ -35,6 +36,7 @@ describe("the entry points", () => {
     };
     expect(Object.keys(manifest.exports)).toEqual([
       ".",
+      "./ai",
       "./providers",
       "./satellites",
       "./service",
@@ -143,6 +145,32 @@ describe("the entry points", () => {
         "WireStream",
       ],
     });
+  });
+
+  it("perigee/ai", () => {
+    expect(Object.keys(ai).sort()).toEqual([
+      "ModelCallError",
+      "UnknownKindError",
+      "createPerigee",
+      "modelProvider",
+    ]);
+    expect(namesOf("ai/index.ts").types).toEqual([
+      "AskedEngine",
+      "AskedService",
+      "CalledAnswer",
+      "CalledModel",
+      "Generated",
+      "GeneratedPart",
+      "ModelCall",
+      "ModelCallErrorFacts",
+      "ModelVersion",
+      "PerigeeCallOptions",
+      "PerigeeLanguageModel",
+      "PerigeeModelOptions",
+      "PerigeeOptions",
+      "PerigeeProvider",
+      "StreamedPart",
+    ]);
   });
 
   it("perigee/providers", () => {

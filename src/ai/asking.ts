@@ -7,7 +7,7 @@ import { ModelCallError } from "./call_error.ts";
 import type { CallNames } from "./call_names.ts";
 
 /** An object that ended with an answer. */
-export interface AskedAnswer {
+export interface ObjectAnswer {
   readonly taskId: string;
   readonly object: LibraryObject;
 }
@@ -20,11 +20,11 @@ export interface Asks {
    * Asks once for each name, however often it is called, in this process or later ones. Rejects with the reason of the signal at
    * once when that aborts, and sends nothing more of it then; with a `ModelCallError` when it ends without an answer.
    */
-  ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<AskedAnswer>;
+  ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<ObjectAnswer>;
 }
 
 /** Throws the error of an object without an answer. */
-export function answerIn(taskId: string, object: LibraryObject | undefined): AskedAnswer {
+export function answerIn(taskId: string, object: LibraryObject | undefined): ObjectAnswer {
   if (object?.status === "completed") return { taskId, object };
   const error = object?.error;
   if (error === undefined || error === null)

@@ -8,7 +8,7 @@ import { UnknownKindError } from "./call_error.ts";
 import { type AskedEngine, EngineAsking } from "./engine_asking.ts";
 import { languageModel, type PerigeeLanguageModel } from "./language_model.ts";
 import type { ModelVersion } from "./model_call.ts";
-import { type PerigeeService, ServiceAsking } from "./service_asking.ts";
+import { type AskedService, ServiceAsking } from "./service_asking.ts";
 
 /** Options of `createPerigee`. */
 export interface PerigeeOptions<V extends ModelVersion = ModelVersion> {
@@ -49,7 +49,7 @@ export interface PerigeeProvider<V extends ModelVersion> {
  * service, not at all. Throws `usage`.
  */
 export function createPerigee<V extends ModelVersion = "v3">(
-  source: AskedEngine | PerigeeService,
+  source: AskedEngine | AskedService,
   options: PerigeeOptions<V> = {},
 ): PerigeeProvider<V> {
   const { id: work = "ai", sla, version = "v3" as V } = options; // the default of `V`
@@ -75,7 +75,7 @@ export function createPerigee<V extends ModelVersion = "v3">(
   });
 }
 
-function asksOf(source: AskedEngine | PerigeeService): Asks {
+function asksOf(source: AskedEngine | AskedService): Asks {
   if (typeof source === "object" && source !== null && "submit" in source) return new EngineAsking(source);
   const { url, apiKey } = source ?? {};
   if (typeof url !== "string" || !URL.canParse(url) || typeof apiKey !== "string" || apiKey === "")

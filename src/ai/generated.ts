@@ -59,7 +59,7 @@ export type UsageOf<V extends ModelVersion> = Shapes[V]["usage"];
 export type WarningOf<V extends ModelVersion> = Shapes[V]["warning"];
 
 /** What perigee knows of an answer. */
-export type AnswerFacts = Record<string, string | number | boolean | null>;
+export type CallFacts = Record<string, string | number | boolean | null>;
 
 /** What a call resolves with. */
 export interface Generated<V extends ModelVersion> {
@@ -67,7 +67,7 @@ export interface Generated<V extends ModelVersion> {
   finishReason: FinishOf<V>;
   usage: UsageOf<V>;
   /** Under `perigee`: `taskId`, `objectId`, `costUsd`, `attempts` and other facts of the answer. */
-  providerMetadata: { perigee: AnswerFacts };
+  providerMetadata: { perigee: CallFacts };
   request: { body: unknown };
   response: { id?: string; modelId?: string };
   warnings: WarningOf<V>[];
@@ -167,7 +167,7 @@ function flatUsage({ usage }: LibraryObject): FlatUsage {
   };
 }
 
-function factsOf(taskId: string, object: LibraryObject): AnswerFacts {
+function factsOf(taskId: string, object: LibraryObject): CallFacts {
   const { objectId, cost, attempts, latencyMs, model, refusal, late } = object;
   const facts = {
     taskId,

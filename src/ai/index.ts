@@ -14,4 +14,4 @@ export type { Generated, GeneratedPart } from "./generated.ts";
 export type { PerigeeLanguageModel, StreamedPart } from "./language_model.ts";
 export type { ModelCall, ModelVersion } from "./model_call.ts";
 export { type CalledAnswer, type CalledModel, modelProvider } from "./model_provider.ts";
-export type { PerigeeService } from "./service_asking.ts";
+export type { AskedService } from "./service_asking.ts";

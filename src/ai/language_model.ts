@@ -6,7 +6,7 @@
 import type { Asks } from "./asking.ts";
 import { itemOfCall } from "./called_item.ts";
 import {
-  type AnswerFacts,
+  type CallFacts,
   type FinishOf,
   type Generated,
   generated,
@@ -34,7 +34,7 @@ export type StreamedPart<V extends ModelVersion> =
       type: "finish";
       usage: UsageOf<V>;
       finishReason: FinishOf<V>;
-      providerMetadata: { perigee: AnswerFacts };
+      providerMetadata: { perigee: CallFacts };
     };
 
 /** A model: `LanguageModelV2`, `LanguageModelV3` or `LanguageModelV4` of the AI SDK, by its version. */

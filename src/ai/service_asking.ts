@@ -15,7 +15,7 @@ import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
 import type { Task } from "../work/task.ts";
-import { type AskedAnswer, type Asks, answerIn, heldError, untilAborted } from "./asking.ts";
+import { type Asks, answerIn, heldError, type ObjectAnswer, untilAborted } from "./asking.ts";
 import { ModelCallError } from "./call_error.ts";
 import { CallNames } from "./call_names.ts";
 
@@ -30,7 +30,7 @@ const IN_PROGRESS_WAIT_MS = 1_000;
 const PASSING_STATUS: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504, 507]);
 
 /** A service to ask. */
-export interface PerigeeService {
+export interface AskedService {
   /** Such as `https://perigee.example.org`; a path before `/v0` is kept. */
   readonly url: string;
   /** With the scopes `infer:write` and `infer:read`. */
@@ -55,7 +55,7 @@ export class ServiceAsking implements Asks {
   readonly #headers: Readonly<Record<string, string>>;
   readonly #fetch: typeof globalThis.fetch;
 
-  constructor({ url, apiKey, fetch = globalThis.fetch }: PerigeeService) {
+  constructor({ url, apiKey, fetch = globalThis.fetch }: AskedService) {
     this.#root = `${url.replace(/\/+$/, "")}/v0/infer/`;
     this.#headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" };
     this.#fetch = fetch;
@@ -64,7 +64,7 @@ export class ServiceAsking implements Asks {
     namesOf.set(whose, this.names);
   }
 
-  async ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<AskedAnswer> {
+  async ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<ObjectAnswer> {
     signal?.throwIfAborted();
     // A post with an sla is answered at once: it is waited for even when its caller has left, so that it can be cancelled.
     const posting = this.#post(item, name, item.sla === undefined ? signal : undefined);

@@ -136,7 +136,6 @@ class LocalEngine implements Engine {
   /** What it is built of. */
   readonly core: EngineCore;
   readonly #submissions: Submissions;
-  readonly #runLists: RunLists;
   readonly #forgotten: Forgotten;
   readonly #runs = new Set<Run>();
   readonly #log: EngineLog;
@@ -192,8 +191,7 @@ class LocalEngine implements Engine {
     this.#log = new EngineLog(this.core);
     this.#calls = new OpenCalls(clock);
     const run = (source: Source, options: EngineRunOptions): Run => this.#run(source, options);
-    this.#runLists = new RunLists(this.core, run);
-    this.#submissions = new Submissions(this.core, this.#log, this.#runLists);
+    this.#submissions = new Submissions(this.core, this.#log, new RunLists(this.core, run));
     void store.failed?.then((error) => failures.tell(error));
   }
 
@@ -204,7 +202,7 @@ class LocalEngine implements Engine {
     await this.core.sending.batches.clean().catch(() => undefined); // at the next start, then
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
-      await this.#runLists.resume(task);
+      await this.#submissions.runs.resume(task);
     }
     await this.#forgotten.sweep().catch(() => undefined); // at the next start, then
   }
@@ -389,8 +387,8 @@ class LocalEngine implements Engine {
 
   async #forget(taskId: string): Promise<void> {
     if (await this.#submissions.forgetPosted(taskId)) return;
-    await this.#runLists.closed(taskId);
-    await this.#forgotten.forget(taskId, this.#runLists.isAtWork(taskId));
-    this.#runLists.drop(taskId);
+    await this.#submissions.runs.closed(taskId);
+    await this.#forgotten.forget(taskId, this.#submissions.runs.isAtWork(taskId));
+    this.#submissions.runs.drop(taskId);
   }
 }

@@ -64,9 +64,10 @@ interface AcceptedList {
 }
 
 export class Submissions {
+  /** The lists that are runs. */
+  readonly runs: RunLists;
   readonly #core: SubmittedIn;
   readonly #posted: ListsInLog;
-  readonly #runs: RunLists;
   /** Of each named list, the last call that may store or remove it. */
   readonly #turns = new Map<string, Promise<unknown>>();
   /** Lists that are not stored yet. */
@@ -75,7 +76,7 @@ export class Submissions {
   constructor(core: SubmittedIn, posted: ListsInLog, runs: RunLists) {
     this.#core = core;
     this.#posted = posted;
-    this.#runs = runs;
+    this.runs = runs;
   }
 
   /** Rejects with `usage`, before anything is stored. */
@@ -92,7 +93,7 @@ export class Submissions {
   /** Resolves when the lists under way are stored, and the runs of all lists have begun. */
   async accepted(): Promise<void> {
     while (this.#accepting.size > 0) await Promise.allSettled(this.#accepting);
-    await this.#runs.begun();
+    await this.runs.begun();
   }
 
   async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
@@ -137,7 +138,7 @@ export class Submissions {
   /** The list that has this name; undefined when there is none. Throws `conflict` if its items are others. */
   async #attach(name: ListName, options: SubmitOptions): Promise<AcceptedList | undefined> {
     const posted = await this.#findPosted(name.id);
-    const body = posted === undefined ? await this.#runs.bodyOf(name.id) : undefined;
+    const body = posted === undefined ? await this.runs.bodyOf(name.id) : undefined;
     if (posted === undefined && body === undefined) return undefined;
     if ((posted?.record.note ?? body?.checksum) !== name.checksum)
       throw new PerigeeError(
@@ -145,7 +146,7 @@ export class Submissions {
         `submit: other items were submitted under the id ${JSON.stringify(options.id)} before (task ${name.id}); use another id, or forget that task`,
       );
     return posted === undefined
-      ? this.#asRuns(name.id, this.#runs.find(name.id), options)
+      ? this.#asRuns(name.id, this.runs.find(name.id), options)
       : asPosted(posted.lists.attach(posted.record, options), options);
   }
 
@@ -158,7 +159,7 @@ export class Submissions {
     const few = this.#few(items, groups, name, options);
     const posted = few === undefined ? undefined : await this.#post(few, options.signal);
     if (posted !== undefined) return asPosted(posted, options);
-    const { begun } = await this.#runs.accept(name, groups, options.signal);
+    const { begun } = await this.runs.accept(name, groups, options.signal);
     return this.#asRuns(name.id, begun, options);
   }
 
@@ -191,7 +192,7 @@ export class Submissions {
     options.signal?.throwIfAborted();
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.retry(posted.record, retryFailed, options);
-    const { begun } = await this.#runs.retry(id, retryFailed);
+    const { begun } = await this.runs.retry(id, retryFailed);
     return this.#answer(id, begun, options);
   }
 
@@ -199,7 +200,7 @@ export class Submissions {
   async cancel(id: string): Promise<Task> {
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.cancel(posted.record);
-    const submission = await this.#runs.find(id);
+    const submission = await this.runs.find(id);
     await Promise.all(submission.parts.map((part) => part.cancel()));
     return taskOf(id, submission);
   }
@@ -234,19 +235,19 @@ export class Submissions {
 
   /** Whether a task is a submitted list. */
   async has(id: string): Promise<boolean> {
-    return (await this.#runs.bodyOf(id)) !== undefined || (await this.#findPosted(id))?.record.id === id;
+    return (await this.runs.bodyOf(id)) !== undefined || (await this.#findPosted(id))?.record.id === id;
   }
 
   async task(id: string): Promise<Task> {
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.task(posted.record);
-    return taskOf(id, await this.#runs.find(id));
+    return taskOf(id, await this.runs.find(id));
   }
 
   async object(id: string): Promise<TaskObject> {
     const posted = await this.#findPosted(id);
     if (posted !== undefined) return posted.lists.object(posted.record, id);
-    const { part, line } = await this.#runs.place(id);
+    const { part, line } = await this.runs.place(id);
     const answers = part.answers();
     try {
       return await part.object(id, line, answers);
@@ -259,7 +260,7 @@ export class Submissions {
   async trace(id: string): Promise<ItemTrace> {
     const posted = await this.#findPosted(id);
     if (posted !== undefined) return posted.lists.trace(posted.record, id);
-    const { part, runId, line } = await this.#runs.place(id);
+    const { part, runId, line } = await this.runs.place(id);
     const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
     const { storage } = this.#core;

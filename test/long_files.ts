@@ -7,6 +7,7 @@ export const LONG_FILES: readonly string[] = [
   "test/faults/outages.test.ts", // most of it waits
   "test/cli/messages.test.ts",
   "test/faults/service_kills.test.ts",
+  "test/faults/ai_kills.test.ts",
   "test/faults/engine_process.test.ts",
   "test/package/tarball.test.ts",
   "test/cli/serve.test.ts",

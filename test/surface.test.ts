@@ -4,6 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
+import * as ai from "../src/ai/index.ts";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
@@ -35,6 +36,7 @@ describe("the entry points", () => {
     };
     expect(Object.keys(manifest.exports)).toEqual([
       ".",
+      "./ai",
       "./providers",
       "./satellites",
       "./service",
@@ -165,6 +167,32 @@ describe("the entry points", () => {
         "WireStream",
       ],
     });
+  });
+
+  it("perigee/ai", () => {
+    expect(Object.keys(ai).sort()).toEqual([
+      "ModelCallError",
+      "UnknownKindError",
+      "createPerigee",
+      "modelProvider",
+    ]);
+    expect(namesOf("ai/index.ts").types).toEqual([
+      "AskedEngine",
+      "AskedService",
+      "CalledAnswer",
+      "CalledModel",
+      "Generated",
+      "GeneratedPart",
+      "ModelCall",
+      "ModelCallErrorFacts",
+      "ModelVersion",
+      "PerigeeCallOptions",
+      "PerigeeLanguageModel",
+      "PerigeeModelOptions",
+      "PerigeeOptions",
+      "PerigeeProvider",
+      "StreamedPart",
+    ]);
   });
 
   it("perigee/providers", () => {
@@ -363,6 +391,7 @@ describe("the fixed calls", () => {
     >();
     expectTypeOf<Engine["holds"]>().toEqualTypeOf<() => readonly door.Hold[]>();
     expectTypeOf<Engine["trace"]>().toEqualTypeOf<(id: string, key?: string) => Promise<door.ItemTrace>>();
+    expectTypeOf<Engine["cancel"]>().toEqualTypeOf<(id: string) => Promise<door.Task>>();
     expectTypeOf<Engine["close"]>().toEqualTypeOf<() => Promise<void>>();
     expectTypeOf<keyof Engine>().toEqualTypeOf<
       | "batches"
@@ -371,6 +400,7 @@ describe("the fixed calls", () => {
       | "task"
       | "object"
       | "forget"
+      | "cancel"
       | "retry"
       | "retryTask"
       | "quote"

@@ -40,6 +40,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   spend: 5,
   engine: 5,
   "index.ts": 6,
+  ai: 6,
   tasks: 6,
   jobs: 6,
   testing: 6,
@@ -147,6 +148,7 @@ const DOORS: Readonly<Record<string, string>> = {
 /** Files that something outside the import graph enters: entry points of the package, threads, the command. */
 const ENTRIES = [
   "index.ts",
+  "ai/index.ts",
   "providers/index.ts",
   "satellites.ts",
   "service/index.ts",

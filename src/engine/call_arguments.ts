@@ -5,6 +5,9 @@ import { PerigeeError } from "../errors.ts";
 import { kindOf } from "./call_options.ts";
 import type { Source } from "./files/input.ts";
 
+/** As of keys. */
+const NAME_BYTES_MAX = 512;
+
 /** The source, of a list a copy: its caller may change it from then on. Throws as `checkSource` does. */
 export function takenSource(source: Source, call: string): Source {
   checkSource(source, call);
@@ -33,6 +36,14 @@ export function checkItems(items: unknown, call: string): void {
 export function checkId(id: unknown, call: string): void {
   if (typeof id !== "string")
     throw new PerigeeError("usage", `${call}: the id must be a text, got ${kindOf(id)}`);
+}
+
+/** Throws `usage` unless the caller's name for its work is absent, or a text of 1 to 512 bytes. */
+export function checkName(name: string | undefined, call: string): void {
+  if (name === undefined) return;
+  const bytes = Buffer.byteLength(name);
+  if (bytes < 1 || bytes > NAME_BYTES_MAX)
+    throw new PerigeeError("usage", `${call}: id must have 1 to ${NAME_BYTES_MAX} bytes, got ${bytes}`);
 }
 
 /** Throws `usage` unless `value` is a text; `what` is the call and the argument. */

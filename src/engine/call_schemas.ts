@@ -113,7 +113,7 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
   onStep: A_FUNCTION,
 };
 
-export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL };
+export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL, id: A_TEXT };
 
 export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
   ...PROGRESS,
@@ -122,7 +122,11 @@ export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
   codes: CHECKED_LATER,
 };
 
-export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = { ...SUBMIT_OPTIONS, codes: CHECKED_LATER };
+export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = {
+  ...PROGRESS,
+  signal: A_SIGNAL,
+  codes: CHECKED_LATER,
+};
 
 export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   slas: A_LIST,

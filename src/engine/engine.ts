@@ -17,7 +17,7 @@ import { PriceBook } from "../price/price_book.ts";
 import { LearntStore } from "../store/learnt.ts";
 import type { Item } from "../work/item.ts";
 import type { Task, TaskObject } from "../work/task.ts";
-import { checkId, checkItems, checkText, takenSource } from "./call_arguments.ts";
+import { checkId, checkItems, checkName, checkText, takenSource } from "./call_arguments.ts";
 import { checkCallOptions } from "./call_options.ts";
 import {
   ENGINE_RUN_OPTIONS,
@@ -60,6 +60,7 @@ import { openStore, type Seams, threads, withOwn } from "./seams.ts";
 import { type CountedBatches, countedBatches } from "./shown/batch_status.ts";
 import { Forgotten } from "./submissions/forgotten.ts";
 import { type RetryOptions, type RetryTaskOptions, retryOptions } from "./submissions/retry.ts";
+import { RunLists } from "./submissions/run_lists.ts";
 import { Submissions, type SubmitOptions } from "./submissions/submissions.ts";
 import type { SubmittedTask } from "./submissions/submitted_task.ts";
 import { traceOfRun } from "./trace.ts";
@@ -190,7 +191,7 @@ class LocalEngine implements Engine {
     this.#log = new EngineLog(this.core);
     this.#calls = new OpenCalls(clock);
     const run = (source: Source, options: EngineRunOptions): Run => this.#run(source, options);
-    this.#submissions = new Submissions(this.core, run, this.#log);
+    this.#submissions = new Submissions(this.core, this.#log, new RunLists(this.core, run));
     void store.failed?.then((error) => failures.tell(error));
   }
 
@@ -201,7 +202,7 @@ class LocalEngine implements Engine {
     await this.core.sending.batches.clean().catch(() => undefined); // at the next start, then
     for await (const task of storedTasks(this.#seams.store)) {
       await this.#forgotten.resume(task);
-      await this.#submissions.resume(task);
+      await this.#submissions.runs.resume(task);
     }
     await this.#forgotten.sweep().catch(() => undefined); // at the next start, then
   }
@@ -247,6 +248,7 @@ class LocalEngine implements Engine {
     this.#calls.assertOpen();
     checkItems(items, "submit");
     checkCallOptions(options, SUBMIT_OPTIONS, "submit");
+    checkName(options.id, "submit");
     return this.#submissions.submit(items, options, this.#calls);
   }
 
@@ -272,7 +274,13 @@ class LocalEngine implements Engine {
   forget(taskId: string): Promise<void> {
     this.#calls.assertOpen();
     checkId(taskId, "forget");
-    return this.#calls.ended(this.#forget(taskId));
+    return this.#calls.ended(this.#submissions.inTurn(taskId, () => this.#forget(taskId)));
+  }
+
+  cancel(taskId: string): Promise<Task> {
+    this.#calls.assertOpen();
+    checkId(taskId, "cancel");
+    return this.#calls.ended(this.#submissions.inTurn(taskId, () => this.#submissions.cancel(taskId)));
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
@@ -344,6 +352,7 @@ class LocalEngine implements Engine {
   async #close(): Promise<void> {
     this.#calls.close();
     this.stopSending();
+    if (this.#submissions.hasTurns) await this.#calls.within(this.#submissions.turnsTaken()); // a cancel is stored first
     for (const run of this.#runs) run.stop("closed");
     await this.#calls.within(this.#submissions.accepted());
     await Promise.allSettled([this.#runsOver(), this.#log.stop()]);
@@ -381,8 +390,8 @@ class LocalEngine implements Engine {
 
   async #forget(taskId: string): Promise<void> {
     if (await this.#submissions.forgetPosted(taskId)) return;
-    await this.#submissions.closed(taskId);
-    await this.#forgotten.forget(taskId, this.#submissions.isAtWork(taskId));
-    this.#submissions.drop(taskId);
+    await this.#submissions.runs.closed(taskId);
+    await this.#forgotten.forget(taskId, this.#submissions.runs.isAtWork(taskId));
+    this.#submissions.runs.drop(taskId);
   }
 }

@@ -30,6 +30,7 @@ export interface Engine {
    * task then holds their outcome. When the provider's account stops them, it resolves where a run would end as
    * `paused`, and they go on in the background. Throws `usage` for an empty list, an invalid item, or more than 64 different
    * slas. Aborting rejects with the signal's reason; a task that is stored by then continues all the same.
+   * With an `id` the same items are the same task, in whichever process; other items under it are `conflict`.
    * What it returns also has `finished`, and is iterated for its objects as they become final.
    */
   submit(items: readonly Item[], options?: SubmitOptions): SubmittedTask;
@@ -43,6 +44,11 @@ export interface Engine {
    * task is at work.
    */
   forget(taskId: string): Promise<void>;
+  /**
+   * Ends what was not sent of a submitted list as `cancelled`, and resolves with the task when that is durable. What is in flight is still
+   * answered; what is answered stays. Changes nothing of a list that is final. Throws `not_found`.
+   */
+  cancel(taskId: string): Promise<Task>;
   /** Runs failed lines of a run again, on the terms of its last call but its listeners, signal and `skip`. Throws `not_found`, and `usage` for a stream. */
   retry(taskId: string, options?: RetryOptions): Promise<Run>;
   /**

@@ -84,6 +84,7 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
   submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;
   task(id: string): Promise<LibraryTask>;
   object(id: string): Promise<LibraryObject>;
+  cancel(taskId: string): Promise<LibraryTask>;
   retry(taskId: string, options?: LibraryRetryOptions): Promise<LibraryRun>;
   retryTask(taskId: string, options?: LibraryRetryTaskOptions): Promise<LibraryTask>;
   quote(source: Source, options?: QuoteOptions): Promise<LibraryQuote>;
@@ -103,6 +104,7 @@ export async function createEngine(options: EngineOptions): Promise<LibraryEngin
     task: async (id) => camelCased(await engine.task(id)),
     object: async (id) => camelCased(await engine.object(id)),
     forget: (id) => engine.forget(id),
+    cancel: async (id) => camelCased(await engine.cancel(id)),
     retry: async (id, given) => shownRun(await engine.retry(id, told<RetryOptions>(given))),
     retryTask: async (id, given) => camelCased(await engine.retryTask(id, told<RetryTaskOptions>(given))),
     quote: async (source, given) => camelCased(await engine.quote(source, given)),

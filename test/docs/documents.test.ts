@@ -217,10 +217,13 @@ function blocksConfig(): object {
       typeRoots: [join(ROOT, "node_modules/@types")],
       paths: {
         perigee: [join(ROOT, "src/index.ts")],
+        "perigee/ai": [join(ROOT, "src/ai/index.ts")],
         "perigee/providers": [join(ROOT, "src/providers/index.ts")],
         "perigee/satellites": [join(ROOT, "src/satellites.ts")],
         "perigee/service": [join(ROOT, "src/service/index.ts")],
         "perigee/testing": [join(ROOT, "src/testing/index.ts")],
+        ai: [join(ROOT, "node_modules/ai/dist/index.d.ts")],
+        "@ai-sdk/openai-compatible": [join(ROOT, "node_modules/@ai-sdk/openai-compatible/dist/index.d.ts")],
         zod: [join(ROOT, "node_modules/zod/index.d.ts")],
         openai: [join(ROOT, "node_modules/openai/index.d.mts")],
       },

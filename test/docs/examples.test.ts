@@ -23,6 +23,7 @@ describe("the examples", () => {
   it("are those that are run here", () => {
     const names = readdirSync(join(ROOT, "docs/examples")).filter((name) => name.endsWith(".ts"));
     expect(names.sort()).toEqual([
+      "ai_sdk.ts",
       "backend.ts",
       "batch_script.ts",
       "benchmark_harness.ts",
@@ -30,6 +31,14 @@ describe("the examples", () => {
       "satellite.ts",
       "simulate.ts",
     ]);
+  });
+
+  it("ai_sdk: calls are answered, and the second run finds their tasks", async () => {
+    const first = await run("ai_sdk", [join(temp, "ai")]);
+    expect(first.map((line) => line.replace(/ \(task .*/, ""))).toEqual(
+      ["red", "green", "blue"].map((colour) => `Name something ${colour}.`),
+    );
+    expect(await run("ai_sdk", [join(temp, "ai")])).toEqual(first);
   });
 
   it("backend: a list is stored, answered in the background, and found by its ids", async () => {

@@ -39,6 +39,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 describe("what an entry point of the package loads", () => {
   it.each([
     ["perigee", "index.js", []],
+    ["perigee/ai", "ai/index.js", []],
     ["perigee/providers", "providers/index.js", []],
     ["perigee/satellites", "satellites.js", ["zod"]],
     ["perigee/service", "service/index.js", []],

@@ -113,16 +113,18 @@ describe.each(nodes)("the package on Node %s", (version, node) => {
     writeFileSync(
       join(project, "script.js"),
       `import { createEngine } from "perigee";
+import { createPerigee } from "perigee/ai";
 import { KNOWN_PROVIDERS } from "perigee/providers";
 import { FakeClock } from "perigee/testing";
 const engine = await createEngine({ dataDir: "state-${version}" });
 const task = await engine.submit([{ model: "echo:x", input: "Hello" }]);
-console.log(task.objects[0].output.text, KNOWN_PROVIDERS.has("openai"), new FakeClock().nowMs());
+const { content } = await createPerigee(engine)("echo:x").doGenerate({ prompt: [{ role: "user", content: [{ type: "text", text: "Hi" }] }] });
+console.log(content[0].text, task.objects[0].output.text, KNOWN_PROVIDERS.has("openai"), new FakeClock().nowMs());
 await engine.close();
 `,
     );
     const { stdout, stderr } = await run(node, ["script.js"], { cwd: project, env: bareEnv() });
-    expect(stdout).toBe("Hello true 0\n");
+    expect(stdout).toBe("Hi Hello true 0\n");
     expect(stderr).toBe("");
   });
 });

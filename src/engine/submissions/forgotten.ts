@@ -126,7 +126,8 @@ export class Forgotten {
     }
     for (const part of submission?.parts.keys() ?? [])
       await this.#storage.disk.remove(submittedPath(this.#storage, id, part));
-    this.#rows.set(id, sinceWallMs);
+    if (submission === undefined) this.#rows.set(id, sinceWallMs);
+    else await this.#storage.store.deleteTask(id); // it shows nothing of what was sent, and a list may be submitted under its id again
   }
 }
 

@@ -1,6 +1,7 @@
 /**
  * The items of a submitted list: checked, in one group for each different sla, and as lines.
  */
+import { createHash } from "node:crypto";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import type { Item } from "../../work/item.ts";
@@ -42,6 +43,14 @@ export function groupBySla(items: readonly Item[]): ListGroups {
     return part;
   });
   return { parts, partOf, lines: lines.map((each) => each.chunks()) };
+}
+
+/** SHA-256 of the items with their slas, in hexadecimal: the same for the same items in the same order. */
+export function checksumOf({ parts, partOf, lines }: ListGroups): string {
+  const hash = createHash("sha256");
+  hash.update(JSON.stringify([parts, parts.length === 1 ? [] : partOf]));
+  for (const chunks of lines) for (const bytes of chunks) hash.update(bytes);
+  return hash.digest("hex");
 }
 
 /** Whether a posted task may have these items. */

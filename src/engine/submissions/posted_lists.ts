@@ -20,7 +20,7 @@ import { Acceptance, type SmallTask } from "../posted/acceptance.ts";
 import type { AdmittedWork } from "../posted/admitting.ts";
 import type { PostedOptions } from "../posted/open_posted.ts";
 import { PostedItemReader } from "../posted/posted_reader.ts";
-import { type PostedRecord, rowIdOf, rowToPosted } from "../posted/posted_record.ts";
+import { bodyOf, type PostedRecord, rowIdOf, rowToPosted } from "../posted/posted_record.ts";
 import { PostedRetries } from "../posted/posted_retries.ts";
 import type { PostedWork } from "../posted/posted_work.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
@@ -48,7 +48,7 @@ interface ListOptions extends ProgressOptions {
 }
 
 /** The items of a list, as lines that `taskLines` made. */
-export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes">;
+export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes" | "note">;
 
 /** Stored with the first list: then the log is opened at each start. */
 const MARK = { project: PROJECT, collection: "posted_lists", id: "first", parent: "", createdWallMs: 0 };
@@ -146,6 +146,13 @@ export class PostedLists {
     }
   }
 
+  /** One that is stored. Its ends are shared by those who follow it. */
+  attach(record: PostedRecord, options: ListOptions): PostedList {
+    const ends = this.#ends.get(record.number) ?? this.#follow(record);
+    void this.#tell(record, ends, options);
+    return new PostedList(this, record, ends);
+  }
+
   /** The task that has this id, or an object that does; undefined for one that is not a list here. */
   async find(id: string): Promise<PostedRecord | undefined> {
     const row = await this.#log.rows.loggedTask(rowIdOf(id));
@@ -200,6 +207,17 @@ export class PostedLists {
     const task = await this.answered(retried.task, ends, options.signal);
     if (task.status === "completed") await told; // the end is reported before the task is returned
     return task;
+  }
+
+  /** Ends what is not under way as `cancelled`, durably; the task as it is then. Changes nothing of one that is final. */
+  async cancel(record: PostedRecord): Promise<Task> {
+    const { clock } = this.#core.storage;
+    const { restStatus = 0, deadlineMs = 0 } = this.#log.task(record.number) ?? {};
+    if (restStatus !== 0 || deadlineMs <= clock.wallMs()) return this.task(record);
+    const cancelledWallMs = Math.max(clock.wallMs(), record.createdWallMs);
+    const cancelled: PostedRecord = { ...record, isCancelled: true, cancelledWallMs };
+    await this.work.cancel(record.number, bodyOf(cancelled));
+    return this.task(cancelled);
   }
 
   /** Removes all of it, durably. Throws `conflict` while it is at work. */

@@ -9,6 +9,8 @@ export interface SubmissionBody {
   readonly parts: readonly { readonly sla: number | null; readonly items: number }[];
   /** Part of each item; absent when there is one part. */
   readonly partOf?: readonly number[];
+  /** Of its items, as `checksumOf` says; absent for a list without a name of its caller. */
+  readonly checksum?: string;
   readonly isDone: boolean;
 }
 

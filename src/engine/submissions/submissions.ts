@@ -2,28 +2,19 @@
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
  * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap or batches need runs. Every other one becomes one
- * run for each different sla in it: items without sla run at once, and `submit` waits for them.
+ * run for each different sla in it (`run_lists.ts`): items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
- * task's with the item's number folded into the last four bytes.
+ * task's with the item's number folded into the last four bytes. The id of a task that the caller named follows from that name.
  *
- *   spooled -> stored (from here on it survives anything) -> begun -> over (its runs have ended) -> forgotten
- *   over -> begun      some of its items are run again
- *
- * Limits: while a list is stored, its lines in memory. 39 bytes of columns an item while a task is begun. Tasks whose runs have ended
- * are kept in memory for the 64 last read; another one is read from the disk again.
+ * Limits: while a list is stored, its lines in memory.
  */
 import { randomUUID } from "node:crypto";
-import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
-import type { StoredTask } from "../../store/store.ts";
+import { derivedId } from "../../work/derived_id.ts";
 import type { Item } from "../../work/item.ts";
-import { objectNumber, stemOf } from "../../work/object_id.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
-import type { Source } from "../files/input.ts";
-import { submittedPath } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";
-import { asFailure } from "../journal/file_errors.ts";
 import type { OpenCalls } from "../open_calls.ts";
 import { taskLines } from "../posted/acceptance.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
@@ -35,29 +26,28 @@ import {
   type ProgressOptions,
   progressOfAll,
 } from "../runs/progress_feed.ts";
-import type { Run } from "../runs/run.ts";
-import type { EngineRunOptions } from "../runs/run_open.ts";
 import { withBatch } from "../shown/recorded_batches.ts";
 import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
-import { groupBySla, isFew, type ListGroups } from "./list_items.ts";
+import { checksumOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
-import { type ListPlaces, RunList, type Submission, taskOf } from "./run_list.ts";
-import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
-import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
+import { RunList, type Submission, taskOf } from "./run_list.ts";
+import type { ListName, RunLists } from "./run_lists.ts";
+import type { SubmittedIn, SubmittedPart } from "./submitted_part.ts";
 import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
 
 /** Items of one list at most. */
 const ITEMS_MAX = 1_000_000;
-/** Tasks kept in memory when their runs have ended. */
-const OVER_KEPT_MAX = 64;
 
 /** Options of `engine.submit`. */
 export interface SubmitOptions extends ProgressOptions {
+  /**
+   * 1 to 512 bytes, the caller's name of this list: the same items under it again are the same task, also in a later process, and nothing
+   * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
+   */
+  readonly id?: string;
   /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
   readonly signal?: AbortSignal;
 }
-
-type RunItems = (source: Source, options: EngineRunOptions) => Run;
 
 /** The lists that are posted tasks. */
 interface ListsInLog {
@@ -74,43 +64,19 @@ interface AcceptedList {
 }
 
 export class Submissions {
+  /** The lists that are runs. */
+  readonly runs: RunLists;
   readonly #core: SubmittedIn;
-  readonly #run: RunItems;
   readonly #posted: ListsInLog;
-  readonly #open = new Map<string, Promise<Submission>>();
-  /** Of the open ones, those whose runs have ended; the one read last is the last. */
-  readonly #over = new Set<string>();
+  /** Of each named list, the last call that may store or remove it. */
+  readonly #turns = new Map<string, Promise<unknown>>();
   /** Lists that are not stored yet. */
   readonly #accepting = new Set<Promise<AcceptedList>>();
 
-  constructor(core: SubmittedIn, run: RunItems, posted: ListsInLog) {
+  constructor(core: SubmittedIn, posted: ListsInLog, runs: RunLists) {
     this.#core = core;
-    this.#run = run;
     this.#posted = posted;
-  }
-
-  /** At the start: continues a submission that was not done. */
-  async resume({ id, body }: StoredTask): Promise<void> {
-    const submission = submissionIn(body);
-    if (submission === undefined || submission.isDone) return;
-    await this.#begin(id, submission).catch(() => undefined); // a caller that asks for it gets the error; others continue
-  }
-
-  /** Whether runs of the task have not ended. */
-  isAtWork(id: string): boolean {
-    return this.#open.has(id) && !this.#over.has(id);
-  }
-
-  /** Resolves when the runs of a task are over if all of its items have ended, else at once. */
-  async closed(id: string): Promise<void> {
-    const submission = await this.#open.get(id)?.catch(() => undefined);
-    if (submission?.parts.every((part) => part.isFinal) === true) await submission.over;
-  }
-
-  /** Lets go of a task that is not at work. */
-  drop(id: string): void {
-    this.#over.delete(id);
-    this.#open.delete(id);
+    this.runs = runs;
   }
 
   /** Rejects with `usage`, before anything is stored. */
@@ -127,7 +93,7 @@ export class Submissions {
   /** Resolves when the lists under way are stored, and the runs of all lists have begun. */
   async accepted(): Promise<void> {
     while (this.#accepting.size > 0) await Promise.allSettled(this.#accepting);
-    await Promise.allSettled(this.#open.values());
+    await this.runs.begun();
   }
 
   async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
@@ -138,39 +104,80 @@ export class Submissions {
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
     const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
-    const few = this.#few(items, groups, options);
-    const posted = few === undefined ? undefined : await this.#post(few, signal);
-    if (posted !== undefined) return { id: posted.id, list: posted, answered: () => posted.answered(signal) };
-    const id = randomUUID();
-    const body: SubmissionBody = {
-      kind: "submission",
-      parts: groups.parts,
-      ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
-      isDone: false,
-    };
-    try {
-      for (const [part, chunks] of groups.lines.entries())
-        await this.#spool(id, part, chunks).catch(rethrowFileError);
+    if (options.id === undefined) return this.#store(items, groups, { id: randomUUID() }, options);
+    const name = { id: derivedId("submit", options.id), checksum: checksumOf(groups) };
+    const stored = this.inTurn(name.id, async () => {
       signal?.throwIfAborted();
-      await this.#store(id, body, signal);
-    } catch (error) {
-      for (const part of groups.parts.keys())
-        await this.#core.storage.disk
-          .remove(submittedPath(this.#core.storage, id, part))
-          .catch(() => undefined); // the cause is reported below
-      throw error;
-    }
-    const begun = this.#begin(id, body);
+      return (await this.#attach(name, options)) ?? this.#store(items, groups, name, options);
+    });
+    return unlessAborted(stored, signal);
+  }
+
+  /** After the calls before it for this task, so that two do not store it twice, or one what another removes. */
+  inTurn<T>(id: string, act: () => Promise<T>): Promise<T> {
+    const before = this.#turns.get(id) ?? Promise.resolve();
+    const turn = before.then(act, act);
+    this.#turns.set(id, turn);
+    const leave = (): void => {
+      if (this.#turns.get(id) === turn) this.#turns.delete(id);
+    };
+    turn.then(leave, leave);
+    return turn;
+  }
+
+  /** Whether calls that take turns are under way. */
+  get hasTurns(): boolean {
+    return this.#turns.size > 0;
+  }
+
+  /** Resolves when those that are under way have ended. */
+  async turnsTaken(): Promise<void> {
+    await Promise.allSettled(this.#turns.values());
+  }
+
+  /** The list that has this name; undefined when there is none. Throws `conflict` if its items are others. */
+  async #attach(name: ListName, options: SubmitOptions): Promise<AcceptedList | undefined> {
+    const posted = await this.#findPosted(name.id);
+    const body = posted === undefined ? await this.runs.bodyOf(name.id) : undefined;
+    if (posted === undefined && body === undefined) return undefined;
+    if ((posted?.record.note ?? body?.checksum) !== name.checksum)
+      throw new PerigeeError(
+        "conflict",
+        `submit: other items were submitted under the id ${JSON.stringify(options.id)} before (task ${name.id}); use another id, or forget that task`,
+      );
+    return posted === undefined
+      ? this.#asRuns(name.id, this.runs.find(name.id), options)
+      : asPosted(posted.lists.attach(posted.record, options), options);
+  }
+
+  async #store(
+    items: readonly Item[],
+    groups: ListGroups,
+    name: ListName,
+    options: SubmitOptions,
+  ): Promise<AcceptedList> {
+    const few = this.#few(items, groups, name, options);
+    const posted = few === undefined ? undefined : await this.#post(few, options.signal);
+    if (posted !== undefined) return asPosted(posted, options);
+    const { begun } = await this.runs.accept(name, groups, options.signal);
+    return this.#asRuns(name.id, begun, options);
+  }
+
+  #asRuns(id: string, begun: Promise<Submission>, options: SubmitOptions): AcceptedList {
     return { id, list: new RunList(id, begun), answered: () => this.#answer(id, begun, options) };
   }
 
   /** Undefined for a list that must be runs. */
-  #few(items: readonly Item[], { parts }: ListGroups, { onProgress }: SubmitOptions): FewItems | undefined {
+  #few(
+    items: readonly Item[],
+    { parts }: ListGroups,
+    { id, checksum: note }: ListName,
+    { onProgress }: SubmitOptions,
+  ): FewItems | undefined {
     const [part, another] = parts;
     const needsRuns = onProgress !== undefined || this.#core.config.cap !== undefined;
     if (needsRuns || part === undefined || another !== undefined || !isFew(items)) return undefined;
-    const id = randomUUID();
-    return { id, lines: taskLines(id, items), slaMinutes: part.sla };
+    return { id, note, lines: taskLines(id, items), slaMinutes: part.sla };
   }
 
   /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */
@@ -185,14 +192,17 @@ export class Submissions {
     options.signal?.throwIfAborted();
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.retry(posted.record, retryFailed, options);
-    await this.closed(id);
-    const body = submissionIn((await this.#core.storage.store.task(id))?.body);
-    if (body === undefined) throw notFound("task", id);
-    if (this.isAtWork(id) || !body.isDone)
-      throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
-    this.drop(id);
-    await this.#store(id, { ...body, isDone: false });
-    return this.#answer(id, this.#begin(id, { ...body, isDone: false }, retryFailed), options);
+    const { begun } = await this.runs.retry(id, retryFailed);
+    return this.#answer(id, begun, options);
+  }
+
+  /** Ends what was not sent as `cancelled`; the task as it is then. Throws `not_found`. */
+  async cancel(id: string): Promise<Task> {
+    const posted = await this.#findPosted(id);
+    if (posted?.record.id === id) return posted.lists.cancel(posted.record);
+    const submission = await this.runs.find(id);
+    await Promise.all(submission.parts.map((part) => part.cancel()));
+    return taskOf(id, submission);
   }
 
   /** Resolves when the items without sla are final. */
@@ -225,20 +235,19 @@ export class Submissions {
 
   /** Whether a task is a submitted list. */
   async has(id: string): Promise<boolean> {
-    const isRuns = submissionIn((await this.#core.storage.store.task(id))?.body) !== undefined;
-    return isRuns || (await this.#findPosted(id))?.record.id === id;
+    return (await this.runs.bodyOf(id)) !== undefined || (await this.#findPosted(id))?.record.id === id;
   }
 
   async task(id: string): Promise<Task> {
     const posted = await this.#findPosted(id);
     if (posted?.record.id === id) return posted.lists.task(posted.record);
-    return taskOf(id, await this.#find(id));
+    return taskOf(id, await this.runs.find(id));
   }
 
   async object(id: string): Promise<TaskObject> {
     const posted = await this.#findPosted(id);
     if (posted !== undefined) return posted.lists.object(posted.record, id);
-    const { part, line } = await this.#place(id);
+    const { part, line } = await this.runs.place(id);
     const answers = part.answers();
     try {
       return await part.object(id, line, answers);
@@ -251,7 +260,7 @@ export class Submissions {
   async trace(id: string): Promise<ItemTrace> {
     const posted = await this.#findPosted(id);
     if (posted !== undefined) return posted.lists.trace(posted.record, id);
-    const { part, runId, line } = await this.#place(id);
+    const { part, runId, line } = await this.runs.place(id);
     const run = await this.#core.storage.store.taskByName(`id:${runId}`);
     if (run === undefined) throw notFound("object", id);
     const { storage } = this.#core;
@@ -266,91 +275,10 @@ export class Submissions {
     const record = await lists?.find(id);
     return lists === undefined || record === undefined ? undefined : { lists, record };
   }
+}
 
-  /** The run of an object, and its line there. */
-  async #place(id: string): Promise<{ part: SubmittedPart; runId: string; line: number }> {
-    const task = await this.#core.storage.store.taskByName(nameOf(id));
-    if (task === undefined) throw notFound("object", id);
-    const index = objectNumber(task.id, id) - 1;
-    const { parts, places } = await this.#find(task.id);
-    const number = index < 0 || index >= places.total ? -1 : (places.partOf[index] as number);
-    const part = parts[number];
-    if (part === undefined) throw notFound("object", id);
-    return { part, runId: partRunId(task.id, number), line: places.lineOf[index] as number };
-  }
-
-  async #find(id: string): Promise<Submission> {
-    const known = this.#open.get(id);
-    if (known !== undefined) {
-      if (this.#over.delete(id)) this.#over.add(id);
-      return known;
-    }
-    const body = submissionIn((await this.#core.storage.store.task(id))?.body);
-    if (body === undefined) throw notFound("task", id);
-    return this.#begin(id, body);
-  }
-
-  #begin(id: string, body: SubmissionBody, retryFailed?: RetryFailed): Promise<Submission> {
-    const known = this.#open.get(id);
-    if (known !== undefined) return known;
-    const begun = this.#beginParts(id, body, retryFailed);
-    this.#open.set(id, begun);
-    begun.catch(() => this.#open.delete(id));
-    return begun;
-  }
-
-  async #beginParts(
-    id: string,
-    body: SubmissionBody,
-    retryFailed: RetryFailed | undefined,
-  ): Promise<Submission> {
-    const parts = await Promise.all(
-      body.parts.map(({ sla, items }, part) =>
-        SubmittedPart.begin(this.#core, this.#run, {
-          input: submittedPath(this.#core.storage, id, part),
-          runId: partRunId(id, part),
-          slaMinutes: sla ?? undefined,
-          items,
-          ...(retryFailed === undefined ? {} : { retryFailed }),
-        }),
-      ),
-    );
-    return { parts, places: placesOf(body), over: this.#follow(id, body, parts) };
-  }
-
-  /** Marks the task when all of it is answered, and keeps it in memory no longer than others. */
-  async #follow(id: string, body: SubmissionBody, parts: readonly SubmittedPart[]): Promise<void> {
-    const ended = await Promise.allSettled(parts.map((part) => part.finished)); // each run reports its own failure
-    const isAnswered = ended.every((one) => one.status === "fulfilled" && one.value.status === "completed");
-    if (isAnswered && !body.isDone) await this.#store(id, { ...body, isDone: true }).catch(() => undefined); // begun again, then
-    this.#over.add(id);
-    for (const oldest of this.#over) {
-      if (this.#over.size <= OVER_KEPT_MAX) return;
-      this.#over.delete(oldest);
-      this.#open.delete(oldest);
-    }
-  }
-
-  #store(id: string, body: SubmissionBody, signal?: AbortSignal): Promise<void> {
-    const { store, clock, room } = this.#core.storage;
-    const task = { id, name: nameOf(id), createdWallMs: clock.wallMs(), body: JSON.stringify(body) };
-    return room.answerFor(() => store.putTask(task), { signal });
-  }
-
-  /** Writes the lines of one part, durable. */
-  async #spool(id: string, part: number, chunks: readonly Uint8Array[]): Promise<void> {
-    const file = await this.#core.storage.disk.open(submittedPath(this.#core.storage, id, part), "write");
-    try {
-      let position = 0;
-      for (const bytes of chunks) {
-        await file.write(bytes, position);
-        position += bytes.byteLength;
-      }
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-  }
+function asPosted(list: PostedList, { signal }: SubmitOptions): AcceptedList {
+  return { id: list.id, list, answered: () => list.answered(signal) };
 }
 
 /** A list ended as the part of it that ended worst. */
@@ -362,28 +290,6 @@ function endOf(parts: readonly PromiseSettledResult<Summary>[]): ProgressEnd {
     return { status, ...(reason === undefined ? {} : { reason }) };
   }
   return { status: "completed" };
-}
-
-function rethrowFileError(error: unknown): never {
-  throw /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "") ? asFailure(error) : error;
-}
-
-function placesOf(body: SubmissionBody): ListPlaces {
-  const total = body.parts.reduce((sum, part) => sum + part.items, 0);
-  const partOf = Uint8Array.from(body.partOf ?? new Uint8Array(total));
-  const lineOf = new Uint32Array(total);
-  const lines = new Uint32Array(body.parts.length);
-  for (let index = 0; index < total; index += 1) {
-    const part = partOf[index] as number;
-    lines[part] = (lines[part] as number) + 1;
-    lineOf[index] = lines[part] as number;
-  }
-  return { total, partOf, lineOf };
-}
-
-/** Under which a task is found by its own id and those of its objects. */
-function nameOf(id: string): string {
-  return `submission:${stemOf(id)}`;
 }
 
 function notFound(what: string, id: string): PerigeeError {

@@ -142,6 +142,11 @@ export class SubmittedPart {
     return this.#run.finished;
   }
 
+  /** Ends what was not sent as `cancelled`, as that of its run does; does nothing when it is final. */
+  async cancel(): Promise<void> {
+    if (!this.isFinal) await this.#run.cancel();
+  }
+
   /**
    * Resolves with true when it is finished, with false when accounts have stopped it for longer than a caller should
    * wait; it continues then.

@@ -1,0 +1,31 @@
+/**
+ * Names of calls: the same for the same call in each run of a program, so that a call that was answered or is under way is found again.
+ *
+ *   name = "ai:" SHA-256(name of the program's work, key)                      of a call with a key
+ *          "ai:" SHA-256(name of the program's work, item, how-manyth of its kind)    of any other
+ *
+ * The how-manyth counts identical calls within a process: a prompt that is sampled five times has five answers, and a program that is
+ * started again finds them in the order of its calls.
+ *
+ * Limits: some 100 bytes for each different call of a process.
+ */
+import { hash } from "node:crypto";
+import type { CalledItem } from "./called_item.ts";
+
+/** One for the calls of a process to one engine or service. */
+export class CallNames {
+  readonly #counts = new Map<string, number>();
+
+  /** `work` is the program's name for its work. */
+  nameOf(work: string, { item, key }: CalledItem): string {
+    if (key !== undefined) return named([work, "key", key]);
+    const call = hash("sha256", JSON.stringify([work, item]), "base64");
+    const count = this.#counts.get(call) ?? 0;
+    this.#counts.set(call, count + 1);
+    return named([work, "call", call, count]);
+  }
+}
+
+function named(parts: readonly (string | number)[]): string {
+  return `ai:${hash("sha256", JSON.stringify(parts), "hex")}`;
+}

@@ -1,0 +1,88 @@
+/**
+ * A provider of the AI SDK whose calls are durable, limited work of perigee: of an engine in this process, or of a service.
+ */
+import { PerigeeError } from "../errors.ts";
+import { parseSlaMinutes } from "../work/sla.ts";
+import type { Asks } from "./asking.ts";
+import { UnknownKindError } from "./call_error.ts";
+import { type AskedEngine, EngineAsking } from "./engine_asking.ts";
+import { languageModel, type PerigeeLanguageModel } from "./language_model.ts";
+import type { ModelVersion } from "./model_call.ts";
+import { type AskedService, ServiceAsking } from "./service_asking.ts";
+
+/** Options of `createPerigee`. */
+export interface PerigeeOptions<V extends ModelVersion = ModelVersion> {
+  /**
+   * The program's name for its work, 1 to 512 bytes: calls of programs with other names are other calls. Change it to ask everything anew.
+   * Default: `ai`.
+   */
+  readonly id?: string;
+  /** Of models whose own options have none. Minutes, 1 to 43,200; default: at once. */
+  readonly sla?: number;
+  /** Of the specification that the models have; default `v3`, which `ai` 6 takes. `ai` 5 takes `v2`, `ai` 7 `v4`. */
+  readonly version?: V;
+}
+
+/** Options of one model. */
+export interface PerigeeModelOptions {
+  /** Minutes, 1 to 43,200; default: that of the provider. */
+  readonly sla?: number;
+}
+
+/** `ProviderV2`, `ProviderV3` or `ProviderV4` of the AI SDK, by its version, and callable like one of its providers. */
+export interface PerigeeProvider<V extends ModelVersion> {
+  (modelId: string, options?: PerigeeModelOptions): PerigeeLanguageModel<V>;
+  readonly specificationVersion: V;
+  /** `modelId` is `<provider>:<name>`, or an alias of the configuration. Throws `usage` for an sla out of range. */
+  languageModel(modelId: string, options?: PerigeeModelOptions): PerigeeLanguageModel<V>;
+  /** Throws an `UnknownKindError`. */
+  embeddingModel(modelId: string): never;
+  /** Throws an `UnknownKindError`. */
+  textEmbeddingModel(modelId: string): never;
+  /** Throws an `UnknownKindError`. */
+  imageModel(modelId: string): never;
+}
+
+/**
+ * A provider for the AI SDK: `generateText({ model: perigee("openai:gpt-5-mini", { sla: 60 }), prompt })`. Calls are asked once, also when the
+ * program is killed and started again: what was answered is read again, and what was in flight at the kill is asked once more, or, of a
+ * service, not at all. Throws `usage`.
+ */
+export function createPerigee<V extends ModelVersion = "v3">(
+  source: AskedEngine | AskedService,
+  options: PerigeeOptions<V> = {},
+): PerigeeProvider<V> {
+  const { id: work = "ai", sla, version = "v3" as V } = options; // the default of `V`
+  if (!["v2", "v3", "v4"].includes(version))
+    throw usage(`version must be "v2", "v3" or "v4", got ${JSON.stringify(version)}`);
+  if (typeof work !== "string" || work === "" || Buffer.byteLength(work) > 512)
+    throw usage("id must be a text of 1 to 512 bytes");
+  parseSlaMinutes(sla, "createPerigee");
+  const asks = asksOf(source);
+  const model = (modelId: string, own: PerigeeModelOptions = {}): PerigeeLanguageModel<V> => {
+    const minutes = parseSlaMinutes(own.sla, `languageModel("${modelId}")`) ?? sla;
+    return languageModel(version, modelId, asks, { sla: minutes, work });
+  };
+  const unknownKind = (kind: string) => (modelId: string) => {
+    throw new UnknownKindError(modelId, kind);
+  };
+  return Object.assign((modelId: string, own?: PerigeeModelOptions) => model(modelId, own), {
+    specificationVersion: version,
+    languageModel: model,
+    embeddingModel: unknownKind("embeddingModel"),
+    textEmbeddingModel: unknownKind("embeddingModel"),
+    imageModel: unknownKind("imageModel"),
+  });
+}
+
+function asksOf(source: AskedEngine | AskedService): Asks {
+  if (typeof source === "object" && source !== null && "submit" in source) return new EngineAsking(source);
+  const { url, apiKey } = source ?? {};
+  if (typeof url !== "string" || !URL.canParse(url) || typeof apiKey !== "string" || apiKey === "")
+    throw usage("expected an engine, or { url, apiKey } of a service, whose url is absolute");
+  return new ServiceAsking(source);
+}
+
+function usage(fault: string): PerigeeError {
+  return new PerigeeError("usage", `createPerigee: ${fault}`);
+}

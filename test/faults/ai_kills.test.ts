@@ -1,0 +1,157 @@
+/**
+ * Programs that use the AI SDK on perigee, killed in the middle of their calls and started again: what was answered is not asked again,
+ * what was in flight at most once more; through a service nothing is.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { MAIN } from "../built.ts";
+import { createKey, urlOf } from "./killed_service.ts";
+
+const PROGRAM = fileURLToPath(new URL("ai_program.ts", import.meta.url));
+const CALLS = 40;
+const IN_FLIGHT = 8;
+/** After the first limit of a provider that was never asked. */
+const ANSWER_MS = 60;
+
+let dir: string;
+/** How often each call was asked for, by its number from 1. */
+let asked: number[];
+/** Resolves when so many requests have arrived. */
+let untilAsked: (count: number) => Promise<void>;
+let providerUrl: string;
+let closeProvider: () => Promise<void>;
+let children: ChildProcess[];
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), "perigee-ai-kills-"));
+  asked = Array.from({ length: CALLS + 1 }, () => 0);
+  children = [];
+  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  untilAsked = (count) =>
+    new Promise((resolve) => (total() >= count ? resolve() : void waiting.push({ count, resolve })));
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => {
+      body += String(chunk);
+    });
+    request.on("end", () => {
+      const call = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
+      asked[call] = (asked[call] ?? 0) + 1;
+      for (const each of waiting) if (total() >= each.count) each.resolve();
+      setTimeout(() => {
+        response.setHeader("content-type", "application/json");
+        const message = { role: "assistant", content: `answer ${call}` };
+        const usage = { prompt_tokens: 5, completion_tokens: 2 };
+        response.end(JSON.stringify({ id: "c", choices: [{ message, finish_reason: "stop" }], usage }));
+      }, ANSWER_MS);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  providerUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  closeProvider = async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  };
+});
+
+afterEach(async () => {
+  for (const child of children) if (child.exitCode === null) child.kill("SIGKILL");
+  await closeProvider();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const env = () => ({
+  ...process.env,
+  PERIGEE_PROVIDER_LOCAL_BASE_URL: providerUrl,
+  PERIGEE_MAX_INFLIGHT: String(IN_FLIGHT),
+});
+
+interface Program {
+  readonly child: ChildProcess;
+  /** Numbers of the calls that it had an answer of. */
+  readonly answered: number[];
+  readonly ended: Promise<unknown>;
+  stderr: string;
+}
+
+function start(source: string, sla: number): Program {
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, source, String(CALLS), String(sla)], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: env(),
+  });
+  children.push(child);
+  const answered: number[] = [];
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    const { call, text } = JSON.parse(line) as { call: number; text: string };
+    expect(text).toBe(`answer ${call}`);
+    answered.push(call);
+  });
+  const program: Program = { child, answered, ended: once(child, "close"), stderr: "" };
+  child.stderr.on("data", (chunk: Buffer) => {
+    program.stderr += String(chunk);
+  });
+  return program;
+}
+
+const all = Array.from({ length: CALLS }, (_, index) => index + 1);
+const total = (): number => asked.reduce((sum, times) => sum + times, 0);
+
+describe.each([0, 60])("a program with an sla of %s, whose engine is in it", (sla) => {
+  it("killed twice asks for no answer again, and for what was in flight once more", async () => {
+    const source = join(dir, "data");
+    /** How often each call had been asked for when a program had its answer and was killed. */
+    const known = new Map<number, number | undefined>();
+    for (let kill = 1; kill <= 2; kill += 1) {
+      const program = start(source, sla);
+      await untilAsked(kill * 14);
+      program.child.kill("SIGKILL");
+      await program.ended;
+      for (const call of program.answered) if (!known.has(call)) known.set(call, asked[call]);
+      expect(total()).toBeLessThan(CALLS);
+    }
+    expect(known.size).toBeGreaterThan(0);
+    const last = start(source, sla);
+    await last.ended;
+    expect(last.stderr).toBe("");
+    expect(last.answered.sort((a, b) => a - b)).toEqual(all);
+    for (const [call, times] of known) expect(asked[call]).toBe(times);
+    expect(total()).toBeLessThanOrEqual(CALLS + 2 * IN_FLIGHT);
+  });
+});
+
+describe("programs before a service", () => {
+  it("killed and started again cause nothing to be asked for again, at once and with an sla", async () => {
+    const data = join(dir, "data");
+    const key = createKey(data);
+    const service = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", data], {
+      stdio: ["ignore", "pipe", "ignore"],
+      env: env(),
+    });
+    children.push(service);
+    const source = `${await urlOf(service)}#${key}`;
+    for (const [round, sla] of [0, 60].entries()) {
+      const first = start(source, sla);
+      await untilAsked(round * CALLS + 14);
+      first.child.kill("SIGKILL");
+      await first.ended;
+      const last = start(source, sla);
+      await last.ended;
+      expect(last.stderr).toBe("");
+      expect(last.answered.sort((a, b) => a - b)).toEqual(all);
+      expect(asked.slice(1)).toEqual(all.map(() => round + 1));
+    }
+    const closed = once(service, "close");
+    service.kill("SIGTERM");
+    await closed;
+  });
+});

@@ -1,6 +1,7 @@
 /**
  * The official SDK against the front's embeddings, completions and responses, unchanged.
  */
+import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type Answers, completion, type FrontWorld, openFront, sendJson } from "./front_world.ts";
 
@@ -134,7 +135,10 @@ describe("a response", () => {
   });
 
   it("is cancelled before it is sent", async () => {
-    const hanging = await front(() => undefined, { limits: { openai: { concurrency: 1 } } });
+    const open: ServerResponse[] = [];
+    const hanging = await front((_request, response) => void open.push(response), {
+      limits: { openai: { concurrency: 1 } },
+    });
     const { client } = hanging;
     const headers = { "x-perigee-sla": "1h" };
     const first = await client.responses.create({ ...ask, background: true }, { headers });
@@ -143,6 +147,7 @@ describe("a response", () => {
     expect((await client.responses.cancel(second.id)).status).toBe("cancelled");
     expect((await client.responses.retrieve(first.id)).status).toBe("in_progress");
     expect(hanging.received).toHaveLength(1);
+    for (const response of open) sendJson(response, RESPONSE);
   });
 
   it("needs an sla in the background, and is not found where it is not a response", async () => {

@@ -12,8 +12,8 @@ import { PerigeeError } from "../../errors.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
 
-export const SLA_HEADER = "x-perigee-sla";
-export const CACHE_HEADER = "x-perigee-cache";
+const SLA_HEADER = "x-perigee-sla";
+const CACHE_HEADER = "x-perigee-cache";
 const MINUTE_MS = 60_000;
 
 /** What a body may say of its terms. */

@@ -61,7 +61,7 @@ export function registerChatRoute(
         "Answered at once. With `x-perigee-sla: 15m`, `metadata.sla` or `service_tier: flex` it has a deadline, and the call waits for the answer as long as its client does; the same call with its `Idempotency-Key` fetches it.",
       tags: ["openai"],
       body: chatRequest,
-      response: { 200: chatCompletion, ...failures(402, 404, 408, 409, 429, 502, 503, 504) },
+      response: { 200: chatCompletion, ...failures(402, 404, 409) },
     },
     handler: async (request, reply) => {
       const { body } = request;

@@ -46,7 +46,7 @@ export function registerEndpointRoutes(
     event: "task.created",
     headers: ["Idempotency-Key", "x-perigee-sla"],
   } as const;
-  const refused = failures(402, 404, 408, 409, 429, 502, 503, 504);
+  const refused = failures(402, 404, 409);
   app.post<{ Body: z.infer<typeof embeddingRequest> }>("/v1/embeddings", {
     config,
     schema: {

@@ -28,16 +28,15 @@ export function registerModelRoutes(app: FastifyInstance, { front }: Pick<Servic
     },
     handler: async () => ({ object: "list", data: front.models.list().map(shown) }),
   });
-  // Names hold slashes, which clients may leave as they are.
-  app.get<{ Params: { "*": string } }>("/v1/models/*", {
+  app.get<{ Params: { id: string } }>("/v1/models/:id", {
     config: { scope: "infer:read" },
     schema: {
       summary: "A model that calls may name, whether it is listed or not (OpenAI)",
       tags: ["openai"],
-      params: z.object({ "*": z.string().describe("The model.") }),
+      params: z.strictObject({ id: z.string().describe("Slashes in it are percent-encoded.") }),
       response: { 200: modelObject, ...failures(404) },
     },
-    handler: async ({ params }) => shown(front.models.model(params["*"])),
+    handler: async ({ params }) => shown(front.models.model(params.id)),
   });
 }
 

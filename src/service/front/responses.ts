@@ -45,7 +45,7 @@ export function registerResponseRoutes(app: FastifyInstance, context: Context, c
   registerCreate(app, context, calls);
   const shown = async (task: TaskView): Promise<object> => shownResponse(context, task);
   app.get<{ Params: { id: string } }>("/v1/responses/:id", {
-    config: { scope: "infer:read", takesAnyQuery: true },
+    config: { scope: "infer:read" },
     schema: {
       summary: "A response (OpenAI)",
       tags: ["openai"],
@@ -79,7 +79,7 @@ function registerCreate(app: FastifyInstance, context: Context, calls: FrontCall
       description: "Stateless: `previous_response_id` and `conversation` are refused.",
       tags: ["openai"],
       body: responseRequest,
-      response: { 200: response, ...failures(402, 404, 408, 409, 429, 502, 503, 504) },
+      response: { 200: response, ...failures(402, 404, 409) },
     },
     handler: async (request, reply) => {
       const { model, background, stream: _, metadata, service_tier, ...members } = request.body;

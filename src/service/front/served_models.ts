@@ -67,7 +67,7 @@ export class ServedModels {
 }
 
 /** 404, in OpenAI's words. */
-export function unknownModel(model: string, reason: string): StatedError {
+function unknownModel(model: string, reason: string): StatedError {
   const message = `the model ${JSON.stringify(model)} is not served here: ${reason}`;
   return new StatedError(404, { code: "model_not_found", message, param: "model" });
 }

@@ -19,7 +19,7 @@ import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 import type { SentBy } from "./sent_as.ts";
-import { shareSpent } from "./shared_spent.ts";
+import { shareSpent } from "../journal/shared_spent.ts";
 import type { TakenOffer } from "./taken_offer.ts";
 
 /** Ends every wait at once. */

@@ -12,12 +12,12 @@ import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
 import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
+import type { IntentRecord } from "../journal/journal.ts";
+import type { AttemptsMade } from "../journal/replay.ts";
 import { type CallPart, ItemCall } from "./item_call.ts";
 import type { ItemLoads } from "./item_loads.ts";
 import type { SentItem } from "./item_owner.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
-import type { IntentRecord } from "../journal/journal.ts";
-import type { AttemptsMade } from "../journal/replay.ts";
 
 /** The record that is written before a request is sent. `attempt` counts this request and all before it. */
 export function intentOf(

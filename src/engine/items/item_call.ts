@@ -16,11 +16,11 @@ import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { addSpent } from "../journal/item_cost.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { shareSpent } from "../journal/shared_spent.ts";
 import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
 import type { SentBy } from "./sent_as.ts";
-import { shareSpent } from "./shared_spent.ts";
 import type { TakenOffer } from "./taken_offer.ts";
 
 /** Ends every wait at once. */

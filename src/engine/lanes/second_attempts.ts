@@ -15,7 +15,7 @@ import type { Hedging } from "../../dispatch/hedge.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { ItemCall } from "../items/item_call.ts";
-import { intentOf } from "./call_records.ts";
+import { intentOf } from "../items/call_records.ts";
 import type { Lane } from "./lane.ts";
 
 export interface SecondAttemptsOptions {

@@ -10,14 +10,14 @@
  */
 import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";
+import type { LaneTerms } from "../../queue/lanes.ts";
 import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
-import { type CallPart, ItemCall } from "../items/item_call.ts";
-import type { ItemLoads } from "../items/item_loads.ts";
-import type { SentItem } from "../items/item_owner.ts";
-import type { UnsentEnd } from "../items/run_stopped.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { ModelLanes } from "./model_lanes.ts";
+import { type CallPart, ItemCall } from "./item_call.ts";
+import type { ItemLoads } from "./item_loads.ts";
+import type { SentItem } from "./item_owner.ts";
+import type { UnsentEnd } from "./run_stopped.ts";
 
 /** The record that is written before a request is sent. `attempt` counts this request and all before it. */
 export function intentOf(
@@ -110,11 +110,16 @@ export function recordOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
 
 const NOTHING = (): void => undefined;
 
+/** Says which lane a call belongs in. */
+interface PlacesCalls {
+  place(call: ItemCall): LaneTerms;
+}
+
 /** A call for items of another one, which has ended. */
 export function callAgain(
   call: ItemCall,
   { index, count }: CallPart,
-  { models, loads }: { readonly models: Pick<ModelLanes, "place">; readonly loads: ItemLoads },
+  { models, loads }: { readonly models: PlacesCalls; readonly loads: ItemLoads },
 ): ItemCall {
   const load = count === call.count ? call.load : loads.reserved(call.shard, index, count);
   const again = new ItemCall(call.owner, call.shard, index, call, load, models.place(call), count);

@@ -4,7 +4,7 @@
  * Whole tokens stay whole and add up to the request's: each item gets the difference of the rounded sums up to it. Money is shared
  * exactly.
  */
-import type { Spent } from "../journal/journal.ts";
+import type { Spent } from "./journal.ts";
 
 /** One for each of `loads`, which are tokens, 0 counting as 1. */
 export function shareSpent(total: Spent, loads: readonly number[]): readonly Spent[] {

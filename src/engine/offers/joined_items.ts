@@ -8,8 +8,8 @@
  */
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { Shard } from "../../shard/shard.ts";
+import type { ItemOwner } from "../items/item_owner.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import type { ItemOwner } from "./item_owner.ts";
 
 /** Bytes of a joined body. */
 const BODY_BYTES_MAX = 4 * 1024 * 1024;

@@ -32,6 +32,7 @@ import {
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
+import { addSatelliteCommands } from "./satellites/satellite_commands.ts";
 import {
   amount,
   durationMs,
@@ -65,7 +66,7 @@ function program(): Command {
   addKeys(root);
   addSecrets(root);
   addCluster(root);
-  addSatellites(root);
+  addSatelliteCommands(root, { data: dataOption, url: urlOption }, finish);
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, checked(slaList), finish);
   addBatchCommands(root, finish);
@@ -247,9 +248,7 @@ function addSecrets(root: Command): void {
       .description(description)
       .addOption(new Option("--project <name>", "whose secrets they are").conflicts("url"))
       .addOption(dataOption())
-      .addOption(
-        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
-      )
+      .addOption(urlOption())
       .option("--json", "print what was done as one JSON object");
   add("set", "Make or replace a secret. The value is read from standard input, or from the environment.")
     .argument("<name>", "lower case letters, digits, -")
@@ -285,69 +284,14 @@ function addSecrets(root: Command): void {
     });
 }
 
-function addSatellites(root: Command): void {
-  const satellites = root
-    .command("satellites")
-    .description("Satellites of a service: list, describe, register, configure, approve.");
-  const add = (name: string, description: string): Command =>
-    satellites
-      .command(name)
-      .description(description)
-      .option("--project <name>", "for this project")
-      .addOption(dataOption())
-      .addOption(
-        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
-      )
-      .option("--json", "print the answer as one JSON object");
-  add("list", "Those that the project or key may run; of a folder without --project, all.")
-    .option("--all", "those of all projects, in every state; needs a key with the scope admin")
-    .action(async (options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).listSatellites(options)),
-    );
-  add("describe", "What one does, and the fields of its input and config.")
-    .argument("<satellite>", "<namespace>/<name>")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).describeOne(name, options)),
-    );
-  add("register", "Register the satellites of a file, and print the secret of each, once.")
-    .argument("<file>", "a module that exports them, or the JSON of perigee orbit describe")
-    .argument("<endpoint>", "where perigee orbit serve answers: https, or this machine")
-    .option("--community", "for every project, once verified and approved (default: for this project only)")
-    .option("--name <name>", "only this one of the file")
-    .option("--renew-secret", "make another secret for one that is registered")
-    .action(async (file: string, endpoint: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).registerSatellites(file, endpoint, options)),
-    );
-  add("configure", "Make a satellite of an existing one and settings that are fixed.")
-    .argument("<name>", "lower case letters, digits, -")
-    .requiredOption("--base <satellite>", "<namespace>/<name>")
-    .requiredOption("--config <file>", "JSON object of the settings; - for standard input")
-    .option("--description <text>", "what it does (default: that of the base)")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).configureSatellite(name, options)),
-    );
-  for (const [decision, description] of DECISIONS)
-    add(decision, description)
-      .argument("<satellite>", "<namespace>/<name>")
-      .action(async (name: string, options: Record<string, unknown>) =>
-        finish(await (await import("./satellites/satellites.ts")).decideSatellite(decision, name, options)),
-      );
-  add("remove", "Remove a satellite of the project; what would run it fails from now on.")
-    .argument("<name>", "as satellites list shows it, without the namespace")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).removeSatellite(name, options)),
-    );
-}
-
-const DECISIONS = [
-  ["verify", "Ask the host of a community satellite, and run its example."],
-  ["approve", "Let every project run a community satellite that is verified."],
-  ["disable", "Let nobody run a satellite."],
-  ["enable", "Make a satellite what it was before it was disabled."],
-] as const;
-
 function dataOption(): Option {
   return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
+}
+
+function urlOption(): Option {
+  return new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts(
+    "data",
+  );
 }
 
 function finish(code: number): void {

@@ -24,6 +24,7 @@ import {
   FIELDS,
   FORMAT,
   LANES,
+  NO_CONFIG,
   NO_LEARN,
   RECEIPTS,
   STATE,
@@ -57,7 +58,10 @@ function program(): Command {
     .description("Bulk LLM inference: a file of requests in, exactly one answer per key out.")
     .version(version())
     .exitOverride()
-    .hook("preAction", () => checkVariables(process.env));
+    .hook("preAction", async (_root, command) => {
+      if (command.options.some(({ long }) => long === "--no-config")) await findFiles(command);
+      checkVariables(process.env);
+    });
   declareRun(root);
   addForecastCommands(root, { checked, choice }, finish);
   addSimulateCommand(root, checked, finish);
@@ -72,6 +76,12 @@ function program(): Command {
   addBatchCommands(root, finish);
   nameHelp(root, "perigee");
   return root;
+}
+
+/** Commands of a person in a folder use the configuration and the `.env` there; a service uses what it is started with. */
+async function findFiles(command: Command): Promise<void> {
+  const { useFoundFiles } = await import("./setup/found_files.ts");
+  useFoundFiles(command, process.env, (line) => process.stderr.write(`${line}\n`));
 }
 
 /** A wrong option of a command refers to the help of that command. */
@@ -93,6 +103,7 @@ function declareRun(root: Command): void {
       checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "hard cap on what the providers may charge", checked(amount))
     .option("--cap <cap>", "NAME=USD: a cap that all runs with this --data and name share", checked(namedCap))
@@ -219,6 +230,7 @@ function addCluster(root: Command): void {
     .addOption(dataOption())
     .addOption(input())
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--new", "begin another run, although there was one of this declaration and input")
     .option("--json", "print the run with all outputs as one JSON object on standard output")
     .action(async (file: string, options: Record<string, unknown>) =>

@@ -266,7 +266,15 @@ function report(summary: Summary, given: RunArguments, last: Last, notes: string
     const way = toContinue(given, summary.held, last, summary.reason === DECLINED ? ["--yes"] : []);
     process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${stayText(summary.batches)}${way}`);
   }
-  if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+  if (given.json === true) process.stdout.write(`${JSON.stringify({ ...summary, ...readFiles(given) })}\n`);
+}
+
+/** The files that changed what the command did, besides its input. */
+function readFiles({ config, envFile }: RunArguments): Record<string, string> {
+  return {
+    ...(config === undefined ? {} : { config_file: config }),
+    ...(envFile === undefined ? {} : { env_file: envFile }),
+  };
 }
 
 /** A key that was never accepted is a mistake of the call, as a wrong option is. */

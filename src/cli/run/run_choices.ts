@@ -46,6 +46,11 @@ export const CANCEL = [
 
 export const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
 
+export const NO_CONFIG = [
+  "--no-config",
+  "use neither the nearest perigee.config.yaml (.yml, .json) nor the nearest .env",
+] as const;
+
 export const STATE = [
   "--state <dir>",
   "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",

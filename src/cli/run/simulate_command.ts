@@ -11,7 +11,7 @@ import {
   seedNumber,
   slaMinutes,
 } from "../values.ts";
-import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
+import { LANES, NO_CONFIG, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {
@@ -40,6 +40,7 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
       checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices, lanes")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "stop sending where a run with this cap would", checked(amount))
     .option("--model <id>", "simulate every line on this model instead", checked(modelId))

@@ -26,6 +26,7 @@ import {
   LANES,
   NO_CONFIG,
   NO_LEARN,
+  QUIET,
   RECEIPTS,
   STATE,
   UNSUPPORTED,
@@ -145,6 +146,7 @@ function declareRun(root: Command): void {
   withLanes(command, checked)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
+    .option(...QUIET)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),

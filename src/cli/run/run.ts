@@ -15,18 +15,21 @@ import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
+import { commandLine } from "../command_line.ts";
+import { AttemptCounts } from "../display/attempt_counts.ts";
+import { holdsReport, leftText } from "../display/holds.ts";
+import { ProgressDisplay } from "../display/progress.ts";
 import { errorJson, printError } from "../exit.ts";
 import { refuseSameFile, requireFile } from "../input.ts";
 import { count } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
+import { isTransient } from "./advice.ts";
 import { continueLine, type Stopped } from "./continue.ts";
-import { holdsReport, leftText } from "./holds.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
-import { ProgressDisplay } from "./progress.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
@@ -49,6 +52,7 @@ interface RunArguments extends StateArguments, ConfigArguments, LaneArguments {
   readonly delivery?: "at_least_once" | "at_most_once";
   readonly hedge?: boolean;
   readonly json?: boolean;
+  readonly quiet?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
   readonly detach?: boolean;
@@ -99,16 +103,21 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   await checkCancel(given);
   await requireFile(input);
   await refuseSameFile(input, given.out);
+  const counts = new AttemptCounts(() => systemClock.nowMs());
+  const display = openDisplay(given, counts);
   const { engine } = await openEngine({
     ...options,
+    observer: counts,
     ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
-    dataDir: given.data ?? `${given.out}.perigee`,
+    dataDir: dataDirOf(given),
     stateDir: stateFolder(given),
-    onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
+    onNotice: (message) => display.note(`perigee: ${message}`),
+  }).catch((error: unknown) => {
+    display.close();
+    throw error;
   });
   const asking = new AbortController();
   try {
-    const display = new ProgressDisplay(process.stderr);
     const work = engine.run(input === "-" ? process.stdin : input, {
       out: given.out,
       ...(sla === undefined ? {} : { sla }),
@@ -140,7 +149,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     });
     if (given.cancel === true) void work.cancel();
     const summary = summaryInOptions(
-      await watch(work).finally(() => {
+      await watch(work, display).finally(() => {
         last.deadlineInMs = work.progress().deadlineInMs;
       }),
     );
@@ -149,9 +158,27 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
+    display.close();
     asking.abort();
     await engine.close();
   }
+}
+
+function dataDirOf({ data, out }: RunArguments): string {
+  return data ?? `${out}.perigee`;
+}
+
+/** Shows at once that the command lives: to open a long run takes seconds. */
+function openDisplay(given: RunArguments, counts: AttemptCounts): ProgressDisplay {
+  const isQuiet = given.quiet === true;
+  const display = new ProgressDisplay(process.stderr, {
+    clock: systemClock,
+    env: process.env,
+    counts,
+    isQuiet,
+  });
+  display.open(dataDirOf(given));
+  return display;
 }
 
 /** Draws progress; of a run that is cancelled it says once which batches are waited for. */
@@ -212,14 +239,17 @@ async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "
   };
 }
 
-async function watch(work: Run): Promise<Summary> {
+async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
   const unlisten = onSignals((signal) => {
-    process.stderr.write(`\nperigee: ${signal}, finishing what is in flight (again to end at once)\n`);
+    display.say(`perigee: ${signal}, finishing what is in flight (again to end at once)`);
     work.stop();
   });
+  const forget = (): void => display.forget(); // a shell has written while it was stopped
+  process.on("SIGCONT", forget);
   try {
     return await work.finished;
   } finally {
+    process.off("SIGCONT", forget);
     unlisten();
   }
 }
@@ -249,13 +279,25 @@ function keptText(keptLines: number, { update }: RunArguments): string {
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
-  return errorLines(errors, errorsCommand(given.out, given));
+  return `${errorLines(errors, errorsCommand(given.out, given))}${againText(errors)}`;
+}
+
+/** The command that runs those lines again that may be answered now. */
+function againText(errors: readonly ErrorGroup[]): string {
+  const codes = errors.map(({ code }) => code).filter(isTransient);
+  if (codes.length === 0) return "";
+  const words = process.argv.slice(2).filter((word) => !word.startsWith("--retry-failed"));
+  return `to run those again that may be answered now: ${commandLine([...words, `--retry-failed=${codes.join(",")}`])}\n`;
 }
 
 /** `notes` are lines of text. */
 function report(summary: Summary, given: RunArguments, last: Last, notes: string): void {
-  process.stderr.write(`${summaryTable(summary)}${notes}`);
-  if (summary.status === "detached") {
+  const isQuiet = given.quiet === true;
+  if (!isQuiet) process.stderr.write(summaryTable(summary, dataDirOf(given)));
+  if (!isQuiet || exitCode(summary) !== 0) process.stderr.write(notes);
+  if (summary.status === "detached" && isQuiet) {
+    // nothing is wrong
+  } else if (summary.status === "detached") {
     const words = process.argv.slice(2);
     process.stderr.write(detachedText(summary.batches ?? [], words, systemClock.wallMs()));
   } else if (summary.status !== "completed") {

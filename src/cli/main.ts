@@ -24,7 +24,6 @@ import {
   FIELDS,
   FORMAT,
   LANES,
-  NO_CONFIG,
   NO_LEARN,
   QUIET,
   RECEIPTS,
@@ -35,6 +34,8 @@ import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
 import { addSatelliteCommands } from "./satellites/satellite_commands.ts";
+import { NO_CONFIG } from "./setup/config_words.ts";
+import { addSetupCommands } from "./setup/setup_commands.ts";
 import {
   amount,
   durationMs,
@@ -75,6 +76,7 @@ function program(): Command {
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, checked(slaList), finish);
   addBatchCommands(root, finish);
+  addSetupCommands(root, checked(modelId), finish);
   nameHelp(root, "perigee");
   return root;
 }

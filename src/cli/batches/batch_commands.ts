@@ -2,7 +2,7 @@
  * Commands on batches at providers: batches list, cancel, adopt.
  */
 
-import { NO_CONFIG } from "../run/run_choices.ts";
+import { NO_CONFIG } from "../setup/config_words.ts";
 
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {

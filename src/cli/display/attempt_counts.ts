@@ -22,7 +22,7 @@ export interface ModelCounts {
 }
 
 /** The last request that failed, or the last item that ended in an error without one. */
-export interface LastError {
+export interface LastFault {
   readonly code: FailureCode;
   readonly model?: string;
   /** Monotonic. */
@@ -47,7 +47,7 @@ export class AttemptCounts implements EngineObserver {
   readonly #ended = new Map<FailureCode, number>();
   /** Items that ended with a failure of their last request. */
   #endedByRequest = 0;
-  #last: LastError | undefined;
+  #last: LastFault | undefined;
 
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
@@ -107,7 +107,7 @@ export class AttemptCounts implements EngineObserver {
     return [...this.#ended].sort((one, other) => other[1] - one[1]);
   }
 
-  get last(): LastError | undefined {
+  get last(): LastFault | undefined {
     return this.#last;
   }
 

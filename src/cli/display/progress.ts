@@ -13,7 +13,7 @@ import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import { duration } from "../numbers.ts";
 import type { AttemptCounts } from "./attempt_counts.ts";
 import { progressLine, progressRows, type Ran } from "./progress_lines.ts";
-import { cells, cut, fitted, type Part, painted, type Screen, screenOf } from "./terminal.ts";
+import { cells, cut, fitted, painted, type Screen, type ShownPart, screenOf } from "./terminal.ts";
 
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
@@ -111,7 +111,7 @@ export class ProgressDisplay {
     return { counts: this.#options.counts, elapsedMs: nowMs - this.#startedMs, nowMs };
   }
 
-  #openingRow(what: string): readonly Part[] {
+  #openingRow(what: string): readonly ShownPart[] {
     return [{ text: "opening", style: "cyan" }, { text: what }, { text: duration(this.#ran.elapsedMs) }];
   }
 
@@ -143,7 +143,7 @@ export class ProgressDisplay {
     this.say(cut(progressLine(progress, this.#ran), screen.columns - 1, screen));
   }
 
-  #redraw(rows: readonly (readonly Part[])[]): void {
+  #redraw(rows: readonly (readonly ShownPart[])[]): void {
     const text = rows.map((row) => painted(row, this.#stream)).join("\n");
     this.#stream.write(`${this.#erasing()}${text}`);
     this.#drawn = rows.map((row) => row.reduce((sum, part) => sum + cells(part.text), 2 * (row.length - 1)));

@@ -8,7 +8,17 @@ import { count, duration, percent, short } from "../numbers.ts";
 import { billedText } from "./amounts.ts";
 import type { AttemptCounts, ModelCounts } from "./attempt_counts.ts";
 import { holdText, whenText } from "./holds.ts";
-import { bar, cells, cut, fitted, flowed, type Part, type Screen, shownText, wrapped } from "./terminal.ts";
+import {
+  bar,
+  cells,
+  cut,
+  fitted,
+  flowed,
+  type Screen,
+  type ShownPart,
+  shownText,
+  wrapped,
+} from "./terminal.ts";
 
 /** A hold that ends sooner is ordinary: single failures between answers. */
 const SHOWN_AFTER_MS = 5_000;
@@ -57,18 +67,22 @@ export function progressLine(progress: Progress, ran?: Ran): string {
 }
 
 /** What a live display shows, most wanted rows first. Rows fit the screen; the last ones are left out if there are too many. */
-export function progressRows(progress: Progress, ran: Ran, screen: Screen): readonly (readonly Part[])[] {
-  const rows: (readonly Part[])[] = [
+export function progressRows(
+  progress: Progress,
+  ran: Ran,
+  screen: Screen,
+): readonly (readonly ShownPart[])[] {
+  const rows: (readonly ShownPart[])[] = [
     firstRow(progress, ran, screen),
     ...trouble(progress).flatMap((text) =>
-      wrapped(shownText(text), screen.columns - 1, TROUBLE_ROWS_MAX, screen).map((row): readonly Part[] => [
-        { text: row, style: "yellow" },
-      ]),
+      wrapped(shownText(text), screen.columns - 1, TROUBLE_ROWS_MAX, screen).map(
+        (row): readonly ShownPart[] => [{ text: row, style: "yellow" }],
+      ),
     ),
     ...flowed(figures(progress, ran.counts.all), FIGURE_ROWS_MAX, screen),
     ...progress.lanes
       .slice(0, LANES_MAX)
-      .map((lane): readonly Part[] => [
+      .map((lane): readonly ShownPart[] => [
         { text: shownText(laneText(lane)), style: lane.state === "open" ? "dim" : "yellow" },
       ]),
     ...modelRows(ran.counts.models, screen),
@@ -78,7 +92,7 @@ export function progressRows(progress: Progress, ran: Ran, screen: Screen): read
 }
 
 /** Rates, money, errors and retries, most wanted first. */
-function figures(progress: Progress, all: AttemptCounts["all"]): readonly Part[] {
+function figures(progress: Progress, all: AttemptCounts["all"]): readonly ShownPart[] {
   const { errors, ambiguousUsd } = progress;
   const doubt = ambiguousUsd > 0 ? `up to ${usdText(ambiguousUsd)} in doubt` : "";
   return present([
@@ -93,13 +107,13 @@ function figures(progress: Progress, all: AttemptCounts["all"]): readonly Part[]
 }
 
 /** `running  ######....  62%  12,345/20,000  ETA 0:19  0:31`. */
-function firstRow(progress: Progress, { elapsedMs }: Ran, screen: Screen): readonly Part[] {
+function firstRow(progress: Progress, { elapsedMs }: Ran, screen: Screen): readonly ShownPart[] {
   const { settled, linesTotal, state } = progress;
   const time = [
     { text: state === "done" ? "" : timeLeft(progress) },
     { text: `${duration(elapsedMs)} elapsed` },
   ];
-  const name: Part = { text: state, style: state === "paused" ? "yellow" : "cyan" };
+  const name: ShownPart = { text: state, style: state === "paused" ? "yellow" : "cyan" };
   if (linesTotal === undefined || linesTotal === 0)
     return present([name, { text: `${count(settled)} done` }, ...time]);
   const share = settled / linesTotal;
@@ -120,7 +134,7 @@ function trouble(progress: Progress): readonly string[] {
 }
 
 /** One row a model, where there are several. */
-function modelRows(models: readonly ModelCounts[], { columns }: Screen): (readonly Part[])[] {
+function modelRows(models: readonly ModelCounts[], { columns }: Screen): (readonly ShownPart[])[] {
   if (models.length < 2) return [];
   const shown = models.slice(0, MODELS_MAX).map((one) => ({ ...one, model: shownText(one.model) }));
   const most = Math.min(MODEL_CELLS_MAX, Math.floor(columns / 2));
@@ -143,13 +157,13 @@ function modelRows(models: readonly ModelCounts[], { columns }: Screen): (readon
   return more > 0 ? [...rows, [{ text: `and ${more} more models`, style: "dim" }]] : rows;
 }
 
-function lastError({ counts: { last }, nowMs }: Ran): (readonly Part[])[] {
+function lastError({ counts: { last }, nowMs }: Ran): (readonly ShownPart[])[] {
   if (last === undefined) return [];
   const by = last.model === undefined ? "" : ` by ${shownText(last.model)}`;
   return [[{ text: `last error ${duration(nowMs - last.atMs)} ago: ${last.code}${by}`, style: "dim" }]];
 }
 
-function present(parts: readonly Part[]): readonly Part[] {
+function present(parts: readonly ShownPart[]): readonly ShownPart[] {
   return parts.filter(({ text }) => text !== "");
 }
 

@@ -15,7 +15,7 @@ export interface Screen {
 }
 
 /** Text with the style in which it is shown. */
-export interface Part {
+export interface ShownPart {
   readonly text: string;
   readonly style?: "cyan" | "yellow" | "red" | "green" | "dim";
 }
@@ -92,9 +92,9 @@ export function wrapped(
 }
 
 /** The first parts that fit beside each other, two blanks between them; the first one is cut if it does not fit by itself. */
-export function fitted(parts: readonly Part[], screen: Screen): readonly Part[] {
+export function fitted(parts: readonly ShownPart[], screen: Screen): readonly ShownPart[] {
   const cellsMax = screen.columns - 1; // in the last column some terminals begin the next row
-  const kept: Part[] = [];
+  const kept: ShownPart[] = [];
   let sum = 0;
   for (const part of parts) {
     const width = cells(part.text) + (kept.length === 0 ? 0 : 2);
@@ -109,11 +109,11 @@ export function fitted(parts: readonly Part[], screen: Screen): readonly Part[] 
 
 /** Parts in as many rows as they need, at most `rowsMax`; what does not fit there is left out. */
 export function flowed(
-  parts: readonly Part[],
+  parts: readonly ShownPart[],
   rowsMax: number,
   screen: Screen,
-): readonly (readonly Part[])[] {
-  const rows: (readonly Part[])[] = [];
+): readonly (readonly ShownPart[])[] {
+  const rows: (readonly ShownPart[])[] = [];
   let rest = parts;
   while (rest.length > 0 && rows.length < rowsMax) {
     const row = fitted(rest, screen);
@@ -124,7 +124,7 @@ export function flowed(
 }
 
 /** A row with its colours, if the stream shows any. */
-export function painted(parts: readonly Part[], stream: NodeJS.WriteStream): string {
+export function painted(parts: readonly ShownPart[], stream: NodeJS.WriteStream): string {
   return parts
     .map(({ text, style }) => (style === undefined ? text : styleText(style, text, { stream })))
     .join("  ");

@@ -3,8 +3,9 @@
  */
 
 import { LANE_POLICIES } from "../../queue/lane_choice.ts";
+import { NO_CONFIG } from "../setup/config_words.ts";
 import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
-import { LANES, NO_CONFIG, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
+import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
 type Read = (text: string, before?: never) => unknown;
 

@@ -51,11 +51,6 @@ export const QUIET = [
   "write errors only: no progress, and no summary; nothing at all on standard error if every line is answered",
 ] as const;
 
-export const NO_CONFIG = [
-  "--no-config",
-  "use neither the nearest perigee.config.yaml (.yml, .json) nor the nearest .env",
-] as const;
-
 export const STATE = [
   "--state <dir>",
   "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",

@@ -1,6 +1,8 @@
 /**
  * The options of `perigee simulate`: those of `run` that change what work takes, and what is assumed of providers.
  */
+
+import { NO_CONFIG } from "../setup/config_words.ts";
 import {
   amount,
   count,
@@ -11,7 +13,7 @@ import {
   seedNumber,
   slaMinutes,
 } from "../values.ts";
-import { LANES, NO_CONFIG, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
+import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Desk, openDesk } from "../command.ts";
 
+const FISH: string = "fish";
 const SHELLS = ["bash", "zsh", "fish"] as const;
 let desk: Desk;
 const scripts = new Map<string, string>();
@@ -95,7 +96,7 @@ describe("completion", () => {
     ["completion ", ["bash", "fish", "zsh"]],
   ])("in fish offers for %j: %j", (words, offered) => {
     const call = `source ${join(desk.dir, "perigee.fish")}; complete -C 'perigee ${words}'`;
-    const found = execFileSync("fish", ["--no-config", "-c", call], {
+    const found = execFileSync(FISH, ["--no-config", "-c", call], {
       encoding: "utf8",
       env: { ...process.env, HOME: desk.dir },
     });

@@ -25,6 +25,7 @@ import {
   FORMAT,
   LANES,
   NO_LEARN,
+  QUIET,
   RECEIPTS,
   STATE,
   UNSUPPORTED,
@@ -32,6 +33,9 @@ import {
 import { addSimulateCommand } from "./run/simulate_command.ts";
 import { addStatusCommands } from "./run/status_commands.ts";
 import { addOrbitCommands } from "./satellites/orbit_commands.ts";
+import { addSatelliteCommands } from "./satellites/satellite_commands.ts";
+import { NO_CONFIG } from "./setup/config_words.ts";
+import { addSetupCommands } from "./setup/setup_commands.ts";
 import { addRunTableOptions } from "./tables/table_options.ts";
 import {
   amount,
@@ -57,7 +61,10 @@ function program(): Command {
     .description("Bulk LLM inference: a file of requests in, exactly one answer per key out.")
     .version(version())
     .exitOverride()
-    .hook("preAction", () => checkVariables(process.env));
+    .hook("preAction", async (_root, command) => {
+      if (command.options.some(({ long }) => long === "--no-config")) await findFiles(command);
+      checkVariables(process.env);
+    });
   declareRun(root);
   addForecastCommands(root, { checked, choice }, finish);
   addSimulateCommand(root, checked, finish);
@@ -66,12 +73,19 @@ function program(): Command {
   addKeys(root);
   addSecrets(root);
   addCluster(root);
-  addSatellites(root);
+  addSatelliteCommands(root, { data: dataOption, url: urlOption }, finish);
   addOrbitCommands(root, checked(portNumber), finish);
   addFolderCommands(root, checked(slaList), finish);
   addBatchCommands(root, finish);
+  addSetupCommands(root, checked(modelId), finish);
   nameHelp(root, "perigee");
   return root;
+}
+
+/** Commands of a person in a folder use the configuration and the `.env` there; a service uses what it is started with. */
+async function findFiles(command: Command): Promise<void> {
+  const { useFoundFiles } = await import("./setup/found_files.ts");
+  useFoundFiles(command, process.env, (line) => process.stderr.write(`${line}\n`));
 }
 
 /** A wrong option of a command refers to the help of that command. */
@@ -93,6 +107,7 @@ function declareRun(root: Command): void {
       checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "hard cap on what the providers may charge", checked(amount))
     .option("--cap <cap>", "NAME=USD: a cap that all runs with this --data and name share", checked(namedCap))
@@ -137,6 +152,7 @@ function declareRun(root: Command): void {
   withLanes(command, checked)
     .addOption(new Option(...STATE))
     .option(...NO_LEARN)
+    .option(...QUIET)
     .option("--json", "print a summary as one JSON object on standard output")
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./run/run.ts")).run(input, options)),
@@ -223,6 +239,7 @@ function addCluster(root: Command): void {
     .addOption(dataOption())
     .addOption(input())
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--new", "begin another run, although there was one of this declaration and input")
     .option("--json", "print the run with all outputs as one JSON object on standard output")
     .action(async (file: string, options: Record<string, unknown>) =>
@@ -252,9 +269,7 @@ function addSecrets(root: Command): void {
       .description(description)
       .addOption(new Option("--project <name>", "whose secrets they are").conflicts("url"))
       .addOption(dataOption())
-      .addOption(
-        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
-      )
+      .addOption(urlOption())
       .option("--json", "print what was done as one JSON object");
   add("set", "Make or replace a secret. The value is read from standard input, or from the environment.")
     .argument("<name>", "lower case letters, digits, -")
@@ -290,69 +305,14 @@ function addSecrets(root: Command): void {
     });
 }
 
-function addSatellites(root: Command): void {
-  const satellites = root
-    .command("satellites")
-    .description("Satellites of a service: list, describe, register, configure, approve.");
-  const add = (name: string, description: string): Command =>
-    satellites
-      .command(name)
-      .description(description)
-      .option("--project <name>", "for this project")
-      .addOption(dataOption())
-      .addOption(
-        new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts("data"),
-      )
-      .option("--json", "print the answer as one JSON object");
-  add("list", "Those that the project or key may run; of a folder without --project, all.")
-    .option("--all", "those of all projects, in every state; needs a key with the scope admin")
-    .action(async (options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).listSatellites(options)),
-    );
-  add("describe", "What one does, and the fields of its input and config.")
-    .argument("<satellite>", "<namespace>/<name>")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).describeOne(name, options)),
-    );
-  add("register", "Register the satellites of a file, and print the secret of each, once.")
-    .argument("<file>", "a module that exports them, or the JSON of perigee orbit describe")
-    .argument("<endpoint>", "where perigee orbit serve answers: https, or this machine")
-    .option("--community", "for every project, once verified and approved (default: for this project only)")
-    .option("--name <name>", "only this one of the file")
-    .option("--renew-secret", "make another secret for one that is registered")
-    .action(async (file: string, endpoint: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).registerSatellites(file, endpoint, options)),
-    );
-  add("configure", "Make a satellite of an existing one and settings that are fixed.")
-    .argument("<name>", "lower case letters, digits, -")
-    .requiredOption("--base <satellite>", "<namespace>/<name>")
-    .requiredOption("--config <file>", "JSON object of the settings; - for standard input")
-    .option("--description <text>", "what it does (default: that of the base)")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).configureSatellite(name, options)),
-    );
-  for (const [decision, description] of DECISIONS)
-    add(decision, description)
-      .argument("<satellite>", "<namespace>/<name>")
-      .action(async (name: string, options: Record<string, unknown>) =>
-        finish(await (await import("./satellites/satellites.ts")).decideSatellite(decision, name, options)),
-      );
-  add("remove", "Remove a satellite of the project; what would run it fails from now on.")
-    .argument("<name>", "as satellites list shows it, without the namespace")
-    .action(async (name: string, options: Record<string, unknown>) =>
-      finish(await (await import("./satellites/satellites.ts")).removeSatellite(name, options)),
-    );
-}
-
-const DECISIONS = [
-  ["verify", "Ask the host of a community satellite, and run its example."],
-  ["approve", "Let every project run a community satellite that is verified."],
-  ["disable", "Let nobody run a satellite."],
-  ["enable", "Make a satellite what it was before it was disabled."],
-] as const;
-
 function dataOption(): Option {
   return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
+}
+
+function urlOption(): Option {
+  return new Option("--url <url>", "ask the service there, with the key in PERIGEE_API_KEY").conflicts(
+    "data",
+  );
 }
 
 function finish(code: number): void {

@@ -6,14 +6,15 @@
  *   the engine cannot go on (a disk that failed): draining -> exit 74, to be started again
  *   the main thread is blocked for 30 s: exit 70, to be started again (watchdog.ts)
  */
-
+import { existsSync } from "node:fs";
 import { type Clock, systemClock, type Timer } from "../clock.ts";
-import { readConfigFile } from "../engine/config/config.ts";
 import { createPerigeeService, type PerigeeService } from "../service/index.ts";
 import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
 import { freeHeap } from "./heap.ts";
+import { readConfiguration } from "./setup/config_file.ts";
+import { CONFIG_NAMES } from "./setup/found_files.ts";
 import { signalled } from "./signals.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
@@ -39,7 +40,8 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
   emptyCoreDumps();
   refuseHeapSnapshots(process.env, process.execArgv);
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
-  const file = given.config === undefined ? {} : await readConfigFile(given.config);
+  const file = given.config === undefined ? {} : await readConfiguration(given.config);
+  if (given.config === undefined) noteUnused(CONFIG_NAMES.find((name) => existsSync(name)));
   const isBehindProxy = given.behindProxy === true;
   const stillMsMax = watchdogMs(process.env);
   process.umask(0o077);
@@ -62,6 +64,12 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
     await closeInTime(service, systemClock);
     await watchdog.stop();
   }
+}
+
+/** A service uses only what it is started with: what lies in its working folder may be anybody's. */
+function noteUnused(config: string | undefined): void {
+  if (config !== undefined)
+    process.stderr.write(`perigee: ${config} is not used: serve needs --config ${config} to use it\n`);
 }
 
 /** Resolves when it is closed, 35 s later at the latest. */

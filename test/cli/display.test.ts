@@ -1,15 +1,12 @@
-import { PassThrough } from "node:stream";
-import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
+import { holdsReport } from "../../src/cli/display/holds.ts";
+import { progressLine } from "../../src/cli/display/progress_lines.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
 import { continueLine } from "../../src/cli/run/continue.ts";
-import { holdsReport } from "../../src/cli/run/holds.ts";
 import { cancellingText } from "../../src/cli/run/left_batches.ts";
-import { ProgressDisplay, progressLine } from "../../src/cli/run/progress.ts";
 import { summaryTable } from "../../src/cli/run/summary.ts";
 import type { Progress, Summary } from "../../src/engine/items/progress.ts";
-import type { ProgressEvent } from "../../src/engine/runs/progress_feed.ts";
 import { usdText } from "../../src/price/money.ts";
 
 const PROGRESS: Progress = {
@@ -135,7 +132,7 @@ describe("numbers", () => {
 describe("the progress line", () => {
   it("tells the share, the time left against the deadline, rates, errors, money and limits", () => {
     expect(progressLine(PROGRESS)).toBe(
-      "running  12,345/100,000 12%  ETA 0:09 of 1:00:00  9.5k/s  2 errors  $1.50 billed  4.2M tok/s  " +
+      "running  12,345/100,000 12%  ETA 0:09 of 1:00:00  9.5k/s  2 errors  $1.50 billed of about $12.15  4.2M tok/s  " +
         "[openai rpm 97%, tpm 40%, 300/512 in flight, cooldown]",
     );
   });
@@ -204,56 +201,6 @@ describe("the progress line", () => {
   it("while the input is read tells no total that it does not know", () => {
     const { linesTotal: _total, deadlineInMs: _deadline, etaMs: _eta, ...rest } = PROGRESS;
     expect(progressLine({ ...rest, state: "reading", lanes: [] })).toMatch(/^reading {2}12,345 {2}9\.5k\/s/);
-  });
-
-  const progress: ProgressEvent = { type: "progress", progress: PROGRESS };
-  const end: ProgressEvent = {
-    type: "end",
-    status: "completed",
-    progress: { ...PROGRESS, state: "done" },
-  };
-
-  it("is cut to the width of a terminal, drawn four times a second, and ends with a line of its own", () => {
-    const stream = Object.assign(new PassThrough(), { isTTY: true, columns: 40 });
-    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
-    expect(display.everyMs).toBe(250);
-    for (const event of [progress, progress, end]) display.show(event);
-    const drawn = stripVTControlCharacters(String(stream.read()))
-      .split("\r")
-      .filter((line) => line !== "");
-    expect(drawn).toHaveLength(3);
-    expect(drawn.map((line) => line.trimEnd().length <= 39)).toEqual([true, true, true]);
-    expect(drawn[0]).toBe("running  12,345/100,000 12%  ETA 0:09 …");
-    expect(drawn[2]).toBe("done     12,345/100,000 12%  2 errors …\n");
-  });
-
-  it("elsewhere is a plain line every ten seconds, at a pause, and at the end", () => {
-    const stream = new PassThrough();
-    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
-    expect(display.everyMs).toBe(10_000);
-    const paused: Progress = { ...PROGRESS, state: "paused", pausedBy: "openai quota" };
-    display.show(progress);
-    display.show({ type: "paused", reason: "openai quota", progress: paused });
-    display.show({ type: "resumed", progress: PROGRESS });
-    display.show(end);
-    const lines = String(stream.read()).split("\n");
-    expect(lines.map((line) => line.slice(0, 8).trim())).toEqual([
-      "running",
-      "paused",
-      "running",
-      "done",
-      "",
-    ]);
-  });
-
-  it("of a run that was stopped or failed leaves nothing behind", () => {
-    const stream = Object.assign(new PassThrough(), { isTTY: true });
-    const display = new ProgressDisplay(stream as unknown as NodeJS.WriteStream);
-    display.show({ ...end, status: "stopped", reason: "interrupted" });
-    expect(String(stream.read())).toBe("\r\x1b[K");
-    const plain = new PassThrough();
-    new ProgressDisplay(plain as unknown as NodeJS.WriteStream).show({ ...end, status: "failed" });
-    expect(plain.read()).toBeNull();
   });
 });
 

@@ -1,6 +1,6 @@
 /** What a command says of the items that it is left with. */
 import { expect, it } from "vitest";
-import { leftText } from "../../src/cli/run/holds.ts";
+import { leftText } from "../../src/cli/display/holds.ts";
 
 it.each([
   [1, [{ items: 1 }], "1 item left"],

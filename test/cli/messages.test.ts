@@ -76,6 +76,7 @@ describe("the command says", () => {
         "billed    unknown (no known price, partly estimated)",
         "no price  mybox:m: counted as $0, and no --max-cost bounds it",
         "answers   out.jsonl",
+        "state     out.jsonl.perigee",
         "",
         `held  2 items: key_missing: a key is missing: ${key}`,
         "stopped with 2 items left: held (key_missing)",
@@ -96,6 +97,7 @@ describe("the command says", () => {
         "tokens   0 in, 0 out",
         "billed   $0.00 (nothing to price)",
         "answers  out.jsonl (none yet)",
+        "state    out.jsonl.perigee",
         "",
         `held  1 item: provider_missing: a provider is not configured: ${meant}`,
         "stopped with 1 item left: held (provider_missing)",
@@ -113,6 +115,7 @@ describe("the command says", () => {
         "tokens   0 in, 0 out",
         "billed   $0.00 (nothing to price)",
         "answers  out.jsonl (none yet)",
+        "state    out.jsonl.perigee",
         "",
         'held  1 item: price_unknown: a cost cap needs a price: no price is known for mybox:unheard-of, so a cost cap cannot bound it: add "mybox:unheard-of": {"input_mtok": ..., "output_mtok": ...} (USD per million tokens) to "models" of the price sheet',
         "stopped with 1 item left: held (price_unknown)",
@@ -169,6 +172,7 @@ describe("the command says", () => {
       `tokens   ${tokens} in, ${tokens} out`,
       expect.stringMatching(/^billed {3}\$0\.00 \(local, [\d-]{10}\)$/),
       "answers  out.jsonl",
+      "state    out.jsonl.perigee",
     ];
     expect(await said([...run, "--update"])).toEqual([0, [...summary(4, 4), update, gone]]);
     expect(desk.lines("out.jsonl")).toHaveLength(4);
@@ -332,7 +336,7 @@ describe("the command says", () => {
     expect(code).toBe(3);
     expect(lines.slice(lines.indexOf("errors"))).toEqual([
       "errors",
-      "  filtered: 2 lines, first line 2: mybox answered 400 (content_filter): the prompt was refused by a content filter",
+      '  filtered: 2 lines, first line 2 (key "b"): mybox answered 400 (content_filter): the prompt was refused by a content filter',
       "  invalid_json: 1 line, first line 4: the line is not one JSON value",
       "to see what to do about them: perigee errors out.jsonl",
     ]);
@@ -350,9 +354,13 @@ describe("the command says", () => {
     const held = `mybox at ${address} is not available: mybox answered 503: the provider is not available`;
     const paused = stderr.split("\n").find((line) => line.startsWith("paused"));
     expect(
-      paused?.replace(/next try (in 0:\d\d|now)/, "next try in N s").replace(/[01]\/\d+ in/, "N/N in"),
+      paused
+        ?.replace(/next try (in 0:\d\d|now)/, "next try in N s")
+        .replace(/\d:\d\d elapsed/, "N elapsed")
+        .replace(/\d+ retr\w+/, "1 retry")
+        .replace(/[01]\/\d+ in/, "N/N in"),
     ).toBe(
-      `paused   0/1 0%  held 1 by outage: ${held}; next try in N s  ETA ?  0/s  0 errors  $0.00 billed  0 tok/s  [mybox N/N in flight]`,
+      `paused   0/1 0%  held 1 by outage: ${held}; next try in N s  ETA ?  0/s  0 errors  1 retry  $0.00 billed  0 tok/s  N elapsed  [mybox N/N in flight]`,
     );
     expect(stderr).toContain(`held  1 item: outage: ${held}\nstopped with 1 item left: held (outage)\n`);
   });

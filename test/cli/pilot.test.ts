@@ -33,6 +33,7 @@ async function asked(typed: string, options: { isTTY?: boolean; isSure?: boolean
   output.on("data", (bytes: Buffer) => shown.push(bytes.toString()));
   const display = {
     note: (text: string) => shown.push(text),
+    say: (text: string) => shown.push(text),
     pause: () => shown.push("<paused>"),
     resume: () => shown.push("<resumed>"),
   };

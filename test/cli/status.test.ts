@@ -31,7 +31,7 @@ describe("the errors of a run", () => {
       [
         "errors",
         "  invalid_json: 2 lines, first line 2: the line is not one JSON value",
-        '  unknown_model: 1 line, first line 3: model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
+        '  unknown_model: 1 line, first line 3 (key "c"): model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         "to see what to do about them: perigee errors out.jsonl",
         "",
       ].join("\n"),
@@ -93,11 +93,18 @@ describe("the errors of a run", () => {
       retrying: 0,
       retrying_errors: [],
       errors: [
-        { code: "invalid_json", count: 2, first_line: 2, message: "the line is not one JSON value" },
+        {
+          code: "invalid_json",
+          count: 2,
+          first_line: 2,
+          first_key: null,
+          message: "the line is not one JSON value",
+        },
         {
           code: "unknown_model",
           count: 1,
           first_line: 3,
+          first_key: "c",
           message: 'model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         },
       ],

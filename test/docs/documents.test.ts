@@ -66,6 +66,9 @@ describe("docs/reference/cli.md", () => {
       "keys list",
       "keys revoke",
       "audit",
+      "doctor",
+      "init",
+      "completion",
     ];
     const ofSecrets = ["secrets set", "secrets list", "secrets remove", "secrets rotate-key"];
     const ofSatellites = ["satellites", "satellites list", "satellites register", "satellites configure"];

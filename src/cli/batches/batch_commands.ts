@@ -2,6 +2,8 @@
  * Commands on batches at providers: batches list, cancel, adopt.
  */
 
+import { NO_CONFIG } from "../setup/config_words.ts";
+
 /** As much of commander's `Command` as is needed here; only `main.ts` imports it. */
 interface Commands {
   command(name: string): Commands;
@@ -25,7 +27,9 @@ export function addBatchCommands(root: Commands, finish: (code: number) => void)
       .option("-o, --out <file>", "only those of the run with this output")
       .option("--json", "print them as one JSON object");
   const asking = (command: Commands): Commands =>
-    placed(command).option("--config <file>", "configuration: providers, keys");
+    placed(command)
+      .option("--config <file>", "configuration: providers, keys")
+      .option(...NO_CONFIG);
   placed(
     batches.command("list").description("The batches that have not been collected. Works while a run does."),
   ).action(async (options: Record<string, unknown>) => finish(await (await load()).listBatches(options)));

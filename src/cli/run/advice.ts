@@ -59,3 +59,19 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
 export function adviceOf(code: FailureCode): string {
   return ADVICE[code];
 }
+
+/** Codes of errors that may not occur again although nothing was changed. */
+const TRANSIENT: ReadonlySet<FailureCode> = new Set([
+  "rate_limited",
+  "provider_error",
+  "overloaded",
+  "timeout",
+  "connection_failed",
+  "connection_lost",
+  "cancelled",
+]);
+
+/** Whether lines that ended with it are worth another try as they are. */
+export function isTransient(code: FailureCode): boolean {
+  return TRANSIENT.has(code);
+}

@@ -3,6 +3,7 @@
  */
 
 import { LANE_POLICIES } from "../../queue/lane_choice.ts";
+import { NO_CONFIG } from "../setup/config_words.ts";
 import { addTableOptions } from "../tables/table_options.ts";
 import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
 import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
@@ -42,6 +43,7 @@ export function addForecastCommands(
     .argument("<input>", "JSONL file, .json array, or - for standard input")
     .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", read(slaList))
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--model <id>", "count every line for this model instead", read(modelId))
     .addOption(chosen(UNSUPPORTED, ["drop", "refuse"]))
@@ -65,6 +67,7 @@ export function addForecastCommands(
       read(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "plan only what this amount pays for", read(amount))
     .option("--model <id>", "plan every line for this model instead", read(modelId))

@@ -3,8 +3,8 @@
  */
 import { createInterface } from "node:readline";
 import type { Quote } from "../../price/quote.ts";
+import type { ProgressDisplay } from "../display/progress.ts";
 import { count } from "../numbers.ts";
-import type { ProgressDisplay } from "./progress.ts";
 import { quoteTable } from "./quote.ts";
 
 /** The terminal that asks. */
@@ -21,14 +21,18 @@ export interface Asking {
 
 /** Shows the quote of the rest, and asks on a terminal whether to continue. */
 export function pilotListener(
-  display: Pick<ProgressDisplay, "note" | "pause" | "resume">,
+  display: Pick<ProgressDisplay, "note" | "say" | "pause" | "resume">,
   { input, output }: Terminal,
   { isSure, signal }: Asking,
 ): (rest: Quote) => Promise<boolean> {
   return async (rest) => {
     const items = rest.items === 1 ? "1 item" : `${count(rest.items)} items`;
-    display.note(`after the pilot, the other ${items}:\n\n${quoteTable(rest)}`);
-    if (isSure || input.isTTY !== true || output.isTTY !== true) return true;
+    const text = `after the pilot, the other ${items}:\n\n${quoteTable(rest)}`;
+    if (isSure || input.isTTY !== true || output.isTTY !== true) {
+      display.note(text);
+      return true;
+    }
+    display.say(text);
     display.pause();
     try {
       return await isAgreed(`go on with the other ${items}? [y/N] `, { input, output }, signal);

@@ -16,6 +16,10 @@ import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
+import { commandLine } from "../command_line.ts";
+import { AttemptCounts } from "../display/attempt_counts.ts";
+import { holdsReport, leftText } from "../display/holds.ts";
+import { ProgressDisplay } from "../display/progress.ts";
 import { errorJson, printError } from "../exit.ts";
 import { refuseSameFile, requireFile } from "../input.ts";
 import { count } from "../numbers.ts";
@@ -24,13 +28,12 @@ import { onSignals } from "../signals.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
 import { isTableCall } from "../tables/table_options.ts";
 import type { TableRun } from "../tables/table_run.ts";
+import { isTransient } from "./advice.ts";
 import { continueLine, type Stopped } from "./continue.ts";
-import { holdsReport, leftText } from "./holds.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
-import { ProgressDisplay } from "./progress.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
@@ -53,6 +56,7 @@ interface RunArguments extends StateArguments, ConfigArguments, LaneArguments, O
   readonly delivery?: "at_least_once" | "at_most_once";
   readonly hedge?: boolean;
   readonly json?: boolean;
+  readonly quiet?: boolean;
   readonly wait?: number;
   readonly finish?: boolean;
   readonly detach?: boolean;
@@ -109,16 +113,21 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   const table = await openTableRun(input, given);
   last.table = table;
   if (given.dryRun === true) return (await import("./dry_run.ts")).dryRun(input, given);
+  const counts = new AttemptCounts(() => systemClock.nowMs());
+  const display = openDisplay(given, counts);
   const { engine } = await openEngine({
     ...options,
+    observer: counts,
     ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
-    dataDir: given.data ?? `${given.out}.perigee`,
+    dataDir: dataDirOf(given),
     stateDir: stateFolder(given),
-    onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
+    onNotice: (message) => display.note(`perigee: ${message}`),
+  }).catch((error: unknown) => {
+    display.close();
+    throw error;
   });
   const asking = new AbortController();
   try {
-    const display = new ProgressDisplay(process.stderr);
     await table?.prepare();
     const work = engine.run(table?.requests ?? (input === "-" ? process.stdin : input), {
       ...outputOptions(table, given),
@@ -150,7 +159,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     if (given.cancel === true) void work.cancel();
     const recorded = work.opened.then(() => table?.opened());
     recorded.catch(() => undefined); // awaited below, if the run itself does not fail
-    const ended = await watch(work).finally(() => {
+    const ended = await watch(work, display).finally(() => {
       last.deadlineInMs = work.progress().deadlineInMs;
     });
     await recorded;
@@ -160,6 +169,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
+    display.close();
     asking.abort();
     await engine.close();
   }
@@ -193,6 +203,23 @@ async function withTable(
   if (summary.status === "completed") await table.finish();
   else process.stderr.write(`${out} is written when every row has an answer or an error\n`);
   return { ...summary, output: out };
+}
+
+function dataDirOf({ data, out }: RunArguments): string {
+  return data ?? `${out}.perigee`;
+}
+
+/** Shows at once that the command lives: to open a long run takes seconds. */
+function openDisplay(given: RunArguments, counts: AttemptCounts): ProgressDisplay {
+  const isQuiet = given.quiet === true;
+  const display = new ProgressDisplay(process.stderr, {
+    clock: systemClock,
+    env: process.env,
+    counts,
+    isQuiet,
+  });
+  display.open(dataDirOf(given));
+  return display;
 }
 
 /** Draws progress; of a run that is cancelled it says once which batches are waited for. */
@@ -253,14 +280,17 @@ async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "
   };
 }
 
-async function watch(work: Run): Promise<Summary> {
+async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
   const unlisten = onSignals((signal) => {
-    process.stderr.write(`\nperigee: ${signal}, finishing what is in flight (again to end at once)\n`);
+    display.say(`perigee: ${signal}, finishing what is in flight (again to end at once)`);
     work.stop();
   });
+  const forget = (): void => display.forget(); // a shell has written while it was stopped
+  process.on("SIGCONT", forget);
   try {
     return await work.finished;
   } finally {
+    process.off("SIGCONT", forget);
     unlisten();
   }
 }
@@ -290,13 +320,25 @@ function keptText(keptLines: number, { update }: RunArguments): string {
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
-  return errorLines(errors, errorsCommand(given.out, given));
+  return `${errorLines(errors, errorsCommand(given.out, given))}${againText(errors)}`;
+}
+
+/** The command that runs those lines again that may be answered now. */
+function againText(errors: readonly ErrorGroup[]): string {
+  const codes = errors.map(({ code }) => code).filter(isTransient);
+  if (codes.length === 0) return "";
+  const words = process.argv.slice(2).filter((word) => !word.startsWith("--retry-failed"));
+  return `to run those again that may be answered now: ${commandLine([...words, `--retry-failed=${codes.join(",")}`])}\n`;
 }
 
 /** `notes` are lines of text. */
 function report(summary: Summary, given: RunArguments, last: Last, notes: string): void {
-  process.stderr.write(`${summaryTable(summary)}${notes}`);
-  if (summary.status === "detached") {
+  const isQuiet = given.quiet === true;
+  if (!isQuiet) process.stderr.write(summaryTable(summary, dataDirOf(given)));
+  if (!isQuiet || exitCode(summary) !== 0) process.stderr.write(notes);
+  if (summary.status === "detached" && isQuiet) {
+    // nothing is wrong
+  } else if (summary.status === "detached") {
     const words = process.argv.slice(2);
     process.stderr.write(detachedText(summary.batches ?? [], words, systemClock.wallMs()));
   } else if (summary.status !== "completed") {
@@ -307,7 +349,15 @@ function report(summary: Summary, given: RunArguments, last: Last, notes: string
     const way = toContinue(given, summary.held, last, summary.reason === DECLINED ? ["--yes"] : []);
     process.stderr.write(`\n${holds}stopped with ${left}: ${why}\n${stayText(summary.batches)}${way}`);
   }
-  if (given.json === true) process.stdout.write(`${JSON.stringify(summary)}\n`);
+  if (given.json === true) process.stdout.write(`${JSON.stringify({ ...summary, ...readFiles(given) })}\n`);
+}
+
+/** The files that changed what the command did, besides its input. */
+function readFiles({ config, envFile }: RunArguments): Record<string, string> {
+  return {
+    ...(config === undefined ? {} : { config_file: config }),
+    ...(envFile === undefined ? {} : { env_file: envFile }),
+  };
 }
 
 /** A key that was never accepted is a mistake of the call, as a wrong option is. */

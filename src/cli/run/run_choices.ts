@@ -46,6 +46,11 @@ export const CANCEL = [
 
 export const NO_LEARN = ["--no-learn", "do not use or keep what was learnt about providers"] as const;
 
+export const QUIET = [
+  "-q, --quiet",
+  "write errors only: no progress, and no summary; nothing at all on standard error if every line is answered",
+] as const;
+
 export const STATE = [
   "--state <dir>",
   "folder that keeps what was learnt about providers, for all runs (default: $XDG_STATE_HOME/perigee, else ~/.local/state/perigee)",

@@ -1,6 +1,8 @@
 /**
  * The options of `perigee simulate`: those of `run` that change what work takes, and what is assumed of providers.
  */
+
+import { NO_CONFIG } from "../setup/config_words.ts";
 import {
   amount,
   count,
@@ -40,6 +42,7 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
       checked(slaMinutes),
     )
     .option("--config <file>", "configuration: providers, limits, prices, lanes")
+    .option(...NO_CONFIG)
     .option("--prices <file>", "your own price sheet; its prices take precedence")
     .option("--max-cost <usd>", "stop sending where a run with this cap would", checked(amount))
     .option("--model <id>", "simulate every line on this model instead", checked(modelId))

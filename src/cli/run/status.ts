@@ -13,12 +13,12 @@ import { usdText } from "../../price/money.ts";
 import { type ReadableStore, readStoreCopy } from "../../store/folder/store_copy.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { commandLine } from "../command_line.ts";
+import { billedText, doubtText } from "../display/amounts.ts";
+import { holdText } from "../display/holds.ts";
 import { errorJson } from "../exit.ts";
 import { count } from "../numbers.ts";
 import { tableAnswers } from "../tables/answers_place.ts";
 import { adviceOf } from "./advice.ts";
-import { billedText, doubtText } from "./amounts.ts";
-import { holdText } from "./holds.ts";
 import { batchRows, recordsOfRun } from "./run_batches.ts";
 import { doubtReason } from "./summary.ts";
 
@@ -48,6 +48,9 @@ export function status(out: string, options: Record<string, unknown>): Promise<n
     text: `${statusTable(found, systemClock.wallMs())}${errorLines(found.errors, errorsCommand(out, options))}`,
   }));
 }
+
+/** Of a key in a text, in characters. */
+const KEY_SHOWN_MAX = 64;
 
 /** As `status`. */
 export function errors(out: string, options: Record<string, unknown>): Promise<number> {
@@ -89,10 +92,16 @@ function heldText({ counts: { held } }: RunStatus, out: string, options: StatusA
 export function errorLines(groups: readonly ErrorGroup[], command: string): string {
   if (groups.length === 0) return "";
   const lines = groups.map(
-    ({ code, count: lineCount, first_line, message }) =>
-      `  ${code}: ${linesText(lineCount)}, ${placeText(first_line)}: ${message}\n`,
+    ({ code, count: lineCount, first_line, first_key, message }) =>
+      `  ${code}: ${linesText(lineCount)}, ${placeText(first_line)}${keyText(first_key)}: ${message}\n`,
   );
   return `errors\n${lines.join("")}to see what to do about them: ${command}\n`;
+}
+
+/** ` (key "q7")`; a long key is cut. */
+function keyText(key: string | null): string {
+  if (key === null) return "";
+  return ` (key ${JSON.stringify(key.length > KEY_SHOWN_MAX ? `${key.slice(0, KEY_SHOWN_MAX)}...` : key)})`;
 }
 
 /** The command that shows the errors of an output. */

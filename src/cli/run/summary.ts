@@ -4,14 +4,14 @@
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RunWarning } from "../../engine/runs/warning_feed.ts";
 import { usdText } from "../../price/money.ts";
+import { billedText, doubtText, savedText } from "../display/amounts.ts";
 import { count, duration } from "../numbers.ts";
-import { billedText, doubtText, savedText } from "./amounts.ts";
 
 /** Models without a price that are named. */
 const UNPRICED_SHOWN_MAX = 5;
 
-/** Aligned rows of label and value, with a line end. */
-export function summaryTable(summary: Summary): string {
+/** Aligned rows of label and value, with a line end. `dataDir`: where the state of the run is. */
+export function summaryTable(summary: Summary, dataDir?: string): string {
   const { counts, usage, cost } = summary;
   const unpriced = cost.prices.filter(({ source }) => source === null).map(({ model }) => model);
   const isUnpriced = unpriced.length > 0;
@@ -49,6 +49,7 @@ export function summaryTable(summary: Summary): string {
   if (isUnpriced) rows.splice(-2, 0, ["no price", unpricedText(unpriced)]);
   const { receipts, quoted } = summary;
   if (quoted !== undefined) rows.splice(-2, 0, ["quoted", quotedText(quoted)]);
+  if (dataDir !== undefined) rows.push(["state", dataDir]);
   if (receipts !== undefined) rows.push(["receipts", `${receipts.file} (last hash ${receipts.hash})`]);
   const width = Math.max(...rows.map(([label]) => label.length));
   return `${rows.map(([label, value]) => `${label.padEnd(width)}  ${value}`).join("\n")}\n`;

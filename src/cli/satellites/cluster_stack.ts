@@ -8,7 +8,6 @@ import { systemClock } from "../../clock.ts";
 import type { ClusterIssue, Clusters } from "../../clusters/cluster.ts";
 import { checkDeclaration } from "../../clusters/declaration/check.ts";
 import type { OpenedSatellites } from "../../clusters/open.ts";
-import { readConfigFile } from "../../engine/config/config.ts";
 import { openEngine } from "../../engine/engine.ts";
 import { vendorSatellites } from "../../satellites/builtin/vendor.ts";
 import { noSatellite } from "../../satellites/kinds/catalogue_refusals.ts";
@@ -19,6 +18,7 @@ import type { Satellite } from "../../satellites/sdk/satellite.ts";
 import { openStack } from "../../service/stack.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { printError } from "../exit.ts";
+import { readConfiguration } from "../setup/config_file.ts";
 
 export const LOCAL: ExecutionCaller = { project: "local", keyId: undefined, isBeta: true };
 
@@ -46,7 +46,7 @@ export interface ClusterStack {
 
 /** Throws as `createEngine`. Runs that an earlier process has left in the folder go on. */
 export async function openClusterStack({ dataDir, config }: ClusterStackOptions): Promise<ClusterStack> {
-  const file = config === undefined ? {} : await readConfigFile(config);
+  const file = config === undefined ? {} : await readConfiguration(config);
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const options = { ...file, dataDir };
   const opened = await openEngine(options);

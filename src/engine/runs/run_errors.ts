@@ -23,6 +23,8 @@ export interface ErrorGroup {
   readonly count: number;
   /** The first of them in the input, from 1; null where the keys of all are no longer in the input. */
   readonly first_line: number | null;
+  /** Its key; null where it has none that can be read. */
+  readonly first_key: string | null;
   /** The message of that line, the provider's where it refused. */
   readonly message: string;
 }
@@ -59,7 +61,8 @@ export class ErrorGroups {
       .map(([code, { count, first }]) => {
         const { line } = first.outcome;
         const first_line = isOfInput(body, line) ? line : null;
-        return { code, count, first_line, message: messages.get(code) ?? "" };
+        const { key = null, message = "" } = messages.get(code) ?? {};
+        return { code, count, first_line, first_key: key, message };
       });
   }
 
@@ -80,27 +83,34 @@ export class ErrorGroups {
   }
 }
 
-type Messages = ReadonlyMap<string, string>;
+/** What the first line of each code says. */
+type Messages = ReadonlyMap<string, WrittenError>;
+
+interface WrittenError {
+  readonly code: string;
+  readonly message: string;
+  readonly key?: string;
+}
 
 async function messagesAt(lines: readonly SettledLine[], answers: DiskFile | undefined): Promise<Messages> {
-  const messages = new Map<string, string>();
+  const messages = new Map<string, WrittenError>();
   for (const line of lines) {
     const error = errorIn(await bytesOf(line, answers));
-    if (error !== undefined) messages.set(error.code, error.message);
+    if (error !== undefined) messages.set(error.code, error);
   }
   return messages;
 }
 
 /** Reads an output in the order of the input until the first line of each code is found. */
 async function messagesIn(answers: DiskFile, wanted: Set<string>): Promise<Messages> {
-  const messages = new Map<string, string>();
+  const messages = new Map<string, WrittenError>();
   for await (const event of readBlocks(answers, { lineBytesMax: OUTPUT_LINE_BYTES_MAX })) {
     if (event.kind === "refused") continue;
     const bytes = asBuffer(event.block.bytes);
     eachLine(bytes, (start, end) => {
       const line = bytes.subarray(start, end);
       const error = line.includes(NO_OUTPUT) ? errorIn(line) : undefined;
-      if (error !== undefined && wanted.delete(error.code)) messages.set(error.code, error.message);
+      if (error !== undefined && wanted.delete(error.code)) messages.set(error.code, error);
     });
     if (wanted.size === 0) break;
   }
@@ -113,13 +123,14 @@ async function bytesOf(line: SettledLine, answers: Pick<DiskFile, "read"> | unde
   return bytes.subarray(0, (await answers?.read(bytes, line.start)) ?? 0);
 }
 
-function errorIn(line: Uint8Array): { readonly code: string; readonly message: string } | undefined {
+function errorIn(line: Uint8Array): WrittenError | undefined {
   try {
     const value: unknown = JSON.parse(asBuffer(line).toString());
-    const error = isObject(value) ? value["error"] : undefined;
-    if (!isObject(error)) return undefined;
-    const { code, message } = error;
-    return typeof code === "string" && typeof message === "string" ? { code, message } : undefined;
+    if (!isObject(value) || !isObject(value["error"])) return undefined;
+    const { code, message } = value["error"];
+    if (typeof code !== "string" || typeof message !== "string") return undefined;
+    const key = value["key"] ?? value["custom_id"]; // the latter in OpenAI's layout
+    return { code, message, ...(typeof key === "string" ? { key } : {}) };
   } catch {
     return undefined;
   }

@@ -146,6 +146,11 @@ function declareRun(root: Command): void {
     .addOption(new Option(...DELIVERY).choices(["at_least_once", "at_most_once"]))
     .option("--hedge", "send a second request beside one that hangs; the first complete answer counts")
     .addOption(new Option(...LANES.policy).choices([...LANE_POLICIES]));
+  declareRunForm(command);
+}
+
+/** Of `run`: tables, lanes, and how it shows itself. */
+function declareRunForm(command: Command): void {
   addRunTableOptions((flags, text, read) =>
     read === undefined ? command.option(flags, text) : command.option(flags, text, checked(read)),
   );

@@ -104,7 +104,7 @@ function toContinue(
 
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
-  const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
+  const terms = termsOf(given, sla);
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await checkCancel(given);
@@ -115,36 +115,13 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   if (given.dryRun === true) return (await import("./dry_run.ts")).dryRun(input, given);
   const counts = new AttemptCounts(() => systemClock.nowMs());
   const display = openDisplay(given, counts);
-  const { engine } = await openEngine({
-    ...options,
-    observer: counts,
-    ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
-    dataDir: dataDirOf(given),
-    stateDir: stateFolder(given),
-    onNotice: (message) => display.note(`perigee: ${message}`),
-  }).catch((error: unknown) => {
-    display.close();
-    throw error;
-  });
+  const engine = await openFor(given, options, counts, display);
   const asking = new AbortController();
   try {
     await table?.prepare();
     const work = engine.run(table?.requests ?? (input === "-" ? process.stdin : input), {
       ...outputOptions(table, given),
-      ...(sla === undefined ? {} : { sla }),
-      ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
-      ...(given.cap === undefined ? {} : { cap: given.cap }),
-      maxCostUnbounded: given.maxCostUnbounded === true,
-      ...(given.model === undefined ? {} : { model: given.model }),
-      ...(given.wait === undefined ? {} : { waitMs: given.wait }),
-      finish: given.finish === true,
-      detach: given.detach === true,
-      ...laneOptions(given),
-      ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
-      ...(given.format === undefined ? {} : { format: given.format }),
-      ...fields,
-      prune: given.prune === true,
-      ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
+      ...terms,
       ...(given.pilot === undefined ? {} : { pilot: given.pilot }),
       onPilot: pilotListener(
         display,
@@ -173,6 +150,48 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     asking.abort();
     await engine.close();
   }
+}
+
+async function openFor(
+  given: RunArguments,
+  options: Awaited<ReturnType<typeof engineOptions>>,
+  counts: AttemptCounts,
+  display: ProgressDisplay,
+): Promise<Engine> {
+  try {
+    const { engine } = await openEngine({
+      ...options,
+      observer: counts,
+      ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
+      dataDir: dataDirOf(given),
+      stateDir: stateFolder(given),
+      onNotice: (message) => display.note(`perigee: ${message}`),
+    });
+    return engine;
+  } catch (error) {
+    display.close();
+    throw error;
+  }
+}
+
+/** What the command's options say of a run, whatever its input. */
+function termsOf(given: RunArguments, sla: number | undefined): EngineRunOptions {
+  return {
+    ...(sla === undefined ? {} : { sla }),
+    ...(given.maxCost === undefined ? {} : { maxCostUsd: given.maxCost }),
+    ...(given.cap === undefined ? {} : { cap: given.cap }),
+    maxCostUnbounded: given.maxCostUnbounded === true,
+    ...(given.model === undefined ? {} : { model: given.model }),
+    ...(given.wait === undefined ? {} : { waitMs: given.wait }),
+    finish: given.finish === true,
+    detach: given.detach === true,
+    ...laneOptions(given),
+    ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
+    ...(given.format === undefined ? {} : { format: given.format }),
+    ...(given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) }),
+    prune: given.prune === true,
+    ...(given.retryFailed === undefined ? {} : { retryFailed: given.retryFailed as RetryFailed }), // checked by the engine
+  };
 }
 
 /** Undefined without `--prompt`. */

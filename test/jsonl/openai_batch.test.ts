@@ -101,8 +101,7 @@ describe("OpenAI's batch layout", () => {
 
   it("takes lines without method and url, and refuses other methods and endpoints", () => {
     expect(item({}, { method: undefined, url: undefined }).key).toBe("a");
-    for (const url of ["/v1/audio", "/v1/chat", 5])
-      expect(fault({}, { url })).toBe("a: unsupported_request");
+    for (const url of ["/v1/audio", "/v1/chat", 5]) expect(fault({}, { url })).toBe("a: unsupported_request");
     expect(fault({}, { method: "GET" })).toBe("a: unsupported_request");
     expect(fault({ stream: true })).toBe("a: unsupported_request");
   });

@@ -12,10 +12,10 @@ import { debug } from "../../debug.ts";
 import type { LaneLimits } from "../../limits/limits.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
+import { recordIntents } from "../items/call_records.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { IN_OFFERS } from "../items/sent_as.ts";
-import { recordIntents } from "../items/call_records.ts";
 import type { Retry } from "./lane_items.ts";
 
 /** What the limits' windows allow between a reservation and its request; they have 250 ms for this and for the wire. */

@@ -14,8 +14,8 @@ import type { Made } from "../../dispatch/dispatcher.ts";
 import type { Hedging } from "../../dispatch/hedge.ts";
 import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { ItemCall } from "../items/item_call.ts";
 import { intentOf } from "../items/call_records.ts";
+import { ItemCall } from "../items/item_call.ts";
 import type { Lane } from "./lane.ts";
 
 export interface SecondAttemptsOptions {

@@ -292,7 +292,7 @@ describe("the openai SDK", () => {
       await expect(create(id, { completion_window })).rejects.toMatchObject({ status: 422 });
     const pairs = Object.fromEntries(Array.from({ length: 17 }, (_, index) => [`k${index}`, "v"]));
     await expect(create(id, { metadata: pairs })).rejects.toMatchObject({ status: 422 });
-    await expect(create(id, { endpoint: "/v1/embeddings" })).rejects.toMatchObject({ status: 422 });
+    await expect(create(id, { endpoint: "/v1/audio/speech" })).rejects.toMatchObject({ status: 422 });
     await expect(create(id, { base_url: "http://evil.test" })).rejects.toMatchObject({ status: 422 });
     const wrong = client.files.create({ file: await toFile(Buffer.from("x"), "x"), purpose: "fine-tune" });
     await expect(wrong).rejects.toBeInstanceOf(OpenAI.BadRequestError);

@@ -6,7 +6,7 @@
  *   closed     an attempt ended: for each line, with its share of what it took
  *   outcome    an answer: each line has its part; a failure is that of each line
  *
- * Hot path: about 10 us an item of a shared request (bench/jobs/embeddings.ts).
+ * Hot path: once for each item of a shared request (bench/jobs/embeddings.ts).
  */
 import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";

@@ -11,6 +11,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { PerigeeError } from "../../src/errors.ts";
 import { callOpenai, known, refusedRange } from "./conformance_files.ts";
+import { callFront } from "./conformance_front.ts";
 import { callCatalogue, callClusters, callExecutions, callSecrets } from "./conformance_satellites.ts";
 import { formOf, openWhole, type Whole, type WholeAnswer, type WholeCall } from "./whole.ts";
 
@@ -296,13 +297,18 @@ describe("every operation", () => {
     expect(named.sort()).toEqual([
       "POST /v0/infer/ Idempotency-Key Output-Format",
       "POST /v1/batches Idempotency-Key",
+      "POST /v1/chat/completions Idempotency-Key x-perigee-sla",
       "POST /v1/clusters Idempotency-Key",
+      "POST /v1/completions Idempotency-Key x-perigee-sla",
+      "POST /v1/embeddings Idempotency-Key x-perigee-sla",
+      "POST /v1/responses Idempotency-Key x-perigee-sla",
       "POST /v1/satellites/{project}/{satellite} Idempotency-Key",
     ]);
   });
 
   it("of OpenAI's interface answers valid requests and wrong ones with its documented bodies", async () => {
     await callOpenai({ check, whole, seen });
+    await callFront({ check, whole, seen });
   });
 
   it("of satellites answers valid requests and wrong ones with its documented bodies", async () => {

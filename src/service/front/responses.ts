@@ -15,6 +15,7 @@ import { parseModelId } from "../../work/request.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
+import { idParameter } from "../shapes/infer_schema.ts";
 import { termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
 import { chatOfResponse } from "./response_chat.ts";
@@ -36,7 +37,6 @@ const responseRequest = z
 const response = z
   .looseObject({ id: z.string(), object: z.literal("response"), status: z.string(), model: z.string() })
   .meta({ id: "Response" });
-const idParameter = z.strictObject({ id: z.string().max(64) });
 
 type Context = Pick<ServiceContext, "front" | "tasks">;
 type ResponseRequest = z.infer<typeof responseRequest>;

@@ -2,6 +2,7 @@
  * The dispatcher: takes one admitted call to its end, over as many attempts as the policy allows.
  *
  *   admitted -> attempt -> success ----------------------------------> outcome completed
+ *                  |-----> does not fit its schema, answers used up -> outcome failed
  *                  |-----> refused for its own sake, tries used up --> outcome failed
  *                  |-----> no attempt fits before the deadline ------> waits for it -> outcome expired
  *                  |-----> account or model stopped, run stopped ----> returned (the item is kept, without outcome)
@@ -58,8 +59,14 @@ export interface Call {
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
-  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
+  /** Answers that could not be used: empty ones, those that did not fit, and billed ones that were broken and count against the item. */
   readonly unusableAnswers: number;
+  /** Of an item whose answer is checked: answers that it has at most. */
+  readonly answersMax?: number | undefined;
+  /** The last of those that did not fit. */
+  readonly unfitAnswer?: string | undefined;
+  /** How the last of its earlier attempts failed. */
+  readonly lastFailure?: { readonly code: FailureCode } | undefined;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
@@ -146,7 +153,7 @@ export class Dispatcher<C extends Call = Call> {
    * is closed or the call is cut, the attempt in flight is ended and the call is returned as `stopped`.
    */
   async run(call: C): Promise<DispatchResult> {
-    const start = decideStart(call, this.#policy);
+    const start = decideStart(call, this.#policy, call.lastFailure?.code);
     if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
     const late = this.#unsent(call, undefined);
     if (late !== undefined) return late;
@@ -330,12 +337,13 @@ export class Dispatcher<C extends Call = Call> {
     const { body, inputTokens } = call;
     const answer = provider.answerLocally(body);
     const decoded = provider.decode({ ...answer, headers: NO_HEADERS, wallMs: this.#clock.wallMs() });
-    return answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
+    const result = answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
+    return call.judged === undefined ? result : call.judged(result);
   }
 
   #decide(call: C, tally: Tally, result: AttemptResult): RetryDecision {
     if (isStopped(result)) return { retry: false, code: "cancelled" };
-    const state = { ...tally, remainingMs: this.#remainingMs(call) };
+    const state = { ...tally, answersMax: call.answersMax, remainingMs: this.#remainingMs(call) };
     const decision = decideRetry(state, result, this.#policy, this.#clock.random());
     debug.attempts?.(`${result.code} after request ${tally.attempts}: ${decisionText(decision)}`);
     return decision;

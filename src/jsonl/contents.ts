@@ -38,6 +38,7 @@ const KNOWN: readonly string[] = [
   "generation_config",
   "system_instruction",
   "system",
+  "schema",
 ];
 /** Members that hold the question; an item has one of them. */
 const QUESTIONS = ["input", "contents", "messages"] as const;
@@ -112,7 +113,7 @@ function isOpenaiAlone(name: string, value: JsonValue | undefined): boolean {
 function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
   const body: Record<string, JsonValue> = {};
   for (const [name, value] of Object.entries(request)) {
-    if (value === null || (isSetting(name) && value === undefined)) continue;
+    if (name === "schema" || value === null || (isSetting(name) && value === undefined)) continue;
     const isOther = isSetting(name) || OTHER_NAMES.has(name) || name === "generation_config";
     const own = isOther ? openaiName(name) : name === "system_instruction" ? "system" : name;
     if (own === undefined)
@@ -133,7 +134,7 @@ function readInterfaceRequest(request: JsonObject, place: "request" | ""): Model
   let instructionName = "";
   for (const name of Object.keys(request)) {
     const value = request[name] as JsonValue; // an own member
-    if (name === "model" || (QUESTIONS as readonly string[]).includes(name)) continue;
+    if (name === "model" || name === "schema" || (QUESTIONS as readonly string[]).includes(name)) continue;
     if (value === null && isKnown(name)) continue;
     if (name === "generation_config" || name === "generationConfig") {
       if (settings !== undefined) return givenTwice("generation_config", "generationConfig");

@@ -22,6 +22,7 @@ const ITEM_FIELDS = [
   "messages",
   "sla",
   "metadata",
+  "schema",
   "system",
   "system_instruction",
   "systemInstruction",

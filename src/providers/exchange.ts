@@ -30,7 +30,8 @@ export function encoded(
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {
-  const refusal = refusalOfDropped(dropped, model, settings);
+  const left = leftOf(request, dropped);
+  const refusal = refusalOfDropped(left.dropped, model, settings);
   if (refusal !== undefined) return refusal;
   const { seed } = request.config;
   const hasDigits = typeof seed === "object" && seedPlace.name !== undefined;
@@ -38,9 +39,20 @@ export function encoded(
     return { ok: false, code: "invalid_config", message: "seed: expected a whole number" };
   }
   const json = isCheckOnly ? "" : JSON.stringify(body); // most of the work
-  if (isCheckOnly || !hasDigits) return { ok: true, body: json, dropped };
-  return { ok: true, body: withDigits(json, seedPlace.name, seed.digits, seedPlace.depth), dropped };
+  if (isCheckOnly || !hasDigits) return { ok: true, body: json, ...left };
+  return { ok: true, body: withDigits(json, seedPlace.name, seed.digits, seedPlace.depth), ...left };
 }
+
+/** Answers that are checked here may come from a provider that does not take their schema: it is no setting that is left out then. */
+export function leftOf(
+  { isChecked }: ModelRequest,
+  dropped: readonly string[],
+): { readonly dropped: readonly string[]; readonly leavesSchema?: true } {
+  if (isChecked !== true || !dropped.some((name) => FORMATS.has(name))) return { dropped };
+  return { dropped: dropped.filter((name) => !FORMATS.has(name)), leavesSchema: true };
+}
+
+const FORMATS: ReadonlySet<string> = new Set(["response_schema", "response_mime_type"]);
 
 /**
  * Returns why a request cannot be translated to the protocol of the provider `name`; otherwise the members that are left out,

@@ -63,6 +63,8 @@ export type Encoded =
       readonly dropped: readonly string[];
       /** The output limit that is sent, where it is not the request's own. */
       readonly outputLimit?: number;
+      /** Of a request whose answer is checked here: its schema is not sent. */
+      readonly leavesSchema?: true;
     }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 

@@ -7,7 +7,16 @@
  */
 
 /** Members whose values are somebody else's, or whose names are data. */
-const KEPT = ["metadata", "tool_calls", "logprobs", "annotations", "body", "errors", "warnings"] as const;
+const KEPT = [
+  "metadata",
+  "parsed",
+  "tool_calls",
+  "logprobs",
+  "annotations",
+  "body",
+  "errors",
+  "warnings",
+] as const;
 
 type Kept = (typeof KEPT)[number];
 

@@ -27,11 +27,12 @@ import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { ProgressDisplay } from "./progress.ts";
+import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander parses them. */
-interface RunArguments extends StateArguments, ConfigArguments, LaneArguments {
+interface RunArguments extends SchemaArguments, StateArguments, ConfigArguments, LaneArguments {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
@@ -94,6 +95,7 @@ function toContinue(
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
   const fields = given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) };
+  const schema = await schemaOptions(given);
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await checkCancel(given);
@@ -120,6 +122,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       finish: given.finish === true,
       detach: given.detach === true,
       ...laneOptions(given),
+      ...schema,
       ordered: given.ordered === true,
       ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
       ...(given.format === undefined ? {} : { format: given.format }),

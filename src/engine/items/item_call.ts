@@ -12,6 +12,7 @@ import type { LaneTerms } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { checkFor, fitted, UnfitAnswer } from "../schemas/answer_fit.ts";
 import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
@@ -38,10 +39,9 @@ export class ItemCall implements Call {
   /** By those attempts, and by those of this call that have ended. */
   spent: Spent;
   /** Tokens reserved for it. */
-  readonly expectedInputTokens: number;
-  readonly expectedOutputTokens: number;
-  /** The same, as limits take it. */
-  readonly load: TokenLoad;
+  load: TokenLoad;
+  /** Its last answer, if that did not fit: the next request has it. */
+  #unfit: UnfitAnswer | undefined;
   /** How the last of those failed that have ended; undefined where it is not known. */
   lastFailure: AttemptFailure | undefined;
   /** Attempts up to the last failed one of this call; undefined before the first. */
@@ -116,8 +116,6 @@ export class ItemCall implements Call {
     this.index = index;
     this.provider = owner.settings.keepsBody ? keepingBody(wire.provider) : wire.provider;
     this.#head = wire.head;
-    this.expectedInputTokens = expected.inputTokens;
-    this.expectedOutputTokens = expected.outputTokens;
     this.load = expected;
     const made = owner.items.made.size === 0 ? undefined : owner.items.made.get(this.line);
     this.attempts = made?.attempts ?? 0;
@@ -129,6 +127,32 @@ export class ItemCall implements Call {
     this.spent = made?.spent ?? NOTHING_SPENT;
     this.lastFailure = made?.failure;
     this.startedWallMs = made?.startedWallMs;
+    const unfit = owner.settings.fit.kept.get(this.line);
+    if (unfit !== undefined) this.#with(unfit);
+  }
+
+  /** Its next request has this answer, and what does not fit. */
+  askAgain(result: AttemptResult): void {
+    const unfit = new UnfitAnswer(result);
+    this.owner.settings.fit.kept.keep(this.line, unfit);
+    this.#with(unfit);
+  }
+
+  #with(unfit: UnfitAnswer): void {
+    const { inputTokens, outputTokens } = this.load;
+    const more = unfit.tokens - (this.#unfit?.tokens ?? 0);
+    this.load = { inputTokens: Math.max(0, inputTokens + more), outputTokens };
+    this.#unfit = unfit;
+  }
+
+  /** See `Call`. */
+  get answersMax(): number {
+    return this.owner.settings.fit.answersMax;
+  }
+
+  /** See `Call`. */
+  get unfitAnswer(): string | undefined {
+    return this.#unfit?.text;
   }
 
   /** Whether it is a second attempt beside another. */
@@ -141,12 +165,17 @@ export class ItemCall implements Call {
   }
 
   get inputTokens(): number {
-    return this.shard.inputTokens[this.index] as number;
+    return (this.shard.inputTokens[this.index] as number) + (this.#unfit?.tokens ?? 0);
   }
 
   /** Hash of its system instruction; 0 without one. */
   get prefixHash(): number {
     return this.shard.prefixHash(this.index);
+  }
+
+  /** Output tokens reserved for it. */
+  get expectedOutputTokens(): number {
+    return this.load.outputTokens;
   }
 
   get maxOutputTokens(): number {
@@ -155,7 +184,9 @@ export class ItemCall implements Call {
 
   /** The most that one attempt can take. */
   get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
-    return mostOf(this.shard.most, this.index);
+    const most = mostOf(this.shard.most, this.index);
+    if (this.#unfit === undefined) return most;
+    return { ...most, inputTokens: most.inputTokens + this.#unfit.bytesMost };
   }
 
   /** Where its next attempt goes. */
@@ -170,12 +201,13 @@ export class ItemCall implements Call {
 
   /** The same for realtime. */
   get plainBody(): Uint8Array {
-    return this.shard.body(this.index);
+    const body = this.shard.body(this.index);
+    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider.settings.protocol);
   }
 
-  /** Of its body. */
+  /** Of its body, at most. */
   get bodyBytes(): number {
-    return this.shard.bodyBytes(this.index);
+    return this.shard.bodyBytes(this.index) + (this.#unfit?.bytesMost ?? 0);
   }
 
   /** The key as a JSON string literal. */
@@ -186,6 +218,11 @@ export class ItemCall implements Call {
   /** In JSON; empty text without any. */
   get metadata(): string {
     return this.shard.metadata(this.index);
+  }
+
+  /** What it says of its answer's schema, in JSON; empty text where it says nothing. */
+  get schema(): string {
+    return this.shard.schema(this.index);
   }
 
   /** What was left out of it, as JSON; empty text for nothing. */
@@ -231,7 +268,10 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
-    return this.offer === undefined ? result : this.offer.judged(result);
+    const judged = this.offer === undefined ? result : this.offer.judged(result);
+    if (judged.class !== "success") return judged;
+    const check = checkFor(this.owner.settings.fit, this.schema);
+    return check === undefined ? judged : fitted(judged, check);
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * How items end that their run does not send any more.
  */
-import type { FailureCode } from "../../errors.ts";
+import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { AttemptFailure } from "../journal/journal.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
@@ -79,4 +79,12 @@ function holdOf(holds: readonly Hold[], id: string): Hold | undefined {
 /** `the sla passed while openai was held (outage: connection refused)`. */
 function heldText({ provider = "the item", reason, message }: Hold): string {
   return `the sla passed while ${provider} was held (${reason}: ${message})`;
+}
+
+/** What a fault of perigee in the middle of a call means for its run. */
+export function faultOf(error: unknown): PerigeeError {
+  if (error instanceof PerigeeError) return error;
+  return new PerigeeError("internal_error", "a fault of perigee ended the work; please report it", {
+    cause: error,
+  });
 }

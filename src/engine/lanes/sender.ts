@@ -20,7 +20,6 @@ import type {
   Made,
 } from "../../dispatch/dispatcher.ts";
 import { madeAfter, madeOf } from "../../dispatch/tally.ts";
-import { PerigeeError } from "../../errors.ts";
 import { noteLargeBytes } from "../../large_bytes.ts";
 import type { Decoded, WireAnswer } from "../../providers/provider.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
@@ -37,7 +36,7 @@ import type { ItemLoads } from "../items/item_loads.ts";
 import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
-import { endOf, RunStopped } from "../items/run_stopped.ts";
+import { endOf, faultOf, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { TierFailure } from "../offers/judgement.ts";
@@ -252,21 +251,16 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.learnt !== undefined)
       lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
     this.#options.money.account(ended, result);
-    if (result.class === "success") {
-      this.#access.answered(call, result);
-      lane.health.healed();
-      this.#options.lanes.answered(lane);
-      lane.offers?.answered(call, result);
-      if (call.offer === undefined) lane.pace.answered(result.latencyMs);
-      this.loads.answered(call, result);
-      ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
-      return true;
-    }
+    if (result.class === "success" || result.class === "unfit") this.#answered(ended, result, lane);
+    if (result.class === "success") return true;
     const other = besideOf(ended);
     const { code = "provider_error", message, status: httpStatus = 0 } = result;
     call.lastFailure = { code, httpStatus };
     call.failedInOffer =
-      ended.offer !== undefined && result.isRateLimit !== true && result.class !== "not_sent";
+      ended.offer !== undefined &&
+      result.isRateLimit !== true &&
+      result.class !== "not_sent" &&
+      result.class !== "unfit";
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
       call.owner.items.retrying.set(call.line, { call, code, message });
@@ -278,9 +272,21 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
+    if (result.class === "unfit") call.askAgain(result);
     if (result.class !== "ambiguous" && other === undefined) call.isLeaving = this.failover.leaves(call);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
+  }
+
+  #answered(ended: ItemCall, result: AttemptResult, lane: Lane): void {
+    const { item: call } = ended;
+    this.#access.answered(call, result);
+    lane.health.healed();
+    this.#options.lanes.answered(lane);
+    lane.offers?.answered(call, result);
+    if (call.offer === undefined) lane.pace.answered(result.latencyMs);
+    this.loads.answered(call, result);
+    ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
   }
 
   /** A cheaper tier is to blame: that says nothing of the lane and its item. */
@@ -322,6 +328,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       return;
     }
     if (result.kind === "outcome") {
+      owner.settings.fit.kept.remove(call.line);
       // After its outcome: the item that gets the place is recorded after it, and sent after that, unless two logs are at work.
       const isMixed = this.#options.hasTwoLogs();
       owner.records.outcome(call, result.outcome, () => {
@@ -388,12 +395,4 @@ export class Sender implements AdmitAttempt<ItemCall> {
     call.owner.items.inFlight -= 1;
     this.#options.lanes.freed(lane);
   }
-}
-
-/** What a fault of perigee in the middle of a call means for its run. */
-function faultOf(error: unknown): PerigeeError {
-  if (error instanceof PerigeeError) return error;
-  return new PerigeeError("internal_error", "a fault of perigee ended the work; please report it", {
-    cause: error,
-  });
 }

@@ -65,8 +65,6 @@ export interface Call {
   readonly answersMax?: number | undefined;
   /** The last of those that did not fit. */
   readonly unfitAnswer?: string | undefined;
-  /** How the last of its earlier attempts failed. */
-  readonly lastFailure?: { readonly code: FailureCode } | undefined;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */
@@ -153,7 +151,7 @@ export class Dispatcher<C extends Call = Call> {
    * is closed or the call is cut, the attempt in flight is ended and the call is returned as `stopped`.
    */
   async run(call: C): Promise<DispatchResult> {
-    const start = decideStart(call, this.#policy, call.lastFailure?.code);
+    const start = decideStart(call, this.#policy);
     if (!start.ok) return this.#refuseStart(call, tallyOf(call), start.code);
     const late = this.#unsent(call, undefined);
     if (late !== undefined) return late;

@@ -102,14 +102,13 @@ export function decideRetry(
 export function decideStart(
   state: Omit<RetryState, "remainingMs">,
   policy: RetryPolicy,
-  lastCode?: FailureCode,
 ): { readonly ok: true } | { readonly ok: false; readonly code: FailureCode } {
-  if (lastCode === "schema_unmet")
-    return state.unusableAnswers < (state.answersMax ?? ANSWERS_MAX)
-      ? { ok: true }
-      : { ok: false, code: lastCode };
   if (countedAmbiguous(state, policy) > policy.ambiguousMax) return { ok: false, code: "ambiguous" };
-  if (state.unusableAnswers > policy.ambiguousMax) return { ok: false, code: "empty_output" };
+  const { answersMax } = state;
+  if (answersMax === undefined && state.unusableAnswers > policy.ambiguousMax)
+    return { ok: false, code: "empty_output" };
+  if (answersMax !== undefined && state.unusableAnswers >= answersMax)
+    return { ok: false, code: "schema_unmet" };
   if (state.attempts - state.uncounted < policy.attemptsMax) return { ok: true };
   return { ok: false, code: state.ambiguousAttempts > 0 ? "ambiguous" : "provider_error" };
 }

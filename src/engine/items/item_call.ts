@@ -40,6 +40,8 @@ export class ItemCall implements Call {
   spent: Spent;
   /** Tokens reserved for it. */
   load: TokenLoad;
+  /** Whether its answers that did not fit were lost with their process. */
+  readonly #isAnew: boolean;
   /** Its last answer, if that did not fit: the next request has it. */
   #unfit: UnfitAnswer | undefined;
   /** How the last of those failed that have ended; undefined where it is not known. */
@@ -129,6 +131,7 @@ export class ItemCall implements Call {
     this.startedWallMs = made?.startedWallMs;
     const unfit = owner.settings.fit.kept.get(this.line);
     if (unfit !== undefined) this.#with(unfit);
+    this.#isAnew = this.unusableAnswers > 0 && unfit === undefined;
   }
 
   /** Its next request has this answer, and what does not fit. */
@@ -145,9 +148,13 @@ export class ItemCall implements Call {
     this.#unfit = unfit;
   }
 
-  /** See `Call`. */
-  get answersMax(): number {
-    return this.owner.settings.fit.answersMax;
+  /** See `Call`. An item that begins anew may be corrected once all the same. */
+  get answersMax(): number | undefined {
+    const { fit } = this.owner.settings;
+    if (checkFor(fit, this.schema) === undefined) return undefined;
+    const { answersMax } = fit;
+    if (!this.#isAnew || answersMax === 1) return answersMax;
+    return Math.min(answersMax + 2, Math.max(answersMax, this.unusableAnswers + 2));
   }
 
   /** See `Call`. */

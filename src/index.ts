@@ -51,6 +51,7 @@ export {
 export type { PlanOptions } from "./engine/plans/plan_source.ts";
 export type { RetryFailed } from "./engine/reopening/reopen.ts";
 export type { ProgressEnd, ProgressOptions } from "./engine/runs/progress_feed.ts";
+export type { AnswerSchema } from "./engine/schemas/run_schema.ts";
 export type { QuoteOptions } from "./engine/runs/quote.ts";
 export type {
   MissingListener,
@@ -71,4 +72,5 @@ export type { LimitSettings } from "./work/limits.ts";
 export type { KnownModel, ModelName } from "./work/model_name.ts";
 export type { AnswerMembers, FinishReason, Outcome, Output, Usage } from "./work/outcome.ts";
 export type { ObjectStatus, TaskCounts } from "./work/task.ts";
+export type { StandardSchema } from "./work/standard_schema.ts";
 export type { Warning } from "./work/warning.ts";

@@ -70,8 +70,8 @@ function withinMs(timeoutMs: number, texts: () => readonly string[], pattern: Re
   try {
     return SCRIPT.runInContext(context, { timeout: timeoutMs }) === true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ERR_SCRIPT_EXECUTION_TIMEOUT")
-      return undefined;
+    // An error of the other context is no instance of this one's Error.
+    if ((error as { readonly code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return undefined;
     throw error;
   }
 }

@@ -15,7 +15,7 @@ describe("a pattern of others", () => {
   });
 
   it("does not match a text that takes too long", () => {
-    const pattern = safePattern("^(ж|ж)*(ж|ж)*$", "u"); // hangs on a character that no trial has
+    const pattern = safePattern("^(?:[\\u0430-\\u044f]|[\\u0430-\\u044f])*$", "u"); // hangs on characters that no trial has
     expect(pattern.test(`${"ж".repeat(60)}!`)).toBe(false);
   });
 });

@@ -51,7 +51,6 @@ export {
 export type { PlanOptions } from "./engine/plans/plan_source.ts";
 export type { RetryFailed } from "./engine/reopening/reopen.ts";
 export type { ProgressEnd, ProgressOptions } from "./engine/runs/progress_feed.ts";
-export type { AnswerSchema } from "./engine/schemas/run_schema.ts";
 export type { QuoteOptions } from "./engine/runs/quote.ts";
 export type {
   MissingListener,
@@ -59,6 +58,7 @@ export type {
   RunWarning,
   WarningListener,
 } from "./engine/runs/warning_feed.ts";
+export type { AnswerSchema } from "./engine/schemas/run_schema.ts";
 export type { BatchStatus } from "./engine/shown/batch_status.ts";
 export type { ItemTrace } from "./engine/trace.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
@@ -71,6 +71,6 @@ export type { Item, LineItem } from "./work/item.ts";
 export type { LimitSettings } from "./work/limits.ts";
 export type { KnownModel, ModelName } from "./work/model_name.ts";
 export type { AnswerMembers, FinishReason, Outcome, Output, Usage } from "./work/outcome.ts";
-export type { ObjectStatus, TaskCounts } from "./work/task.ts";
 export type { StandardSchema } from "./work/standard_schema.ts";
+export type { ObjectStatus, TaskCounts } from "./work/task.ts";
 export type { Warning } from "./work/warning.ts";

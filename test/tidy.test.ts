@@ -23,7 +23,9 @@ const FLOORS: Readonly<Record<string, number>> = {
   "disk.ts": 1,
   "nearest.ts": 1,
   "semaphore.ts": 1,
+  "safe_pattern.ts": 1,
   "schema.ts": 2,
+  "json_schema.ts": 3,
   tokens: 2,
   work: 2,
   jsonl: 3,
@@ -65,7 +67,8 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   engine: [
     ["config"],
     ["journal"],
-    ["learnt", "items"],
+    ["learnt", "schemas"],
+    ["items"],
     ["failover", "offers", "prefixes"],
     ["batches"],
     ["shown"],
@@ -112,6 +115,8 @@ const FOLDER_FILES_MAX = 25;
 const DOORS: Readonly<Record<string, string>> = {
   "@standard-schema/spec": "satellites/sdk/satellite.ts",
   bottleneck: "jobs/destinations.ts",
+  ajv: "json_schema.ts",
+  "ajv-formats": "json_schema.ts",
   "csv-parse": "satellites/builtin/parse_with_docling/parse_csv.ts",
   mammoth: "satellites/builtin/parse_with_docling/parse_docx.ts",
   nodemailer: "satellites/builtin/send_email/smtp.ts",

@@ -11,7 +11,7 @@ import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
-import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
+import { hasMetadata, keyIn, metadataIn, schemaIn } from "./measured.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
@@ -179,6 +179,11 @@ export class Shard {
   /** Its metadata in JSON; empty text without any. Only while prepared. */
   metadata(item: number): string {
     return this.#bytes().hasMetadata ? metadataIn(this.#keyBytes(item)) : "";
+  }
+
+  /** What it says of its answer's schema, in JSON; empty text where it says nothing. Only while prepared. */
+  schema(item: number): string {
+    return this.#bytes().hasMetadata ? schemaIn(this.#keyBytes(item)) : "";
   }
 
   #keyBytes(item: number): Uint8Array {

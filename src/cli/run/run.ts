@@ -34,11 +34,17 @@ import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
+import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
 
 /** Options as commander parses them. */
-interface RunArguments extends StateArguments, ConfigArguments, LaneArguments, Omit<TableArguments, "model"> {
+interface RunArguments
+  extends SchemaArguments,
+    StateArguments,
+    ConfigArguments,
+    LaneArguments,
+    Omit<TableArguments, "model"> {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
@@ -104,7 +110,7 @@ function toContinue(
 
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
-  const terms = termsOf(given, sla);
+  const terms = { ...termsOf(given, sla), ...(await schemaOptions(given)) };
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await checkCancel(given);

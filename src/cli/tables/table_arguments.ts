@@ -92,7 +92,7 @@ function checkOptions(input: string, given: TableArguments): void {
     throw new PerigeeError("usage", "--seed works only with --sample: add --sample with a number of rows");
 }
 
-/** The settings, and that the answer has the form of the schema, where a provider can be told so. */
+/** The settings, and the schema that each answer must fit: a member of each request, so that another schema is another question. */
 function withSchema(
   settings: JsonObject,
   schema: AnswerSchema | undefined,
@@ -104,7 +104,7 @@ function withSchema(
   );
   if (twice !== undefined)
     throw new PerigeeError("usage", `--schema and "${twice}" in ${given.prompt}: remove one of them`);
-  return { ...settings, response_mime_type: "application/json", response_json_schema: schema.schema };
+  return { ...settings, schema: schema.schema };
 }
 
 async function choiceOf(table: Table, { limit, sample, seed = 0 }: TableArguments): Promise<RowChoice> {

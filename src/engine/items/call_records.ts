@@ -14,7 +14,8 @@ import type { LaneTerms } from "../../queue/lanes.ts";
 import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import { type CallPart, ItemCall } from "./item_call.ts";
+import type { CallPart } from "./call_parts.ts";
+import { ItemCall } from "./item_call.ts";
 import type { ItemLoads } from "./item_loads.ts";
 import type { SentItem } from "./item_owner.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
@@ -121,7 +122,7 @@ export function callAgain(
   { index, count }: CallPart,
   { models, loads }: { readonly models: PlacesCalls; readonly loads: ItemLoads },
 ): ItemCall {
-  const load = count === call.count ? call.load : loads.reserved(call.shard, index, count);
+  const load = count === call.count ? call.plainLoad : loads.reserved(call.shard, index, count);
   const again = new ItemCall(call.owner, call.shard, index, call, load, models.place(call), count);
   again.series = call.series;
   again.failuresInRow = call.failuresInRow;

@@ -15,12 +15,13 @@ import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
+import { mostOf } from "../../shard/item_most.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
 import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
-import { type ItemCall, mostOf } from "./item_call.ts";
+import type { ItemCall } from "./item_call.ts";
 
 /** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves no money; `unpriced`: the price is not known. */
 export type MoneyAnswer = "ok" | "wait" | "exhausted" | "unpriced";

@@ -88,6 +88,10 @@ const inlineItem = z
       .optional()
       .describe("Settings as in a line of a file; one that is not known fails the item."),
     metadata: ITEM_METADATA,
+    schema: z
+      .union([z.record(z.string(), z.unknown()), z.boolean(), z.null()], "must be a JSON Schema")
+      .optional()
+      .describe("JSON Schema that the answer must fit."),
     system: z.string("must be text").optional().describe("System instruction."),
     max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
     max_completion_tokens: outputTokens.optional().describe("The same."),
@@ -217,6 +221,7 @@ const output = z
   .meta({ id: "Output" });
 /** What an answer holds besides its text, and what is known of the requests for it. */
 const factFields = {
+  parsed: z.unknown().optional().describe("The answer as a value, if the item has a schema."),
   finish_reason: z
     .enum(["stop", "length", "tool_calls", "content_filter", "refusal"])
     .optional()
@@ -271,6 +276,7 @@ const failure = z
     provider: z.string().optional(),
     provider_status: z.number().int().optional(),
     line: z.number().int().optional(),
+    answer: z.string().optional().describe("The last answer, if it did not fit its schema."),
     reasoning: z.string().optional().describe("What the model thought before it ended without an answer."),
   })
   .meta({ id: "Failure" });

@@ -248,3 +248,17 @@ function checksumOf(prepared: PreparedBytes): number {
 function bytesOf(ends: Uint32Array): Uint8Array {
   return new Uint8Array(ends.buffer, ends.byteOffset, ends.byteLength);
 }
+
+/** The most that one attempt can take, of `count` items from `index` together. `most`: the column of a shard or a block. */
+export function mostOf(
+  most: Shard["most"],
+  index: number,
+  count = 1,
+): { readonly inputTokens: number; readonly maxOutputTokens: number } {
+  let [inputTokens, maxOutputTokens] = [0, 0];
+  for (let item = index; item < index + count; item += 1) {
+    inputTokens += most[2 * item] as number;
+    maxOutputTokens += most[2 * item + 1] as number;
+  }
+  return { inputTokens, maxOutputTokens };
+}

@@ -7,13 +7,13 @@ import type { CellType, Column } from "../../tables/cell.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 
 /** What a run takes of a schema. */
-export interface AnswerSchema {
+export interface ColumnsSchema {
   readonly schema: JsonObject;
   readonly columns: readonly Column[];
 }
 
 /** Throws `usage` for what is not a schema of an object with properties; `input_unreadable`, `invalid_config`. */
-export async function readAnswerSchema(path: string): Promise<AnswerSchema> {
+export async function readColumnsSchema(path: string): Promise<ColumnsSchema> {
   const schema = await readSchemaFile(path);
   const properties = isObject(schema) ? schema["properties"] : undefined;
   if (!isObject(schema) || !isObject(properties) || Object.keys(properties).length === 0)

@@ -11,7 +11,7 @@ import type { Table } from "../../tables/table.ts";
 import { readTemplate } from "../../tables/template.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { readPromptFile, readTextFile } from "./prompt_file.ts";
-import { type AnswerSchema, readAnswerSchema } from "./schema_columns.ts";
+import { type ColumnsSchema, readColumnsSchema } from "./schema_columns.ts";
 import { isTableCall } from "./table_options.ts";
 
 /** Options as commander parses them. */
@@ -53,7 +53,7 @@ export async function askedTable(input: string, given: TableArguments): Promise<
       "usage",
       `no model is named: add --model, or the line "model: <provider>:<name>" to the settings of ${given.prompt}`,
     );
-  const schema = given.schema === undefined ? undefined : await readAnswerSchema(given.schema);
+  const schema = given.schema === undefined ? undefined : await readColumnsSchema(given.schema);
   const systemText = given.system === undefined ? file.system : await readTextFile(given.system, "--system");
   if (given.system !== undefined && file.system !== undefined)
     throw new PerigeeError("usage", `--system and "system" in ${given.prompt}: remove one of them`);
@@ -95,7 +95,7 @@ function checkOptions(input: string, given: TableArguments): void {
 /** The settings, and the schema that each answer must fit: a member of each request, so that another schema is another question. */
 function withSchema(
   settings: JsonObject,
-  schema: AnswerSchema | undefined,
+  schema: ColumnsSchema | undefined,
   given: TableArguments,
 ): JsonObject {
   if (schema === undefined) return settings;

@@ -25,17 +25,25 @@ import type { Decoded, WireAnswer } from "../../providers/provider.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { parseModelId } from "../../work/request.ts";
 import type { Failover } from "../failover/failover.ts";
 import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
-import { type CallPart, halvesOf, isBroken, partsOf } from "../items/call_parts.ts";
-import { callAgain, halvedOf, recordClosed, recordOutcome, recordUnsent } from "../items/call_records.ts";
+import {
+  type CallPart,
+  callAgain,
+  halvedOf,
+  halvesOf,
+  isBroken,
+  partsOf,
+  recordClosed,
+  recordOutcome,
+  recordUnsent,
+} from "../items/call_records.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
 import { freeCache, ItemCall } from "../items/item_call.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
-import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
+import { type ItemMoney, type MoneyAnswer, unpriced } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
@@ -131,8 +139,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const terms = this.models.place(ticket);
     const { limits } = this.#options.lanes.of(terms.key);
     const count = joinedItems(owner, shard, { index, end, limits });
-    const expected = this.loads.reserved(shard, index, count);
-    return new ItemCall(owner, shard, index, wire, expected, terms, count);
+    return new ItemCall(owner, shard, index, wire, this.loads.reserved(shard, index, count), terms, count);
   }
 
   takesAway(call: ItemCall, lane: LaneKey): boolean {
@@ -163,14 +170,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (count > 1 && reason === "cap_reached" && this.#takeApart(call, halvesOf(call))) return;
     owner.items.waitingItems -= count;
     const held: HeldLines =
-      reason === "cap_reached"
-        ? { reason, ...this.#options.money.capLack(call) }
-        : {
-            reason,
-            provider: parseModelId(model)?.provider ?? model,
-            model,
-            message: unpricedText(model),
-          };
+      reason === "cap_reached" ? { reason, ...this.#options.money.capLack(call) } : unpriced(model);
     owner.items.hold(held, count, this.#options.clock.nowMs());
     if (held.mostUsd !== undefined) owner.settings.budget.want(held.mostUsd, count);
     owner.changed();

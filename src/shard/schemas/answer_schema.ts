@@ -7,8 +7,8 @@
  *
  * The answer is checked in any case, so nothing that a provider leaves out of this refuses an item.
  */
-import { isObject, type JsonObject } from "../work/json.ts";
-import type { JsonValue, ModelRequest } from "../work/request.ts";
+import { isObject, type JsonObject } from "../../work/json.ts";
+import type { JsonValue, ModelRequest } from "../../work/request.ts";
 
 /** Only for tools: providers refuse some of them, and the check does not need them sent. */
 const NOT_SENT: ReadonlySet<string> = new Set(["$schema", "$id"]);

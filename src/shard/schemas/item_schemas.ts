@@ -2,14 +2,14 @@
  * Schemas that items bring with them, checked when their lines are measured: a line whose schema cannot be used is rejected before anything
  * of it is sent. The validator is loaded with the first one.
  */
-import { PerigeeError } from "../errors.ts";
-import { answerCheck, loadValidators } from "../json_schema.ts";
-import type { Block } from "../jsonl/block.ts";
-import type { KeyColumns, KeyScanOptions } from "../jsonl/keys.ts";
-import type { MeasureOptions } from "./measure.ts";
-import { hasMetadata, keyJsonOf, type MeasuredBlock, type RejectedLine, schemaJsonOf } from "./measured.ts";
-import type { Measurer } from "./measurer.ts";
-import { pickItems } from "./pick_items.ts";
+import { PerigeeError } from "../../errors.ts";
+import { answerCheck, loadValidators } from "../../json_schema.ts";
+import type { Block } from "../../jsonl/block.ts";
+import type { KeyColumns, KeyScanOptions } from "../../jsonl/keys.ts";
+import type { MeasureOptions } from "../measure.ts";
+import { hasMetadata, keyJsonOf, type MeasuredBlock, type RejectedLine, schemaJsonOf } from "../measured.ts";
+import type { Measurer } from "../measurer.ts";
+import { pickItems } from "../pick_items.ts";
 
 /** Measures with another measurer, and checks what items say of their answers. */
 export class SchemaMeasurer implements Measurer {

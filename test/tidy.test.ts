@@ -71,6 +71,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["shown"],
     ["lanes"],
     ["files"],
+    ["answers"],
     ["reopening"],
     ["plans"],
     ["receipts"],
@@ -87,7 +88,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["infer"],
     ["front", "openai", "operate"],
   ],
-  store: [["folder"], ["audit", "keys"]],
+  store: [["folder"], ["answers", "audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [
     ["exchange"],
@@ -159,6 +160,7 @@ const ENTRIES = [
   "spend/worker.ts",
   "satellites/builtin/parse_with_docling/parser_process.ts",
   "satellites/builtin/parse_with_docling/parser_watch.ts",
+  "store/answers/answers_worker.ts",
   "store/sqlite_worker.ts",
 ];
 

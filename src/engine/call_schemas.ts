@@ -20,6 +20,7 @@ import {
   type OptionSchema,
 } from "./call_options.ts";
 import { isAlias } from "./config/model_aliases.ts";
+import type { CacheTerms } from "./files/cache_terms.ts";
 import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
@@ -94,6 +95,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   skip: A_FUNCTION,
+  cache: anObjectOf<CacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
+  coalesce: A_TRUTH,
 };
 
 /** With those of the engine's own work. */

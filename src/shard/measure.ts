@@ -27,6 +27,7 @@ import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
 import { hashOfHashes, hashOfTexts, PREFIX_TOKENS_MIN } from "./prefix_ends.ts";
+import { isCertain, keyStart, requestKey } from "./request_key.ts";
 import { type RequestMost, requestMost } from "./request_most.ts";
 import { isSkipped } from "./skip.ts";
 
@@ -58,6 +59,8 @@ export interface MeasureOptions {
   readonly skip?: Uint8Array | undefined;
   /** False to only count: bodies are checked but not kept. */
   readonly wantBodies: boolean;
+  /** Whether the block says which requests are the same (`MeasuredBlock.requests`). Default false. */
+  readonly wantsKeys?: boolean | undefined;
   /** False to only read keys and find faults: token counts are 0. Default true. */
   readonly wantCounts?: boolean | undefined;
 }
@@ -109,7 +112,7 @@ export class BlockMeasurer {
   measure(block: Block, options: MeasureOptions): MeasuredBlock {
     const { bytes, lineCount, firstLine } = block;
     const columns = this.#columns;
-    columns.begin(lineCount);
+    columns.begin(lineCount, options.wantsKeys === true && options.wantBodies);
     const layout = this.#layoutOptions(bytes, options);
     let start = 0;
     for (let index = 0; index < lineCount; index += 1) {
@@ -191,6 +194,9 @@ export class BlockMeasurer {
       return;
     }
     const isExact = options.wantBodies && item.hasExactNumbers;
+    const body = isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "";
+    const start =
+      options.wantsKeys === true ? keyStart(model.provider.settings, model.name, endpoint?.kind) : undefined;
     this.#columns.addItem({
       key: item.key,
       metadata: metadataOf(item),
@@ -206,7 +212,9 @@ export class BlockMeasurer {
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
-      body: isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "",
+      body,
+      requestKey: start === undefined ? undefined : requestKey(start, body, isExact),
+      isCertain: start !== undefined && isCertain(request),
     });
   }
 

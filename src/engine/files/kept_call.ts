@@ -10,6 +10,7 @@
 import type { RateCard } from "../../price/factor.ts";
 import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { LineField } from "../../work/line_layout.ts";
+import type { CacheTerms } from "./cache_terms.ts";
 import type { CapTerms } from "./cap_terms.ts";
 
 /** Options of a run, as they are stored. */
@@ -28,6 +29,8 @@ export interface KeptCall {
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
+  readonly cache?: CacheTerms;
+  readonly coalesce?: boolean;
   /** Only to know whether the caller was to be asked before the rest. */
   readonly pilot?: number;
 }
@@ -50,6 +53,8 @@ const NAMES = Object.keys({
   project: true,
   weight: true,
   rateCard: true,
+  cache: true,
+  coalesce: true,
   pilot: true,
 } satisfies Record<keyof KeptCall, true>);
 

@@ -16,9 +16,9 @@ import type { Shard } from "../../shard/shard.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import { faultText, isThenable } from "../listeners.ts";
 import type { HeldEnd, Hold, HoldReason } from "./holds.ts";
-import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "./item_owner.ts";
+import type { ItemOwner, OwnerPhase, OwnerTerms } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
-import { type RecordTerms, RunRecords } from "./settle.ts";
+import { type EndedItem, type RecordTerms, RunRecords } from "./settle.ts";
 
 export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly prices: PriceTable;
@@ -40,7 +40,7 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
 export class RunState implements ItemOwner {
   readonly settings: RunSettings;
   readonly items: ItemStates;
-  readonly records: ItemRecords;
+  readonly records: RunRecords;
   #phase: OwnerPhase = "open";
   readonly #leaving = new AbortController();
   readonly #ending = new AbortController();
@@ -52,6 +52,8 @@ export class RunState implements ItemOwner {
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
   isDetaching = false;
+  /** Its cache of answers: is notified of each item whose outcome is durable, and when the input is read once more. */
+  answers: { ended(item: EndedItem): void; readAgain(): void } | undefined;
   /** What the rest after its pilot was quoted, and when in this process. */
   quoted: (KeptQuote & { readonly atMs?: number }) | undefined;
   /** Why it waits, as it was found last. */
@@ -64,7 +66,10 @@ export class RunState implements ItemOwner {
   constructor(settings: RunSettings, items: ItemStates) {
     this.settings = settings;
     this.items = items;
-    this.records = new RunRecords(settings, items, () => this.changed());
+    this.records = new RunRecords(settings, items, (ended) => {
+      this.answers?.ended(ended);
+      this.changed();
+    });
     setMaxListeners(0, this.#leaving.signal, this.#ending.signal); // one for each item that waits for a retry or an answer
   }
 
@@ -159,14 +164,17 @@ export class RunState implements ItemOwner {
 
   /** Whether held lines are to be read again, and nothing else of the input is in memory. */
   get isToReadAgain(): boolean {
-    const { waitingItems, claimed, held } = this.items;
-    return this.#isWoken && waitingItems === 0 && claimed.size === 0 && held.size > 0;
+    const { waitingItems, waitingTwins, claimed, held } = this.items;
+    return this.#isWoken && waitingItems === waitingTwins && claimed.size === 0 && held.size > 0;
   }
 
   /** Its input is read once more from the start. */
   readAgain(): void {
     this.#isWoken = false;
     this.items.held.clear();
+    this.items.waitingItems -= this.items.waitingTwins;
+    this.items.waitingTwins = 0;
+    this.answers?.readAgain();
     this.settings.budget.wantNothing();
     this.blankLines = 0;
   }

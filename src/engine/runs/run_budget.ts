@@ -70,11 +70,12 @@ export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budg
 export function measuredWith(
   aliases: ModelAliases,
   model: string | undefined,
-  options: CostOptions & { readonly rateCard?: RateCard },
+  options: CostOptions & { readonly rateCard?: RateCard; readonly cache?: unknown },
   budget: Budget,
 ): MeasureOptions {
   return {
     wantBodies: true,
+    wantsKeys: options.cache !== undefined,
     modelOverride: model,
     aliases: options.rateCard === undefined ? aliases.first : undefined,
     cap: capOptions(options, budget),

@@ -12,9 +12,11 @@ import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
+import { RunAnswers } from "../answers/run_answers.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
+import { checkCache } from "../files/cache_terms.ts";
 import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
@@ -54,6 +56,7 @@ export type OpenedRun =
       readonly input: OpenInput;
       readonly output: OutputFile;
       readonly state: RunState;
+      readonly answers: RunAnswers | undefined;
       /** The input replaces a lost one, whose checksum the body has. */
       readonly isStandIn: boolean;
       /** See `EngineRunOptions`. */
@@ -84,6 +87,7 @@ export function checkRunOptions(options: EngineRunOptions, where: string): void 
   checkCap(options.cap, where);
   checkPrune(options, where);
   checkDetach(options, where);
+  checkCache(options, where);
   const fault = layoutFault(options);
   if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
 }
@@ -111,18 +115,20 @@ export async function openRun(
     const opened = await open(core, name, absolute(source), options, { ...leaving, claim });
     if (opened.kind === "finished") release();
     if (opened.kind === "finished") return opened;
+    const answers = await RunAnswers.open(core, opened.state, options);
     const leave = async (): Promise<void> => {
+      await answers?.close();
       await leaveBudget(core, opened.task.id, options, opened.state.settings.budget);
       release();
     };
-    return { ...opened, release: leave };
+    return { ...opened, answers, release: leave };
   } catch (error) {
     release();
     throw error;
   }
 }
 
-type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
+type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "answers" | "release">;
 
 interface Opening extends RunLeaving {
   /** Throws `conflict` when another run of this engine has what is named. */

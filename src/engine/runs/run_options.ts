@@ -6,6 +6,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { RateCard } from "../../price/factor.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
 import type { LaneOptions } from "../config/lane_rules.ts";
+import type { CacheOptions } from "../files/cache_terms.ts";
 import type { Hold, HoldReason } from "../items/holds.ts";
 import type { TakenEarlier } from "../journal/item_cost.ts";
 import type { StepListener } from "../journal/task_log.ts";
@@ -16,7 +17,7 @@ import type { CostOptions, EngineCostOptions } from "./run_budget.ts";
 import type { MissingListener, WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. What its listeners (`on...`, but `onPilot`) throw changes nothing; the process is warned once. */
-export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, LaneOptions {
+export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, LaneOptions, CacheOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */

@@ -20,6 +20,7 @@ import { tuneHeap } from "./heap.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
 import { withLanes } from "./run/lane_options.ts";
 import {
+  CACHE,
   DELIVERY,
   FIELDS,
   FORMAT,
@@ -38,6 +39,7 @@ import { NO_CONFIG } from "./setup/config_words.ts";
 import { addSetupCommands } from "./setup/setup_commands.ts";
 import { addRunTableOptions } from "./tables/table_options.ts";
 import {
+  ageText,
   amount,
   durationMs,
   items,
@@ -118,6 +120,9 @@ function declareRun(root: Command): void {
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
     .option(...RECEIPTS)
+    .option(...CACHE.dir)
+    .option(...CACHE.ttl, checked(ageText))
+    .option(...CACHE.coalesce)
     .addOption(new Option(...FORMAT).choices([...LINE_FORMATS]))
     .option(...FIELDS, checked(list))
     .option(

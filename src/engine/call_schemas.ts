@@ -19,8 +19,8 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
+import type { AnswerCacheTerms } from "./config/cache_terms.ts";
 import { isAlias } from "./config/model_aliases.ts";
-import type { CacheTerms } from "./files/cache_terms.ts";
 import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
 import type { QuoteOptions } from "./runs/quote.ts";
@@ -95,7 +95,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   skip: A_FUNCTION,
-  cache: anObjectOf<CacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
+  cache: anObjectOf<AnswerCacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
   coalesce: A_TRUTH,
 };
 

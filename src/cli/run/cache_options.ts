@@ -1,7 +1,7 @@
 /**
  * The options of `perigee run` for a cache of answers.
  */
-import type { CacheOptions } from "../../engine/files/cache_terms.ts";
+import type { CacheOptions } from "../../engine/config/cache_terms.ts";
 import { PerigeeError } from "../../errors.ts";
 
 /** As commander parses them. */

@@ -12,12 +12,12 @@
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { ANSWER_KEY_BYTES, type AnswerCache } from "../../store/answers/answer_cache.ts";
+import { type CacheOptions, resolvedCache } from "../config/cache_terms.ts";
 import type { EngineCore } from "../core.ts";
-import { type CacheOptions, resolvedCache } from "../files/cache_terms.ts";
 import { pickItems } from "../files/pick_items.ts";
-import type { RunState } from "../items/run_state.ts";
+import type { RunState, StateOfAnswers } from "../items/run_state.ts";
 import { endMessage } from "../items/run_stopped.ts";
-import type { CachedItem, EndedItem } from "../items/settle.ts";
+import type { CachedItem, EndedLine } from "../items/settle.ts";
 import { answerOf, keptText, readKept } from "./answer_form.ts";
 import { type FreedTwins, WaitingTwins } from "./waiting_twins.ts";
 
@@ -48,13 +48,14 @@ interface AskedLine {
 const NO_KEY = Buffer.alloc(ANSWER_KEY_BYTES).toString("latin1");
 
 /** Close it when the run is over. */
-export class RunAnswers {
+export class RunAnswers implements StateOfAnswers {
   readonly #core: AnswersCore;
   readonly #state: RunState;
   readonly #cache: AnswerCache;
   readonly #terms: AnswerTerms;
   readonly #twins = new WaitingTwins();
   readonly #asked = new Map<number, AskedLine>();
+  #waiting = 0;
   #last: Promise<void> = Promise.resolve();
 
   private constructor(core: AnswersCore, state: RunState, cache: AnswerCache, terms: AnswerTerms) {
@@ -62,7 +63,7 @@ export class RunAnswers {
     this.#state = state;
     this.#cache = cache;
     this.#terms = terms;
-    state.answers = { ended: (item) => this.#ended(item), readAgain: () => this.#twins.clear() };
+    state.answers = this;
   }
 
   /** Undefined without a cache. */
@@ -113,7 +114,7 @@ export class RunAnswers {
     };
     if (isShared && this.#twins.waits(key, place)) {
       items.waitingItems += 1;
-      items.waitingTwins += 1;
+      this.#waiting += 1;
       return true;
     }
     const { model } = measured.groups[measured.groupOf[item] as number] as MeasuredBlock["groups"][number];
@@ -169,8 +170,17 @@ export class RunAnswers {
     records.cached({ line, keyJson, model, metadata, warnings, answer });
   }
 
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  readAgain(): void {
+    this.#twins.clear();
+    this.#waiting = 0;
+  }
+
   /** Keeps the answer of a line that was asked for, and looks again at the lines that wait for it. */
-  #ended({ line, sent }: EndedItem): void {
+  ended({ line, sent }: EndedLine): void {
     const asked = this.#asked.get(line);
     if (asked === undefined) return;
     this.#asked.delete(line);
@@ -201,7 +211,7 @@ export class RunAnswers {
         if (!state.isOpen) return;
         await this.#core.sending.shardFeed.add(state, packer.flush());
         state.items.waitingItems = Math.max(0, state.items.waitingItems - places.lines.length);
-        state.items.waitingTwins = Math.max(0, state.items.waitingTwins - places.lines.length);
+        this.#waiting -= places.lines.length;
       } catch (error) {
         if (state.isOpen) state.fail(error as Error); // measuring throws nothing else
       } finally {

@@ -10,7 +10,7 @@
 import type { RateCard } from "../../price/factor.ts";
 import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { LineField } from "../../work/line_layout.ts";
-import type { CacheTerms } from "./cache_terms.ts";
+import type { AnswerCacheTerms } from "../config/cache_terms.ts";
 import type { CapTerms } from "./cap_terms.ts";
 
 /** Options of a run, as they are stored. */
@@ -29,7 +29,7 @@ export interface KeptCall {
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
-  readonly cache?: CacheTerms;
+  readonly cache?: AnswerCacheTerms;
   readonly coalesce?: boolean;
   /** Only to know whether the caller was to be asked before the rest. */
   readonly pilot?: number;

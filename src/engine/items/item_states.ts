@@ -36,8 +36,6 @@ export class ItemStates {
   readonly made: Map<number, AttemptsMade>;
   /** Items in shards, in the backlog or in a lane. */
   waitingItems = 0;
-  /** Of them, those that are in no shard, because they wait for the answer to another line with the same request. */
-  waitingTwins = 0;
   inFlight = 0;
   /** Lines whose last request failed, until the next one is sent: why it failed, and when the next one is due. */
   readonly retrying: Map<number, Retrying> = new Map();

@@ -18,7 +18,7 @@ import { faultText, isThenable } from "../listeners.ts";
 import type { HeldEnd, Hold, HoldReason } from "./holds.ts";
 import type { ItemOwner, OwnerPhase, OwnerTerms } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
-import { type EndedItem, type RecordTerms, RunRecords } from "./settle.ts";
+import { type EndedLine, type RecordTerms, RunRecords } from "./settle.ts";
 
 export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly prices: PriceTable;
@@ -34,6 +34,16 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
   /** What a cap counted in a version that did not record what is in doubt: in no line. */
   readonly unrecordedUsd: number;
   readonly skip: ((line: number) => boolean) | undefined;
+}
+
+/** What a run knows of its cache of answers, and notifies it of. */
+export interface StateOfAnswers {
+  /** Items that wait for the answer to another line with the same request. */
+  readonly waiting: number;
+  /** An item's outcome is durable. */
+  ended(item: EndedLine): void;
+  /** The input is read once more, from its start. */
+  readAgain(): void;
 }
 
 /** Mutable counters of a run, with the few rules that keep them together. */
@@ -52,8 +62,8 @@ export class RunState implements ItemOwner {
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
   isDetaching = false;
-  /** Its cache of answers: is notified of each item whose outcome is durable, and when the input is read once more. */
-  answers: { ended(item: EndedItem): void; readAgain(): void } | undefined;
+  /** Its cache of answers; absent without one. */
+  answers: StateOfAnswers | undefined;
   /** What the rest after its pilot was quoted, and when in this process. */
   quoted: (KeptQuote & { readonly atMs?: number }) | undefined;
   /** Why it waits, as it was found last. */
@@ -162,18 +172,22 @@ export class RunState implements ItemOwner {
     this.changed();
   }
 
+  /** Items that wait in no shard, but for the answer to another line with the same request. */
+  get waitingTwins(): number {
+    return this.answers?.waiting ?? 0;
+  }
+
   /** Whether held lines are to be read again, and nothing else of the input is in memory. */
   get isToReadAgain(): boolean {
-    const { waitingItems, waitingTwins, claimed, held } = this.items;
-    return this.#isWoken && waitingItems === waitingTwins && claimed.size === 0 && held.size > 0;
+    const { waitingItems, claimed, held } = this.items;
+    return this.#isWoken && waitingItems === this.waitingTwins && claimed.size === 0 && held.size > 0;
   }
 
   /** Its input is read once more from the start. */
   readAgain(): void {
     this.#isWoken = false;
     this.items.held.clear();
-    this.items.waitingItems -= this.items.waitingTwins;
-    this.items.waitingTwins = 0;
+    this.items.waitingItems -= this.waitingTwins;
     this.answers?.readAgain();
     this.settings.budget.wantNothing();
     this.blankLines = 0;

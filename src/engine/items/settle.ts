@@ -48,7 +48,7 @@ export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" 
 }
 
 /** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one. */
-export interface EndedItem {
+export interface EndedLine {
   readonly line: number;
   readonly sent?: { readonly model: string; readonly outcome: Outcome } | undefined;
 }
@@ -66,10 +66,10 @@ export interface RecordTerms extends TextTerms {
 export class RunRecords implements ItemRecords {
   readonly #terms: RecordTerms;
   readonly #items: ItemStates;
-  readonly #onFinished: (ended: EndedItem) => void;
+  readonly #onFinished: (ended: EndedLine) => void;
 
   /** `onFinished`: called after an outcome has become durable. */
-  constructor(terms: RecordTerms, items: ItemStates, onFinished: (ended: EndedItem) => void) {
+  constructor(terms: RecordTerms, items: ItemStates, onFinished: (ended: EndedLine) => void) {
     this.#terms = terms;
     this.#items = items;
     this.#onFinished = onFinished;
@@ -123,7 +123,7 @@ export class RunRecords implements ItemRecords {
   #stage(
     record: StagedOutcome,
     line: string,
-    { sent, whenDurable }: Pick<EndedItem, "sent"> & { readonly whenDurable?: (() => void) | undefined },
+    { sent, whenDurable }: Pick<EndedLine, "sent"> & { readonly whenDurable?: (() => void) | undefined },
   ): void {
     const { log, observer, project, totals } = this.#terms;
     totals.add(record);

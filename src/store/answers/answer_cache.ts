@@ -10,26 +10,21 @@
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../../built_files.ts";
-import type { AnswersReply, AnswersRequest, AnswersThreadData } from "./answers_requests.ts";
+import type {
+  AnswersReply,
+  AnswersRequest,
+  AnswersThreadData,
+  CachedAnswer,
+  NewAnswer,
+} from "./answers_requests.ts";
+
+export type { CachedAnswer } from "./answers_requests.ts";
 
 /** Bytes of a key: SHA-256. */
 export const ANSWER_KEY_BYTES = 32;
 
 const WAITING_BYTES_MAX = 16 << 20;
 const ANSWER_BYTES_MAX = 4 << 20;
-
-/** What is known of a request. */
-export interface CachedAnswer {
-  /** As it was kept. */
-  readonly answer: string;
-  /** Who kept it. */
-  readonly origin: string;
-}
-
-/** An answer to keep. */
-export interface NewAnswer extends CachedAnswer {
-  readonly key: Uint8Array;
-}
 
 /** Port. No call rejects: what fails is not found, or not kept. Calls after `close` find nothing. */
 export interface AnswerCache {

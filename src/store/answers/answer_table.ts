@@ -11,8 +11,7 @@
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../../errors.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "../sqlite_database.ts";
-import type { CachedAnswer } from "./answer_cache.ts";
-import type { AnswersRequest } from "./answers_requests.ts";
+import type { AnswersRequest, CachedAnswer } from "./answers_requests.ts";
 
 type Finding = Extract<AnswersRequest, { readonly kind: "find" }>;
 type Keeping = Extract<AnswersRequest, { readonly kind: "keep" }>;

@@ -2,7 +2,19 @@
  * What the main thread and the cache's thread say to each other: plain data. The thread answers in the order of the requests;
  * reply 0 is that of the opening.
  */
-import type { CachedAnswer, NewAnswer } from "./answer_cache.ts";
+
+/** What is known of a request. */
+export interface CachedAnswer {
+  /** As it was kept. */
+  readonly answer: string;
+  /** Who kept it. */
+  readonly origin: string;
+}
+
+/** An answer to keep. */
+export interface NewAnswer extends CachedAnswer {
+  readonly key: Uint8Array;
+}
 
 /** What the thread is started with. */
 export interface AnswersThreadData {

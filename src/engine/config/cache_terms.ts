@@ -5,7 +5,7 @@ import { PerigeeError } from "../../errors.ts";
 import { parseDurationMs } from "../../work/sla.ts";
 
 /** A cache of answers by what was asked. */
-export interface CacheTerms {
+export interface AnswerCacheTerms {
   /** Its folder, made when it does not exist. Runs and processes of one user may share it at the same time. */
   readonly dir: string;
   /** How old an answer may be, such as `90m`, `24h` or `7d`; default `30d`. Older ones are asked for again and replaced. */
@@ -17,7 +17,7 @@ export interface CacheTerms {
 /** What a call says of it. */
 export interface CacheOptions {
   /** Requests that were answered before are answered from it, and new answers are kept there. Default: none. */
-  readonly cache?: CacheTerms;
+  readonly cache?: AnswerCacheTerms;
   /**
    * Lines of a run whose requests are the same are asked once, also where their temperature is not 0. Only with `cache`.
    * Default false.
@@ -52,7 +52,7 @@ export function checkCache({ cache, coalesce }: CacheOptions, where: string): vo
 }
 
 /** What is checked, with the defaults. */
-export function resolvedCache({ dir, ttl = DEFAULT_TTL, maxBytes = DEFAULT_BYTES }: CacheTerms): {
+export function resolvedCache({ dir, ttl = DEFAULT_TTL, maxBytes = DEFAULT_BYTES }: AnswerCacheTerms): {
   readonly dir: string;
   readonly ttlMs: number;
   readonly maxBytes: number;

@@ -28,6 +28,8 @@ import {
   NO_LEARN,
   QUIET,
   RECEIPTS,
+  SCHEMA,
+  SCHEMA_TRIES,
   STATE,
   UNSUPPORTED,
 } from "./run/run_choices.ts";
@@ -119,6 +121,8 @@ function declareRun(root: Command): void {
     )
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
+    .option(...SCHEMA)
+    .option(...SCHEMA_TRIES, checked(items))
     .option(...RECEIPTS)
     .option(...CACHE.dir)
     .option(...CACHE.ttl, checked(ageText))

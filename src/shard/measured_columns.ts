@@ -24,6 +24,8 @@ export interface MeasuredItem {
   readonly key: string;
   /** In JSON; empty text without any. */
   readonly metadata: string;
+  /** What its answer must fit by its own words, in JSON; empty text where it says nothing. */
+  readonly schema: string;
   /** `<provider>:<name>`. */
   readonly model: string;
   /** What the line calls it, where that is an alias. */
@@ -132,9 +134,7 @@ export class MeasuredColumns {
     const group = this.#groupIndex(item);
     if (item.leading === undefined) this.#addBeyond(group, item.most);
     else this.#addLong(index, group, item.leading, item.most);
-    this.#keys.addText(
-      item.metadata === "" ? JSON.stringify(item.key) : `${JSON.stringify(item.key)}\n${item.metadata}`,
-    );
+    this.#keys.addText(keyText(item));
     if (item.body === "") this.#bodies.addEmpty();
     else this.#bodies.addText(item.body);
     this.#lines[index] = this.#line;
@@ -287,4 +287,11 @@ function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
 
 function firstOf({ keys, areCertain }: RequestKeys, count: number): RequestKeys {
   return { keys: keys.slice(0, KEY_BYTES * count), areCertain: areCertain.slice(0, count) };
+}
+
+/** See `MeasuredBlock.keys`. */
+function keyText({ key, metadata, schema }: MeasuredItem): string {
+  const text = JSON.stringify(key);
+  if (schema !== "") return `${text}\n${metadata}\n${schema}`;
+  return metadata === "" ? text : `${text}\n${metadata}`;
 }

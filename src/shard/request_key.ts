@@ -1,11 +1,11 @@
 /**
  * The key under which an answer is kept in a cache, and whether equal requests have equal answers.
  *
- *   SHA-256( [version, protocol, base URL, API version, own headers, model, endpoint] in JSON, line end, body as sent )
+ *   SHA-256( [version, protocol, base URL, API version, own headers, model, endpoint] in JSON, line end, schema, line end, body as sent )
  *
  * Without members of the body that change the price, the speed or the prompt cache, and not the answer. Two requests with the same key are the
  * same request; the same request in another spelling (names in another order) has another key, which costs one more request. The provider's
- * name and its API key are not in it. What the answer must fit besides (a schema that perigee checks) would be one more member of the list.
+ * name and its API key are not in it. The schema is what the answer is checked against, which the body need not have.
  */
 import { createHash } from "node:crypto";
 import type { ProviderSettings } from "../providers/provider.ts";
@@ -36,10 +36,20 @@ export function keyStart(
   return JSON.stringify([VERSION, protocol, baseUrl, apiVersion ?? null, own, model, endpoint ?? "chat"]);
 }
 
-/** The key's 32 bytes. `isExact`: numbers of the body are more exact than JavaScript's, and no member is left out. */
-export function requestKey(start: string, body: string, isExact: boolean): Uint8Array {
+/** What is asked. */
+export interface AskedRequest {
+  /** As it is sent. */
+  readonly body: string;
+  /** Whether numbers of the body are more exact than JavaScript's: then no member is left out. */
+  readonly isExact: boolean;
+  /** In JSON, what the answer must fit; empty text for nothing. */
+  readonly schema: string;
+}
+
+/** The key's 32 bytes. */
+export function requestKey(start: string, { body, isExact, schema }: AskedRequest): Uint8Array {
   const plain = isExact || !OUTER.test(body) ? body : withoutOuter(body);
-  return createHash("sha256").update(start).update("\n").update(plain).digest();
+  return createHash("sha256").update(`${start}\n${schema}\n`).update(plain).digest();
 }
 
 /** Whether the request says that its answer is not left to chance: temperature 0, and embeddings and moderations. */

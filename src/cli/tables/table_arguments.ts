@@ -11,7 +11,7 @@ import type { Table } from "../../tables/table.ts";
 import { readTemplate } from "../../tables/template.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { readPromptFile, readTextFile } from "./prompt_file.ts";
-import { type AnswerSchema, readAnswerSchema } from "./schema_columns.ts";
+import { type ColumnsSchema, readColumnsSchema } from "./schema_columns.ts";
 import { isTableCall } from "./table_options.ts";
 
 /** Options as commander parses them. */
@@ -53,7 +53,7 @@ export async function askedTable(input: string, given: TableArguments): Promise<
       "usage",
       `no model is named: add --model, or the line "model: <provider>:<name>" to the settings of ${given.prompt}`,
     );
-  const schema = given.schema === undefined ? undefined : await readAnswerSchema(given.schema);
+  const schema = given.schema === undefined ? undefined : await readColumnsSchema(given.schema);
   const systemText = given.system === undefined ? file.system : await readTextFile(given.system, "--system");
   if (given.system !== undefined && file.system !== undefined)
     throw new PerigeeError("usage", `--system and "system" in ${given.prompt}: remove one of them`);
@@ -92,10 +92,10 @@ function checkOptions(input: string, given: TableArguments): void {
     throw new PerigeeError("usage", "--seed works only with --sample: add --sample with a number of rows");
 }
 
-/** The settings, and that the answer has the form of the schema, where a provider can be told so. */
+/** The settings, and the schema that each answer must fit: a member of each request, so that another schema is another question. */
 function withSchema(
   settings: JsonObject,
-  schema: AnswerSchema | undefined,
+  schema: ColumnsSchema | undefined,
   given: TableArguments,
 ): JsonObject {
   if (schema === undefined) return settings;
@@ -104,7 +104,7 @@ function withSchema(
   );
   if (twice !== undefined)
     throw new PerigeeError("usage", `--schema and "${twice}" in ${given.prompt}: remove one of them`);
-  return { ...settings, response_mime_type: "application/json", response_json_schema: schema.schema };
+  return { ...settings, schema: schema.schema };
 }
 
 async function choiceOf(table: Table, { limit, sample, seed = 0 }: TableArguments): Promise<RowChoice> {

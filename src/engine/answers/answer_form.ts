@@ -16,23 +16,23 @@ const KEPT: ReadonlySet<FinishReason> = new Set<FinishReason>(["stop", "tool_cal
 /** What others with the same request may be answered with; undefined without an answer. */
 export function answerOf(outcome: Outcome): Answer | undefined {
   if (outcome.status !== "completed") return undefined;
-  const { output, finish, members, usage, last } = outcome;
-  return { output, finish, members, usage, last };
+  const { output, finish, members, parsed, usage, last } = outcome;
+  return { output, finish, members, parsed, usage, last };
 }
 
 /** The text under which it is kept; undefined for one that is not kept. */
-export function keptText({ output, finish, members, usage, last }: Answer): string | undefined {
+export function keptText({ output, finish, members, parsed, usage, last }: Answer): string | undefined {
   if (!KEPT.has(finish)) return undefined;
   const { model, requestId, body } = last;
   const bytes = body === undefined ? undefined : Buffer.from(body).toString("base64");
-  return JSON.stringify({ output, finish, members, usage, model, requestId, body: bytes });
+  return JSON.stringify({ output, finish, members, parsed, usage, model, requestId, body: bytes });
 }
 
 /** The reverse; undefined for a text that is not one, and for one without a body where that `needsBody`. */
 export function readKept(text: string, needsBody: boolean): Answer | undefined {
   const kept: unknown = JSON.parse(text);
   if (!isObject(kept) || !isObject(kept["output"]) || !isObject(kept["usage"])) return undefined;
-  const { output, finish, members, usage, model, requestId, body } = kept;
+  const { output, finish, members, parsed, usage, model, requestId, body } = kept;
   if (needsBody && typeof body !== "string") return undefined;
   const last = {
     ...(typeof model === "string" ? { model } : {}),
@@ -40,5 +40,5 @@ export function readKept(text: string, needsBody: boolean): Answer | undefined {
     ...(needsBody && typeof body === "string" ? { body: Buffer.from(body, "base64") } : {}),
   };
   // Its checksum is right, and this version of the form is the only one: it is what `keptText` wrote.
-  return { output, finish, members, usage, last } as unknown as Answer;
+  return { output, finish, members, parsed, usage, last } as unknown as Answer;
 }

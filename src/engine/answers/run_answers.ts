@@ -9,15 +9,16 @@
  * is asked for by itself, and only answers of other runs are used. A line that was sent in an earlier call of its run is not looked up.
  * A line's own outcome is recorded as that of any other: the cache changes which lines are sent, and nothing of what a restart does.
  */
-import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf, schemaJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
+import { pickItems } from "../../shard/pick_items.ts";
 import { ANSWER_KEY_BYTES, type AnswerCache } from "../../store/answers/answer_cache.ts";
 import { type CacheOptions, resolvedCache } from "../config/cache_terms.ts";
 import type { EngineCore } from "../core.ts";
-import { pickItems } from "../files/pick_items.ts";
 import type { RunState, StateOfAnswers } from "../items/run_state.ts";
 import { endMessage } from "../items/run_stopped.ts";
 import type { CachedItem, EndedLine } from "../items/settle.ts";
+import { checkFor } from "../schemas/answer_fit.ts";
 import { answerOf, keptText, readKept } from "./answer_form.ts";
 import { type FreedTwins, WaitingTwins } from "./waiting_twins.ts";
 
@@ -147,11 +148,17 @@ export class RunAnswers implements StateOfAnswers {
   #settles(measured: MeasuredBlock, item: number, kept: string | undefined): boolean {
     const { settings } = this.#state;
     const answer = kept === undefined ? undefined : readKept(kept, settings.keepsBody);
-    if (answer === undefined) return false;
+    if (answer === undefined || !this.#fits(measured, item, answer)) return false;
     const asked = this.#asked.get(measured.lines[item] as number);
     if (asked !== undefined) asked.answer = answer;
     this.#settle(measured, item, answer);
     return true;
+  }
+
+  /** The schema is in the key, and a function that checks besides is not. */
+  #fits(measured: MeasuredBlock, item: number, { parsed }: Answer): boolean {
+    const check = checkFor(this.#state.settings.fit, schemaJsonOf(measured, item));
+    return check === undefined || (parsed !== undefined && check.fault(JSON.parse(parsed)) === undefined);
   }
 
   #settle(measured: MeasuredBlock, item: number, answer: Answer): void {

@@ -9,6 +9,7 @@
  */
 import type { RateCard } from "../../price/factor.ts";
 import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
+import type { JsonObject } from "../../work/json.ts";
 import type { LineField } from "../../work/line_layout.ts";
 import type { AnswerCacheTerms } from "../config/cache_terms.ts";
 import type { CapTerms } from "./cap_terms.ts";
@@ -31,6 +32,9 @@ export interface KeptCall {
   readonly rateCard?: RateCard;
   readonly cache?: AnswerCacheTerms;
   readonly coalesce?: boolean;
+  /** As providers are asked for it. */
+  readonly schema?: JsonObject | boolean;
+  readonly schemaTries?: number;
   /** Only to know whether the caller was to be asked before the rest. */
   readonly pilot?: number;
 }
@@ -55,6 +59,8 @@ const NAMES = Object.keys({
   rateCard: true,
   cache: true,
   coalesce: true,
+  schema: true,
+  schemaTries: true,
   pilot: true,
 } satisfies Record<keyof KeptCall, true>);
 

@@ -17,6 +17,7 @@ export function tokensTaken(result: AttemptResult): TokenLoad | undefined {
 export function suspectsOf(result: AttemptResult): "provider" | "item" | "either" {
   switch (result.class) {
     case "success":
+    case "unfit":
       return "item";
     case "permanent":
       if (result.scope === "item") return "item";
@@ -37,6 +38,7 @@ const SUCCESS: Signal = { kind: "success" };
 export function signalOf(result: AttemptResult): Signal {
   switch (result.class) {
     case "success":
+    case "unfit":
       return SUCCESS;
     case "not_sent":
       return { kind: "not_sent" };

@@ -40,7 +40,7 @@ export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" 
   /** Of the answer, whose requests another item paid. */
   readonly answer: Pick<
     Extract<Outcome, { readonly status: "completed" }>,
-    "output" | "finish" | "members" | "usage"
+    "output" | "finish" | "members" | "parsed" | "usage"
   > & {
     /** The model that answered, as the provider names it, and its body where it is kept. */
     readonly last: Pick<AttemptFacts, "model" | "body" | "requestId">;

@@ -70,7 +70,11 @@ export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budg
 export function measuredWith(
   aliases: ModelAliases,
   model: string | undefined,
-  options: CostOptions & { readonly rateCard?: RateCard; readonly cache?: unknown },
+  options: CostOptions & {
+    readonly rateCard?: RateCard;
+    readonly schema?: string | undefined;
+    readonly cache?: unknown;
+  },
   budget: Budget,
 ): MeasureOptions {
   return {
@@ -79,5 +83,6 @@ export function measuredWith(
     modelOverride: model,
     aliases: options.rateCard === undefined ? aliases.first : undefined,
     cap: capOptions(options, budget),
+    schema: options.schema,
   };
 }

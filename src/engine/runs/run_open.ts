@@ -10,14 +10,14 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
+import type { JsonObject } from "../../work/json.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
 import { RunAnswers } from "../answers/run_answers.ts";
-import { checkCache } from "../config/cache_terms.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
-import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
+import { checkedBody, checkPrune, isPrunable, isUpdatable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
 import { keptCall } from "../files/kept_call.ts";
@@ -39,6 +39,7 @@ import { recoverRun } from "../reopening/recover.ts";
 import { checkRetryFailed, nothingToRetry, reopenFailed } from "../reopening/reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
+import { checkSchemaOptions, type RunSchema, readRunSchema } from "../schemas/run_schema.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { leaveBudget, measuredWith, openBudget } from "./run_budget.ts";
@@ -87,7 +88,7 @@ export function checkRunOptions(options: EngineRunOptions, where: string): void 
   checkCap(options.cap, where);
   checkPrune(options, where);
   checkDetach(options, where);
-  checkCache(options, where);
+  checkSchemaOptions(options, where);
   const fault = layoutFault(options);
   if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
 }
@@ -112,7 +113,8 @@ export async function openRun(
   };
   try {
     claim(name);
-    const opened = await open(core, name, absolute(source), options, { ...leaving, claim });
+    const schema = await readRunSchema(options);
+    const opened = await open(core, name, absolute(source), options, { ...leaving, claim, schema });
     if (opened.kind === "finished") release();
     if (opened.kind === "finished") return opened;
     const answers = await RunAnswers.open(core, opened.state, options);
@@ -131,6 +133,7 @@ export async function openRun(
 type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "answers" | "release">;
 
 interface Opening extends RunLeaving {
+  readonly schema: RunSchema;
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
 }
@@ -159,7 +162,7 @@ async function open(
     const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
     const finished = isAgain ? await askAgain(core.storage, task, before, source, opening.left) : undefined;
     if (finished !== undefined) {
-      const { call = {}, ...body } = ofCall(before, options);
+      const { call = {}, ...body } = ofCall(before, options, opening.schema);
       if (JSON.stringify(call) !== JSON.stringify(before.call ?? {}))
         await store(core.storage, { ...task, body: encodeBody({ ...body, call }) }, opening.stopped);
       return finished;
@@ -195,7 +198,7 @@ async function openWith(
   options: EngineRunOptions,
   opening: Opening,
 ): Promise<Opened> {
-  const { claim, stopped } = opening;
+  const { claim, stopped, schema } = opening;
   if (before?.input !== undefined) {
     if (input.identity === undefined)
       throw new PerigeeError(
@@ -218,7 +221,7 @@ async function openWith(
             throw await noteChanged(core.storage, task, before, error);
           },
         );
-  const body = ofCall(continued, options);
+  const body = ofCall(continued, options, schema);
   const storeBody = (now = body) => store(core.storage, { ...task, body: encodeBody(now) }, stopped);
   if (body.status === "completed" && body.summary !== undefined) {
     await storeBody(); // touched, and the same: its new state is known from now on
@@ -234,7 +237,7 @@ async function openWith(
         core.storage.clock.wallMs(),
       );
     await storeBody();
-    const state = await openState(core, task.id, body, { input, output, options, stopped, before });
+    const state = await openState(core, task.id, body, { input, output, options, stopped, before, schema });
     const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await storeBody(searched);
     const isStandIn = options.standIn !== undefined;
@@ -308,14 +311,10 @@ function store({ room, store }: EngineStorage, task: StoredTask, signal: AbortSi
 }
 
 /** As it is stored for this call. */
-function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions): TaskBody {
-  const call = keptCall(options);
+function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions, { json }: RunSchema): TaskBody {
+  const { schema: _schema, ...others } = options;
+  const call = keptCall(json === undefined ? others : { ...others, schema: JSON.parse(json) as JsonObject });
   return Object.keys(call).length === 0 ? body : { ...body, call };
-}
-
-/** Work that names itself and no output, and is followed step by step, is the engine's own: its input does not change. */
-function isUpdatable({ id, out, onStep }: EngineRunOptions): boolean {
-  return id === undefined || out !== undefined || onStep === undefined;
 }
 
 function nameOf(source: Source, options: EngineRunOptions): string {
@@ -336,6 +335,7 @@ interface OpenedFiles {
   readonly input: OpenInput;
   readonly output: OutputFile;
   readonly options: EngineRunOptions;
+  readonly schema: RunSchema;
   readonly stopped: AbortSignal;
   /** As an earlier call left it. */
   readonly before: TaskBody | undefined;
@@ -345,7 +345,7 @@ async function openState(
   core: EngineCore,
   taskId: string,
   body: TaskBody,
-  { input, output, options, stopped, before = body }: OpenedFiles,
+  { input, output, options, schema, stopped, before = body }: OpenedFiles,
 ): Promise<RunState> {
   const { clock } = core.storage;
   const { rateCard = core.config.rateCard } = options;
@@ -362,6 +362,7 @@ async function openState(
   const budget = await openBudget(core, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
   const layout = lineLayout(options);
+  const asked = { ...options, schema: schema.json };
   const settings: RunSettings = {
     taskId,
     input: input.file,
@@ -371,7 +372,8 @@ async function openState(
     takenEarlier,
     keepsBody: layout.hasBody,
     canReadAgain: input.identity !== undefined,
-    measureOptions: measuredWith(core.config.aliases, body.model, options, budget),
+    measureOptions: measuredWith(core.config.aliases, body.model, asked, budget),
+    fit: schema.fit,
     log,
     totals: recovered.totals,
     deadlineMs,

@@ -11,7 +11,7 @@
  *
  * A write for an hour pays only from 53 % of hits on, so batches ask for the shorter life.
  */
-import type { CacheTerms } from "../config/cache_terms.ts";
+import type { CacheTerms } from "./cache_terms.ts";
 import type { CacheUsage } from "./prefix_states.ts";
 
 const HIT_SHARE_LEAST = 0.3;

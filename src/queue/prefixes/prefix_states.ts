@@ -12,7 +12,7 @@
  * Limits: 16,384 prefixes, about 200 bytes each (3 MiB after 10 M different ones); beyond, those that were used least recently are forgotten.
  * Hot path: 0.1 us a request with a shared prefix, nothing for others.
  */
-import { type CacheLife, type CacheTerms, cheapestLife } from "../config/cache_terms.ts";
+import { type CacheLife, type CacheTerms, cheapestLife } from "./cache_terms.ts";
 
 const STATES_MAX = 16_384;
 /** A request that was chosen and of which nothing was heard, such as of a run that was stopped. */

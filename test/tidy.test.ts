@@ -63,7 +63,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   limits: [["hidden"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],
-  shard: [["schemas"]],
+  shard: [["answers", "schemas"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
     ["config"],

@@ -29,11 +29,11 @@ import {
   type Turn,
 } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
+import { isCertain, keyStart, requestKey } from "./answers/request_key.ts";
 import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
 import { hashOfHashes, hashOfTexts, PREFIX_TOKENS_MIN } from "./prefix_ends.ts";
-import { isCertain, keyStart, requestKey } from "./request_key.ts";
 import { type RequestMost, requestMost } from "./request_most.ts";
 import { askingFor, askingInWords, schemaFor } from "./schemas/answer_schema.ts";
 import { isSkipped } from "./skip.ts";

@@ -54,7 +54,7 @@ export interface RejectedLine {
   readonly provider?: string;
 }
 
-/** Keys of requests as columns (request_key.ts). */
+/** Keys of requests as columns (answers/request_key.ts). */
 export interface RequestKeys {
   /** Item `i` has the 32 bytes from `32 i` on; zeros for one whose answer is not kept. */
   readonly keys: Uint8Array<ArrayBuffer>;

@@ -8,9 +8,9 @@
  * name and its API key are not in it. The schema is what the answer is checked against, which the body need not have.
  */
 import { createHash } from "node:crypto";
-import type { ProviderSettings } from "../providers/provider.ts";
-import { isObject, type Json, type JsonObject } from "../work/json.ts";
-import type { EndpointKind, ModelRequest } from "../work/request.ts";
+import type { ProviderSettings } from "../../providers/provider.ts";
+import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import type { EndpointKind, ModelRequest } from "../../work/request.ts";
 
 /** A higher one forgets all answers: raised when what is sent for a body changes. */
 const VERSION = 1;

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import type { EngineRunOptions } from "../../src/engine/runs/run_options.ts";
 import type { CachedAnswer, OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
-import { INPUT, OUTPUT, ok, status, World, type WorldOptions } from "./world.ts";
+import { type Answering, INPUT, OUTPUT, ok, status, World, type WorldOptions } from "./world.ts";
 
 interface Line {
   readonly key: string;
@@ -132,6 +132,22 @@ describe("a run with a cache", () => {
     expect(first.summary.requests_sent).toBe(3);
     const second = await world.run("second");
     expect(second.summary).toMatchObject({ requests_sent: 0, cached: 3 });
+  });
+
+  it("does not use its own answers for other lines that are left to chance when it goes on after a kill", async () => {
+    const answer: Answering = (_line, attempt) => (attempt === 1 ? ok(1) : "hang");
+    const world = new CachedWorld({ answer, config: { maxInFlight: 1 } }); // others are not sent before the kill
+    world.write([1, 1, 1, 1], {});
+    const options = { out: OUTPUT, cache: { dir: "/cache" } };
+    (await world.engine()).run(INPUT, options);
+    await world.clock.advance(1_000);
+    expect(world.output().length).toBe(1);
+    world.kill();
+    world.answer = () => ok(1);
+    const engine = await world.engine();
+    const summary = await world.settle(engine.run(INPUT, { ...options, sla: 60 }).finished);
+    expect(world.output().length).toBe(4);
+    expect(summary).not.toHaveProperty("cached");
   });
 
   it.each([

@@ -29,6 +29,7 @@ import {
   type Turn,
 } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
+import { isCertain, keyStart, requestKey } from "./answers/request_key.ts";
 import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
@@ -67,6 +68,8 @@ export interface MeasureOptions {
   readonly skip?: Uint8Array | undefined;
   /** False to only count: bodies are checked but not kept. */
   readonly wantBodies: boolean;
+  /** Whether the block says which requests are the same (`MeasuredBlock.requests`). Default false. */
+  readonly wantsKeys?: boolean | undefined;
   /** False to only read keys and find faults: token counts are 0. Default true. */
   readonly wantCounts?: boolean | undefined;
 }
@@ -119,7 +122,7 @@ export class BlockMeasurer {
   measure(block: Block, options: MeasureOptions): MeasuredBlock {
     const { bytes, lineCount, firstLine } = block;
     const columns = this.#columns;
-    columns.begin(lineCount);
+    columns.begin(lineCount, options.wantsKeys === true && options.wantBodies);
     const layout = this.#layoutOptions(bytes, options);
     let start = 0;
     for (let index = 0; index < lineCount; index += 1) {
@@ -200,6 +203,9 @@ export class BlockMeasurer {
       return;
     }
     const isExact = options.wantBodies && item.hasExactNumbers;
+    const body = isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "";
+    const start =
+      options.wantsKeys === true ? keyStart(model.provider.settings, model.name, endpoint?.kind) : undefined;
     this.#columns.addItem({
       key: item.key,
       metadata: metadataOf(item),
@@ -216,7 +222,12 @@ export class BlockMeasurer {
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
-      body: isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "",
+      body,
+      requestKey:
+        start === undefined
+          ? undefined
+          : requestKey(start, { body, isExact, schema: ownSchemaOf(item) || (options.schema ?? "") }),
+      isCertain: start !== undefined && isCertain(request),
     });
   }
 

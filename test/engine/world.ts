@@ -11,6 +11,7 @@ import { importModules } from "../../src/engine/config/own_providers.ts";
 import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
+import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
   type CrashableStore,
   createCrashableStore,
@@ -66,6 +67,8 @@ export class World {
   /** Notices to the operator, in order. */
   readonly notices: string[] = [];
   answer: Answering;
+  /** Opens the caches of runs; default: in files. */
+  openAnswers: OpenAnswerCache | undefined;
   readonly #observer: EngineObserver | undefined;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
@@ -113,6 +116,7 @@ export class World {
     return openEngine({
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
+      ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
       onNotice: (message) => void this.notices.push(message),
       dataDir: "/data",
       stateDir: "/state",

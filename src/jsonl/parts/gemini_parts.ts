@@ -87,33 +87,37 @@ function readText(
 }
 
 function readCall(held: JsonObject, where: string): ToolCallPart | LineFault {
-  const members = membersOf(held, ["id", "name", "args"], where);
-  if (members instanceof LineFault) return members;
-  const texts = textsIn(members, ["id", "name"], where);
-  if (texts instanceof LineFault) return texts;
-  const { id, name } = texts;
-  if (name === undefined || name === "") return wrongContents(`${where}.name`, "a name", name);
-  const args = members.get("args") ?? {};
-  if (!isObject(args)) return wrongContents(`${where}.args`, "an object", args);
-  return { kind: "tool_call", ...(id === undefined ? {} : { id }), name, arguments: args };
+  const call = readNamed(held, "args", where);
+  return call instanceof LineFault ? call : { kind: "tool_call", ...call.head, arguments: call.value };
 }
 
 /** `{ output: "text" }` and a text are the same result (Google's guide to function calling). */
 function readResult(held: JsonObject, where: string): ToolResultPart | LineFault {
-  const members = membersOf(held, ["id", "name", "response"], where);
+  const result = readNamed(held, "response", where);
+  if (result instanceof LineFault) return result;
+  const { output, error } = result.value;
+  const isOnly = Object.keys(result.value).length === 1;
+  const head = { kind: "tool_result", ...result.head } as const;
+  if (isOnly && isText(output)) return { ...head, content: [output] };
+  if (isOnly && isText(error)) return { ...head, content: [error], isError: true };
+  return { ...head, content: result.value };
+}
+
+/** What calls and results have: the id and the name of the call, and the object under `member`, empty if that is absent. */
+function readNamed(
+  held: JsonObject,
+  member: "args" | "response",
+  where: string,
+): { readonly head: Pick<ToolCallPart, "id" | "name">; readonly value: JsonObject } | LineFault {
+  const members = membersOf(held, ["id", "name", member], where);
   if (members instanceof LineFault) return members;
   const texts = textsIn(members, ["id", "name"], where);
   if (texts instanceof LineFault) return texts;
   const { id, name } = texts;
   if (name === undefined || name === "") return wrongContents(`${where}.name`, "a name", name);
-  const response = members.get("response") ?? {};
-  if (!isObject(response)) return wrongContents(`${where}.response`, "an object", response);
-  const { output, error } = response;
-  const isAlone = Object.keys(response).length === 1;
-  const head = { kind: "tool_result", ...(id === undefined ? {} : { id }), name } as const;
-  if (isAlone && isText(output)) return { ...head, content: [output] };
-  if (isAlone && isText(error)) return { ...head, content: [error], isError: true };
-  return { ...head, content: response };
+  const value = members.get(member) ?? {};
+  if (!isObject(value)) return wrongContents(`${where}.${member}`, "an object", value);
+  return { head: { ...(id === undefined ? {} : { id }), name }, value };
 }
 
 function readInline(

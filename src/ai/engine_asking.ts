@@ -21,7 +21,7 @@ export type AskedEngine = Pick<
   "submit" | "task" | "object" | "cancel" | "retryTask" | "holds"
 >;
 
-/** How often holds are read while calls wait, and how many of the calls are checked each time while something is held. */
+/** How often holds are read while calls wait, and how many of the calls are looked at each time while something holds. */
 const LOOK_EVERY_MS = 1_000;
 const LOOKS_MAX = 100;
 
@@ -32,7 +32,7 @@ const namesOf = new WeakMap<AskedEngine, CallNames>();
 export class EngineAsking implements Asks {
   readonly names: CallNames;
   readonly #engine: AskedEngine;
-  /** Calls that wait, by their objects; the one checked last is the last. */
+  /** Calls that wait, by their objects; the one looked at last is the last. */
   readonly #waiting = new Map<string, (held: LibraryObject) => void>();
   #timer: Timer | undefined;
 

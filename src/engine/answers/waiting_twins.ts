@@ -43,7 +43,7 @@ export class WaitingTwins {
     return true;
   }
 
-  /** The lines that wait no longer now that a line has ended, in their order; undefined without any. */
+  /** The lines that are to be looked at again now that a line has ended, in their order; undefined for none. */
   ended(key: string, line: number, isAnswered: boolean): FreedTwins | undefined {
     const asked = this.#asked.get(key);
     if (asked === undefined || asked.line !== line) return undefined;

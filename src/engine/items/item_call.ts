@@ -334,8 +334,8 @@ export class ItemCall implements Call {
   }
 
   /**
-   * Whether several items, which broke their server together a few times, are not repeated but sent in halves: one of them may
-   * be the cause. The first halves that are answered prove that the server works.
+   * Whether several items, which broke their server together a few times, are not repeated but sent in halves: one of them may do so
+   * alone. The first halves that are answered prove that the server works.
    */
   leavesInHalves({ attempts }: Made): boolean {
     const { count, lastFailure } = this;

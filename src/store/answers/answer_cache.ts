@@ -5,7 +5,7 @@
  *   open -> off       its database failed: nothing is found in it or kept any more, and `onFailure` was called once
  *
  * Answers that are kept while the thread writes wait here and are written together. Limits: 16 MiB of them wait at most, further ones
- * are not kept; an answer has at most 4 MiB. Only the cache loses them: the answers are in the outputs of their runs.
+ * are not kept; an answer has at most 4 MiB. Both are the cache's loss alone: the answers are in their runs' outputs.
  */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
@@ -28,7 +28,7 @@ const ANSWER_BYTES_MAX = 4 << 20;
 
 /** Port. No call rejects: what fails is not found, or not kept. Calls after `close` find nothing. */
 export interface AnswerCache {
-  /** The answers of so many keys, end to end, that were kept at `sinceWallMs` (Unix time) or later; undefined for a key without one. */
+  /** The answers of so many keys, end to end, that were kept at `sinceWallMs` (Unix time) or later; undefined where there is none. */
   find(
     keys: Uint8Array,
     moments: { readonly wallMs: number; readonly sinceWallMs: number },
@@ -39,7 +39,6 @@ export interface AnswerCache {
   close(): Promise<void>;
 }
 
-/** How a cache is opened. */
 export interface AnswerCacheOptions {
   /** The folder of the cache; made when it does not exist. */
   readonly dir: string;

@@ -6,7 +6,8 @@
  *   lost           ambiguous   connection_lost
  *   timeout        ambiguous   timeout
  *   too_large      ambiguous   response_too_large
- *   source_failed  not_sent    connection_failed    (of streamed requests, which no item has)
+ *   source_failed  not_sent    media_unreadable     (of requests with files in them)
+ *   source_refused permanent   media_unreadable
  *   aborted        ambiguous   cancelled            (it may have been sent; the item is requested again)
  */
 import type { FailureCode } from "../errors.ts";
@@ -81,7 +82,8 @@ const WIRE_FAILURES: Readonly<
   timeout: { class: "ambiguous", code: "timeout" },
   too_large: { class: "ambiguous", code: "response_too_large" },
   aborted: { class: "ambiguous", code: "cancelled" },
-  source_failed: { class: "not_sent", code: "connection_failed" },
+  source_failed: { class: "not_sent", code: "media_unreadable" },
+  source_refused: { class: "permanent", code: "media_unreadable" },
 };
 
 /** An attempt that brought no answer. */

@@ -37,8 +37,16 @@ export interface WireRequest extends StreamRequest {
  * response (the request may have been processed). `timeout`: the deadline passed after the request may have left.
  * `too_large`: the response exceeded its bound. `aborted`: the signal fired, or the reader of the response left.
  * `source_failed`: the source of the request threw or has another length than stated; the whole request never left.
+ * `source_refused`: what the request is made of is missing or cannot be sent, and another try would find the same; nothing left.
  */
-export type WireFailure = "not_sent" | "lost" | "timeout" | "too_large" | "aborted" | "source_failed";
+export type WireFailure =
+  | "not_sent"
+  | "lost"
+  | "timeout"
+  | "too_large"
+  | "aborted"
+  | "source_failed"
+  | "source_refused";
 
 export interface FailedWire {
   readonly ok: false;

@@ -86,6 +86,8 @@ export interface EnginePlace {
   readonly callsPerTurn?: () => number | undefined;
   /** How long work waits for a full disk where no option says it, in milliseconds. */
   readonly diskWaitMs?: number;
+  /** Whether items may name files of this machine: not those of others. Default false. */
+  readonly readsLocalFiles?: boolean;
 }
 
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
@@ -144,7 +146,7 @@ class LocalEngine implements Engine {
   /** Which requests may leave: all, those whose intents are recorded, or none. */
   #sends: "all" | "recorded" | "nothing" = "all";
 
-  constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
+  constructor(seams: Seams, config: EngineConfig, { callsPerTurn, readsLocalFiles }: EnginePlace) {
     this.#seams = seams;
     this.#config = config;
     const { clock, disk, store, dataDir, observer, notice } = seams;
@@ -167,7 +169,7 @@ class LocalEngine implements Engine {
       onFailure: (error) => failures.tell(error),
     });
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
-    const storage = { clock, disk, store, room, dataDir, notice };
+    const storage = { clock, disk, store, room, dataDir, notice, media: { readsLocalFiles } };
     const sending = createSending(seams, config, { prices, answers, ...learnt }, storage, {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,

@@ -61,6 +61,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const workLog = await opened.openLog(); // first: a folder is copied before anything is stored in it
   const egress = egressOf(clock, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  storage.media.stored = files;
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
   const vault = await openVault({ clock, store, dataDir, env });

@@ -16,7 +16,7 @@ import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
-import { insertFault } from "../providers/inserts.ts";
+import { insertFault, sealed } from "../providers/inserts.ts";
 import type { Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
@@ -84,6 +84,7 @@ interface Model {
     | undefined;
 }
 
+const NO_INSERTS: readonly never[] = [];
 const UNCOUNTED = { inputTokens: 0, prefixTokens: 0 };
 
 /** Models that are kept ready; a file that names more makes them again. */
@@ -175,9 +176,11 @@ export class BlockMeasurer {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
-    const [insert] = encoded.inserts ?? [];
-    if (insert !== undefined) {
-      this.#columns.reject(item.key, "unsupported_request", insertFault(insert));
+    const { inserts = NO_INSERTS } = encoded;
+    for (const insert of inserts) {
+      const fault = insertFault(insert, model.provider.settings.protocol);
+      if (fault === undefined) continue;
+      this.#columns.reject(item.key, "unsupported_request", fault);
       return;
     }
     const tokens = options.wantCounts === false ? UNCOUNTED : tokensOf(request, model.tokenizer);
@@ -197,6 +200,7 @@ export class BlockMeasurer {
       model: model.id,
       alias: item.alias,
       endpoint: endpoint?.kind,
+      hasInserts: inserts.length > 0,
       joins: isExact ? undefined : encoded.joins,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
@@ -206,7 +210,7 @@ export class BlockMeasurer {
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
-      body: isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "",
+      body: options.wantBodies ? sealed(isExact ? restoreNumbers(encoded.body) : encoded.body, inserts) : "",
     });
   }
 

@@ -44,6 +44,7 @@ const CODES: readonly (FailureCode | undefined)[] = [
   "key_missing",
   "price_unknown",
   "cost_unbounded",
+  "media_unreadable",
 ];
 const CODE_NUMBERS: ReadonlyMap<string | undefined, number> = new Map(
   CODES.map((code, index) => [code, index]),

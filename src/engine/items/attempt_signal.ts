@@ -10,7 +10,7 @@ import { NO_USAGE } from "../../work/outcome.ts";
 export function tokensTaken(result: AttemptResult): TokenLoad | undefined {
   if (result.usage !== undefined) return result.usage;
   if (result.ofTier !== undefined && result.class === "refused") return NO_USAGE;
-  return result.class === "not_sent" ? NO_USAGE : undefined;
+  return result.class === "not_sent" || result.code === "media_unreadable" ? NO_USAGE : undefined;
 }
 
 /** What a failed attempt may speak of: a wait that the provider imposes, its item, or either of item and lane. */

@@ -16,6 +16,21 @@ export interface EngineStorage {
   readonly dataDir: string;
   /** Notifies the operator of what was found and no call throws. */
   readonly notice: (message: string) => void;
+  readonly media: MediaPlaces;
+}
+
+/** Where the files are that items name in place of their content. */
+export interface MediaPlaces {
+  /** Whether files of this machine may be read: never for work of others. Default false. */
+  readonly readsLocalFiles?: boolean | undefined;
+  /** What users have stored, once that is open. */
+  stored?: StoredFiles | undefined;
+}
+
+/** Port: files that users have stored, each for its project. Rejects with `not_found` for those of other projects. */
+export interface StoredFiles {
+  file(project: string, id: string): Promise<{ readonly bytes: number }>;
+  read(project: string, id: string): AsyncIterable<Uint8Array>;
 }
 
 /** What a reader of runs needs of it; it may be in another process. */

@@ -40,7 +40,6 @@ import type { ItemPatience } from "../items/patience.ts";
 import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import { joinedItems } from "../offers/joined_items.ts";
-import type { TierFailure } from "../offers/judgement.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -240,7 +239,8 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const { key } = ended.lane;
     noteLargeBytes(ended.bodyBytes);
     const lane = this.#options.lanes.of(key);
-    if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
+    const isUnread = result.code === "media_unreadable";
+    if (result.class === "not_sent" || isUnread) call.owner.items.requestsSent -= 1; // no byte of it left this machine
     this.#options.observer?.attempted({
       project: call.owner.settings.project,
       lane: key,
@@ -254,7 +254,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     );
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
     const { patience } = this.#options;
-    if (result.ofTier !== undefined) return this.#failedInTier(call, result, result.ofTier, lane);
+    if (result.ofTier !== undefined || isUnread) return this.#failedAside(ended, result, lane);
     const failedAfterMs = patience.failedAfterMs(call, result);
     const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
     const isOwn = this.#access.isOwn(call, result, blamed === "item");
@@ -295,17 +295,22 @@ export class Sender implements AdmitAttempt<ItemCall> {
     return isOwn;
   }
 
-  /** A cheaper tier is to blame: that says nothing of the lane and its item. */
-  #failedInTier(call: ItemCall, result: AttemptResult, failure: TierFailure, lane: Lane): false {
-    const { code = "overloaded", message, status: httpStatus = 0 } = result;
+  /** A cheaper tier is to blame, or a file that the item names: that says nothing of the lane. */
+  #failedAside(ended: ItemCall, result: AttemptResult, lane: Lane): boolean {
+    const { item: call } = ended;
+    const { code = "overloaded", message, status: httpStatus = 0, ofTier } = result;
+    const [other, isOwn] = [besideOf(ended), ofTier === undefined];
     this.#options.patience.learn(call, result);
-    this.money.account(call, result);
+    this.money.account(ended, result);
     call.lastFailure = { code, httpStatus };
-    this.#close(call, result, false, undefined);
-    for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
-    lane.offers?.failed(call, failure);
-    this.#free(call, lane);
-    return false;
+    const isOver = isOwn && result.class === "permanent";
+    if (!isOver || other !== undefined) this.#close(call, result, isOwn, other);
+    if (!isOver && other === undefined)
+      for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
+    if (ofTier !== undefined) lane.offers?.failed(call, ofTier);
+    if (ended.isSecond) call.second = undefined;
+    this.#free(ended, lane);
+    return isOwn;
   }
 
   /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */

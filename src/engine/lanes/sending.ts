@@ -17,6 +17,7 @@ import { CostBounds } from "../items/cost_bounds.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import { ItemLoads } from "../items/item_loads.ts";
 import { ItemMoney } from "../items/item_money.ts";
+import { mediaFiles } from "../items/media_files.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
@@ -124,6 +125,8 @@ export function createSending(
     admission: sender,
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
+    filesOf: ({ shard, owner }) =>
+      shard.group.hasInserts === true ? mediaFiles(storage, owner.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
   return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, patience, failover };

@@ -26,6 +26,7 @@ import { checkCap } from "../files/shared_caps.ts";
 import { deadlineOf, encodeBody, type TaskBody } from "../files/task_body.ts";
 import { answersPath, spoolPath } from "../files/task_files.ts";
 import { ItemStates } from "../items/item_states.ts";
+import { mediaFolder } from "../items/media_files.ts";
 import { type RunSettings, RunState } from "../items/run_state.ts";
 import { SentStatements } from "../items/sent_as.ts";
 import { OutputFile } from "../journal/output.ts";
@@ -364,6 +365,7 @@ async function openState(
     namesLines: true,
     takenEarlier,
     keepsBody: layout.hasBody,
+    mediaFolder: mediaFolder(core.storage, input.identity?.name),
     canReadAgain: input.identity !== undefined,
     measureOptions: measuredWith(core.config.aliases, body.model, options, budget),
     log,

@@ -58,7 +58,7 @@ export interface AnthropicTools {
 }
 
 /** Ids that the API takes. */
-export const TOOL_IDS = /^[a-zA-Z0-9_-]+$/;
+export const TOOL_IDS: RegExp = /^[a-zA-Z0-9_-]+$/;
 const IMAGES: ReadonlySet<string> = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
 
 /** The content of a turn that has more than texts. */

@@ -39,7 +39,7 @@ export class Writing {
   #pairs: ReadonlyMap<TurnPart, Pairing> | undefined;
   #refused: string | undefined;
 
-  constructor(request: ModelRequest, name: string, dropped: string[], idPattern = ANY_ID) {
+  constructor(request: ModelRequest, name: string, dropped: string[], idPattern: RegExp = ANY_ID) {
     this.#request = request;
     this.name = name;
     this.dropped = dropped;

@@ -23,7 +23,7 @@ export interface InsertFile {
 /** Port: the files of one item. Both reject with an `InsertFault`, or with the system's own errors. */
 export interface InsertFiles {
   look(source: InsertSource): Promise<InsertFile>;
-  /** The content from its start; closed when the iterator ends or returns. */
+  /** The content from its start; closed when the iterator ends or returns. Each chunk is valid until the next is asked for. */
   read(source: InsertSource): AsyncIterable<Uint8Array>;
 }
 
@@ -144,7 +144,7 @@ async function* base64(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8A
   for await (const chunk of chunks) {
     const bytes = rest.byteLength === 0 ? chunk : Buffer.concat([rest, chunk]);
     const wholeBytes = bytes.byteLength - (bytes.byteLength % 3);
-    rest = bytes.slice(wholeBytes);
+    rest = Uint8Array.from(bytes.subarray(wholeBytes));
     yield base64Of(bytes.subarray(0, wholeBytes));
   }
   yield base64Of(rest);

@@ -82,7 +82,9 @@ describe("a body that names files", () => {
       new InsertFault('the file "0" cannot be read (ENOENT)', true),
     );
     const broken = filesOf({ 0: Uint8Array.of(0x61, 0xff) });
-    await expect(InsertedBody.open(body("text"), broken)).rejects.toThrow(/is sent as text, and is not UTF-8/);
+    await expect(InsertedBody.open(body("text"), broken)).rejects.toThrow(
+      /is sent as text, and is not UTF-8/,
+    );
   });
 
   it.each([

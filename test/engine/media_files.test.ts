@@ -44,7 +44,13 @@ const dataOf = (bytes: Uint8Array, mimeType = "image/png") =>
 describe("an item that names a file of this machine", () => {
   it("is sent with its content, from the folder of the input", async () => {
     const { world, pictures } = worldOf();
-    const names = ["cat.png", "sub/cat.png", "../cat.png", "/elsewhere/cat.png", "Katze (1) \u00e4\u201c.png"];
+    const names = [
+      "cat.png",
+      "sub/cat.png",
+      "../cat.png",
+      "/elsewhere/cat.png",
+      "Katze (1) \u00e4\u201c.png",
+    ];
     const paths = [`${FOLDER}/cat.png`, `${FOLDER}/sub/cat.png`, "/cat.png", "/elsewhere/cat.png"];
     for (const [index, path] of [...paths, `${FOLDER}/${names[4]}`].entries())
       world.disk.put(path, Buffer.concat([PICTURE, Buffer.alloc(index)]));

@@ -17,8 +17,8 @@ interface MediaOwner {
   readonly mediaFolder: string | undefined;
 }
 
-/** A multiple of 3, so that chunks become whole groups of base64. */
-const CHUNK_BYTES = 192 * 1024;
+/** A multiple of 3, so that chunks become whole groups of base64, and small, so that what is made of them is garbage of the young. */
+const CHUNK_BYTES = 48 * 1024;
 
 /** Where files are that the lines of an input name by a path; undefined where none may be read. `input`: absolute; undefined without a file. */
 export function mediaFolder(
@@ -73,8 +73,8 @@ function localFiles(disk: Disk, path: string): InsertFiles {
     async *read() {
       const file = await disk.open(path, "read");
       try {
+        const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
         for (let position = 0; ; ) {
-          const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
           const readBytes = await file.read(chunk, position);
           if (readBytes > 0) yield chunk.subarray(0, readBytes);
           if (readBytes < CHUNK_BYTES) return;

@@ -95,7 +95,10 @@ describe("a body that names files", () => {
     const contents: Record<string, Uint8Array> = { 0: new Uint8Array(6) };
     let looks = 0;
     const files: InsertFiles = {
-      look: async (source) => ({ ...(await filesOf(contents).look(source)), state: `${(looks += 1)}` }),
+      look: async (source) => {
+        looks += 1;
+        return { ...(await filesOf(contents).look(source)), state: `${looks}` };
+      },
       read: (source) => filesOf(contents).read(source),
     };
     const body = await InsertedBody.open(Buffer.from(sealed('"<0>"', [insert(0, "base64")])), files);

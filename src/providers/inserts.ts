@@ -11,7 +11,6 @@
  */
 import { randomBytes } from "node:crypto";
 import type { MediaPart, MediaSource } from "../work/request.ts";
-import type { Protocol } from "./provider.ts";
 
 /** Sources whose content is not in the request, and that no provider fetches. */
 export type InsertSource = Exclude<MediaSource, { readonly base64: string } | { readonly url: string }>;
@@ -92,7 +91,7 @@ export function piecesOf(body: Uint8Array): readonly (Uint8Array | SealedInsert)
 }
 
 /** Why a provider of a protocol is not sent the content; undefined if it may be. */
-export function insertFault({ source }: Insert, protocol: Protocol): string | undefined {
+export function insertFault({ source }: Insert, protocol: string): string | undefined {
   if ("s3" in source)
     return "an s3:// file cannot be read here yet; give its content as inline_data, or an https:// address";
   if (protocol !== "function" && protocol !== "echo") return undefined;

@@ -58,6 +58,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   cli: [["usage", "setup", "display"], ["tables"], ["run", "satellites"], ["batches"]],
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
+  dispatch: [["inserts"]],
   limits: [["hidden"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],

@@ -23,8 +23,8 @@ import type { AnswerTap } from "./answer_tap.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire, isInDoubt, isUnusable } from "./attempt.ts";
 import type { AdmitAttempt, Call, Patience } from "./call.ts";
 import { Hedge, type HedgedEnd, type Hedging, type MoreMs } from "./hedge.ts";
-import { InsertTransport } from "./insert_transport.ts";
-import type { InsertFiles } from "./inserted_body.ts";
+import { InsertTransport } from "./inserts/insert_transport.ts";
+import type { InsertFiles } from "./inserts/inserted_body.ts";
 import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
 import { streamedAttempt } from "./streamed_attempt.ts";
 import {

@@ -15,7 +15,7 @@ import { SseReader } from "../providers/streams/sse.ts";
 import { type StreamForm, streamFormOf } from "../providers/streams/stream_form.ts";
 import type { AnswerTap } from "./answer_tap.ts";
 import { type AttemptResult, answered } from "./attempt.ts";
-import { failureOf, readWhole } from "./insert_transport.ts";
+import { failureOf, readWhole } from "./inserts/insert_transport.ts";
 import type { SendOptions, Transport, WireRequest, WireResult, WireStream } from "./transport.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;

@@ -3,7 +3,7 @@
  */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { InsertedBody, InsertFault, type InsertFiles } from "../../src/dispatch/inserted_body.ts";
+import { InsertedBody, InsertFault, type InsertFiles } from "../../src/dispatch/inserts/inserted_body.ts";
 import { type Insert, piecesOf, sealed } from "../../src/providers/inserts.ts";
 
 /** Files by name, given in chunks of those sizes in turn. */

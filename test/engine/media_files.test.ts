@@ -2,7 +2,7 @@
  * Items that name files in place of their content: read when they are sent, or the item ends by itself.
  */
 import { describe, expect, it } from "vitest";
-import type { Item } from "../../src/work/item.ts";
+import type { Item, LineItem } from "../../src/work/item.ts";
 import { INPUT, itemLine, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
 const FOLDER = "/data-in";
@@ -192,13 +192,44 @@ describe("an item that names a file of this machine", () => {
     const { world, pictures } = worldOf();
     world.disk.put(`${process.cwd()}/cat.png`, PICTURE);
     const engine = await world.engine();
-    const item = JSON.parse(mediaLine(1, { path: "cat.png" })) as { key: string; request: Item };
+    const item = JSON.parse(mediaLine(1, { path: "cat.png" })) as LineItem & { readonly request: unknown };
     await world.settle(engine.run([item], { out: OUTPUT }).finished);
     expect(pictures.get(1)).toEqual([dataOf(PICTURE)]);
     pictures.clear();
-    const task = engine.submit([item.request]);
+    const task = engine.submit([item.request as Item]);
     await world.settle(task.finished);
     expect(pictures.get(1)).toEqual([dataOf(PICTURE)]);
+  });
+
+  it("is in no batch, whatever those cost", async () => {
+    const box = {
+      baseUrl: "http://box.test/v1",
+      key: "k",
+      batches: { wire: "compatible", priceFactor: 0.3 },
+    } as const;
+    const config = {
+      providers: { box },
+      prices: { "box:*": { inputUsdPerMillion: 1, outputUsdPerMillion: 4 } },
+    };
+    const { world } = worldOf({ allowsBatches: true, config });
+    world.disk.put(`${FOLDER}/cat.png`, PICTURE);
+    const lines = Array.from({ length: 200 }, (_, index) =>
+      mediaLine(index + 1, { path: "cat.png" }).replace("alpha:m1", "box:m1"),
+    );
+    world.disk.put(SOURCE, lines.join(""));
+    const engine = await world.engine();
+    const run = engine.run(SOURCE, { out: OUTPUT, sla: 1_440 });
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 200 } });
+    expect(new Set(world.wire.ledger.map(({ path }) => path))).toEqual(new Set(["/v1/chat/completions"]));
+    expect(world.clock.nowMs()).toBeLessThan(3_600_000);
+  });
+
+  it("is not given to a provider in code", async () => {
+    const { world } = worldOf({ config: { providers: { own: async () => ({ text: "yes" }) } } });
+    world.disk.put(SOURCE, mediaLine(1, { path: "cat.png" }).replace("alpha:m1", "own:m1"));
+    const engine = await world.engine();
+    await world.settle(engine.run(SOURCE, { out: OUTPUT }).finished);
+    expect(world.output()).toMatchObject([{ error: { code: "unsupported_request" } }]);
   });
 
   it("has a bound under a cap, by the largest file that is sent", async () => {

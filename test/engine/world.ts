@@ -117,7 +117,7 @@ export class World {
     const options = {
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
-      onNotice: (message) => void this.notices.push(message),
+      onNotice: (message: string) => void this.notices.push(message),
       dataDir: "/data",
       stateDir: "/state",
       env: {},

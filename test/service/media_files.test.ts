@@ -81,7 +81,7 @@ async function call(method: string, path: string, body?: unknown, project = "red
 
 async function stored(content: Uint8Array | string, purpose: "batch" | "user_data"): Promise<string> {
   const form = new FormData();
-  form.append("file", new Blob([content as BlobPart]), "a.jsonl");
+  form.append("file", new Blob([Uint8Array.from(Buffer.from(content))]), "a.jsonl");
   return (await call("PUT", `/v0/files/a.jsonl?purpose=${purpose}`, form)).body.file_id;
 }
 

@@ -7,9 +7,14 @@
  */
 import { dirname, resolve, sep } from "node:path";
 import type { Disk } from "../../disk.ts";
-import { InsertFault, type InsertFile, type InsertFiles, nameOf } from "../../dispatch/inserted_body.ts";
+import {
+  InsertFault,
+  type InsertFile,
+  type InsertFiles,
+  nameOf,
+} from "../../dispatch/inserts/inserted_body.ts";
 import { INSERT_BYTES_MAX, type InsertSource } from "../../providers/inserts.ts";
-import type { EngineStorage, StoredFiles } from "../journal/storage.ts";
+import type { EngineStorage, StoredFiles } from "./storage.ts";
 
 /** Whose items name the files. */
 interface MediaOwner {

@@ -7,7 +7,6 @@
  * Limit: an answer of 32 MiB, as of every other request.
  */
 import { Buffer } from "node:buffer";
-import { InsertedBody, InsertFault, type InsertFiles } from "./inserted_body.ts";
 import type {
   FailedWire,
   SendOptions,
@@ -17,8 +16,9 @@ import type {
   WireRequest,
   WireResult,
   WireStream,
-} from "./transport.ts";
-import { WireError } from "./transport.ts";
+} from "../transport.ts";
+import { WireError } from "../transport.ts";
+import { InsertedBody, InsertFault, type InsertFiles } from "./inserted_body.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 

@@ -9,9 +9,9 @@
  * escapes are.
  */
 import { Buffer } from "node:buffer";
-import { errorCodeOf } from "../disk.ts";
-import { type InsertSource, piecesOf, type SealedInsert } from "../providers/inserts.ts";
-import type { RequestSource } from "./transport.ts";
+import { errorCodeOf } from "../../disk.ts";
+import { type InsertSource, piecesOf, type SealedInsert } from "../../providers/inserts.ts";
+import type { RequestSource } from "../transport.ts";
 
 /** A file as it was found. */
 export interface InsertFile {

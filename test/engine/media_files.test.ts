@@ -173,19 +173,22 @@ describe("an item that names a file of this machine", () => {
 
   it("is sent with its content after its bytes were dropped and read again", async () => {
     const { world, pictures } = worldOf({
-      config: { limits: { alpha: { concurrency: 4 } } },
-      answer: (line) => ({ afterMs: 1_000, result: ok(line) }),
+      config: { maxInFlight: 4 },
+      answer: (line) => ({ afterMs: 400, result: ok(line) }),
     });
     world.disk.put(`${FOLDER}/cat.png`, PICTURE);
-    const lines = Array.from({ length: 400 }, (_, index) =>
-      mediaLine(index + 1, { path: "cat.png" }, " hello".repeat(7_000)),
+    const lines = Array.from({ length: 600 }, (_, index) =>
+      index === 0
+        ? itemLine(1, "beta:m1") // its lane has nothing more to do, so that all is read
+        : mediaLine(index + 1, { path: "cat.png" }, "word ".repeat(6_000)),
     );
     world.disk.put(SOURCE, lines.join(""));
     const engine = await world.engine();
     const run = engine.run(SOURCE, { out: OUTPUT });
-    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 400 } });
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 600 } });
+    pictures.delete(1);
     expect([...pictures.values()].every(([one]) => one === dataOf(PICTURE))).toBe(true);
-    expect(pictures.size).toBe(400);
+    expect(pictures.size).toBe(599);
   }, 120_000);
 
   it("is read from the working folder where the items come from a program", async () => {

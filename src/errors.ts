@@ -75,6 +75,7 @@ export type FailureCode =
   | "filtered"
   | "empty_output"
   | "invalid_response"
+  | "schema_unmet" // answered as often as allowed, and no answer fits the schema
   | "response_too_large"
   | "provider_error"
   | "overloaded"

@@ -58,6 +58,7 @@ export type {
   RunWarning,
   WarningListener,
 } from "./engine/runs/warning_feed.ts";
+export type { AnswerSchema } from "./engine/schemas/run_schema.ts";
 export type { BatchStatus } from "./engine/shown/batch_status.ts";
 export type { ItemTrace } from "./engine/trace.ts";
 export { type ErrorCode, type FailureCode, PerigeeError } from "./errors.ts";
@@ -89,5 +90,6 @@ export type {
   TextOutput,
   Usage,
 } from "./work/outcome.ts";
+export type { StandardSchema } from "./work/standard_schema.ts";
 export type { ObjectStatus, TaskCounts } from "./work/task.ts";
 export type { Warning } from "./work/warning.ts";

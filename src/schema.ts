@@ -42,3 +42,19 @@ export function unknownName(name: string, known: readonly string[]): string {
 function namesOf(schema: unknown): readonly string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
 }
+
+/**
+ * What an answer must be that fits a schema of zod, as JSON Schema; `schema` may be one of another copy of zod 4. What has no JSON Schema
+ * is left to the check. Objects allow no other members, which providers demand for exact answers.
+ */
+export function answerJsonSchema(schema: unknown): unknown {
+  const made = z.toJSONSchema(schema as z.ZodType, {
+    io: "input",
+    unrepresentable: "any",
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.type === "object" && jsonSchema.properties !== undefined)
+        jsonSchema.additionalProperties ??= false;
+    },
+  });
+  return made;
+}

@@ -71,6 +71,7 @@ describe("the entry points", () => {
       ],
       types: [
         "AnswerMembers",
+        "AnswerSchema",
         "AttemptReport",
         "BatchStatus",
         "Clock",
@@ -140,6 +141,7 @@ describe("the entry points", () => {
         "SettledReport",
         "SheetPrice",
         "Source",
+        "StandardSchema",
         "Store",
         "StoredEntry",
         "StoredTask",

@@ -27,6 +27,8 @@ import {
   NO_LEARN,
   QUIET,
   RECEIPTS,
+  SCHEMA,
+  SCHEMA_TRIES,
   STATE,
   UNSUPPORTED,
 } from "./run/run_choices.ts";
@@ -117,6 +119,8 @@ function declareRun(root: Command): void {
     )
     .option("--model <id>", "run every line on this model instead, such as echo:test", checked(modelId))
     .option("--ordered", "write the answers in the order of the input")
+    .option(...SCHEMA)
+    .option(...SCHEMA_TRIES, checked(items))
     .option(...RECEIPTS)
     .addOption(new Option(...FORMAT).choices([...LINE_FORMATS]))
     .option(...FIELDS, checked(list))

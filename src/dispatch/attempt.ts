@@ -48,6 +48,10 @@ export interface AttemptResult extends AttemptFacts {
   readonly finish?: FinishReason;
   /** On success: what the answer holds besides its text. */
   readonly members?: AnswerMembers | undefined;
+  /** On success, of an answer that was checked: it as JSON on one line. */
+  readonly parsed?: string;
+  /** Of an answer that does not fit: asking again is of no use. */
+  readonly isFinal?: true;
   /** Of an answer without text: what the model thought. */
   readonly reasoning?: string;
   /** The wait that the provider asked for. */
@@ -160,8 +164,9 @@ export function isInDoubt({ class: kind, usage }: Pick<AttemptResult, "class" | 
   return kind === "ambiguous" && isUsageUnknown(usage);
 }
 
-/** Whether it counts as an answer that cannot be used: an empty one, or a broken one that was billed and is the item's own. */
+/** Whether it counts as an answer that cannot be used: one that does not fit, an empty one, or a broken one that was billed and is the item's own. */
 export function isUnusable({ class: kind, code, usage }: AttemptResult, isOwn: boolean): boolean {
+  if (kind === "unfit") return true;
   return kind === "ambiguous" && (code === "empty_output" || (isOwn && !isUsageUnknown(usage)));
 }
 

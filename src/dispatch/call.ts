@@ -26,8 +26,12 @@ export interface Call {
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
-  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
+  /** Answers that could not be used: empty ones, those that did not fit, and billed ones that were broken and count against the item. */
   readonly unusableAnswers: number;
+  /** Of an item whose answer is checked: answers that it has at most. */
+  readonly answersMax?: number | undefined;
+  /** The last of those that did not fit. */
+  readonly unfitAnswer?: string | undefined;
   /** Ends waits between attempts, not attempts: the call is then returned as `stopped`. May be shared by many calls. */
   readonly waitSignal?: AbortSignal;
   /** Cuts the attempt under way: nobody waits for it any more. May be shared by many calls. */

@@ -2,6 +2,7 @@
  * The dispatcher: takes one admitted call to its end, over as many attempts as the policy allows.
  *
  *   admitted -> attempt -> success ----------------------------------> outcome completed
+ *                  |-----> does not fit its schema, answers used up -> outcome failed
  *                  |-----> refused for its own sake, tries used up --> outcome failed
  *                  |-----> no attempt fits before the deadline ------> waits for it -> outcome expired
  *                  |-----> account or model stopped, run stopped ----> returned (the item is kept, without outcome)
@@ -306,13 +307,14 @@ export class Dispatcher<C extends Call = Call> {
     const { body, inputTokens } = call;
     const answer = provider.answerLocally(body);
     const decoded = provider.decode({ ...answer, headers: NO_HEADERS, wallMs: this.#clock.wallMs() });
-    return answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
+    const result = answered(decoded, { status: answer.status, learnt: undefined, latencyMs: 0, inputTokens });
+    return call.judged === undefined ? result : call.judged(result);
   }
 
   #decide(call: C, tally: Tally, result: AttemptResult): RetryDecision {
     if (isStopped(result)) return { retry: false, code: "cancelled" };
     if (call.tap?.hasBegun === true) return { retry: false, code: result.code ?? "provider_error" };
-    const state = { ...tally, remainingMs: this.#remainingMs(call) };
+    const state = { ...tally, answersMax: call.answersMax, remainingMs: this.#remainingMs(call) };
     const decision = decideRetry(state, result, this.#policy, this.#clock.random());
     debug.attempts?.(`${result.code} after request ${tally.attempts}: ${decisionText(decision)}`);
     return decision;

@@ -57,8 +57,10 @@ export interface RetryState {
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
-  /** Answers without text, and counted ones that were billed and broken. */
+  /** Answers without text, those that did not fit, and counted ones that were billed and broken. */
   readonly unusableAnswers: number;
+  /** Of an item whose answer is checked: answers that it has at most. */
+  readonly answersMax?: number | undefined;
   /** Refusals of a tier for want of capacity, which are no attempts. */
   readonly sheds?: number;
   /** Until the item's deadline; Infinity without one. */
@@ -71,6 +73,9 @@ export type RetryDecision =
 
 /** The shortest time of an attempt; with less left, no attempt is made. */
 export const ATTEMPT_MS_MIN = 50;
+
+/** Answers that an item whose answer is checked has at most, the first included. */
+export const ANSWERS_MAX = 3;
 
 /** Short beside what an item's deadline leaves for an answer in realtime (queue/offer_choice.ts). */
 const TIER_DELAY_MS_MAX = 2_000;
@@ -99,7 +104,11 @@ export function decideStart(
   policy: RetryPolicy,
 ): { readonly ok: true } | { readonly ok: false; readonly code: FailureCode } {
   if (countedAmbiguous(state, policy) > policy.ambiguousMax) return { ok: false, code: "ambiguous" };
-  if (state.unusableAnswers > policy.ambiguousMax) return { ok: false, code: "empty_output" };
+  const { answersMax } = state;
+  if (answersMax === undefined && state.unusableAnswers > policy.ambiguousMax)
+    return { ok: false, code: "empty_output" };
+  if (answersMax !== undefined && state.unusableAnswers >= answersMax)
+    return { ok: false, code: "schema_unmet" };
   if (state.attempts - state.uncounted < policy.attemptsMax) return { ok: true };
   return { ok: false, code: state.ambiguousAttempts > 0 ? "ambiguous" : "provider_error" };
 }
@@ -107,6 +116,8 @@ export function decideStart(
 function mayRepeat(state: RetryState, result: AttemptResult, policy: RetryPolicy): boolean {
   if (result.class === "permanent" || result.class === "success") return false;
   if (state.attempts - state.uncounted >= policy.attemptsMax) return false;
+  if (result.class === "unfit")
+    return result.isFinal !== true && state.unusableAnswers < (state.answersMax ?? ANSWERS_MAX);
   if (result.class !== "ambiguous") return true;
   if (result.code === "empty_output" && state.unusableAnswers > policy.emptyOutputsMax) return false;
   return Math.max(countedAmbiguous(state, policy), state.unusableAnswers) <= policy.ambiguousMax;
@@ -135,6 +146,7 @@ function endCode(result: AttemptResult, policy: RetryPolicy): FailureCode {
 
 function delayBefore(state: RetryState, result: AttemptResult, policy: RetryPolicy, random: number): number {
   if (result.ofTier !== undefined) return tierDelayMs(state, result, random);
+  if (result.class === "unfit") return 0; // the provider works
   const { retryAfterMs = 0 } = result;
   const askedMs = retryAfterMs > 0 && retryAfterMs < Number.POSITIVE_INFINITY ? retryAfterMs : 0;
   const setMs = policy.delaysMs?.[state.attempts - 1];

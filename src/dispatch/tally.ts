@@ -34,6 +34,8 @@ export type DispatchResult =
 
 interface Called {
   readonly provider: Provider;
+  /** Its last answer, if it did not fit. */
+  readonly unfitAnswer?: string | undefined;
 }
 
 /** What happened in this call so far. */
@@ -96,7 +98,7 @@ function sums({ attempts, ambiguousAttempts, usage }: Tally): {
 }
 
 export function completed(tally: Tally, result: AttemptResult): DispatchResult {
-  const { text = "", output = { type: "text", text }, finish = "stop", members } = result;
+  const { text = "", output = { type: "text", text }, finish = "stop", members, parsed } = result;
   const { attempts, ambiguousAttempts, usage } = tally;
   return {
     kind: "outcome",
@@ -105,6 +107,7 @@ export function completed(tally: Tally, result: AttemptResult): DispatchResult {
       output,
       finish,
       members,
+      parsed,
       last: result,
       attempts,
       ambiguousAttempts,
@@ -122,7 +125,7 @@ export function failed(
   { ambiguousMax }: Pick<RetryPolicy, "ambiguousMax">,
 ): DispatchResult {
   const mayRepeat = ambiguousMax > 0 || tally.ambiguousAttempts + tally.unusableAnswers === 0;
-  const isRetryable = result.class !== "permanent" && mayRepeat;
+  const isRetryable = result.class !== "permanent" && code !== "schema_unmet" && mayRepeat;
   const failed = failureOf(call, tally, code, result.message, isRetryable, result.status);
   const { reasoning } = result;
   const failure = reasoning === undefined ? failed : { ...failed, reasoning };
@@ -160,6 +163,7 @@ function failureOf(
     attempts: tally.attempts,
     ambiguous_attempts: tally.ambiguousAttempts,
     provider: call.provider.settings.name,
+    ...(call.unfitAnswer === undefined ? {} : { answer: call.unfitAnswer }),
     ...(status === undefined ? {} : { provider_status: status }),
   };
 }

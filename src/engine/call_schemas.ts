@@ -87,6 +87,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   finish: A_TRUTH,
   detach: A_TRUTH,
   pilot: CHECKED_LATER,
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
   onPilot: A_FUNCTION,
   onHeld: A_FUNCTION,
   onWarning: A_FUNCTION,

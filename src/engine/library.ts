@@ -2,13 +2,17 @@
  * The engine as programs see it: what it returns is in camelCase (`work/camel_case.ts`), like what it takes. The wire, files and the command's
  * JSON keep the interface's names, and so do lines in the format of a provider.
  */
+
+import { PerigeeError } from "../errors.ts";
 import type { PlannedQuote } from "../price/planned_quote.ts";
 import type { QuoteModel } from "../price/quote.ts";
 import type { QuoteSla } from "../price/quote_sla.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import { type CamelCase, camelCased } from "../work/camel_case.ts";
 import type { Item, OutputLine, ResultLine } from "../work/item.ts";
+import type { Json } from "../work/json.ts";
 import type { Failure } from "../work/outcome.ts";
+import { isStandardSchema, issueText, type StandardSchema } from "../work/standard_schema.ts";
 import type { Task, TaskObject } from "../work/task.ts";
 import { checkCallOptions } from "./call_options.ts";
 import { RUN_OPTIONS } from "./call_schemas.ts";
@@ -31,7 +35,13 @@ import type { SubmittedTask } from "./submissions/submitted_task.ts";
 export type LibraryErrorGroup = CamelCase<ErrorGroup>;
 export type LibraryFailure = CamelCase<Failure>;
 export type LibraryHold = CamelCase<Hold>;
-export type LibraryLine = CamelCase<ResultLine>;
+/** `Parsed`: what answers are that fit the schema of the run. */
+export type LibraryLine<Parsed = unknown> = CamelCase<ResultLine> &
+  ([unknown] extends [Parsed]
+    ? unknown
+    :
+        | { readonly status: "completed"; readonly parsed: Parsed }
+        | { readonly status: "failed" | "expired" | "cancelled" });
 export type LibraryObject = CamelCase<TaskObject>;
 export type LibraryOutputLine = CamelCase<OutputLine>;
 export type LibraryPlan = CamelCase<Plan>;
@@ -61,9 +71,9 @@ export type LibraryRetryOptions = Told<RetryOptions>;
 export type LibraryRetryTaskOptions = Told<RetryTaskOptions>;
 
 /** A run: its lines by iteration, its end, and its state. */
-export interface LibraryRun
+export interface LibraryRun<Parsed = unknown>
   extends Pick<Run, "opened" | "stop" | "cancel" | "isStopping" | "isClaimed">,
-    AsyncIterable<LibraryLine> {
+    AsyncIterable<LibraryLine<Parsed>> {
   readonly finished: Promise<LibrarySummary>;
   /** What holds its items; empty while nothing does. */
   readonly holds: readonly LibraryHold[];
@@ -80,6 +90,11 @@ export interface LibrarySubmittedTask extends Promise<LibraryTask>, AsyncIterabl
 export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes" | "close"> {
   /** Open batches at providers. */
   readonly batches: EngineBatches;
+  /** With a Standard Schema, such as one of zod, `parsed` of a completed line is what the schema makes of the answer. */
+  run<Parsed>(
+    source: Source,
+    options: LibraryRunOptions & { readonly schema: StandardSchema<Parsed> },
+  ): LibraryRun<Parsed>;
   run(source: Source, options?: LibraryRunOptions): LibraryRun;
   submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;
   task(id: string): Promise<LibraryTask>;
@@ -96,10 +111,10 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
 export async function createEngine(options: EngineOptions): Promise<LibraryEngine> {
   const { engine } = await openEngine(options, { readsLocalFiles: true });
   return {
-    run: (source, given) => {
+    run: ((source: Source, given?: LibraryRunOptions) => {
       if (given !== undefined) checkCallOptions(given, RUN_OPTIONS, "run");
-      return shownRun(engine.run(source, told<RunOptions>(given)), given?.format);
-    },
+      return shownRun(engine.run(source, told<RunOptions>(given)), given?.format, given?.schema);
+    }) as LibraryEngine["run"], // the schema makes what its type says
     submit: (items, given) => shownTask(engine.submit(items, told<SubmitOptions>(given))),
     task: async (id) => camelCased(await engine.task(id)),
     object: async (id) => camelCased(await engine.object(id)),
@@ -132,7 +147,11 @@ function told<Options extends object>(options: Told<Options> | undefined): Optio
   return { ...options, ...listeners } as unknown as Options; // the same members, but for the listeners
 }
 
-function shownRun(run: Run, format: RunOptions["format"] = "perigee"): LibraryRun {
+function shownRun(
+  run: Run,
+  format: RunOptions["format"] = "perigee",
+  schema?: RunOptions["schema"],
+): LibraryRun {
   const finished = run.finished.then((summary) => camelCased(summary));
   finished.catch(() => undefined); // it rejects for those who await it; nobody has to
   const shown: Omit<LibraryRun, "holds" | "isStopping"> = {
@@ -144,12 +163,32 @@ function shownRun(run: Run, format: RunOptions["format"] = "perigee"): LibraryRu
     progress: () => camelCased(run.progress()),
     errors: async () => camelCased(await run.errors()),
     [Symbol.asyncIterator]: () =>
-      (format === "perigee" ? shownEach(run) : asTheyAre(run))[Symbol.asyncIterator](),
+      (format === "perigee" ? parsedEach(shownEach(run), schema) : asTheyAre(run))[Symbol.asyncIterator](),
   };
   return Object.defineProperties(shown, {
     holds: { get: () => camelCased(run.holds) },
     isStopping: { get: () => run.isStopping },
   }) as LibraryRun; // the two members were added above
+}
+
+/** Lines with what a Standard Schema makes of their answers. Throws `conflict` for an answer that fitted an earlier schema only. */
+async function* parsedEach(
+  lines: AsyncIterable<CamelCase<ResultLine>>,
+  schema: RunOptions["schema"],
+): AsyncGenerator<CamelCase<ResultLine>> {
+  for await (const line of lines) {
+    if (!isStandardSchema(schema) || line.parsed === undefined) {
+      yield line;
+      continue;
+    }
+    const result = await schema["~standard"].validate(line.parsed);
+    if (result.issues !== undefined)
+      throw new PerigeeError(
+        "conflict",
+        `the answer of key ${JSON.stringify(line.key)} was checked against another schema and does not fit this one (${issueText(result.issues)}): use the schema of that call, or another output`,
+      );
+    yield { ...line, parsed: result.value as Json };
+  }
 }
 
 /** Lines in the format of a provider have its names. */

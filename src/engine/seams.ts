@@ -12,6 +12,7 @@ import { ownCodec } from "../providers/own_codec.ts";
 import type { Provider } from "../providers/provider.ts";
 import { OwnCodecMeasurer } from "../shard/own_codecs.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
+import { SchemaMeasurer } from "../shard/schemas/item_schemas.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
@@ -58,7 +59,7 @@ export function withOwn(seams: Omit<Seams, "codecs">, { providers, own }: Engine
     ...seams,
     codecs,
     transport: functions.size === 0 ? transport : new FunctionTransport(transport, clock, functions),
-    measurer: codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs),
+    measurer: new SchemaMeasurer(codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs)),
   };
 }
 

@@ -62,6 +62,7 @@ const KNOWN: readonly string[] = [
   "generation_config",
   "system_instruction",
   "system",
+  "schema",
 ];
 /** Members that hold the question; an item has one of them. */
 const QUESTIONS = ["input", "contents", "messages"] as const;
@@ -92,8 +93,11 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
   if (request["kind"] !== undefined) {
     const kind = kindOfItem(request);
     if (kind instanceof LineFault) return kind;
-    if (kind !== "chat") return readEndpointRequest(kind, request);
     const { kind: _, ...chat } = request;
+    if (kind !== "chat") {
+      const { schema: __, ...body } = chat;
+      return readEndpointRequest(kind, body);
+    }
     return readItem(chat, place);
   }
   if (request["input"] === undefined && request["messages"] === undefined)
@@ -123,7 +127,7 @@ function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
   const body: Record<string, JsonValue> = {};
   const geminis: Asked = {};
   for (const [name, value] of Object.entries(request)) {
-    if (value === null || (isSetting(name) && value === undefined)) continue;
+    if (name === "schema" || value === null || (isSetting(name) && value === undefined)) continue;
     const asked = ASKED_NAMES.get(name);
     if (asked !== undefined && GEMINIS_ALONE.has(asked)) {
       if (geminis[asked] !== undefined) return givenTwice(asked, name);
@@ -165,7 +169,7 @@ function readInterfaceRequest(request: JsonObject, place: "request" | ""): Model
   let asked: Asked | undefined;
   for (const name of Object.keys(request)) {
     const value = request[name] as JsonValue; // an own member
-    if (name === "model" || (QUESTIONS as readonly string[]).includes(name)) continue;
+    if (name === "model" || name === "schema" || (QUESTIONS as readonly string[]).includes(name)) continue;
     if (value === null && isKnown(name)) continue;
     if (name === "generation_config" || name === "generationConfig") {
       if (settings !== undefined) return givenTwice("generation_config", "generationConfig");

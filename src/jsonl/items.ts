@@ -28,7 +28,7 @@ const ITEM_FIELDS = [
   "generation_config",
   "generationConfig",
 ] as const;
-const KNOWN: ReadonlySet<string> = new Set([...ITEM_FIELDS, ...SETTING_NAMES]);
+const KNOWN: ReadonlySet<string> = new Set([...ITEM_FIELDS, ...SETTING_NAMES, "schema"]);
 
 /**
  * One line of JSON without a newline. `where` names the item in messages, e.g. `item 3`.

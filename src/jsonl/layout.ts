@@ -68,7 +68,7 @@ export type ParsedLine =
 /** Members that a line may have. `__proto__` carries nothing: writers that know no better leave it there. */
 const LINE_FIELDS = {
   interface: ["key", "request", "metadata"],
-  openai: ["custom_id", "method", "url", "body", "metadata"],
+  openai: ["custom_id", "method", "url", "body", "metadata", "schema"],
 } as const;
 
 /** Longest name of a model, in UTF-16 units; it becomes part of URLs and of every record. */
@@ -96,7 +96,9 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
   if (metadata instanceof LineFault) return rejected(key, metadata);
   const model = readModel(source["model"], layout, options);
   if (model instanceof LineFault) return rejected(key, model);
-  const request = layout === "openai" ? readOpenaiRequest(object) : readItem(source, isFlat ? "" : "request");
+  const read = layout === "openai" ? readOpenaiRequest(object) : readItem(source, isFlat ? "" : "request");
+  if (read instanceof LineFault) return rejected(key, read);
+  const request = withSchema(read, (layout === "openai" ? object : source)["schema"]);
   if (request instanceof LineFault) return rejected(key, request);
   return {
     kind: "item",
@@ -109,6 +111,18 @@ export function parseLine(bytes: Uint8Array, options: LayoutOptions): ParsedLine
     hasReplacedText: record.hasReplacedText,
     hasExactNumbers: record.hasExactNumbers || request.hasExactNumbers === true,
   };
+}
+
+/** `null`: its answer is not checked. */
+function withSchema(request: ModelRequest, schema: JsonValue | undefined): ModelRequest | LineFault {
+  if (schema === undefined) return request;
+  if (schema !== null && request.endpoint !== undefined)
+    return new LineFault(
+      "unsupported_request",
+      `schema is for answers of chats, and this is an item of the kind ${request.endpoint.kind}: leave it out`,
+    );
+  if (schema === null || typeof schema === "boolean" || isObject(schema)) return { ...request, schema };
+  return new LineFault("invalid_config", `schema must be a JSON Schema, got ${shownKind(schema)}`);
 }
 
 function unknownMember(line: JsonObject, known: readonly string[]): LineFault | undefined {

@@ -4,6 +4,7 @@
  *   {"key":K,"output":{"type":"text","text":T},"finish_reason":F,...}     how it ended, and what arrived with the text
  *   {"key":K,"output":{"type":"embedding","embedding":[...]},...}         or `embeddings`, of several inputs; or of base64
  *   {"key":K,"output":{"type":"moderation","results":[...]},...}
+ *   {"key":K,"output":{...},"parsed":P,...}                               of an answer that fits its schema
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
@@ -70,6 +71,8 @@ export interface LineAnswer {
   readonly output: TextOutput | WrittenOutput;
   readonly finish: FinishReason;
   readonly members: AnswerMembers | undefined;
+  /** JSON on one line, of an answer that was checked against a schema. */
+  readonly parsed?: string | undefined;
   readonly attempts: number;
 }
 
@@ -103,7 +106,7 @@ export interface ReadOutput {
  */
 export function completedLine(
   keyJson: string | Uint8Array,
-  { output, finish, members, attempts }: LineAnswer,
+  { output, finish, members, parsed, attempts }: LineAnswer,
   facts: LineFacts,
   warnings = "",
   fields?: LineFields,
@@ -116,7 +119,8 @@ export function completedLine(
   const warned = warnings === "" ? "" : `,"warnings":${warnings}`;
   const sent = facts.last?.body;
   const body = sent === undefined ? "" : `,"body":${bodyJson(sent)}`;
-  return `{"key":${literal(keyJson)},"output":${text}${beside}${warned}${body}}\n`;
+  const json = parsed === undefined || fields?.has("parsed") === false ? "" : `,"parsed":${parsed}`;
+  return `{"key":${literal(keyJson)},"output":${text}${json}${beside}${warned}${body}}\n`;
 }
 
 /** One input has one embedding; several have a list. */
@@ -213,8 +217,17 @@ export function failedLine(
 
 /** The error of a line in JSON, with the number of the input line where it is known. */
 export function errorJson(failure: Failure, line: number | undefined): string {
-  const { code, message, retryable, attempts, ambiguous_attempts, provider, provider_status, reasoning } =
-    failure;
+  const {
+    code,
+    message,
+    retryable,
+    attempts,
+    ambiguous_attempts,
+    provider,
+    provider_status,
+    reasoning,
+    answer,
+  } = failure;
   return JSON.stringify({
     code,
     message,
@@ -225,6 +238,7 @@ export function errorJson(failure: Failure, line: number | undefined): string {
     provider_status,
     line: failure.line ?? line,
     reasoning,
+    answer,
   });
 }
 

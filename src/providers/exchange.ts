@@ -34,7 +34,8 @@ export function encoded(
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {
-  const refusal = refusalOfDropped(dropped, model, settings);
+  const left = leftOf(request, dropped);
+  const refusal = refusalOfDropped(left.dropped, model, settings);
   if (refusal !== undefined) return refusal;
   const { seed } = request.config;
   const hasDigits = typeof seed === "object" && seedPlace.name !== undefined;
@@ -45,9 +46,20 @@ export function encoded(
   const isDone = isCheckOnly || !hasDigits;
   const text = isDone ? json : withDigits(json, seedPlace.name, seed.digits, seedPlace.depth);
   return inserts.length === 0
-    ? { ok: true, body: text, dropped }
-    : { ok: true, body: text, dropped, inserts };
+    ? { ok: true, body: text, ...left }
+    : { ok: true, body: text, ...left, inserts };
 }
+
+/** Answers that are checked here may come from a provider that does not take their schema: it is no setting that is left out then. */
+export function leftOf(
+  { isChecked }: ModelRequest,
+  dropped: readonly string[],
+): { readonly dropped: readonly string[]; readonly leavesSchema?: true } {
+  if (isChecked !== true || !dropped.some((name) => FORMATS.has(name))) return { dropped };
+  return { dropped: dropped.filter((name) => !FORMATS.has(name)), leavesSchema: true };
+}
+
+const FORMATS: ReadonlySet<string> = new Set(["response_schema", "response_mime_type"]);
 
 /**
  * Returns why a request cannot be translated to the protocol of the provider `name`; otherwise the members that are left out,

@@ -72,6 +72,8 @@ export type Encoded =
       readonly inserts?: readonly Insert[];
       /** How it is sent with others of which this is the same; absent if it is sent by itself. */
       readonly joins?: JoinedBodies | undefined;
+      /** Of a request whose answer is checked here: its schema is not sent. */
+      readonly leavesSchema?: true;
     }
   | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
 

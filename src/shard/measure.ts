@@ -17,17 +17,24 @@ import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
 import { insertFault, sealed } from "../providers/inserts.ts";
-import type { Provider, ProviderSettings } from "../providers/provider.ts";
+import type { Encoded, Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
-import { type EndpointRequest, isTextAlone, type ModelRequest, type Turn } from "../work/request.ts";
+import {
+  type EndpointRequest,
+  isTextAlone,
+  type JsonValue,
+  type ModelRequest,
+  type Turn,
+} from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
 import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
 import { hashOfHashes, hashOfTexts, PREFIX_TOKENS_MIN } from "./prefix_ends.ts";
 import { type RequestMost, requestMost } from "./request_most.ts";
+import { askingFor, askingInWords, schemaFor } from "./schemas/answer_schema.ts";
 import { isSkipped } from "./skip.ts";
 
 /** Plain data: it crosses threads. */
@@ -54,6 +61,8 @@ export interface MeasureOptions {
   readonly aliases?: Readonly<Record<string, string>> | undefined;
   /** Of a run under a cost cap, which needs a bound for each item. */
   readonly cap?: CapOptions | undefined;
+  /** A JSON Schema as text: what answers must fit of items without their own. */
+  readonly schema?: string | undefined;
   /** One bit per line of the block, low bits first; lines whose bit is set are passed over unread. */
   readonly skip?: Uint8Array | undefined;
   /** False to only count: bodies are checked but not kept. */
@@ -97,6 +106,7 @@ export class BlockMeasurer {
   readonly #providerNames: ReadonlySet<string>;
   readonly #models = new Map<string, Model>();
   readonly #columns = new MeasuredColumns();
+  #schema: { readonly json: string; readonly value: JsonValue } | undefined;
 
   /** Loads the table of the most frequent encoding; throws `store_damaged` when it cannot be read. */
   constructor(settings: MeasureSettings) {
@@ -170,8 +180,7 @@ export class BlockMeasurer {
       this.#columns.reject(item.key, "unsupported_request", missingEndpoint(item, endpoint?.kind));
       return;
     }
-    const request = limited(item.request, options.cap, model.provider.settings);
-    const encoded = codec.encode(request, model.name, !options.wantBodies);
+    const { request, encoded } = this.#encoded(item.request, model, codec, options);
     if (!encoded.ok) {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
@@ -197,6 +206,7 @@ export class BlockMeasurer {
     this.#columns.addItem({
       key: item.key,
       metadata: metadataOf(item),
+      schema: ownSchemaOf(item),
       model: model.id,
       alias: item.alias,
       endpoint: endpoint?.kind,
@@ -212,6 +222,31 @@ export class BlockMeasurer {
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
       body: options.wantBodies ? sealed(isExact ? restoreNumbers(encoded.body) : encoded.body, inserts) : "",
     });
+  }
+
+  /** With its schema in the provider's own form, or else in words. */
+  #encoded(
+    given: ModelRequest,
+    { provider: { settings }, name }: Model,
+    codec: Pick<Provider, "encode">,
+    { cap, schema: common, wantBodies }: MeasureOptions,
+  ): { readonly request: ModelRequest; readonly encoded: Encoded } {
+    const isChat = given.endpoint === undefined;
+    const schema = isChat
+      ? schemaFor(given, common === undefined ? undefined : this.#common(common))
+      : undefined;
+    const asking = schema === undefined ? given : askingFor(given, schema);
+    const request = limited(asking, cap, settings);
+    const encoded = codec.encode(request, name, !wantBodies);
+    if (schema === undefined || !encoded.ok || encoded.leavesSchema !== true) return { request, encoded };
+    const inWords = askingInWords(request, schema);
+    return { request: inWords, encoded: codec.encode(inWords, name, !wantBodies) };
+  }
+
+  /** The schema of a run, which comes with every block. */
+  #common(json: string): JsonValue {
+    if (this.#schema?.json !== json) this.#schema = { json, value: JSON.parse(json) as JsonValue };
+    return this.#schema.value;
   }
 
   #model(item: ItemLine): Model {
@@ -342,5 +377,12 @@ function unboundedMessage(what: string): string {
 function metadataOf({ metadata, hasExactNumbers }: ItemLine): string {
   if (metadata === undefined) return "";
   const json = JSON.stringify(metadata);
+  return hasExactNumbers ? restoreNumbers(json) : json;
+}
+
+/** What the item says of its answer's schema, `null` included; empty text for nothing. */
+function ownSchemaOf({ request: { schema }, hasExactNumbers }: ItemLine): string {
+  if (schema === undefined) return "";
+  const json = JSON.stringify(schema);
   return hasExactNumbers ? restoreNumbers(json) : json;
 }

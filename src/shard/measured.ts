@@ -77,8 +77,8 @@ export interface MeasuredBlock {
   /** The different lists of warnings, each as JSON (`work/warning.ts`); few, because lines of a file are alike. */
   readonly warningLists: readonly string[];
   /**
-   * Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. After a key, after a line
-   * end, its item's metadata in JSON, where it has some.
+   * Keys as JSON string literals in UTF-8, end to end; item `i` spans `keyEnds[i-1]..keyEnds[i]`. After a key, each after a line
+   * end, its item's metadata and its own schema in JSON, as far as it has them.
    */
   readonly keys: Uint8Array<ArrayBuffer>;
   readonly keyEnds: Uint32Array<ArrayBuffer>;
@@ -97,6 +97,11 @@ export function keyJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): strin
   return asBuffer(keyIn(keys.subarray(start, keyEnds[item]))).toString();
 }
 
+/** What an item says of its answer's schema, in JSON; empty text where it says nothing. */
+export function schemaJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
+  return schemaIn(keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]));
+}
+
 /** The metadata of an item in JSON; empty text without any. */
 export function metadataJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
   return metadataIn(keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]));
@@ -108,15 +113,24 @@ export function keyIn(bytes: Uint8Array): Uint8Array {
   return end < 0 ? bytes : bytes.subarray(0, end);
 }
 
-/** Whether any item has metadata in the bytes of several keys. */
+/** Whether any item has metadata or a schema in the bytes of several keys. */
 export function hasMetadata(keys: Uint8Array): boolean {
   return keys.includes(LINE_END);
 }
 
 /** The metadata there, in JSON; empty text without any. */
 export function metadataIn(bytes: Uint8Array): string {
-  const end = bytes.indexOf(LINE_END);
-  return end < 0 ? "" : asBuffer(bytes.subarray(end + 1)).toString();
+  const start = bytes.indexOf(LINE_END) + 1;
+  if (start === 0) return "";
+  const end = bytes.indexOf(LINE_END, start);
+  return asBuffer(bytes.subarray(start, end < 0 ? undefined : end)).toString();
+}
+
+/** The schema there, in JSON; empty text without any. */
+export function schemaIn(bytes: Uint8Array): string {
+  const metadata = bytes.indexOf(LINE_END);
+  const start = metadata < 0 ? 0 : bytes.indexOf(LINE_END, metadata + 1) + 1;
+  return start === 0 ? "" : asBuffer(bytes.subarray(start)).toString();
 }
 
 const LINE_END = 0x0a;

@@ -24,6 +24,8 @@ export interface MeasuredItem {
   readonly key: string;
   /** In JSON; empty text without any. */
   readonly metadata: string;
+  /** What its answer must fit by its own words, in JSON; empty text where it says nothing. */
+  readonly schema: string;
   /** `<provider>:<name>`. */
   readonly model: string;
   /** What the line calls it, where that is an alias. */
@@ -125,9 +127,7 @@ export class MeasuredColumns {
     const group = this.#groupIndex(item);
     if (item.leading === undefined) this.#addBeyond(group, item.most);
     else this.#addLong(index, group, item.leading, item.most);
-    this.#keys.addText(
-      item.metadata === "" ? JSON.stringify(item.key) : `${JSON.stringify(item.key)}\n${item.metadata}`,
-    );
+    this.#keys.addText(keyText(item));
     if (item.body === "") this.#bodies.addEmpty();
     else this.#bodies.addText(item.body);
     this.#lines[index] = this.#line;
@@ -275,4 +275,11 @@ export class MeasuredColumns {
 /** The system instruction, which is worth a group before another line has it. */
 function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
   return first?.isHead === true ? first : undefined;
+}
+
+/** See `MeasuredBlock.keys`. */
+function keyText({ key, metadata, schema }: MeasuredItem): string {
+  const text = JSON.stringify(key);
+  if (schema !== "") return `${text}\n${metadata}\n${schema}`;
+  return metadata === "" ? text : `${text}\n${metadata}`;
 }

@@ -11,7 +11,7 @@ import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
 import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
-import { hasMetadata, keyIn, metadataIn } from "./measured.ts";
+import { hasMetadata, keyIn, metadataIn, schemaIn } from "./measured.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
@@ -183,6 +183,11 @@ export class Shard {
     return this.#bytes().hasMetadata ? metadataIn(this.#keyBytes(item)) : "";
   }
 
+  /** What it says of its answer's schema, in JSON; empty text where it says nothing. Only while prepared. */
+  schema(item: number): string {
+    return this.#bytes().hasMetadata ? schemaIn(this.#keyBytes(item)) : "";
+  }
+
   #keyBytes(item: number): Uint8Array {
     const { keys, keyEnds } = this.#bytes();
     return keys.subarray(item === 0 ? 0 : keyEnds[item - 1], keyEnds[item]);
@@ -244,4 +249,18 @@ function checksumOf(prepared: PreparedBytes): number {
 
 function bytesOf(ends: Uint32Array): Uint8Array {
   return new Uint8Array(ends.buffer, ends.byteOffset, ends.byteLength);
+}
+
+/** The most that one attempt can take, of `count` items from `index` together. `most`: the column of a shard or a block. */
+export function mostOf(
+  most: Shard["most"],
+  index: number,
+  count = 1,
+): { readonly inputTokens: number; readonly maxOutputTokens: number } {
+  let [inputTokens, maxOutputTokens] = [0, 0];
+  for (let item = index; item < index + count; item += 1) {
+    inputTokens += most[2 * item] as number;
+    maxOutputTokens += most[2 * item + 1] as number;
+  }
+  return { inputTokens, maxOutputTokens };
 }

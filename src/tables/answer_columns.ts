@@ -2,7 +2,7 @@
  * What an answer adds to its row: `output`, or the fields of a schema, then `error`.
  *
  *   answered, no schema      output = its text; the JSON of tool calls or a refusal where it has no text
- *   answered, with a schema  a cell for each field of the JSON object that the text is; without one, error = schema_unmet
+ *   answered, with a schema  a cell for each field of the object that was checked, or that the text is; without one, error = schema_unmet
  *   ended in an error        error = "<code>: <message>"
  */
 import { PerigeeError } from "../errors.ts";
@@ -22,8 +22,8 @@ export interface AnswerColumns {
   cells(line: RowAnswer): Cell[];
 }
 
-/** As much of an output line as is read here. */
-export type RowAnswer = Pick<OutputLine, "output" | "error" | "tool_calls" | "refusal">;
+/** As much of an output line as is read here. Numbers of `parsed` that a double cannot hold are marked. */
+export type RowAnswer = Pick<OutputLine, "output" | "parsed" | "error" | "tool_calls" | "refusal">;
 
 /**
  * `fields` are those of a schema, undefined without one; `prefix` is put before each name, those of `output` and `error` included.
@@ -59,12 +59,12 @@ function textCells({ output, error, tool_calls, refusal }: RowAnswer): Cell[] {
 }
 
 function fieldCells(answer: RowAnswer, fields: readonly Column[]): Cell[] {
-  const { output, error } = answer;
+  const { output, parsed, error } = answer;
   const none = fields.map(() => null);
   if (error !== undefined && error !== null) return [...none, `${error.code}: ${error.message}`];
-  const object = objectOf(output?.text ?? "");
-  if (object === undefined)
-    return [...none, `schema_unmet: the answer is not a JSON object: ${cut(output?.text ?? "")}`];
+  const text = output?.text ?? "";
+  const object = parsed === undefined ? objectOf(text) : isObject(parsed) ? parsed : undefined;
+  if (object === undefined) return [...none, `schema_unmet: the answer is not a JSON object: ${cut(text)}`];
   return [...fields.map(({ name }) => (Object.hasOwn(object, name) ? cellOfJson(object[name]) : null)), null];
 }
 

@@ -13,7 +13,7 @@ import { PerigeeError } from "../errors.ts";
 const QUOTE = 0x22;
 const CR = 0x0d;
 /** The longest record, in UTF-16 units: a longer one has most likely lost a closing quote. */
-export const RECORD_CHARS_MAX: number = 16 * 1024 * 1024;
+const RECORD_CHARS_MAX: number = 16 * 1024 * 1024;
 
 /** The fields of a record. */
 export interface CsvRecord {

@@ -4,7 +4,7 @@
  * Answers whose keys belong to no row, which an update has kept, are passed over. Memory is that of a batch of rows and a piece of the answers.
  */
 import { PerigeeError } from "../errors.ts";
-import { afterString } from "../jsonl/numbers.ts";
+import { afterString, markNumbers } from "../jsonl/numbers.ts";
 import type { OutputLine } from "../work/item.ts";
 import type { AnswerColumns, RowAnswer } from "./answer_columns.ts";
 import type { Cell } from "./cell.ts";
@@ -56,6 +56,7 @@ type KeyedAnswer = RowAnswer & Pick<OutputLine, "key">;
 
 const KEY = '{"key":"';
 const TEXT = ',"output":{"type":"text","text":"';
+const PARSED = ',"parsed":';
 
 /**
  * Hot: key and text of an answer that has a text, without reading the rest of its line, which is four fifths of it. Undefined for any
@@ -68,9 +69,16 @@ function plainAnswer(line: string): KeyedAnswer | undefined {
   const from = keyEnd + TEXT.length;
   const end = afterString(line, from);
   if (end === from + 1) return undefined; // an empty text: tool calls or a refusal may follow
+  if (line.startsWith(PARSED, end + 1)) return undefined;
   const key = JSON.parse(line.slice(KEY.length - 1, keyEnd)) as string; // string literals, by their quotes
   const text = JSON.parse(line.slice(from - 1, end)) as string;
   return { key, output: { type: "text", text } };
+}
+
+/** A checked value keeps all digits of its numbers. */
+function wholeAnswer(line: string): KeyedAnswer {
+  const json = line.includes(PARSED) ? markNumbers(line) : line;
+  return JSON.parse(json) as OutputLine; // the engine wrote it
 }
 
 /** Lines of a file of answers. */
@@ -89,7 +97,7 @@ class AnswerLines {
     const line = this.#lines[this.#at];
     if (line === undefined) return undefined;
     this.#at += 1;
-    return plainAnswer(line) ?? (JSON.parse(line) as OutputLine); // the engine wrote it
+    return plainAnswer(line) ?? wholeAnswer(line);
   }
 
   /** The next one; undefined at the end of the file. */

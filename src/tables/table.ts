@@ -12,7 +12,7 @@ import { PerigeeError } from "../errors.ts";
 import type { Cell, Column } from "./cell.ts";
 
 /** Formats by the end of a file's name, which is what names them. */
-export const TABLE_FORMATS: Readonly<Record<string, TableFormat>> = {
+const TABLE_FORMATS: Readonly<Record<string, TableFormat>> = {
   ".csv": "csv",
   ".tsv": "tsv",
   ".jsonl": "jsonl",

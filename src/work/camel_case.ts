@@ -9,6 +9,7 @@
 /** Members whose values are somebody else's, or whose names are data. */
 const KEPT = [
   "metadata",
+  "parsed",
   "tool_calls",
   "logprobs",
   "annotations",

@@ -44,6 +44,7 @@ const CODES: readonly (FailureCode | undefined)[] = [
   "key_missing",
   "price_unknown",
   "cost_unbounded",
+  "schema_unmet",
   "media_unreadable",
 ];
 const CODE_NUMBERS: ReadonlyMap<string | undefined, number> = new Map(

@@ -17,6 +17,8 @@ interface ItemMembers extends GenerationConfig {
   readonly sla?: number;
   /** The caller's own, sent nowhere and given back with the answer. */
   readonly metadata?: ItemMetadata;
+  /** JSON Schema that the answer must fit, instead of the schema of its work; null: it is not checked. */
+  readonly schema?: JsonValue;
   /** System instruction. */
   readonly system?: string;
   /** Settings as in a file's line (interface 2.5), such as `{ "temperature": 0.6 }`. */
@@ -185,6 +187,8 @@ export interface ItemCost {
 
 /** What is known of an item besides its output, once it has ended. */
 export interface ItemFacts extends AnswerMembers {
+  /** The answer as a value, if it was checked against a schema and fits. */
+  readonly parsed?: JsonValue;
   /** How the answer ended; absent without one. */
   readonly finish_reason?: FinishReason;
   /** The model that answered: `<provider>:` and the name that the provider returned, or else the one requested. Of an error, the one requested; absent where it was neither sent nor held. */

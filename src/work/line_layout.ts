@@ -18,6 +18,7 @@ export type LineFormat = (typeof LINE_FORMATS)[number];
  * names some. `body` is the provider's own, at the end of the line.
  */
 export const LINE_FIELDS = [
+  "parsed",
   "finish_reason",
   "tool_calls",
   "refusal",

@@ -11,6 +11,7 @@ export type AttemptClass =
   | "success"
   | "not_sent" // N: no byte of the request left this machine; free to repeat
   | "refused" // R: the provider said so before doing work; free to repeat
+  | "unfit" // answered and billed, and the answer does not fit its schema
   | "ambiguous" // U: may have been done and billed; repeats use the ambiguous budget
   | "permanent"; // P: repeating cannot help
 
@@ -134,7 +135,7 @@ export interface AttemptFacts {
   readonly body?: Uint8Array | undefined;
 }
 
-/** The error object of a failed item. Never a prompt, and of a provider's body no more than the model's thoughts. */
+/** The error object of a failed item. Never a prompt, and of a provider's body no more than what the model thought or answered. */
 export interface Failure {
   readonly code: FailureCode;
   readonly message: string;
@@ -148,6 +149,8 @@ export interface Failure {
   readonly provider_status?: number;
   /** What the model thought before it ended without an answer: it was paid for. */
   readonly reasoning?: string;
+  /** The text of the last answer, if it did not fit its schema. */
+  readonly answer?: string;
   /** Line number in the input, from 1. */
   readonly line?: number;
 }
@@ -172,6 +175,8 @@ export type Outcome =
       readonly finish: FinishReason;
       /** What the answer holds besides its text. */
       readonly members: AnswerMembers | undefined;
+      /** The answer as JSON on one line, if it was checked against a schema. */
+      readonly parsed?: string | undefined;
       /** Of the attempt that was answered. */
       readonly last: AttemptFacts;
       readonly usage: Usage;

@@ -193,6 +193,13 @@ export interface ModelRequest {
   readonly openaiBody?: Readonly<Record<string, JsonValue>>;
   /** Of another endpoint: the fields above are empty then. A codec is for one endpoint (`Provider.endpoint`). */
   readonly endpoint?: EndpointRequest;
+  /**
+   * What answers must fit, and whether the provider is asked for it: the item's own, or null for one that is not to be checked. Absent: as
+   * the work says.
+   */
+  readonly schema?: JsonValue;
+  /** Whether the answer is checked here, so that a provider which does not take its schema may answer all the same. */
+  readonly isChecked?: true;
   /** Whether the output limit must hold for sure, under any name of the provider: a cost cap counts on it. */
   readonly isLimitSure?: true;
   /**

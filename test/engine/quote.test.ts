@@ -244,14 +244,18 @@ describe("a quote of requests with more than text", () => {
     expect(square.items_uncounted).toBeUndefined();
   });
 
-  it("counts tools, and says how many items have parts that no formula counts", async () => {
+  it("counts tools and sounds, and says how many items have parts that no formula counts", async () => {
     const plain = await quoted({});
     const tool = { type: "function", function: { name: "f", description: "word ".repeat(2_000) } };
     const extra = (await quoted({ tools: [tool] })).input - plain.input;
     expect(extra / 50).toBeGreaterThan(2_000);
     expect(extra / 50).toBeLessThan(2_100);
     const audio = { type: "input_audio", input_audio: { data: "AAAA", format: "wav" } };
-    expect((await quoted(withPart(audio))).items_uncounted).toBe(50);
+    const heard = await quoted(withPart(audio));
+    expect(heard.items_uncounted).toBeUndefined();
+    expect(heard.input).toBeGreaterThan(plain.input);
+    const stored = { type: "file", file: { file_id: "file-1" } };
+    expect((await quoted(withPart(stored))).items_uncounted).toBe(50);
   });
 
   it("bills the requested tier, and leaves the list price as it is", async () => {

@@ -49,7 +49,7 @@ describe("an item with a kind", () => {
   it("is a chat without a kind, and with the kind chat", () => {
     const chat = parse({ key: "a", kind: "chat", model: "openai:m", input: "hi" });
     expect(chat).toEqual(parse({ key: "a", model: "openai:m", input: "hi" }));
-    expect(chat).toMatchObject({ request: { turns: [{ role: "user", texts: ["hi"] }] } });
+    expect(chat).toMatchObject({ request: { turns: [{ role: "user", parts: ["hi"] }] } });
   });
 
   it("counts the texts of a response's messages, instructions and tool results", () => {

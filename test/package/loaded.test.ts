@@ -21,9 +21,9 @@ const { cache } = createRequire(process.execPath);
 process.on("exit", () => { for (const path of Object.keys(cache)) process._rawDebug("loaded file://" + path); });
 `;
 
-/** Servers, mail, documents, YAML, metrics: each is for one kind of use. */
+/** Servers, mail, documents, tables, YAML, metrics: each is for one kind of use. */
 const HEAVY =
-  /^(@?fastify\b.*|nodemailer|unpdf|mammoth|turndown|csv-parse|prom-client|yaml|bottleneck|standardwebhooks|uplot|@opentelemetry\/api|@aws-sdk\/.*|opendal)$/;
+  /^(@?fastify\b.*|nodemailer|unpdf|mammoth|turndown|csv-parse|hyparquet.*|prom-client|yaml|bottleneck|standardwebhooks|uplot|@opentelemetry\/api|@aws-sdk\/.*|opendal)$/;
 
 let folder: string;
 beforeAll(() => {

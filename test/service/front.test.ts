@@ -202,7 +202,7 @@ describe("a chat completion with a deadline", () => {
     expect(received).toHaveLength(1);
   });
 
-  it("refuses flex without a default sla, an invalid one, and a cache that is not there", async () => {
+  it("refuses flex without a default sla, an invalid one, a cache that is not there, and a stream of two answers", async () => {
     const { client } = await front(echo);
     const create = (more: object, headers = {}): Promise<unknown> =>
       client.chat.completions.create({ ...HELLO, ...more }, { headers });
@@ -218,7 +218,8 @@ describe("a chat completion with a deadline", () => {
       status: 422,
       param: "x-perigee-cache",
     });
-    expect(await errorOf(create({ n: 2 }))).toMatchObject({ status: 422, param: "n" });
+    expect(await errorOf(create({ n: 9 }))).toMatchObject({ status: 422, param: "n" });
+    expect(await errorOf(create({ n: 2, stream: true }))).toMatchObject({ status: 422, param: "n" });
   });
 });
 

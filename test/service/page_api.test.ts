@@ -14,7 +14,7 @@ beforeAll(async () => {
   if (!isThere) return;
   browser = await openBrowser();
   world = await openPageWorld();
-}, 60_000);
+});
 
 afterAll(async () => {
   await browser?.close();
@@ -38,7 +38,7 @@ describe.skipIf(!isThere)("the page of the HTTP interface", () => {
       expect(await violations(page)).toEqual([]);
     }
     expect(complaints).toEqual([]);
-  }, 60_000);
+  });
 
   it("sends a request with the key that was entered", async () => {
     const { page, complaints } = await openPage(browser, `${world.url}docs`);
@@ -52,5 +52,5 @@ describe.skipIf(!isThere)("the page of the HTTP interface", () => {
     await operation.getByRole("button", { name: "Execute" }).click();
     await operation.locator(".live-responses-table").getByText('"has_more"').waitFor();
     expect(complaints).toEqual([]);
-  }, 30_000);
+  });
 });

@@ -45,6 +45,8 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   empty_output:
     "if the token limit was reached, raise max_output_tokens and run the same command with --update; otherwise --retry-failed=empty_output asks again, and is billed again",
   invalid_response: `check the base URL, then ${RETRY}=invalid_response`,
+  schema_unmet:
+    "read error.answer in the lines, and correct the prompt or the schema; --retry-failed=schema_unmet --model <another> asks another model",
   response_too_large: "ask for less, then run the same command with --update",
   provider_error: RETRY,
   overloaded: RETRY,

@@ -4,7 +4,7 @@
 
 import { LANE_POLICIES } from "../../queue/lane_choice.ts";
 import { NO_CONFIG } from "../setup/config_words.ts";
-import { addTableOptions } from "../tables/table_options.ts";
+import { addForecastTableOptions } from "../tables/table_options.ts";
 import { amount, laneNames, modelId, onTimeShare, slaList, slaMinutes } from "../values.ts";
 import { LANES, NO_LEARN, STATE, UNSUPPORTED } from "./run_choices.ts";
 
@@ -82,5 +82,7 @@ export function addForecastCommands(
     .option("--json", "print the plan as one JSON object")
     .action(async (input, options) => finish(await (await import("./plan.ts")).plan(input, options)));
   for (const command of [quote, plan])
-    addTableOptions((flags, text, of) => void command.option(flags, text, of === undefined ? of : read(of)));
+    addForecastTableOptions(
+      (flags, text, of) => void command.option(flags, text, of === undefined ? of : read(of)),
+    );
 }

@@ -8,7 +8,6 @@ import { systemClock } from "../../clock.ts";
 import { type Engine, type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
-import type { UpdateCounts } from "../../engine/reopening/update.ts";
 import type { ProgressEvent } from "../../engine/runs/progress_feed.ts";
 import type { Run } from "../../engine/runs/run.ts";
 import type { ErrorGroup } from "../../engine/runs/run_errors.ts";
@@ -22,7 +21,6 @@ import { holdsReport, leftText } from "../display/holds.ts";
 import { ProgressDisplay } from "../display/progress.ts";
 import { errorJson, printError } from "../exit.ts";
 import { refuseSameFile, requireFile } from "../input.ts";
-import { count } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import { onSignals } from "../signals.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
@@ -34,11 +32,18 @@ import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
 import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
+import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
+import { keptText, updateText } from "./update_text.ts";
 
 /** Options as commander parses them. */
-interface RunArguments extends StateArguments, ConfigArguments, LaneArguments, Omit<TableArguments, "model"> {
+interface RunArguments
+  extends SchemaArguments,
+    StateArguments,
+    ConfigArguments,
+    LaneArguments,
+    Omit<TableArguments, "model"> {
   readonly out: string;
   readonly data?: string;
   readonly sla?: number;
@@ -104,7 +109,7 @@ function toContinue(
 
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
-  const terms = termsOf(given, sla);
+  const terms = { ...termsOf(given, sla), ...(await schemaOptions(given)) };
   const options = await engineOptions(given);
   refuseVainUpdate(input, given);
   await checkCancel(given);
@@ -142,7 +147,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     await recorded;
     const summary = await withTable(table, summaryInOptions(ended), given);
     const { keptLines = 0 } = await work.opened;
-    const updated = `${updateText(work.update)}${keptText(keptLines, given)}`;
+    const updated = `${updateText(work.update)}${keptText(keptLines, given.update)}`;
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
@@ -315,28 +320,6 @@ async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
     process.off("SIGCONT", forget);
     unlisten();
   }
-}
-
-/** What an update made of the lines; its counts are the items of the summary. */
-function updateText(counts: UpdateCounts | undefined): string {
-  if (counts === undefined) return "";
-  const { kept, changed, added, gone, pruned } = counts;
-  const parts = [
-    `${count(kept)} kept`,
-    `${count(changed)} changed`,
-    `${count(added)} new or without a line before`,
-  ];
-  if (gone > 0) parts.push(`${count(gone)} no longer in the input`);
-  const removed = pruned === 0 ? "" : `; ${count(pruned)} removed, no longer in the input`;
-  return `update: ${parts.join(", ")}${removed}\n`;
-}
-
-/** After an update: how many keys are no longer in the input, and how to remove their lines. */
-function keptText(keptLines: number, { update }: RunArguments): string {
-  if (update !== true || keptLines === 0) return "";
-  const lines = keptLines === 1 ? "1 key is" : `${count(keptLines)} keys are`;
-  const kept = keptLines === 1 ? "its line is" : "their lines are";
-  return `${lines} no longer in the input; ${kept} kept (to remove: --update --prune)\n`;
 }
 
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {

@@ -16,6 +16,16 @@ export const RECEIPTS = [
   "write a receipt for each line when the run ends: how it was sent and what it cost, chained by hashes",
 ] as const;
 
+export const SCHEMA = [
+  "--schema <file>",
+  "JSON Schema that every answer must fit; one that does not is asked for again, with what is wrong. With --prompt, each of its properties is a column",
+] as const;
+
+export const SCHEMA_TRIES = [
+  "--schema-tries <n>",
+  "answers for a line at most, the first included: 1 to 3 (default: 3)",
+] as const;
+
 export const DELIVERY = [
   "--delivery <mode>",
   "whether to ask again when an answer may have been lost (default: at_least_once)",

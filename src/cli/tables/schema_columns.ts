@@ -2,25 +2,19 @@
  * A JSON Schema as columns of an output table: a column for each property of the object that it describes.
  */
 import { PerigeeError } from "../../errors.ts";
+import { readSchemaFile } from "../../json_schema.ts";
 import type { CellType, Column } from "../../tables/cell.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
-import { readTextFile } from "./prompt_file.ts";
 
 /** What a run takes of a schema. */
-export interface AnswerSchema {
+export interface ColumnsSchema {
   readonly schema: JsonObject;
   readonly columns: readonly Column[];
 }
 
-/** Throws `usage` for what is not a schema of an object with properties; `input_unreadable`. */
-export async function readAnswerSchema(path: string): Promise<AnswerSchema> {
-  const text = await readTextFile(path, "--schema");
-  let schema: unknown;
-  try {
-    schema = JSON.parse(text);
-  } catch (cause) {
-    throw new PerigeeError("usage", `--schema: ${path} is not JSON`, { cause });
-  }
+/** Throws `usage` for what is not a schema of an object with properties; `input_unreadable`, `invalid_config`. */
+export async function readColumnsSchema(path: string): Promise<ColumnsSchema> {
+  const schema = await readSchemaFile(path);
   const properties = isObject(schema) ? schema["properties"] : undefined;
   if (!isObject(schema) || !isObject(properties) || Object.keys(properties).length === 0)
     throw new PerigeeError(

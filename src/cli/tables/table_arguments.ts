@@ -11,7 +11,7 @@ import type { Table } from "../../tables/table.ts";
 import { readTemplate } from "../../tables/template.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { readPromptFile, readTextFile } from "./prompt_file.ts";
-import { type AnswerSchema, readAnswerSchema } from "./schema_columns.ts";
+import { readColumnsSchema } from "./schema_columns.ts";
 import { isTableCall } from "./table_options.ts";
 
 /** Options as commander parses them. */
@@ -53,24 +53,37 @@ export async function askedTable(input: string, given: TableArguments): Promise<
       "usage",
       `no model is named: add --model, or the line "model: <provider>:<name>" to the settings of ${given.prompt}`,
     );
-  const schema = given.schema === undefined ? undefined : await readAnswerSchema(given.schema);
+  const schema = given.schema === undefined ? undefined : await readColumnsSchema(given.schema);
   const systemText = given.system === undefined ? file.system : await readTextFile(given.system, "--system");
   if (given.system !== undefined && file.system !== undefined)
     throw new PerigeeError("usage", `--system and "system" in ${given.prompt}: remove one of them`);
-  const settings = withSchema(file.settings, schema, given);
+  const { settings } = file;
+  checkForm(settings, given);
   const names = { prompt: given.prompt, system: given.system ?? given.prompt };
   const prompt = readTemplate(file.text, names.prompt);
   const system =
     systemText === undefined ? undefined : readTemplate(systemText.replace(/\n$/, ""), names.system);
   const table = await openTable(input, given.delimiter === undefined ? {} : { delimiter: given.delimiter });
-  const asked = { prompt, system, model: file.model, settings, key: given.key, names };
+  // Of each request, so that rows that another schema was asked of are other rows.
+  const asked = {
+    prompt,
+    system,
+    model: file.model,
+    settings,
+    schema: schema?.schema,
+    key: given.key,
+    names,
+  };
   const requests = requestLines(table, asked);
   const isConstant = prompt.columns.length === 0 && (system?.columns.length ?? 0) === 0;
   return {
     ...{ table, requests },
     choice: await choiceOf(table, given),
     added: answerColumns(table, schema?.columns, given.prefix),
-    promptHash: hashOf([file.text, systemText, file.model, settings, given.key, table.csv?.delimiter]),
+    promptHash: hashOf([
+      ...[file.text, systemText, file.model, settings, schema?.schema, given.key],
+      table.csv?.delimiter,
+    ]),
     choiceHash: hashOf([given.limit, given.sample, given.sample === undefined ? 0 : (given.seed ?? 0)]),
     warnings: isConstant
       ? [
@@ -92,19 +105,14 @@ function checkOptions(input: string, given: TableArguments): void {
     throw new PerigeeError("usage", "--seed works only with --sample: add --sample with a number of rows");
 }
 
-/** The settings, and that the answer has the form of the schema, where a provider can be told so. */
-function withSchema(
-  settings: JsonObject,
-  schema: AnswerSchema | undefined,
-  given: TableArguments,
-): JsonObject {
-  if (schema === undefined) return settings;
+/** Throws `usage` where the prompt file asks for a form of the answer as well. */
+function checkForm(settings: JsonObject, given: TableArguments): void {
+  if (given.schema === undefined) return;
   const twice = ["response_json_schema", "responseJsonSchema", "response_schema", "responseSchema"].find(
     (name) => settings[name] !== undefined,
   );
   if (twice !== undefined)
     throw new PerigeeError("usage", `--schema and "${twice}" in ${given.prompt}: remove one of them`);
-  return { ...settings, response_mime_type: "application/json", response_json_schema: schema.schema };
 }
 
 async function choiceOf(table: Table, { limit, sample, seed = 0 }: TableArguments): Promise<RowChoice> {

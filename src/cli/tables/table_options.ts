@@ -10,7 +10,6 @@ type AddOption = (flags: string, text: string, read?: (text: string) => unknown)
 /** Names of options that only tables have, as commander has them, and as users write them. */
 export const TABLE_OPTIONS = {
   system: "--system",
-  schema: "--schema",
   key: "--key",
   prefix: "--prefix",
   delimiter: "--delimiter",
@@ -34,17 +33,22 @@ export function isTableCall(
   return false;
 }
 
+/** Adds those of a forecast: `run` has its own `--schema`. */
+export function addForecastTableOptions(add: AddOption): void {
+  addTableOptions(add);
+  add(
+    "--schema <file>",
+    "with --prompt: answers must fit this JSON Schema, and each of its properties is a column",
+  );
+}
+
 /** Adds those that say what a table is asked. */
-export function addTableOptions(add: AddOption): void {
+function addTableOptions(add: AddOption): void {
   add(
     "--prompt <file>",
     "the input is a table (.csv, .tsv, .jsonl, .parquet): ask this of each row, with {{column}} for its cells",
   );
   add("--system <file>", "with --prompt: the system instruction, also with {{column}}");
-  add(
-    "--schema <file>",
-    "with --prompt: answers are JSON of this JSON Schema, and each of its properties is a column",
-  );
   add(
     "--key <column>",
     "with --prompt: the column whose cells are the keys (default: the number of the row)",

@@ -4,7 +4,7 @@
  *   open --lines are added--> open --sealed: synced, hashed--> whole --deleted once its results are stored
  *
  * Two files: `<tag>.jsonl` holds the requests as they are uploaded; `<tag>.items` one row of numbers for each item and then its
- * texts (key, metadata, warnings). A file that was not sealed belongs to no record, and is removed at the next start: its items
+ * texts (key, metadata, warnings, schema). A file that was not sealed belongs to no record, and is removed at the next start: its items
  * are still fresh.
  *
  * Row, little-endian, 52 bytes: offset f64, line end f64, text end f64, line u32, length u32, input tokens u32, output limit u32,
@@ -20,6 +20,8 @@ import { FileAppender } from "./file_appender.ts";
 const ROW_BYTES = 52;
 /** No text of an item holds it. */
 const SEPARATOR = "\u0000";
+/** Nor this. */
+const BEFORE_SCHEMA = "\u0001";
 
 /** An item of a batch, as its row has it. */
 export interface BatchItem {
@@ -35,6 +37,8 @@ export interface BatchItem {
   readonly keyJson: string;
   readonly metadata: string;
   readonly warnings: string;
+  /** What it says of its answer's schema, in JSON; empty text where it says nothing. */
+  readonly schema: string;
 }
 
 /** What a sealed batch holds. */
@@ -73,9 +77,11 @@ export class BatchLinesWriter {
 
   /** Adds an item with its request, without a newline; both are copied. */
   add(call: ItemCall, requeues: number, request: Uint8Array): void {
-    const { shard, index, most, keyJson, metadata, warnings } = call;
+    const { shard, index, most, keyJson, metadata, warnings, schema } = call;
     this.#requests.addLine(request);
-    this.#textEnd += this.#texts.addText(`${keyJson}${SEPARATOR}${metadata}${SEPARATOR}${warnings}`);
+    this.#textEnd += this.#texts.addText(
+      `${keyJson}${SEPARATOR}${metadata}${SEPARATOR}${warnings}${schema === "" ? "" : `${BEFORE_SCHEMA}${schema}`}`,
+    );
     const at = this.items * ROW_BYTES;
     if (at + ROW_BYTES > this.#rows.byteLength) this.#rows = twice(this.#rows);
     const rows = this.#rows;
@@ -151,6 +157,11 @@ export class BatchItems {
     }
   }
 
+  /** Whether any item says what its answer must fit. */
+  get hasSchemas(): boolean {
+    return this.#texts.includes(BEFORE_SCHEMA);
+  }
+
   lineOf(place: number): number {
     return this.#rows.readUInt32LE(place * ROW_BYTES + 24);
   }
@@ -165,7 +176,8 @@ export class BatchItems {
     const at = place * ROW_BYTES;
     const start = place === 0 ? 0 : this.#rows.readDoubleLE(at - ROW_BYTES + 16);
     const text = this.#texts.toString("utf8", start, this.#rows.readDoubleLE(at + 16));
-    const [keyJson = "", metadata = "", warnings = ""] = text.split(SEPARATOR);
+    const [texts = "", schema = ""] = text.split(BEFORE_SCHEMA);
+    const [keyJson = "", metadata = "", warnings = ""] = texts.split(SEPARATOR);
     return {
       offset: this.#rows.readDoubleLE(at),
       line: this.#rows.readUInt32LE(at + 24),
@@ -180,6 +192,7 @@ export class BatchItems {
       keyJson,
       metadata,
       warnings,
+      schema,
     };
   }
 }

@@ -2,6 +2,7 @@
  * The items of a batch as their results arrive: each ends, or goes back to its lane.
  *
  *   with the batch --answered, or refused for its own sake--> ended: record, line and money
+ *        |--does not fit its schema, and may be answered again--> back
  *        |--unfinished, a failure that is not its own--> back: sent again, in a batch at most `REQUEUES_MAX` times
  *        |--refused because the account has no money--> back, not counted: one of them in realtime, to ask whether it has
  *        |--nobody knows whether it was done (rescued, gone, no result though the provider has finished more than it shows)
@@ -20,7 +21,8 @@ import type { ItemMoney } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { endOf } from "../items/run_stopped.ts";
 import { addDoubt, addSpent } from "../journal/item_cost.ts";
-import { NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
+import { checkFor, fitted, UnfitAnswer } from "../schemas/answer_fit.ts";
 import type { BatchItem, BatchItems } from "./batch_lines.ts";
 import type { BatchMoney } from "./batch_money.ts";
 import type { KeptBatch } from "./kept_batch.ts";
@@ -98,7 +100,9 @@ export class BatchSettler {
     const decoded = this.#services.provider.decode(new ResultAnswer(result, wallMs));
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
-    this.#judge(place, item, answered(decoded, { status, learnt: undefined, latencyMs, inputTokens }));
+    const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
+    const check = checkFor(this.#owner.settings.fit, item.schema);
+    this.#judge(place, item, check === undefined ? answer : fitted(answer, check));
   }
 
   /** The provider refused the item's line before the batch ran. */
@@ -161,7 +165,9 @@ export class BatchSettler {
 
   #judge(place: number, item: BatchItem, result: AttemptResult): void {
     if (result.usage?.isEstimated === false) this.#services.answered(result.usage);
-    const isItems = result.class === "permanent" && result.scope === "item";
+    const isItems =
+      (result.class === "permanent" && result.scope === "item") ||
+      (result.class === "unfit" && !this.#mayAskAgain(item, result));
     if (result.class === "success" || isItems) {
       this.#end(place, item, result);
       return;
@@ -169,15 +175,22 @@ export class BatchSettler {
     this.#explained.add(place);
     if (result.code === "quota_exceeded") this.#unpaid.add(place);
     const last = this.#spentBy(item, result);
-    if (last.billedUsd + last.ambiguousUsd === 0) return; // as if it had not been sent
+    const isUnfit = result.class === "unfit";
+    if (last.billedUsd + last.ambiguousUsd === 0 && !isUnfit) return; // as if it had not been sent
     const made = this.#madeOf(item);
     const ambiguousAttempts = made.ambiguousAttempts + (last.ambiguousUsd > 0 ? 1 : 0);
-    this.#close(
-      item,
-      { ...made, ambiguousAttempts, spent: addSpent(made.spent, last) },
-      last.ambiguousUsd > 0,
-    );
+    const unusableAnswers = made.unusableAnswers + (isUnfit ? 1 : 0);
+    const spent = addSpent(made.spent, last);
+    const failure = isUnfit ? { code: "schema_unmet" as const, httpStatus: result.status ?? 0 } : undefined;
+    this.#close(item, { ...made, ambiguousAttempts, unusableAnswers, spent }, last.ambiguousUsd > 0, failure);
     this.#services.held.settle(0, last);
+    if (isUnfit) this.#owner.settings.fit.kept.keep(item.line, new UnfitAnswer(result));
+  }
+
+  /** In realtime or in another batch, with the answer and what does not fit. */
+  #mayAskAgain(item: BatchItem, result: AttemptResult): boolean {
+    const { answersMax } = this.#owner.settings.fit;
+    return result.isFinal !== true && this.#madeOf(item).unusableAnswers + 1 < answersMax;
   }
 
   #end(place: number, item: BatchItem, result: AttemptResult): void {
@@ -197,10 +210,13 @@ export class BatchSettler {
       servedTier: this.#tierOf(result),
       ...(isLate ? { isLate } : {}),
     };
+    const unfitAnswer = result.class === "unfit" ? result.text : owner.settings.fit.kept.get(item.line)?.text;
     const ended =
       result.class === "success"
         ? completed(tally, facts)
-        : failed({ provider }, tally, result.code ?? "provider_error", facts, { ambiguousMax: 1 });
+        : failed({ provider, unfitAnswer }, tally, result.code ?? "provider_error", facts, {
+            ambiguousMax: 1,
+          });
     if (ended.kind !== "outcome") return;
     this.#left.delete(place);
     held.settle(this.#mostUsd(item), twice);
@@ -221,6 +237,7 @@ export class BatchSettler {
     };
     const item = { line, keyJson, model, metadata, warnings, spent, sentAs, startedWallMs };
     this.#staged += 1;
+    this.#owner.settings.fit.kept.remove(line);
     this.#owner.records.outcome(item, outcome, () => this.#durable());
   }
 
@@ -281,7 +298,7 @@ export class BatchSettler {
   }
 
   /** Records what attempts took that did not end their item; none of it counts against it. */
-  #close(item: BatchItem, made: typeof NEVER_MADE, isAmbiguous: boolean): void {
+  #close(item: BatchItem, made: typeof NEVER_MADE, isAmbiguous: boolean, failure?: AttemptFailure): void {
     const { records, items } = this.#owner;
     const counts = {
       attempts: made.attempts + 1,
@@ -291,8 +308,8 @@ export class BatchSettler {
       unusableAnswers: made.unusableAnswers,
     };
     const { spent } = made;
-    records.closed({ ...spent, ...counts, line: item.line, failure: undefined });
-    items.made.set(item.line, { ...counts, spent, failure: undefined, isInDoubt: false });
+    records.closed({ ...spent, ...counts, line: item.line, failure });
+    items.made.set(item.line, { ...counts, spent, failure, isInDoubt: false });
   }
 
   #madeOf({ line }: BatchItem): typeof NEVER_MADE {

@@ -7,6 +7,7 @@
  *   any -> left: its record stays, and the next process goes on
  */
 import { PerigeeError } from "../../errors.ts";
+import { loadValidators } from "../../json_schema.ts";
 import type { BatchFailure, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { BatchCollection } from "./batch_collection.ts";
@@ -220,6 +221,7 @@ export class OpenBatch {
   async #items(): Promise<BatchItems> {
     const { record, way } = this.kept;
     const items = await BatchItems.read(way.storage.disk, this.itemsPath, record.items);
+    if (items?.hasSchemas === true) await loadValidators(); // their lines were measured in another process
     if (items !== undefined) return items;
     throw new PerigeeError(
       "store_damaged",

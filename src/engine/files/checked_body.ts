@@ -90,3 +90,16 @@ function otherInput(what: string): PerigeeError {
     `${what}; put it back, ${CALL_WITH_UPDATE} to answer the new lines, or start over with another output`,
   );
 }
+
+/** Work that names itself and no output, and is followed step by step, is the engine's own: its input does not change. */
+export function isUpdatable({
+  id,
+  out,
+  onStep,
+}: {
+  readonly id?: string;
+  readonly out?: string;
+  readonly onStep?: unknown;
+}): boolean {
+  return id === undefined || out !== undefined || onStep === undefined;
+}

@@ -9,6 +9,7 @@
  */
 import type { RateCard } from "../../price/factor.ts";
 import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
+import type { JsonObject } from "../../work/json.ts";
 import type { LineField } from "../../work/line_layout.ts";
 import type { CapTerms } from "./cap_terms.ts";
 
@@ -28,6 +29,9 @@ export interface KeptCall {
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
+  /** As providers are asked for it. */
+  readonly schema?: JsonObject | boolean;
+  readonly schemaTries?: number;
   /** Only to know whether the caller was to be asked before the rest. */
   readonly pilot?: number;
 }
@@ -50,6 +54,8 @@ const NAMES = Object.keys({
   project: true,
   weight: true,
   rateCard: true,
+  schema: true,
+  schemaTries: true,
   pilot: true,
 } satisfies Record<keyof KeptCall, true>);
 

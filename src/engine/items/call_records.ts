@@ -1,10 +1,11 @@
 /**
- * The records of a call: one for each of its items, also where several share a request. So a line has its own intent, attempts,
+ * The items of a call, taken apart: their records, one for each also where several share a request, and what continues of them. So a line has its own intent, attempts,
  * costs and outcome, and what is read after a stop knows nothing of shared requests.
  *
  *   intents    one for each line in one step; the request counts once for its lane, with the tokens of all
  *   closed     an attempt ended: for each line, with its share of what it took
  *   outcome    an answer: each line has its part; a failure is that of each line
+ *   parts      items that continue, or end, together
  *
  * Hot path: once for each item of a shared request (bench/jobs/embeddings.ts).
  */
@@ -14,10 +15,44 @@ import type { LaneTerms } from "../../queue/lanes.ts";
 import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
-import { type CallPart, ItemCall } from "./item_call.ts";
+import { ItemCall } from "./item_call.ts";
 import type { ItemLoads } from "./item_loads.ts";
 import type { SentItem } from "./item_owner.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
+
+/** Items that continue, or end, together. `index`: in the shard of their call. */
+export interface CallPart {
+  readonly index: number;
+  readonly count: number;
+  /** Whether they were cancelled by themselves. */
+  readonly isSkipped: boolean;
+}
+
+/** Whether one of several was cancelled, is done or is with a lane, so that they are to be taken apart. */
+export function isBroken({ count, owner, lines }: ItemCall): boolean {
+  return count > 1 && lines.some((line) => owner.skips(line) || !owner.items.isOpen(line));
+}
+
+/** Runs of its items that were cancelled by themselves, or were not. */
+export function partsOf({ index, lines, owner }: ItemCall): readonly CallPart[] {
+  const parts: { index: number; count: number; isSkipped: boolean }[] = [];
+  for (const [place, line] of lines.entries()) {
+    const isSkipped = owner.skips(line);
+    const part = parts.at(-1);
+    if (part?.isSkipped === isSkipped) part.count += 1;
+    else parts.push({ index: index + place, count: 1, isSkipped });
+  }
+  return parts;
+}
+
+/** The items of each half. */
+export function halvesOf({ index, count: all }: ItemCall): readonly CallPart[] {
+  const count = Math.ceil(all / 2);
+  return [
+    { index, count, isSkipped: false },
+    { index: index + count, count: all - count, isSkipped: false },
+  ];
+}
 
 /** The record that is written before a request is sent. `attempt` counts this request and all before it. */
 export function intentOf(
@@ -121,7 +156,7 @@ export function callAgain(
   { index, count }: CallPart,
   { models, loads }: { readonly models: PlacesCalls; readonly loads: ItemLoads },
 ): ItemCall {
-  const load = count === call.count ? call.load : loads.reserved(call.shard, index, count);
+  const load = count === call.count ? call.plainLoad : loads.reserved(call.shard, index, count);
   const again = new ItemCall(call.owner, call.shard, index, call, load, models.place(call), count);
   again.series = call.series;
   again.failuresInRow = call.failuresInRow;

@@ -4,6 +4,7 @@
  */
 import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { AttemptResult, Call, Made } from "../../dispatch/dispatcher.ts";
+import type { AnswerCheck } from "../../json_schema.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
@@ -12,11 +13,12 @@ import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/blame.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
 import { joinedBody } from "../../shard/joined_body.ts";
-import type { Shard } from "../../shard/shard.ts";
+import { mostOf, type Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { addSpent } from "../journal/item_cost.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
 import { shareSpent } from "../journal/shared_spent.ts";
+import { checkFor, fitted, UnfitAnswer } from "../schemas/answer_fit.ts";
 import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
 import type { ItemOwner } from "./item_owner.ts";
@@ -49,11 +51,14 @@ export class ItemCall implements Call {
   spent: Spent;
   /** The same of each of several items. */
   #spents: readonly Spent[] | undefined;
+  /** Tokens reserved for it, but for an answer that did not fit. */
+  readonly plainLoad: TokenLoad;
   /** Tokens reserved for it. */
-  readonly expectedInputTokens: number;
-  readonly expectedOutputTokens: number;
-  /** The same, as limits take it. */
-  readonly load: TokenLoad;
+  load: TokenLoad;
+  /** Whether its answers that did not fit were lost with their process. */
+  readonly #isAnew: boolean;
+  /** Its last answer, if that did not fit: the next request has it. */
+  #unfit: UnfitAnswer | undefined;
   /** How the last of those failed that have ended; undefined where it is not known. */
   lastFailure: AttemptFailure | undefined;
   /** Attempts up to the last failed one of this call; undefined before the first. */
@@ -132,8 +137,7 @@ export class ItemCall implements Call {
     this.index = index;
     this.provider = owner.settings.keepsBody ? keepingBody(wire.provider) : wire.provider;
     this.#head = wire.head;
-    this.expectedInputTokens = expected.inputTokens;
-    this.expectedOutputTokens = expected.outputTokens;
+    this.plainLoad = expected;
     this.load = expected;
     const made = owner.items.made.size === 0 ? undefined : owner.items.made.get(this.line);
     this.attempts = made?.attempts ?? 0;
@@ -150,6 +154,42 @@ export class ItemCall implements Call {
         (item) => owner.items.made.get(shard.lines[item] as number)?.spent ?? NOTHING_SPENT,
       );
     this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
+    const unfit = owner.settings.fit.kept.get(this.line);
+    if (unfit !== undefined) this.#with(unfit);
+    this.#isAnew = this.unusableAnswers > 0 && unfit === undefined;
+  }
+
+  /** Its next request has this answer, and what does not fit. */
+  askAgain(result: AttemptResult): void {
+    const unfit = new UnfitAnswer(result);
+    this.owner.settings.fit.kept.keep(this.line, unfit);
+    this.#with(unfit);
+  }
+
+  #with(unfit: UnfitAnswer): void {
+    const { inputTokens, outputTokens } = this.plainLoad;
+    this.load = { inputTokens: inputTokens + unfit.tokens, outputTokens };
+    this.#unfit = unfit;
+  }
+
+  /** For its answer. None for other endpoints than a chat's, nor for an answer that is read while it arrives. */
+  get #check(): AnswerCheck | undefined {
+    if (this.shard.group.endpoint !== undefined) return undefined;
+    const check = checkFor(this.owner.settings.fit, this.schema);
+    return check === undefined || this.tap !== undefined ? undefined : check;
+  }
+
+  /** See `Call`. An item that begins anew may be corrected once all the same. */
+  get answersMax(): number | undefined {
+    if (this.#check === undefined) return undefined;
+    const { answersMax } = this.owner.settings.fit;
+    if (!this.#isAnew || answersMax === 1) return answersMax;
+    return Math.min(answersMax + 2, Math.max(answersMax, this.unusableAnswers + 2));
+  }
+
+  /** See `Call`. */
+  get unfitAnswer(): string | undefined {
+    return this.#unfit?.text;
   }
 
   /** Whether it is a second attempt beside another. */
@@ -162,7 +202,7 @@ export class ItemCall implements Call {
   }
 
   get inputTokens(): number {
-    return this.#sum(this.shard.inputTokens);
+    return this.#sum(this.shard.inputTokens) + (this.#unfit?.tokens ?? 0);
   }
 
   /** Of the input. */
@@ -197,34 +237,6 @@ export class ItemCall implements Call {
     this.#items((item) => this.owner.items.claim(this.shard.lines[item] as number));
   }
 
-  /** Runs of its items that were cancelled by themselves, or were not. */
-  parts(): readonly CallPart[] {
-    const parts: { index: number; count: number; isSkipped: boolean }[] = [];
-    this.#items((item) => {
-      const isSkipped = this.owner.skips(this.shard.lines[item] as number);
-      const part = parts.at(-1);
-      if (part?.isSkipped === isSkipped) part.count += 1;
-      else parts.push({ index: item, count: 1, isSkipped });
-    });
-    return parts;
-  }
-
-  /** The items of each half. */
-  halves(): readonly CallPart[] {
-    const count = Math.ceil(this.count / 2);
-    return [
-      { index: this.index, count, isSkipped: false },
-      { index: this.index + count, count: this.count - count, isSkipped: false },
-    ];
-  }
-
-  /** Whether one of several was cancelled, is done or is with a lane, so that they are to be taken apart. */
-  get isBroken(): boolean {
-    if (this.count === 1) return false;
-    const { owner } = this;
-    return this.lines.some((line) => owner.skips(line) || !owner.items.isOpen(line));
-  }
-
   /** Of its items, from 1. */
   get lines(): readonly number[] {
     return this.#items((item) => this.shard.lines[item] as number);
@@ -245,20 +257,21 @@ export class ItemCall implements Call {
     return this.shard.prefixHash(this.index);
   }
 
+  /** Output tokens reserved for it. */
+  get expectedOutputTokens(): number {
+    return this.load.outputTokens;
+  }
+
   get maxOutputTokens(): number {
     return this.shard.maxOutputTokens[this.index] as number;
   }
 
   /** The most that one attempt can take. */
   get most(): { readonly inputTokens: number; readonly maxOutputTokens: number } {
-    if (this.count === 1) return mostOf(this.shard.most, this.index);
-    let [inputTokens, maxOutputTokens] = [0, 0];
-    for (let item = this.index; item < this.index + this.count; item += 1) {
-      const most = mostOf(this.shard.most, item);
-      inputTokens += most.inputTokens;
-      maxOutputTokens += most.maxOutputTokens;
-    }
-    return { inputTokens, maxOutputTokens };
+    const most = mostOf(this.shard.most, this.index, this.count);
+    return this.#unfit === undefined
+      ? most
+      : { ...most, inputTokens: most.inputTokens + this.#unfit.bytesMost };
   }
 
   /** Where its next attempt goes. */
@@ -274,12 +287,13 @@ export class ItemCall implements Call {
   /** The same for realtime. */
   get plainBody(): Uint8Array {
     if (this.count > 1) return joinedBody(this.shard, this.index, this.index + this.count);
-    return this.shard.body(this.index);
+    const body = this.shard.body(this.index);
+    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider.settings.protocol);
   }
 
-  /** Of its body. */
+  /** Of its body, at most. */
   get bodyBytes(): number {
-    let bytes = 0;
+    let bytes = this.#unfit?.bytesMost ?? 0;
     for (let item = this.index; item < this.index + this.count; item += 1)
       bytes += this.shard.bodyBytes(item);
     return bytes;
@@ -293,6 +307,11 @@ export class ItemCall implements Call {
   /** In JSON; empty text without any. */
   get metadata(): string {
     return this.shard.metadata(this.index);
+  }
+
+  /** What it says of its answer's schema, in JSON; empty text where it says nothing. */
+  get schema(): string {
+    return this.shard.schema(this.index);
   }
 
   /** What was left out of it, as JSON; empty text for nothing. */
@@ -359,16 +378,11 @@ export class ItemCall implements Call {
       const message = `${this.count} inputs were sent, and ${answers} answers returned`;
       return { ...rest, class: "ambiguous", code: "invalid_response", message };
     }
-    return this.offer === undefined ? result : this.offer.judged(result);
+    const judged = this.offer === undefined ? result : this.offer.judged(result);
+    if (judged.class !== "success") return judged;
+    const check = this.#check;
+    return check === undefined ? judged : fitted(judged, check);
   }
-}
-
-/** Items that continue, or end, together. `index`: in the shard of their call. */
-export interface CallPart {
-  readonly index: number;
-  readonly count: number;
-  /** Whether they were cancelled by themselves. */
-  readonly isSkipped: boolean;
 }
 
 function plus(before: Spent, last: Spent): Spent {
@@ -379,12 +393,4 @@ function plus(before: Spent, last: Spent): Spent {
 export function freeCache(call: ItemCall): void {
   call.cacheUse?.freed();
   call.cacheUse = undefined;
-}
-
-/** The most that one attempt of an item of a shard can take. */
-export function mostOf(
-  most: Shard["most"],
-  index: number,
-): { readonly inputTokens: number; readonly maxOutputTokens: number } {
-  return { inputTokens: most[2 * index] as number, maxOutputTokens: most[2 * index + 1] as number };
 }

@@ -60,8 +60,8 @@ export class ItemLoads {
   /** A call was answered. Limits count what it took beyond what was reserved, in later processes, too. */
   answered(call: ItemCall, { usage, latencyMs }: AttemptResult): void {
     if (usage === undefined || usage.isEstimated) return;
-    const moreInput = Math.max(0, usage.inputTokens - call.expectedInputTokens);
-    const moreOutput = Math.max(0, usage.outputTokens - call.expectedOutputTokens);
+    const moreInput = Math.max(0, usage.inputTokens - call.load.inputTokens);
+    const moreOutput = Math.max(0, usage.outputTokens - call.load.outputTokens);
     if (moreInput + moreOutput > 0) call.owner.records.sentMore(call.lane.key, moreInput, moreOutput);
     const { count } = call;
     this.#learnt.lengths.observe(call.model, usage.outputTokens);

@@ -15,12 +15,14 @@ import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
-import type { Shard } from "../../shard/shard.ts";
+import { mostOf, type Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
+import { parseModelId } from "../../work/request.ts";
 import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
 import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
-import { type ItemCall, mostOf } from "./item_call.ts";
+import type { HeldLines } from "./holds.ts";
+import type { ItemCall } from "./item_call.ts";
 
 /** `wait`: others in flight hold the money or the trust, and end; `exhausted`: a cap leaves no money; `unpriced`: the price is not known. */
 export type MoneyAnswer = "ok" | "wait" | "exhausted" | "unpriced";
@@ -35,9 +37,11 @@ interface ArrivedItems extends Pick<Shard, "inputTokens" | "maxOutputTokens" | "
 const PLAIN: CostFactors = { factor: 1, laneFactor: 1 };
 const NOTHING: Taken = { billedUsd: 0, ambiguousUsd: 0 };
 
-/** What to say of a model that no cap can bound, and what to do. */
-export function unpricedText(model: string): string {
-  return `no price is known for ${model}, so a cost cap cannot bound it: ${howToPrice(model)}`;
+/** What holds the items of a model that no cap can bound, and what to do. */
+export function unpriced(model: string): HeldLines {
+  const provider = parseModelId(model)?.provider ?? model;
+  const message = `no price is known for ${model}, so a cost cap cannot bound it: ${howToPrice(model)}`;
+  return { reason: "price_unknown", provider, model, message };
 }
 
 /** One for an engine. */

@@ -17,6 +17,7 @@ import type { Outcome } from "../../work/outcome.ts";
 import type { LaneRules } from "../config/lane_rules.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
 import type { ClosedRecord, IntentRecord, Spent } from "../journal/journal.ts";
+import type { FitTerms } from "../schemas/answer_fit.ts";
 import type { HeldEnd, Hold } from "./holds.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
@@ -44,6 +45,8 @@ export interface OwnerTerms extends CostTerms, LaneRules {
   readonly weight: number;
   /** Where files are that its items name by a path; undefined where none may be read. */
   readonly mediaFolder: string | undefined;
+  /** What answers must fit. */
+  readonly fit: FitTerms;
   /** Whether the provider's own body is kept with the answer. */
   readonly keepsBody: boolean;
 }

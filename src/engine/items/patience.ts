@@ -72,7 +72,7 @@ export class ItemPatience implements Patience<ItemCall> {
     const nowMs = this.#options.clock.nowMs();
     const sentMs = nowMs - latencyMs;
     const key = call.offer === undefined ? call : offerLatencies(call, call.offer.kind);
-    if (kind === "success") this.#latencies.answered(key, sentMs, nowMs);
+    if (kind === "success" || kind === "unfit") this.#latencies.answered(key, sentMs, nowMs);
     if (code !== "timeout") return code !== "cancelled"; // cut here
     if (call.offer !== undefined) {
       this.#latencies.unanswered(key, sentMs, nowMs);

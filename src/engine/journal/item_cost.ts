@@ -103,7 +103,7 @@ export function spentBy(
 
 /** Whether work may have been done: a permanent failure says whether to repeat an item, and not what it cost. */
 function mayBeBilled({ class: kind, scope, status = 0 }: EndedAttempt["result"]): boolean {
-  if (kind !== "permanent") return kind === "ambiguous" || kind === "success";
+  if (kind !== "permanent") return kind === "ambiguous" || kind === "success" || kind === "unfit";
   return scope === "item" && (isAnswer(status) || isServerFailure(status));
 }
 

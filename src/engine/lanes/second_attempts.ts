@@ -47,7 +47,7 @@ export class SecondAttempts implements Hedging<ItemCall> {
     if (!owner.isOpen || item.isSkipped) return undefined;
     const { laneOf, place } = this.#options;
     const terms = place(item);
-    const call = new ItemCall(owner, item.shard, item.index, item, item.load, terms);
+    const call = new ItemCall(owner, item.shard, item.index, item, item.plainLoad, terms);
     call.item = item;
     call.isRequested = true;
     item.second = call;

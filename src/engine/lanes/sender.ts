@@ -25,21 +25,31 @@ import type { Decoded, WireAnswer } from "../../providers/provider.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { parseModelId } from "../../work/request.ts";
 import type { Failover } from "../failover/failover.ts";
-import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
+import { isUnsent, signalOf, suspectsOf, tellAttempt, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
-import { callAgain, halvedOf, recordClosed, recordOutcome, recordUnsent } from "../items/call_records.ts";
+import {
+  type CallPart,
+  callAgain,
+  halvedOf,
+  halvesOf,
+  isBroken,
+  partsOf,
+  recordClosed,
+  recordOutcome,
+  recordUnsent,
+} from "../items/call_records.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
-import { type CallPart, freeCache, ItemCall } from "../items/item_call.ts";
+import { freeCache, ItemCall } from "../items/item_call.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
-import { type ItemMoney, type MoneyAnswer, unpricedText } from "../items/item_money.ts";
+import { type ItemMoney, type MoneyAnswer, unpriced } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import { joinedItems } from "../offers/joined_items.ts";
+import { goesToRealtime } from "../offers/judgement.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -129,12 +139,11 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const terms = this.models.place(ticket);
     const { limits } = this.#options.lanes.of(terms.key);
     const count = joinedItems(owner, shard, { index, end, limits });
-    const expected = this.loads.reserved(shard, index, count);
-    return new ItemCall(owner, shard, index, wire, expected, terms, count);
+    return new ItemCall(owner, shard, index, wire, this.loads.reserved(shard, index, count), terms, count);
   }
 
   takesAway(call: ItemCall, lane: LaneKey): boolean {
-    if (call.isBroken) return this.#takeApart(call, call.parts());
+    if (isBroken(call)) return this.#takeApart(call, partsOf(call));
     if (call.isSkipped) {
       call.claim();
       this.#end(call, call, "cancelled");
@@ -158,17 +167,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
 
   hold(call: ItemCall, reason: "cap_reached" | "price_unknown"): void {
     const { owner, model, count } = call;
-    if (count > 1 && reason === "cap_reached" && this.#takeApart(call, call.halves())) return;
+    if (count > 1 && reason === "cap_reached" && this.#takeApart(call, halvesOf(call))) return;
     owner.items.waitingItems -= count;
     const held: HeldLines =
-      reason === "cap_reached"
-        ? { reason, ...this.#options.money.capLack(call) }
-        : {
-            reason,
-            provider: parseModelId(model)?.provider ?? model,
-            model,
-            message: unpricedText(model),
-          };
+      reason === "cap_reached" ? { reason, ...this.#options.money.capLack(call) } : unpriced(model);
     owner.items.hold(held, count, this.#options.clock.nowMs());
     if (held.mostUsd !== undefined) owner.settings.budget.want(held.mostUsd, count);
     owner.changed();
@@ -236,25 +238,18 @@ export class Sender implements AdmitAttempt<ItemCall> {
   attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
     const { permit, item: call } = ended;
-    const { key } = ended.lane;
+    const lane = this.#options.lanes.of(ended.lane.key);
     noteLargeBytes(ended.bodyBytes);
-    const lane = this.#options.lanes.of(key);
-    const isUnread = result.code === "media_unreadable";
-    if (result.class === "not_sent" || isUnread) call.owner.items.requestsSent -= 1; // no byte of it left this machine
-    this.#options.observer?.attempted({
-      project: call.owner.settings.project,
-      lane: key,
-      model: call.model,
-      code: result.code,
-      usage: result.usage,
-      latencyMs: result.latencyMs,
-    });
+    const { code, latencyMs } = result;
+    if (isUnsent(result)) call.owner.items.requestsSent -= 1;
+    const { observer, patience } = this.#options;
+    tellAttempt(observer, ended, result);
     debug.attempts?.(
-      `line ${call.line} of ${call.owner.id}: ${result.code ?? "answered"} by ${key} after ${result.latencyMs.toFixed(1)} ms`,
+      `line ${call.line} of ${call.owner.id}: ${code ?? "answered"} by ${ended.lane.key} after ${latencyMs.toFixed(1)} ms`,
     );
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
-    const { patience } = this.#options;
-    if (result.ofTier !== undefined || isUnread) return this.#failedAside(ended, result, lane);
+    if (result.ofTier !== undefined || code === "media_unreadable")
+      return this.#failedAside(ended, result, lane);
     const failedAfterMs = patience.failedAfterMs(call, result);
     const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
     const isOwn = this.#access.isOwn(call, result, blamed === "item");
@@ -264,24 +259,16 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.learnt !== undefined)
       lane.limits.learn(nowMs, result.learnt, signalOf(result).kind === "rate_limited");
     this.#options.money.account(ended, result);
-    if (result.class === "success") {
-      this.#access.answered(call, result);
-      lane.health.healed();
-      this.#options.lanes.answered(lane);
-      lane.offers?.answered(call, result);
-      if (call.offer === undefined) lane.pace.answered(result.latencyMs / call.count);
-      this.loads.answered(call, result);
-      ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
-      return true;
-    }
+    if (result.class === "success" || result.class === "unfit") this.#answered(ended, result, lane);
+    if (result.class === "success") return true;
     const other = besideOf(ended);
-    const { code = "provider_error", message, status: httpStatus = 0 } = result;
-    call.lastFailure = { code, httpStatus };
-    call.failedInOffer =
-      ended.offer !== undefined && result.isRateLimit !== true && result.class !== "not_sent";
+    const { message, status: httpStatus = 0 } = result;
+    call.lastFailure = { code: code ?? "provider_error", httpStatus };
+    call.failedInOffer = ended.offer !== undefined && goesToRealtime(result);
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
-      for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
+      for (const line of call.lines)
+        call.owner.items.retrying.set(line, { call, code: code ?? "provider_error", message });
     if (isOwn) {
       lane.health.ended(call);
       lane.offers?.refused(call);
@@ -290,9 +277,21 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (!isOwn) this.#access.refused(call, result);
     if (ended.isSecond) call.second = undefined;
     this.#free(ended, lane);
+    if (result.class === "unfit") call.askAgain(result);
     if (result.class !== "ambiguous" && other === undefined) call.isLeaving = this.failover.leaves(call);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
+  }
+
+  #answered(ended: ItemCall, result: AttemptResult, lane: Lane): void {
+    const { item: call } = ended;
+    this.#access.answered(call, result);
+    lane.health.healed();
+    this.#options.lanes.answered(lane);
+    lane.offers?.answered(call, result);
+    if (call.offer === undefined) lane.pace.answered(result.latencyMs / call.count);
+    this.loads.answered(call, result);
+    ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
   }
 
   /** A cheaper tier is to blame, or a file that the item names: that says nothing of the lane. */
@@ -300,10 +299,10 @@ export class Sender implements AdmitAttempt<ItemCall> {
     const { item: call } = ended;
     const { code = "overloaded", message, status: httpStatus = 0, ofTier } = result;
     const [other, isOwn] = [besideOf(ended), ofTier === undefined];
+    const isOver = isOwn && result.class === "permanent";
     this.#options.patience.learn(call, result);
     this.money.account(ended, result);
     call.lastFailure = { code, httpStatus };
-    const isOver = isOwn && result.class === "permanent";
     if (!isOver || other !== undefined) this.#close(call, result, isOwn, other);
     if (!isOver && other === undefined)
       for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
@@ -333,6 +332,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
     }
     const halved = halvedOf(call, result);
     if (result.kind === "outcome" && halved === undefined) {
+      owner.settings.fit.kept.remove(call.line);
       // After its outcome: the item that gets the place is recorded after it, and sent after that, unless two logs are at work.
       const isMixed = this.#options.hasTwoLogs();
       recordOutcome(call, result.outcome, () => {
@@ -343,7 +343,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
       return;
     }
     this.#freeAll(call);
-    this.#keep(call, halved ?? madeOf(result as Made), halved === undefined ? call.parts() : call.halves());
+    this.#keep(call, halved ?? madeOf(result as Made), halved === undefined ? partsOf(call) : halvesOf(call));
     owner.changed();
   }
 

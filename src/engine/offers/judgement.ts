@@ -27,6 +27,11 @@ export function tierFailureOf(result: AttemptResult): TierFailure | undefined {
   return isUnknown ? "unknown" : undefined;
 }
 
+/** Whether the next attempt is to be in realtime, after one in a tier that is not to blame. */
+export function goesToRealtime({ class: kind, isRateLimit }: AttemptResult): boolean {
+  return isRateLimit !== true && kind !== "not_sent" && kind !== "unfit";
+}
+
 /** `openai answered 429 (code): ...` in words that say that nothing is wrong. */
 function messageOf(message: string, failure: TierFailure, tier: string): string {
   if (failure !== "shed") return `${message} (in the tier ${tier})`;

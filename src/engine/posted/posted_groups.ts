@@ -9,16 +9,17 @@ import { Budget, type Cap } from "../../price/budget.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
+import { pickItems } from "../../shard/pick_items.ts";
 import { lineLayout } from "../../work/line_layout.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
-import { pickItems } from "../files/pick_items.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
 import { mediaFolder } from "../journal/media_files.ts";
 import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
+import { ownSchemas } from "../schemas/run_schema.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
 import { PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
@@ -182,6 +183,7 @@ export class PostedGroups {
       allowsUnbounded: false,
       isHedged: core.config.isHedged,
       ...laneRules(core.config.lanes, { project }),
+      fit: ownSchemas(),
       project,
       weight: 1,
       keepsBody: false,

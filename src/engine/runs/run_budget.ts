@@ -70,7 +70,7 @@ export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budg
 export function measuredWith(
   aliases: ModelAliases,
   model: string | undefined,
-  options: CostOptions & { readonly rateCard?: RateCard },
+  options: CostOptions & { readonly rateCard?: RateCard; readonly schema?: string | undefined },
   budget: Budget,
 ): MeasureOptions {
   return {
@@ -78,5 +78,6 @@ export function measuredWith(
     modelOverride: model,
     aliases: options.rateCard === undefined ? aliases.first : undefined,
     cap: capOptions(options, budget),
+    schema: options.schema,
   };
 }

@@ -10,12 +10,13 @@ import { createHash, randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
+import type { JsonObject } from "../../work/json.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
-import { checkedBody, checkPrune, isPrunable } from "../files/checked_body.ts";
+import { checkedBody, checkPrune, isPrunable, isUpdatable } from "../files/checked_body.ts";
 import { assertFits } from "../files/disk_space.ts";
 import { closeInput, isSameState, isStream, type OpenInput, openInput, type Source } from "../files/input.ts";
 import { keptCall } from "../files/kept_call.ts";
@@ -38,6 +39,7 @@ import { recoverRun } from "../reopening/recover.ts";
 import { checkRetryFailed, nothingToRetry, reopenFailed } from "../reopening/reopen.ts";
 import { askAgain, checkFinished, type FinishedRun } from "../reopening/run_again.ts";
 import { type UpdateCounts, updateRun } from "../reopening/update.ts";
+import { checkSchemaOptions, type RunSchema, readRunSchema } from "../schemas/run_schema.ts";
 import { checkPilot } from "./pilot_options.ts";
 import { checkProgressOptions } from "./progress_feed.ts";
 import { leaveBudget, measuredWith, openBudget } from "./run_budget.ts";
@@ -85,6 +87,7 @@ export function checkRunOptions(options: EngineRunOptions, where: string): void 
   checkCap(options.cap, where);
   checkPrune(options, where);
   checkDetach(options, where);
+  checkSchemaOptions(options, where);
   const fault = layoutFault(options);
   if (fault !== undefined) throw new PerigeeError("usage", `${where}: ${fault}`);
 }
@@ -109,7 +112,8 @@ export async function openRun(
   };
   try {
     claim(name);
-    const opened = await open(core, name, absolute(source), options, { ...leaving, claim });
+    const schema = await readRunSchema(options);
+    const opened = await open(core, name, absolute(source), options, { ...leaving, claim, schema });
     if (opened.kind === "finished") release();
     if (opened.kind === "finished") return opened;
     const leave = async (): Promise<void> => {
@@ -126,6 +130,7 @@ export async function openRun(
 type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
 
 interface Opening extends RunLeaving {
+  readonly schema: RunSchema;
   /** Throws `conflict` when another run of this engine has what is named. */
   readonly claim: (what: string) => void;
 }
@@ -154,7 +159,7 @@ async function open(
     const isAgain = options.retryFailed === undefined && !isPrunable(before, options);
     const finished = isAgain ? await askAgain(core.storage, task, before, source, opening.left) : undefined;
     if (finished !== undefined) {
-      const { call = {}, ...body } = ofCall(before, options);
+      const { call = {}, ...body } = ofCall(before, options, opening.schema);
       if (JSON.stringify(call) !== JSON.stringify(before.call ?? {}))
         await store(core.storage, { ...task, body: encodeBody({ ...body, call }) }, opening.stopped);
       return finished;
@@ -190,7 +195,7 @@ async function openWith(
   options: EngineRunOptions,
   opening: Opening,
 ): Promise<Opened> {
-  const { claim, stopped } = opening;
+  const { claim, stopped, schema } = opening;
   if (before?.input !== undefined) {
     if (input.identity === undefined)
       throw new PerigeeError(
@@ -213,7 +218,7 @@ async function openWith(
             throw await noteChanged(core.storage, task, before, error);
           },
         );
-  const body = ofCall(continued, options);
+  const body = ofCall(continued, options, schema);
   const storeBody = (now = body) => store(core.storage, { ...task, body: encodeBody(now) }, stopped);
   if (body.status === "completed" && body.summary !== undefined) {
     await storeBody(); // touched, and the same: its new state is known from now on
@@ -229,7 +234,7 @@ async function openWith(
         core.storage.clock.wallMs(),
       );
     await storeBody();
-    const state = await openState(core, task.id, body, { input, output, options, stopped, before });
+    const state = await openState(core, task.id, body, { input, output, options, stopped, before, schema });
     const { alsoIn, ...searched } = body; // recovery has read that file
     if (alsoIn !== undefined) await storeBody(searched);
     const isStandIn = options.standIn !== undefined;
@@ -303,14 +308,10 @@ function store({ room, store }: EngineStorage, task: StoredTask, signal: AbortSi
 }
 
 /** As it is stored for this call. */
-function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions): TaskBody {
-  const call = keptCall(options);
+function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions, { json }: RunSchema): TaskBody {
+  const { schema: _schema, ...others } = options;
+  const call = keptCall(json === undefined ? others : { ...others, schema: JSON.parse(json) as JsonObject });
   return Object.keys(call).length === 0 ? body : { ...body, call };
-}
-
-/** Work that names itself and no output, and is followed step by step, is the engine's own: its input does not change. */
-function isUpdatable({ id, out, onStep }: EngineRunOptions): boolean {
-  return id === undefined || out !== undefined || onStep === undefined;
 }
 
 function nameOf(source: Source, options: EngineRunOptions): string {
@@ -331,6 +332,7 @@ interface OpenedFiles {
   readonly input: OpenInput;
   readonly output: OutputFile;
   readonly options: EngineRunOptions;
+  readonly schema: RunSchema;
   readonly stopped: AbortSignal;
   /** As an earlier call left it. */
   readonly before: TaskBody | undefined;
@@ -340,7 +342,7 @@ async function openState(
   core: EngineCore,
   taskId: string,
   body: TaskBody,
-  { input, output, options, stopped, before = body }: OpenedFiles,
+  { input, output, options, schema, stopped, before = body }: OpenedFiles,
 ): Promise<RunState> {
   const { clock } = core.storage;
   const { rateCard = core.config.rateCard } = options;
@@ -367,7 +369,13 @@ async function openState(
     keepsBody: layout.hasBody,
     mediaFolder: mediaFolder(core.storage, input.identity?.name),
     canReadAgain: input.identity !== undefined,
-    measureOptions: measuredWith(core.config.aliases, body.model, options, budget),
+    measureOptions: measuredWith(
+      core.config.aliases,
+      body.model,
+      { ...options, schema: schema.json },
+      budget,
+    ),
+    fit: schema.fit,
     log,
     totals: recovered.totals,
     deadlineMs,
@@ -380,9 +388,7 @@ async function openState(
     ...laneRules(core.config.lanes, options),
     observer: core.recording.observer,
     sent: new SentStatements({ clock, deadlineMs, deadlineWallMs }),
-    project: options.project ?? "",
-    weight: options.weight ?? 1,
-    skip: options.skip,
+    ...{ project: options.project ?? "", weight: options.weight ?? 1, skip: options.skip },
     ...terms,
   };
   const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));

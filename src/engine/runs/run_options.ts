@@ -10,13 +10,14 @@ import type { Hold, HoldReason } from "../items/holds.ts";
 import type { TakenEarlier } from "../journal/item_cost.ts";
 import type { StepListener } from "../journal/task_log.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import type { PilotOptions } from "./pilot_options.ts";
 import type { ProgressOptions } from "./progress_feed.ts";
 import type { CostOptions, EngineCostOptions } from "./run_budget.ts";
 import type { MissingListener, WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. What its listeners (`on...`, but `onPilot`) throw changes nothing; the process is warned once. */
-export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, LaneOptions {
+export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, LaneOptions, SchemaOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */

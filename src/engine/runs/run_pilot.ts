@@ -9,8 +9,8 @@
  */
 import type { KeptQuote, PlannedQuote } from "../../price/planned_quote.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
+import { pickItems } from "../../shard/pick_items.ts";
 import type { EngineCore } from "../core.ts";
-import { pickItems } from "../files/pick_items.ts";
 import { encodeBody } from "../files/task_body.ts";
 import type { RunState } from "../items/run_state.ts";
 import type { QuoteRecords } from "../learnt/quote_records.ts";

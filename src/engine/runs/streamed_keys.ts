@@ -3,8 +3,8 @@
  */
 import { hashKey } from "../../jsonl/keys.ts";
 import { keyIn, type MeasuredBlock, type RejectedLine } from "../../shard/measured.ts";
+import { pickItems } from "../../shard/pick_items.ts";
 import { SeenKeys } from "../../shard/streaming_keys.ts";
-import { pickItems } from "../files/pick_items.ts";
 import type { RunState } from "../items/run_state.ts";
 
 /** Fed with every block of the stream in order, also with those that are done: their keys count. */

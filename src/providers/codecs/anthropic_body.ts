@@ -49,6 +49,9 @@ type AnthropicResult =
 const OUTPUT_TOKENS_DEFAULT = 4_096;
 const THINKING_TOKENS_MIN = 1_024;
 
+/** Structured outputs began with Opus 4.1 (docs: structured outputs, November 2025); earlier models refuse them. */
+const SCHEMA_GENERATION_MIN = 4.1;
+
 /** The first API version in which no model takes sampling settings. Versions are dates and compare as text. */
 export const VERSION_2026 = "2026-10-21";
 
@@ -89,7 +92,9 @@ export function anthropicBody(
   if (config.responseLogprobs !== undefined || config.logprobs !== undefined) dropped.push("logprobs");
   const schema = answerSchema(config);
   if (schema === null) return { code: "invalid_config", message: "response_schema: expected an object" };
-  if (schema !== undefined) {
+  const isLeft = request.isChecked === true && generation < SCHEMA_GENERATION_MIN;
+  if (schema !== undefined && isLeft) dropped.push("response_schema");
+  else if (schema !== undefined) {
     body.output_config = { ...body.output_config, format: { type: "json_schema", schema } };
   }
   const takenMime = schema === undefined ? "text/plain" : "application/json";

@@ -5,11 +5,13 @@
  *   stream, n above 8                                    refused: whole answers are returned for a line
  *   safety settings, cached content beside messages      refused: only Gemini has them
  *   sampling settings that the model refuses             left out, by `unsupported.ts`
+ *   no format, of an item whose answer is checked        the format that asks for its schema
  */
 import type { JsonValue, ModelRequest } from "../../work/request.ts";
 import { misspeltInMessages, misspeltMember } from "../chat_members.ts";
 import type { Encoded } from "../provider.ts";
 import { type Dialect, openaiModel } from "./dialects.ts";
+import { type ChatBody, putFormat } from "./openai_body.ts";
 
 type Body = Readonly<Record<string, JsonValue>>;
 
@@ -31,7 +33,7 @@ const NONE: readonly string[] = [];
 
 /** `isOpenai`: the server is OpenAI's own. The request has an `openaiBody`. */
 export function givenBody(
-  { openaiBody: body = {}, unknownFields, safetySettings, cachedContent }: ModelRequest,
+  { openaiBody: body = {}, unknownFields, safetySettings, cachedContent, isChecked, config }: ModelRequest,
   model: string,
   dialect: Dialect,
   isOpenai: boolean,
@@ -53,7 +55,12 @@ export function givenBody(
   const fault = misspelt ?? misspeltInMessages(body["messages"], isOpenai);
   if (fault !== undefined) return { ok: false, code: "invalid_config", message: fault };
   const dropped = notTaken(body, model, dialect, isOpenai);
-  return { ok: true, body: dropped.length === 0 ? body : without(body, dropped), dropped };
+  const taken = dropped.length === 0 ? body : without(body, dropped);
+  if (isChecked !== true) return { ok: true, body: taken, dropped };
+  const format: Pick<ChatBody, "response_format"> = {};
+  const left: string[] = [...dropped];
+  putFormat(format, config, dialect, left);
+  return { ok: true, body: { ...taken, ...format }, dropped: left };
 }
 
 function notTaken(body: Body, model: string, dialect: Dialect, isOpenai: boolean): readonly string[] {

@@ -20,7 +20,7 @@ import { openaiMembers } from "../answer_members.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer, severalAnswers } from "../endings.ts";
 import { openaiEndpoints } from "../endpoints/openai_endpoints.ts";
 import { errorFacts } from "../error_body.ts";
-import { encoded, isHtml, type RequestTarget, translated } from "../exchange.ts";
+import { encoded, isHtml, leftOf, type RequestTarget, translated } from "../exchange.ts";
 import {
   allByIndex,
   answerJson,
@@ -61,7 +61,7 @@ export function openaiProvider(settings: ProviderSettings): Provider {
       const destination = { settings, model };
       return request.openaiBody === undefined
         ? encode(request, destination, dialect, isCheckOnly)
-        : encodeGiven(destination, givenBody(request, model, dialect, isOpenai), isCheckOnly);
+        : encodeGiven(request, destination, givenBody(request, model, dialect, isOpenai), isCheckOnly);
     },
     decode: (answer) => decode(answer, settings.name, dialect.hasCost),
     limits,
@@ -89,15 +89,17 @@ function encode(
 }
 
 function encodeGiven(
+  request: ModelRequest,
   { model, settings }: RequestTarget,
   given: GivenResult,
   isCheckOnly: boolean | undefined,
 ): Encoded {
   if (!given.ok) return given;
-  const refusal = refusalOfDropped(given.dropped, model, settings);
+  const left = leftOf(request, given.dropped);
+  const refusal = refusalOfDropped(left.dropped, model, settings);
   if (refusal !== undefined) return refusal;
   const body = isCheckOnly === true ? "" : JSON.stringify({ ...given.body, model });
-  return { ok: true, body, dropped: given.dropped };
+  return { ok: true, body, ...left };
 }
 
 function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {

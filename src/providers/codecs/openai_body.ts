@@ -180,8 +180,9 @@ function putSampling(
   else if (typeof seed === "number") body[dialect.seed] = seed;
 }
 
-function putFormat(
-  body: ChatBody,
+/** Puts the format that the settings ask for; returns what is wrong with it. */
+export function putFormat(
+  body: Pick<ChatBody, "response_format">,
   config: GenerationConfig,
   dialect: Dialect,
   dropped: string[],

@@ -3,6 +3,7 @@
  *
  * Source: https://platform.openai.com/docs/api-reference/chat/create
  */
+import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { Item } from "../../work/item.ts";
 import type { ServiceContext } from "../context.ts";
@@ -13,6 +14,8 @@ import type { FrontCalls } from "./calls.ts";
 import { chatAnswer } from "./chat_answer.ts";
 import { streamedChat } from "./chat_stream.ts";
 
+/** As of items. */
+const ANSWERS_MAX = 8;
 /** Members that the front reads; all others are passed on. */
 const chatRequest = z
   .looseObject({
@@ -20,7 +23,7 @@ const chatRequest = z
     messages: z.array(z.looseObject({ role: z.string() })).min(1),
     stream: z.boolean().nullish().describe("Only for calls without sla."),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
-    n: z.literal(1, { error: "must be 1 or absent" }).nullish(),
+    n: z.int().min(1).max(ANSWERS_MAX).nullish().describe("Answers; 1 in a stream."),
     metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
     service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
   })
@@ -75,7 +78,13 @@ export function registerChatRoute(
         service_tier: terms.serviceTier,
       } as unknown as Item; // the rest is checked where it is read
       if (stream !== true) return chatAnswer(await calls.answer(request, reply, item));
+      if ((body.n ?? 1) > 1) throw severalInStream();
       return streamedChat(context, { request, reply }, item, stream_options?.include_usage === true);
     },
   });
+}
+
+function severalInStream(): PerigeeError {
+  const message = "n: a stream has one answer; leave out stream or n";
+  return new PerigeeError("usage", message, { details: { param: "n" } });
 }

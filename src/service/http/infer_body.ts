@@ -13,7 +13,7 @@ import type { RequestBounds } from "../../engine/config/config_options.ts";
 import { PerigeeError } from "../../errors.ts";
 import { arrayLines } from "../../jsonl/array.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
-import { checkItem } from "../shapes/infer_schema.ts";
+import { checkItem } from "../shapes/item_schema.ts";
 import type { FastifyRequest } from "./fastify.ts";
 import {
   JSON_BYTES_MAX,

@@ -18,10 +18,10 @@ import {
   objectsQuery,
   PAGE_OBJECTS_MAX,
   pageQuery,
-  requestItems,
   retryRequest,
   unchanged,
 } from "../shapes/infer_schema.ts";
+import { requestItems } from "../shapes/item_schema.ts";
 import { pageOf } from "../shapes/list_page.ts";
 import { outputUrl } from "./output.ts";
 import { registerReceiptRoutes } from "./receipts.ts";

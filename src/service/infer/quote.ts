@@ -15,7 +15,7 @@ import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { checkedItems } from "../http/infer_body.ts";
-import { requestItems } from "../shapes/infer_schema.ts";
+import { requestItems } from "../shapes/item_schema.ts";
 
 /** Windows that are quoted besides the earliest one. */
 const SLAS: readonly number[] = [60, 1_440];

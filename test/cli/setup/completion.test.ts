@@ -69,7 +69,10 @@ describe("completion", () => {
       ["run", "--format", ""],
       ["perigee", "openai", "raw"],
     ],
-    [["run", "--out", "x", "--del"], ["--delivery"]],
+    [
+      ["run", "--out", "x", "--del"],
+      ["--delivery", "--delimiter"],
+    ],
     [["ba"], ["backup", "batches"]],
     [["batches", "c"], ["cancel"]],
     [["batches", "cancel", "--al"], ["--all"]],

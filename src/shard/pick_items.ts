@@ -1,7 +1,7 @@
 /**
  * Some items of a measured block.
  */
-import type { MeasuredBlock } from "../../shard/measured.ts";
+import type { MeasuredBlock } from "./measured.ts";
 
 /** The block with only these of its items, in their order. */
 export function pickItems(measured: MeasuredBlock, kept: readonly number[]): MeasuredBlock {

@@ -1,0 +1,171 @@
+/**
+ * JSON Schemas for answers: read, refused where they cannot be used, and checked against. The only import of ajv, loaded with the first
+ * schema.
+ *
+ *   $schema of draft-06 or -07, 2019-09    that draft; otherwise 2020-12
+ *   refused with `invalid_config`          invalid by its draft, a reference out of the schema, a pattern that is invalid or hangs,
+ *                                          above 1 MiB or 64 levels
+ *
+ * Names that no draft knows are passed over, formats are checked as far as ajv-formats knows them.
+ *
+ * To leave: any validator of JSON Schema that reports places and takes its regular expressions from outside.
+ */
+import { readFile } from "node:fs/promises";
+import type { ErrorObject, Options } from "ajv";
+import { PerigeeError } from "./errors.ts";
+import { safePattern } from "./safe_pattern.ts";
+import { isObject, type Json, type JsonObject } from "./work/json.ts";
+
+/** A schema that answers are checked against. */
+export interface AnswerCheck {
+  /** What does not fit, in words with places (`/price: must be number`); undefined for a value that fits. */
+  fault(value: unknown): string | undefined;
+}
+
+const SCHEMA_CHARS_MAX = 1024 * 1024;
+const DEPTH_MAX = 64;
+/** Faults that are listed. */
+const FAULTS_MAX = 8;
+/** Characters of all faults together. */
+const FAULT_CHARS_MAX = 2_000;
+/** Compiled schemas that are kept; work with more different ones compiles them again, in about 2 ms each. */
+const KEPT_MAX = 256;
+
+type RegExpEngine = NonNullable<NonNullable<Options["code"]>["regExp"]>;
+
+/** What is used of an ajv instance. */
+interface Compiler {
+  compile(schema: object | boolean): ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+  removeSchema(schema: object | boolean): unknown;
+}
+
+interface Validators {
+  readonly draft7: Compiler;
+  readonly draft2019: Compiler;
+  readonly draft2020: Compiler;
+}
+
+let validators: Validators | undefined;
+const kept = new Map<string, AnswerCheck | PerigeeError>();
+
+/** Loads the validator, in 200 ms; at once when it is loaded. To be called before `answerCheck`. */
+export async function loadValidators(): Promise<void> {
+  if (validators !== undefined) return;
+  const [{ Ajv }, { Ajv2019 }, { Ajv2020 }, formats] = await Promise.all([
+    import("ajv"),
+    import("ajv/dist/2019.js"),
+    import("ajv/dist/2020.js"),
+    import("ajv-formats"),
+  ]);
+  const options: Options = {
+    allErrors: true,
+    strict: false,
+    logger: false,
+    validateFormats: true,
+    code: { regExp: Object.assign(safePattern, { code: "safePattern" }) as RegExpEngine },
+  };
+  const addFormats = formats.default as unknown as (ajv: object) => void; // its types are those of an ES module
+  const made = { draft7: new Ajv(options), draft2019: new Ajv2019(options), draft2020: new Ajv2020(options) };
+  for (const ajv of Object.values(made)) addFormats(ajv);
+  validators ??= made;
+}
+
+/** The check for a schema, which is JSON text. Throws `invalid_config`. */
+export function answerCheck(json: string): AnswerCheck {
+  const known = kept.get(json);
+  if (known instanceof PerigeeError) throw known;
+  if (known !== undefined) return known;
+  if (kept.size >= KEPT_MAX) kept.clear();
+  try {
+    const check = compiled(json);
+    kept.set(json, check);
+    return check;
+  } catch (error) {
+    if (error instanceof PerigeeError) kept.set(json, error);
+    throw error;
+  }
+}
+
+/** The schema in a file, checked. Throws `input_unreadable`, `invalid_config`. */
+export async function readSchemaFile(path: string): Promise<JsonObject | boolean> {
+  const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new PerigeeError("input_unreadable", `cannot read the schema ${path}: ${reason}`, { cause });
+  });
+  try {
+    const schema = parsed(text.replace(/^\uFEFF/, ""));
+    await loadValidators();
+    answerCheck(JSON.stringify(schema));
+    return schema as JsonObject | boolean; // others are refused
+  } catch (error) {
+    if (!(error instanceof PerigeeError)) throw error;
+    throw new PerigeeError(error.code, `${path}: ${error.message}`, { cause: error });
+  }
+}
+
+function parsed(json: string): Json {
+  if (json.length > SCHEMA_CHARS_MAX)
+    throw refused(`it has ${json.length} characters, at most ${SCHEMA_CHARS_MAX} are allowed`);
+  try {
+    return JSON.parse(json) as Json; // JSON has no other values
+  } catch (cause) {
+    throw refused(`it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+  }
+}
+
+function compiled(json: string): AnswerCheck {
+  if (validators === undefined) throw new Error("the validators are not loaded");
+  const schema = parsed(json);
+  if (typeof schema !== "boolean" && !isObject(schema))
+    throw refused("it must be an object, or true or false");
+  if (isDeeper(schema, DEPTH_MAX)) throw refused(`it is nested deeper than ${DEPTH_MAX} levels`);
+  const ajv = compilerFor(schema, validators);
+  try {
+    const check = ajv.compile(schema);
+    return {
+      fault: (value) => (check(value) ? undefined : faultText(check.errors ?? [])),
+    };
+  } catch (cause) {
+    throw refused(reasonOf(cause), cause);
+  } finally {
+    ajv.removeSchema(schema);
+  }
+}
+
+function compilerFor(schema: Json, { draft7, draft2019, draft2020 }: Validators): Compiler {
+  const draft = isObject(schema) ? schema["$schema"] : undefined;
+  if (typeof draft !== "string") return draft2020;
+  if (/draft-0[67]/.test(draft)) return draft7;
+  if (draft.includes("2019-09")) return draft2019;
+  if (draft.includes("2020-12")) return draft2020;
+  throw refused(
+    `its $schema ${JSON.stringify(draft.slice(0, 100))} is not known; expected draft-07, 2019-09 or 2020-12`,
+  );
+}
+
+function isDeeper(value: Json, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner as Json, levels - 1));
+}
+
+function reasonOf(cause: unknown): string {
+  if (!(cause instanceof Error)) return String(cause);
+  if ("missingRef" in cause)
+    return `it refers to ${JSON.stringify(cause.missingRef)}, which is not in it; put what it refers to into "$defs"`;
+  return cause.message.slice(0, FAULT_CHARS_MAX);
+}
+
+function refused(reason: string, cause?: unknown): PerigeeError {
+  return new PerigeeError("invalid_config", `the schema cannot be used: ${reason}`, { cause });
+}
+
+/** Places are JSON pointers; the whole answer is `/`. */
+function faultText(errors: readonly ErrorObject[]): string {
+  const shown = errors.slice(0, FAULTS_MAX).map(({ instancePath, message = "does not fit", params }) => {
+    const extra: unknown = params["additionalProperty"] ?? params["allowedValues"] ?? params["allowedValue"];
+    const detail = extra === undefined ? "" : ` (${JSON.stringify(extra)})`;
+    return `${instancePath === "" ? "/" : instancePath}: ${message}${detail}`;
+  });
+  const more = errors.length > FAULTS_MAX ? `; and ${errors.length - FAULTS_MAX} more` : "";
+  return `${shown.join("; ").slice(0, FAULT_CHARS_MAX)}${more}`;
+}

@@ -64,7 +64,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   limits: [["hidden"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes"]],
-  shard: [["schemas"]],
+  shard: [["answers", "schemas"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
     ["config"],
@@ -76,6 +76,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["shown"],
     ["lanes"],
     ["files"],
+    ["answers"],
     ["reopening"],
     ["plans"],
     ["receipts"],
@@ -92,7 +93,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["infer"],
     ["front", "openai", "operate"],
   ],
-  store: [["folder"], ["audit", "keys"]],
+  store: [["folder"], ["answers", "audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [
     ["exchange"],
@@ -166,6 +167,7 @@ const ENTRIES = [
   "spend/worker.ts",
   "satellites/builtin/parse_with_docling/parser_process.ts",
   "satellites/builtin/parse_with_docling/parser_watch.ts",
+  "store/answers/answers_worker.ts",
   "store/sqlite_worker.ts",
 ];
 

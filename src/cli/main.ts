@@ -20,6 +20,7 @@ import { tuneHeap } from "./heap.ts";
 import { addForecastCommands } from "./run/forecast_commands.ts";
 import { withLanes } from "./run/lane_options.ts";
 import {
+  CACHE,
   DELIVERY,
   FIELDS,
   FORMAT,
@@ -40,6 +41,7 @@ import { NO_CONFIG } from "./setup/config_words.ts";
 import { addSetupCommands } from "./setup/setup_commands.ts";
 import { addRunTableOptions } from "./tables/table_options.ts";
 import {
+  ageText,
   amount,
   durationMs,
   items,
@@ -122,6 +124,9 @@ function declareRun(root: Command): void {
     .option(...SCHEMA)
     .option(...SCHEMA_TRIES, checked(items))
     .option(...RECEIPTS)
+    .option(...CACHE.dir)
+    .option(...CACHE.ttl, checked(ageText))
+    .option(...CACHE.coalesce)
     .addOption(new Option(...FORMAT).choices([...LINE_FORMATS]))
     .option(...FIELDS, checked(list))
     .option(

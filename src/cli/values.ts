@@ -91,6 +91,12 @@ export function durationMs(text: string): number {
   throw new PerigeeError("usage", "It must be a duration above 0, such as 90m, 24h or 30d.");
 }
 
+/** A duration above 0, as it was written. */
+export function ageText(text: string): string {
+  durationMs(text);
+  return text;
+}
+
 /** Milliseconds from 0. */
 export function waitMs(text: string): number {
   const ms = text === "0" ? 0 : parseDurationMs(text);

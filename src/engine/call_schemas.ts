@@ -19,6 +19,7 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
+import type { AnswerCacheTerms } from "./config/cache_terms.ts";
 import { isAlias } from "./config/model_aliases.ts";
 import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
@@ -96,6 +97,8 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   skip: A_FUNCTION,
+  cache: anObjectOf<AnswerCacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
+  coalesce: A_TRUTH,
 };
 
 /** With those of the engine's own work. */

@@ -93,7 +93,7 @@ export interface EnginePlace {
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
-  const { dataDir, stateDir, transport, store, measurer, observer } = options;
+  const { dataDir, stateDir, transport, store, measurer, observer, openAnswers } = options;
   const { onNotice } = withGuarded(options, ["onNotice"]);
   const env = options.env ?? process.env;
   const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
@@ -116,7 +116,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   });
   const notice = (message: string): void => onNotice?.(message);
   const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire };
-  const seams = withOwn({ ...given, observer, notice }, resolved);
+  const seams = withOwn({ ...given, observer, notice, openAnswers }, resolved);
   for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
   try {
@@ -149,7 +149,7 @@ class LocalEngine implements Engine {
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn, readsLocalFiles }: EnginePlace) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, disk, store, dataDir, observer, notice } = seams;
+    const { clock, disk, store, dataDir, observer, notice, openAnswers } = seams;
     const failures = new Listeners<[PerigeeError]>();
     const prices = new PriceBook(config.prices, config.lanes.offPeakDays, config.batches.factors);
     const room = new DiskSpace({
@@ -169,7 +169,8 @@ class LocalEngine implements Engine {
       onFailure: (error) => failures.tell(error),
     });
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
-    const storage = { clock, disk, store, room, dataDir, notice, media: { readsLocalFiles } };
+    const media = { readsLocalFiles };
+    const storage = { clock, disk, store, room, dataDir, notice, openAnswers, media };
     const sending = createSending(seams, config, { prices, answers, ...learnt }, storage, {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,

@@ -6,6 +6,7 @@ import type { Disk } from "../disk.ts";
 import type { Transport } from "../dispatch/transport.ts";
 import { PerigeeError } from "../errors.ts";
 import type { Measurer } from "../shard/measurer.ts";
+import type { OpenAnswerCache } from "../store/answers/answer_cache.ts";
 import type { Store } from "../store/store.ts";
 import {
   A_FUNCTION,
@@ -36,6 +37,8 @@ export interface EngineOptions extends ConfigOptions {
   readonly disk?: Disk;
   readonly store?: Store;
   readonly measurer?: Measurer;
+  /** Opens the cache of a run that has one. */
+  readonly openAnswers?: OpenAnswerCache;
   /** Called with what the engine does. */
   readonly observer?: EngineObserver;
   /** Called with a sentence for the operator that no call throws, such as that the data folder was migrated. */
@@ -55,6 +58,7 @@ const IN_CODE: OptionSchema<Omit<EngineOptions, keyof ConfigOptions>> = {
   disk: AN_OBJECT,
   store: AN_OBJECT,
   measurer: AN_OBJECT,
+  openAnswers: A_FUNCTION,
   observer: AN_OBJECT,
   onNotice: A_FUNCTION,
 };

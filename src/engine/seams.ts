@@ -13,6 +13,7 @@ import type { Provider } from "../providers/provider.ts";
 import { OwnCodecMeasurer } from "../shard/own_codecs.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
 import { SchemaMeasurer } from "../shard/schemas/item_schemas.ts";
+import { type OpenAnswerCache, openAnswerCache } from "../store/answers/answer_cache.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
@@ -29,6 +30,7 @@ export interface Seams {
   /** Those that the caller brought, by provider. */
   readonly codecs: ReadonlyMap<string, Provider>;
   readonly store: Store;
+  readonly openAnswers: OpenAnswerCache;
   readonly learnt: LearntStore;
   readonly space?: SqliteStore | undefined;
   readonly observer: EngineObserver | undefined;
@@ -45,8 +47,13 @@ export async function openStore(
   return { store, space: store };
 }
 
+/** What the caller may leave out. */
+type GivenSeams = Omit<Seams, "codecs" | "openAnswers"> & {
+  readonly openAnswers: OpenAnswerCache | undefined;
+};
+
 /** The seams with the caller's functions and codecs in their places. */
-export function withOwn(seams: Omit<Seams, "codecs">, { providers, own }: EngineConfig): Seams {
+export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Seams {
   const codecs = new Map<string, Provider>();
   const functions = new Map<string, ProviderFunction>();
   for (const settings of providers) {
@@ -58,6 +65,7 @@ export function withOwn(seams: Omit<Seams, "codecs">, { providers, own }: Engine
   return {
     ...seams,
     codecs,
+    openAnswers: seams.openAnswers ?? openAnswerCache,
     transport: functions.size === 0 ? transport : new FunctionTransport(transport, clock, functions),
     measurer: new SchemaMeasurer(codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs)),
   };

@@ -8,6 +8,7 @@
  *   {"key":K,"output":null,"error":{...},...}
  *   {"key":null,"line":N,"output":null,"error":{...}}                     the input line's key could not be read
  *
+ * `"cached":true` follows where the answer is one to the same request before: its `usage` is that of the answer, and its `cost` is 0.
  * After them, of a line for which requests were sent: `model`, `usage`, `cost`, `latency_ms`, `late`, `attempts`, `provider_request_id`;
  * `model` also of one that was held and ended for that.
  * At the end `"warnings":[...]`, when something was left out of the request or changed in it, and `"body"`, the provider's own bytes, where
@@ -64,6 +65,8 @@ export interface LineFacts {
   readonly last?: AttemptFacts | undefined;
   /** `<provider>:<name>` of the model that was requested. */
   readonly requestedModel?: string;
+  /** Whether the answer is an earlier one to the same request; `used` is what that took, for nothing. */
+  readonly isCached?: boolean;
 }
 
 /** An answer as its line has it. */
@@ -167,7 +170,10 @@ function metadataOf({ metadata = "" }: LineFacts, fields: LineFields): string {
 }
 
 /** `attempts` is absent where the line has it in its error. */
-function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attempts?: number): string {
+function factsOf(
+  { used, priceVersion, last, requestedModel, isCached }: LineFacts,
+  attempts?: number,
+): string {
   const model = requestedModel === undefined ? "" : `,"model":${textLiteral(modelOf(requestedModel, last))}`;
   if (used === undefined) return model;
   const estimated = used.isEstimated || used.ambiguousUsd > 0 ? ',"is_estimated":true' : "";
@@ -175,6 +181,7 @@ function factsOf({ used, priceVersion, last, requestedModel }: LineFacts, attemp
   const tier = last?.servedTier === undefined ? "null" : textLiteral(last.servedTier);
   const version = priceVersion === null ? "null" : textLiteral(priceVersion);
   const cost = `{"list_usd":${usdText(used.listUsd)},"billed_usd":${usdText(used.billedUsd)},"ambiguous_usd":${usdText(used.ambiguousUsd)},"tier":${tier},"price_version":${version}${estimated}}`;
+  if (isCached === true) return `${model},"usage":${usage},"cost":${cost},"attempts":0,"cached":true`;
   const latency = last === undefined ? "" : `,"latency_ms":${Math.round(last.latencyMs)}`;
   const tries = attempts === undefined ? "" : `,"attempts":${attempts}`;
   const id = last?.requestId === undefined ? "" : `,"provider_request_id":${textLiteral(last.requestId)}`;
@@ -280,8 +287,22 @@ function isWritten({ type }: JsonObject): boolean {
   return type === "embedding" || type === "moderation";
 }
 
+/** Of an answer from a cache. */
+const NOTHING_USED: LineUsage = {
+  inputTokens: 0,
+  cachedTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  listUsd: 0,
+  billedUsd: 0,
+  ambiguousUsd: 0,
+  isEstimated: false,
+};
+
 /** The reverse of `factsOf`; nothing of a line that says less, or what cannot be true. */
-function usedOf({ usage, cost }: JsonObject): { readonly used?: LineUsage } {
+function usedOf(line: JsonObject): { readonly used?: LineUsage } {
+  const { usage, cost } = line;
   if (!isObject(usage) || !isObject(cost)) return {};
   const tokens = {
     inputTokens: usage["input_tokens"],
@@ -290,6 +311,7 @@ function usedOf({ usage, cost }: JsonObject): { readonly used?: LineUsage } {
     outputTokens: usage["output_tokens"],
     reasoningTokens: usage["reasoning_tokens"],
   };
+  if (line["cached"] === true) return { used: NOTHING_USED };
   const money = {
     listUsd: cost["list_usd"],
     billedUsd: cost["billed_usd"],

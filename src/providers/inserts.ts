@@ -90,11 +90,14 @@ export function piecesOf(body: Uint8Array): readonly (Uint8Array | SealedInsert)
   return pieces;
 }
 
-/** Why a provider of a protocol is not sent the content; undefined if it may be. */
-export function insertFault({ source }: Insert, protocol: string): string | undefined {
-  if ("s3" in source)
-    return "an s3:// file cannot be read here yet; give its content as inline_data, or an https:// address";
-  if (protocol !== "function" && protocol !== "echo") return undefined;
-  const what = "path" in source ? "a local file" : "a file of the store";
-  return `${what} is read only for providers that are reached by HTTP; give its content as inline_data`;
+/** Why a provider of a protocol is not sent the content of any of them; undefined if it may be. */
+export function insertFault(inserts: readonly Insert[], protocol: string): string | undefined {
+  for (const { source } of inserts) {
+    if ("s3" in source)
+      return "an s3:// file cannot be read here yet; give its content as inline_data, or an https:// address";
+    if (protocol !== "function" && protocol !== "echo") continue;
+    const what = "path" in source ? "a local file" : "a file of the store";
+    return `${what} is read only for providers that are reached by HTTP; give its content as inline_data`;
+  }
+  return undefined;
 }

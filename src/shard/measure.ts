@@ -29,6 +29,7 @@ import {
   type Turn,
 } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
+import { isCertain, keyStart, requestKey } from "./answers/request_key.ts";
 import { endpointMost, endpointTokens } from "./endpoint_most.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import { MeasuredColumns, type MeasuredItem } from "./measured_columns.ts";
@@ -67,6 +68,8 @@ export interface MeasureOptions {
   readonly skip?: Uint8Array | undefined;
   /** False to only count: bodies are checked but not kept. */
   readonly wantBodies: boolean;
+  /** Whether the block says which requests are the same (`MeasuredBlock.requests`). Default false. */
+  readonly wantsKeys?: boolean | undefined;
   /** False to only read keys and find faults: token counts are 0. Default true. */
   readonly wantCounts?: boolean | undefined;
 }
@@ -120,7 +123,7 @@ export class BlockMeasurer {
   measure(block: Block, options: MeasureOptions): MeasuredBlock {
     const { bytes, lineCount, firstLine } = block;
     const columns = this.#columns;
-    columns.begin(lineCount);
+    columns.begin(lineCount, options.wantsKeys === true && options.wantBodies);
     const layout = this.#layoutOptions(bytes, options);
     let start = 0;
     for (let index = 0; index < lineCount; index += 1) {
@@ -186,9 +189,8 @@ export class BlockMeasurer {
       return;
     }
     const { inserts = NO_INSERTS } = encoded;
-    for (const insert of inserts) {
-      const fault = insertFault(insert, model.provider.settings.protocol);
-      if (fault === undefined) continue;
+    const fault = insertFault(inserts, model.provider.settings.protocol);
+    if (fault !== undefined) {
       this.#columns.reject(item.key, "unsupported_request", fault);
       return;
     }
@@ -203,6 +205,11 @@ export class BlockMeasurer {
       return;
     }
     const isExact = options.wantBodies && item.hasExactNumbers;
+    const body = isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "";
+    const hasInserts = inserts.length > 0;
+    const isKeyed = options.wantsKeys === true && !hasInserts; // a file may have other content by then
+    const { settings } = model.provider;
+    const start = isKeyed ? keyStart(settings, model.name, endpoint?.kind) : undefined;
     this.#columns.addItem({
       key: item.key,
       metadata: metadataOf(item),
@@ -210,7 +217,7 @@ export class BlockMeasurer {
       model: model.id,
       alias: item.alias,
       endpoint: endpoint?.kind,
-      hasInserts: inserts.length > 0,
+      hasInserts,
       joins: isExact ? undefined : encoded.joins,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
@@ -220,7 +227,12 @@ export class BlockMeasurer {
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
-      body: options.wantBodies ? sealed(isExact ? restoreNumbers(encoded.body) : encoded.body, inserts) : "",
+      body: hasInserts ? sealed(body, inserts) : body,
+      requestKey:
+        start === undefined
+          ? undefined
+          : requestKey(start, { body, isExact, schema: ownSchemaOf(item) || (options.schema ?? "") }),
+      isCertain: start !== undefined && isCertain(request),
     });
   }
 

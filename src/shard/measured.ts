@@ -56,6 +56,14 @@ export interface RejectedLine {
   readonly provider?: string;
 }
 
+/** Keys of requests as columns (answers/request_key.ts). */
+export interface RequestKeys {
+  /** Item `i` has the 32 bytes from `32 i` on; zeros for one whose answer is not kept. */
+  readonly keys: Uint8Array<ArrayBuffer>;
+  /** 1 for an item whose answer is not left to chance, else 0. */
+  readonly areCertain: Uint8Array<ArrayBuffer>;
+}
+
 export interface MeasuredBlock {
   readonly count: number;
   /** Line numbers, from 1. */
@@ -85,6 +93,8 @@ export interface MeasuredBlock {
   /** Wire bodies in UTF-8, end to end; item `i` spans `bodyEnds[i-1]..bodyEnds[i]`. */
   readonly bodies: Uint8Array<ArrayBuffer>;
   readonly bodyEnds: Uint32Array<ArrayBuffer>;
+  /** Which requests are the same; absent unless it is wanted. */
+  readonly requests?: RequestKeys | undefined;
   readonly groups: readonly MeasuredGroup[];
   readonly rejected: readonly RejectedLine[];
   /** Lines with nothing on them. */

@@ -5,7 +5,7 @@
 import type { FailureCode } from "../errors.ts";
 import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
-import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine } from "./measured.ts";
+import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine, RequestKeys } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
 import {
   hashOfHashes,
@@ -50,7 +50,12 @@ export interface MeasuredItem {
   /** A list in JSON; empty text without any. */
   readonly warnings: string;
   readonly body: string;
+  /** 32 bytes; absent where it is not wanted. */
+  readonly requestKey?: Uint8Array | undefined;
+  readonly isCertain?: boolean;
 }
+
+const KEY_BYTES = 32;
 
 /** Groups of one block at most: `groupOf` has 16 bits. */
 const GROUPS_MAX = 65_536;
@@ -82,6 +87,7 @@ export class MeasuredColumns {
   #groupOf = new Uint16Array(0);
   #warnings = new Uint16Array(0);
   #warningLists = new WarningLists();
+  #requests: RequestKeys | undefined;
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
   #rejected: RejectedLine[] = [];
@@ -94,8 +100,11 @@ export class MeasuredColumns {
   #offset = 0;
   #length = 0;
 
-  /** Begins a block of at most `itemsMax` items. */
-  begin(itemsMax: number): void {
+  /** Begins a block of at most `itemsMax` items, with the keys of their requests or without. */
+  begin(itemsMax: number, hasRequests: boolean = false): void {
+    this.#requests = hasRequests
+      ? { keys: new Uint8Array(KEY_BYTES * itemsMax), areCertain: new Uint8Array(itemsMax) }
+      : undefined;
     this.#keys.reset();
     this.#bodies.reset();
     this.#count = 0;
@@ -139,6 +148,8 @@ export class MeasuredColumns {
     this.#most[2 * index + 1] = Math.min(item.most.outputTokens, WORD_MAX);
     this.#groupOf[index] = group;
     if (item.warnings !== "") this.#warnings[index] = this.#warningLists.numberOf(item.warnings);
+    if (item.requestKey !== undefined) this.#requests?.keys.set(item.requestKey, KEY_BYTES * index);
+    if (this.#requests !== undefined) this.#requests.areCertain[index] = item.isCertain === true ? 1 : 0;
     this.#count += 1;
   }
 
@@ -173,6 +184,7 @@ export class MeasuredColumns {
       keyEnds: this.#keys.toEnds(),
       bodies: this.#bodies.toBytes(),
       bodyEnds: this.#bodies.toEnds(),
+      ...(this.#requests === undefined ? {} : { requests: firstOf(this.#requests, count) }),
       groups: this.#groups,
       rejected: this.#rejected,
       blankLines: this.#blankLines,
@@ -275,6 +287,10 @@ export class MeasuredColumns {
 /** The system instruction, which is worth a group before another line has it. */
 function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
   return first?.isHead === true ? first : undefined;
+}
+
+function firstOf({ keys, areCertain }: RequestKeys, count: number): RequestKeys {
+  return { keys: keys.slice(0, KEY_BYTES * count), areCertain: areCertain.slice(0, count) };
 }
 
 /** See `MeasuredBlock.keys`. */

@@ -14,8 +14,9 @@
  *   video, and what the provider fetches      no bound, but for images
  *
  * Sources: platform.openai.com/docs/guides/images-vision, docs.claude.com/en/docs/build-with-claude/vision and pdf-support,
- * ai.google.dev/gemini-api/docs/tokens, image-understanding and media-resolution, read in November 2026. Answers that exceed
- * their bound raise it (engine/items/cost_bounds.ts).
+ * ai.google.dev/gemini-api/docs/tokens, image-understanding and media-resolution. Seen there in November 2026: 258 tokens a tile, 32 a
+ * second of audio and 560 a page at Gemini. The others are from memory: answers that exceed their bound raise it
+ * (engine/items/cost_bounds.ts).
  *
  * The size of a PNG, GIF, WebP or JPEG is read from at most its first 64 KiB of base64.
  */

@@ -1,12 +1,13 @@
 /**
  * Some items of a measured block.
  */
-import type { MeasuredBlock } from "./measured.ts";
+import type { MeasuredBlock, RequestKeys } from "./measured.ts";
 
 /** The block with only these of its items, in their order. */
 export function pickItems(measured: MeasuredBlock, kept: readonly number[]): MeasuredBlock {
   const keys = pickBytes(measured.keys, measured.keyEnds, kept);
   const bodies = pickBytes(measured.bodies, measured.bodyEnds, kept);
+  const { requests } = measured;
   return {
     ...measured,
     count: kept.length,
@@ -22,7 +23,16 @@ export function pickItems(measured: MeasuredBlock, kept: readonly number[]): Mea
     keyEnds: keys.ends,
     bodies: bodies.bytes,
     bodyEnds: bodies.ends,
+    ...(requests === undefined ? {} : { requests: pickRequests(requests, kept) }),
   };
+}
+
+/** Those of some of a block's items, in their order. */
+function pickRequests({ keys, areCertain }: RequestKeys, kept: readonly number[]): RequestKeys {
+  const picked = new Uint8Array(32 * kept.length);
+  for (const [index, item] of kept.entries())
+    picked.set(keys.subarray(32 * item, 32 * item + 32), 32 * index);
+  return { keys: picked, areCertain: Uint8Array.from(kept, (item) => areCertain[item] as number) };
 }
 
 function pickBytes(

@@ -61,7 +61,9 @@ function measure({
   const { lines, offsets, lengths, inputTokens, maxOutputTokens, most } = measured;
   const { groupOf, warnings, keys, keyEnds, bodies, bodyEnds } = measured;
   const columns = [lines, offsets, lengths, inputTokens, maxOutputTokens, most, groupOf, warnings];
-  const moved = [...columns, keys, keyEnds, bodies, bodyEnds];
+  const { requests } = measured;
+  const asked = requests === undefined ? [] : [requests.keys, requests.areCertain];
+  const moved = [...columns, keys, keyEnds, bodies, bodyEnds, ...asked];
   return { answer: measured, buffers: moved.map(({ buffer }) => buffer) };
 }
 

@@ -203,6 +203,8 @@ export interface ItemFacts extends AnswerMembers {
   readonly late?: true;
   /** How often it was tried, also where no request left this machine; of an item that failed, in `error`. */
   readonly attempts?: number;
+  /** Its answer is an earlier one to the same request, from the cache: `usage` is what that took, and `cost` is 0; absent otherwise. */
+  readonly cached?: true;
   /** The provider's id of the last request. */
   readonly provider_request_id?: string;
   /** The item's own, unchanged. */

@@ -32,6 +32,7 @@ export const LINE_FIELDS = [
   "latency_ms",
   "late",
   "attempts",
+  "cached",
   "provider_request_id",
   "metadata",
   "body",

@@ -51,6 +51,12 @@ const schema = {
   required: ["answer"],
 };
 const image = (detail: string) => ({ type: "image_url", image_url: { url: "https://a.test/i.png", detail } });
+/** Of so many bytes. */
+const sound = (bytes: number) => ({
+  type: "input_audio",
+  input_audio: { data: "AAAA".repeat(bytes / 3), format: "mp3" },
+});
+const SOUND_BYTES = 6_000;
 const content = (part: object) => [{ type: "text", text: "[[N]] what is this?" }, part];
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -72,6 +78,11 @@ const KINDS: Readonly<Record<string, Kind>> = {
     model: "openai:gpt-4o-mini",
     body: { messages: [{ role: "user", content: content(image("low")) }], max_tokens: LIMIT },
     extraTokens: 2_833,
+  },
+  "a sound of 4 kbit/s, at 17 times the price of text": {
+    model: "openai:gpt-4o-audio-preview",
+    body: { messages: [{ role: "user", content: content(sound(SOUND_BYTES)) }], max_tokens: LIMIT },
+    extraTokens: (SOUND_BYTES / 500) * 10 * 17,
   },
   tools: {
     model: "openai:gpt-4o",
@@ -282,27 +293,30 @@ describe("a cost cap", () => {
   });
 
   it.each([
-    ["audio", { type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } }],
-    ["a file", { type: "file", file: { file_id: "file-1" } }],
-  ])("refuses %s before anything is sent, unless what nothing bounds is allowed", async (what, part) => {
-    const kind: Kind = {
-      model: "openai:gpt-4o",
-      body: { messages: [{ role: "user", content: content(part) }], max_tokens: 9 },
-    };
-    const book: Book = { billedUsd: 0, dearestUsd: 0, requests: 0 };
-    const provider = providerOf(kind, book, () => 0);
-    const world = new World({
-      config: CONFIG,
-      answer: (_line, _attempt, _model, body) => provider(body as Body),
-    });
-    world.disk.put(INPUT, lineOf(kind, 1));
-    const engine = await world.engine();
-    const refused = await world.settle(engine.run(INPUT, { out: OUTPUT, maxCostUsd: 5 }).finished);
-    expect(refused).toMatchObject({ errors: { cost_unbounded: 1 }, requests_sent: 0 });
-    expect(world.disk.text(OUTPUT)).toContain(`a cost cap cannot bound ${what}`);
-    const allowed = engine.run(INPUT, { out: "/other", maxCostUsd: 5, maxCostUnbounded: true });
-    expect(await world.settle(allowed.finished)).toMatchObject({ counts: { completed: 1 } });
-  });
+    ["audio", "mine:m", sound(3)],
+    ["a file", "openai:gpt-4o", { type: "file", file: { file_id: "file-1" } }],
+  ])(
+    "refuses %s to %s before anything is sent, unless what nothing bounds is allowed",
+    async (what, model, part) => {
+      const kind: Kind = {
+        model,
+        body: { messages: [{ role: "user", content: content(part) }], max_tokens: 9 },
+      };
+      const book: Book = { billedUsd: 0, dearestUsd: 0, requests: 0 };
+      const provider = providerOf(kind, book, () => 0);
+      const world = new World({
+        config: CONFIG,
+        answer: (_line, _attempt, _model, body) => provider(body as Body),
+      });
+      world.disk.put(INPUT, lineOf(kind, 1));
+      const engine = await world.engine();
+      const refused = await world.settle(engine.run(INPUT, { out: OUTPUT, maxCostUsd: 5 }).finished);
+      expect(refused).toMatchObject({ errors: { cost_unbounded: 1 }, requests_sent: 0 });
+      expect(world.disk.text(OUTPUT)).toContain(`a cost cap cannot bound ${what}`);
+      const allowed = engine.run(INPUT, { out: "/other", maxCostUsd: 5, maxCostUnbounded: true });
+      expect(await world.settle(allowed.finished)).toMatchObject({ counts: { completed: 1 } });
+    },
+  );
 
   it("holds a model without a known price, and says how to add it", async () => {
     const world = new World({ config: { providers: CONFIG.providers } });

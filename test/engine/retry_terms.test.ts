@@ -4,6 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { ENGINE_RUN_OPTIONS } from "../../src/engine/call_schemas.ts";
 import { retryOptions } from "../../src/engine/submissions/retry.ts";
+import { loadValidators } from "../../src/json_schema.ts";
 import { RATE_CARD } from "../../src/price/factor.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { finish } from "./runs.ts";
@@ -34,6 +35,10 @@ const REPEATED = {
   finish: true,
   project: "p1",
   weight: 3,
+  cache: { dir: "/cache", ttl: "7d" },
+  coalesce: true,
+  schema: { type: "object" },
+  schemaTries: 2,
 } as const;
 
 /** Options that say nothing of a later call: listeners, and which lines run. A pilot is accepted once. */
@@ -63,6 +68,11 @@ const OF_ONE_CALL = [
 /** A run whose lines were all refused, as its last call left it. */
 async function refused(options: object): Promise<{ readonly world: World; readonly taskId: string }> {
   const world = new World({ config: { prices: PRICES } });
+  world.openAnswers = async () => ({
+    find: async (keys) => Array.from({ length: keys.byteLength / 32 }, () => undefined),
+    keep: () => undefined,
+    close: async () => undefined,
+  });
   world.disk.put(INPUT, [1, 2, 3, 4].map((line) => itemLine(line)).join(""));
   world.answer = () => status(400, "invalid_request_error");
   const { task_id } = await finish(world, options);
@@ -92,6 +102,7 @@ describe("engine.retry", () => {
 
   it("repeats every option of the last call but those that are of one call", async () => {
     expect([...Object.keys(REPEATED), ...OF_ONE_CALL].sort()).toEqual(Object.keys(ENGINE_RUN_OPTIONS).sort());
+    await loadValidators(); // it takes real time
     const { world, taskId } = await refused({ ...OPTIONS, id: "mine", ordered: true, maxCostUsd: 99 });
     await finish(world, { ...REPEATED, retryFailed: ["invalid_request"] });
     const { engine, core } = await world.opened();

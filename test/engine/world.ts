@@ -11,6 +11,7 @@ import { importModules } from "../../src/engine/config/own_providers.ts";
 import { type Engine, type EnginePlace, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
+import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
   type CrashableStore,
   createCrashableStore,
@@ -68,6 +69,8 @@ export class World {
   /** Notices to the operator, in order. */
   readonly notices: string[] = [];
   answer: Answering;
+  /** Opens the caches of runs; default: in files. */
+  openAnswers: OpenAnswerCache | undefined;
   readonly #observer: EngineObserver | undefined;
   readonly #place: EnginePlace;
   #config: ConfigOptions;
@@ -118,6 +121,7 @@ export class World {
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       onNotice: (message: string) => void this.notices.push(message),
+      ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
       dataDir: "/data",
       stateDir: "/state",
       env: {},

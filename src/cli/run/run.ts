@@ -27,6 +27,7 @@ import type { TableArguments } from "../tables/table_arguments.ts";
 import { isTableCall } from "../tables/table_options.ts";
 import type { TableRun } from "../tables/table_run.ts";
 import { isTransient } from "./advice.ts";
+import { type CacheArguments, cacheOptions } from "./cache_options.ts";
 import { continueLine, type Stopped } from "./continue.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { cancellingText, detachedText, stayText } from "./left_batches.ts";
@@ -43,6 +44,7 @@ interface RunArguments
     StateArguments,
     ConfigArguments,
     LaneArguments,
+    CacheArguments,
     Omit<TableArguments, "model"> {
   readonly out: string;
   readonly data?: string;
@@ -191,9 +193,9 @@ function termsOf(given: RunArguments, sla: number | undefined): EngineRunOptions
     maxCostUnbounded: given.maxCostUnbounded === true,
     ...(given.model === undefined ? {} : { model: given.model }),
     ...(given.wait === undefined ? {} : { waitMs: given.wait }),
-    finish: given.finish === true,
-    detach: given.detach === true,
+    ...{ finish: given.finish === true, detach: given.detach === true },
     ...laneOptions(given),
+    ...cacheOptions(given),
     ...(given.receipts === undefined ? {} : { receipts: given.receipts }),
     ...(given.format === undefined ? {} : { format: given.format }),
     ...(given.fields === undefined ? {} : { fields: fieldsOf(given.fields, given.format) }),
@@ -238,12 +240,11 @@ function dataDirOf({ data, out }: RunArguments): string {
 
 /** Shows at once that the command lives: to open a long run takes seconds. */
 function openDisplay(given: RunArguments, counts: AttemptCounts): ProgressDisplay {
-  const isQuiet = given.quiet === true;
   const display = new ProgressDisplay(process.stderr, {
     clock: systemClock,
     env: process.env,
     counts,
-    isQuiet,
+    isQuiet: given.quiet === true,
   });
   display.open(dataDirOf(given));
   return display;

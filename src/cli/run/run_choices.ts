@@ -16,6 +16,18 @@ export const RECEIPTS = [
   "write a receipt for each line when the run ends: how it was sent and what it cost, chained by hashes",
 ] as const;
 
+export const CACHE = {
+  dir: [
+    "--cache <dir>",
+    "answer requests from this folder that were answered before, by any run, and keep new answers there",
+  ],
+  ttl: ["--cache-ttl <duration>", "with --cache: how old an answer may be (default: 30d)"],
+  coalesce: [
+    "--coalesce",
+    "with --cache: ask once for lines with the same request, also where their temperature is not 0",
+  ],
+} as const;
+
 export const SCHEMA = [
   "--schema <file>",
   "JSON Schema that every answer must fit; one that does not is asked for again, with what is wrong. With --prompt, each of its properties is a column",

@@ -26,6 +26,9 @@ export function summaryTable(summary: Summary, dataDir?: string): string {
       "items",
       `${count(summary.items)} (${count(counts.completed)} answered, ${count(summary.items - counts.completed - counts.submitted)} with an error)`,
     ],
+    ...(summary.cached === undefined
+      ? []
+      : [["  cached", `${count(summary.cached)} answered from the cache, for nothing`] as [string, string]]),
     ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
     ...Object.entries(summary.warnings).map(([name, lines]): [string, string] => [
       "warning",

@@ -108,7 +108,7 @@ function findUpwards(names: readonly string[], from: SearchedFrom): string | und
   }
 }
 
-/** Whoever may write the file may have keys sent anywhere. */
+/** A user who may write the file may have keys sent anywhere. */
 function refuseForeign(path: string, folder: string, from: SearchedFrom): void {
   const file = statOf(path);
   if (file === undefined || from.userId === undefined || folder === from.folder) return;

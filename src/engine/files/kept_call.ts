@@ -11,6 +11,7 @@ import type { RateCard } from "../../price/factor.ts";
 import type { LaneChoices, LanePolicy } from "../../queue/lane_choice.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { LineField } from "../../work/line_layout.ts";
+import type { AnswerCacheTerms } from "../config/cache_terms.ts";
 import type { CapTerms } from "./cap_terms.ts";
 
 /** Options of a run, as they are stored. */
@@ -29,6 +30,8 @@ export interface KeptCall {
   readonly project?: string;
   readonly weight?: number;
   readonly rateCard?: RateCard;
+  readonly cache?: AnswerCacheTerms;
+  readonly coalesce?: boolean;
   /** As providers are asked for it. */
   readonly schema?: JsonObject | boolean;
   readonly schemaTries?: number;
@@ -54,6 +57,8 @@ const NAMES = Object.keys({
   project: true,
   weight: true,
   rateCard: true,
+  cache: true,
+  coalesce: true,
   schema: true,
   schemaTries: true,
   pilot: true,

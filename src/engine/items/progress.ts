@@ -110,6 +110,8 @@ export interface Summary {
     readonly expired: number;
     readonly cancelled: number;
   };
+  /** Of the completed lines, those answered from the cache, which no request was sent for; absent for none. */
+  readonly cached?: number;
   readonly errors: Readonly<Record<string, number>>;
   /** How many lines have each warning: settings that were left out, as `dropped:temperature`, and `text_replaced`. */
   readonly warnings: Readonly<Record<string, number>>;

@@ -16,9 +16,9 @@ import type { Shard } from "../../shard/shard.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import { faultText, isThenable } from "../listeners.ts";
 import type { HeldEnd, Hold, HoldReason } from "./holds.ts";
-import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "./item_owner.ts";
+import type { ItemOwner, OwnerPhase, OwnerTerms } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
-import { type RecordTerms, RunRecords } from "./settle.ts";
+import { type EndedLine, type RecordTerms, RunRecords } from "./settle.ts";
 
 export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly prices: PriceTable;
@@ -36,11 +36,21 @@ export interface RunSettings extends OwnerTerms, RecordTerms {
   readonly skip: ((line: number) => boolean) | undefined;
 }
 
+/** What a run knows of its cache of answers, and notifies it of. */
+export interface StateOfAnswers {
+  /** Items that wait for the answer to another line with the same request. */
+  readonly waiting: number;
+  /** An item's outcome is durable. */
+  ended(item: EndedLine): void;
+  /** The input is read once more, from its start. */
+  readAgain(): void;
+}
+
 /** Mutable counters of a run, with the few rules that keep them together. */
 export class RunState implements ItemOwner {
   readonly settings: RunSettings;
   readonly items: ItemStates;
-  readonly records: ItemRecords;
+  readonly records: RunRecords;
   #phase: OwnerPhase = "open";
   readonly #leaving = new AbortController();
   readonly #ending = new AbortController();
@@ -52,6 +62,8 @@ export class RunState implements ItemOwner {
   /** Its source has more that would be read now: what holds the rest is not all that is left. */
   isReading = false;
   isDetaching = false;
+  /** Its cache of answers; absent without one. */
+  answers: StateOfAnswers | undefined;
   /** What the rest after its pilot was quoted, and when in this process. */
   quoted: (KeptQuote & { readonly atMs?: number }) | undefined;
   /** Why it waits, as it was found last. */
@@ -64,7 +76,10 @@ export class RunState implements ItemOwner {
   constructor(settings: RunSettings, items: ItemStates) {
     this.settings = settings;
     this.items = items;
-    this.records = new RunRecords(settings, items, () => this.changed());
+    this.records = new RunRecords(settings, items, (ended) => {
+      this.answers?.ended(ended);
+      this.changed();
+    });
     setMaxListeners(0, this.#leaving.signal, this.#ending.signal); // one for each item that waits for a retry or an answer
   }
 
@@ -157,16 +172,23 @@ export class RunState implements ItemOwner {
     this.changed();
   }
 
+  /** Items that wait in no shard, but for the answer to another line with the same request. */
+  get waitingTwins(): number {
+    return this.answers?.waiting ?? 0;
+  }
+
   /** Whether held lines are to be read again, and nothing else of the input is in memory. */
   get isToReadAgain(): boolean {
     const { waitingItems, claimed, held } = this.items;
-    return this.#isWoken && waitingItems === 0 && claimed.size === 0 && held.size > 0;
+    return this.#isWoken && waitingItems === this.waitingTwins && claimed.size === 0 && held.size > 0;
   }
 
   /** Its input is read once more from the start. */
   readAgain(): void {
     this.#isWoken = false;
     this.items.held.clear();
+    this.items.waitingItems -= this.waitingTwins;
+    this.answers?.readAgain();
     this.settings.budget.wantNothing();
     this.blankLines = 0;
   }

@@ -4,7 +4,7 @@
 import { bodilessLine, bodyLine, type LineOwner } from "../../jsonl/body_lines.ts";
 import { completedLine, errorJson, failedLine, type LineFacts } from "../../jsonl/write.ts";
 import type { LineLayout } from "../../work/line_layout.ts";
-import type { Failure, Outcome } from "../../work/outcome.ts";
+import type { AttemptFacts, Failure, Outcome } from "../../work/outcome.ts";
 import { addSpent, type TakenEarlier } from "../journal/item_cost.ts";
 import {
   type ClosedRecord,
@@ -35,6 +35,24 @@ export interface TextTerms {
   readonly takenEarlier?: ((line: number) => TakenEarlier | undefined) | undefined;
 }
 
+/** An item that is answered without a request of its own. */
+export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" | "metadata" | "warnings"> {
+  /** Of the answer, whose requests another item paid. */
+  readonly answer: Pick<
+    Extract<Outcome, { readonly status: "completed" }>,
+    "output" | "finish" | "members" | "parsed" | "usage"
+  > & {
+    /** The model that answered, as the provider names it, and its body where it is kept. */
+    readonly last: Pick<AttemptFacts, "model" | "body" | "requestId">;
+  };
+}
+
+/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one. */
+export interface EndedLine {
+  readonly line: number;
+  readonly sent?: { readonly model: string; readonly outcome: Outcome } | undefined;
+}
+
 /** What records of a run need of its settings. */
 export interface RecordTerms extends TextTerms {
   readonly log: TaskLog;
@@ -48,10 +66,10 @@ export interface RecordTerms extends TextTerms {
 export class RunRecords implements ItemRecords {
   readonly #terms: RecordTerms;
   readonly #items: ItemStates;
-  readonly #onFinished: () => void;
+  readonly #onFinished: (ended: EndedLine) => void;
 
   /** `onFinished`: called after an outcome has become durable. */
-  constructor(terms: RecordTerms, items: ItemStates, onFinished: () => void) {
+  constructor(terms: RecordTerms, items: ItemStates, onFinished: (ended: EndedLine) => void) {
     this.#terms = terms;
     this.#items = items;
     this.#onFinished = onFinished;
@@ -76,14 +94,24 @@ export class RunRecords implements ItemRecords {
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
     const text = sentText(this.#terms, item, outcome);
     if (item.warnings !== "") this.#warn(item.warnings);
-    this.#stage(recordOf(item, outcome, this.#terms.sent), text, whenDurable);
+    const sent = { model: item.model, outcome };
+    this.#stage(recordOf(item, outcome, this.#terms.sent), text, { sent, whenDurable });
+  }
+
+  /** An item is answered with an earlier answer to the same request. */
+  cached(item: CachedItem): void {
+    const { line, model, warnings } = item;
+    if (warnings !== "") this.#warn(warnings);
+    const sent = this.#terms.sent.ended({ model, attempts: 0, isExpired: false });
+    const counts = { status: "completed", code: undefined, attempts: 0, ambiguousAttempts: 0 } as const;
+    this.#stage({ line, ...counts, ...NOTHING_SPENT, sent }, cachedText(this.#terms, item), {});
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
     const made = this.#items.made.get(line);
     const { record, text } = unsentEnding(this.#terms, made, { line, keyJson, end });
     const sent = unsentFacts(this.#terms.sent, record, made, end);
-    this.#stage({ ...record, sent }, text, whenDurable);
+    this.#stage({ ...record, sent }, text, { whenDurable });
   }
 
   /** In the step of the line that is staged next. */
@@ -92,12 +120,16 @@ export class RunRecords implements ItemRecords {
     this.#terms.log.warned(warnings);
   }
 
-  #stage(record: StagedOutcome, line: string, whenDurable?: () => void): void {
+  #stage(
+    record: StagedOutcome,
+    line: string,
+    { sent, whenDurable }: Pick<EndedLine, "sent"> & { readonly whenDurable?: (() => void) | undefined },
+  ): void {
     const { log, observer, project, totals } = this.#terms;
     totals.add(record);
     log.outcome(record, line, () => {
       this.#items.finished(record.line);
-      this.#onFinished();
+      this.#onFinished({ line: record.line, sent });
       if (observer !== undefined) {
         const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
         const tokens = { inputTokens, outputTokens };
@@ -131,6 +163,27 @@ export function sentText(terms: TextTerms, item: SentItem, sent: Outcome): strin
     return bodilessLine(format, ownerOf(terms, keyJson, line), errorJson(failure, line), warnings);
   const told: LineFacts = outcome.attempts === 0 ? { metadata: facts.metadata, priceVersion: null } : facts;
   return failedLine(keyJson, terms.namesLines ? line : undefined, failure, told, warnings, fields);
+}
+
+/** The line of an item that is answered from a cache. */
+function cachedText(
+  terms: TextTerms,
+  { line, keyJson, model, metadata, warnings, answer }: CachedItem,
+): string {
+  const { format, fields } = terms.layout;
+  const last = { latencyMs: 0, ...answer.last };
+  if (format !== "perigee") return bodyLine(format, ownerOf(terms, keyJson, line), last, warnings);
+  const { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens } = answer.usage;
+  const tokens = { inputTokens, cachedTokens, cacheWriteTokens, outputTokens, reasoningTokens };
+  const used = {
+    ...tokens,
+    listUsd: 0,
+    billedUsd: 0,
+    ambiguousUsd: 0,
+    isEstimated: answer.usage.isEstimated,
+  };
+  const facts = { used, priceVersion: null, last, requestedModel: model, metadata, isCached: true };
+  return completedLine(keyJson, { ...answer, attempts: 0 }, facts, warnings, fields);
 }
 
 function withEarlier(outcome: Outcome, earlier: TakenEarlier): Outcome {

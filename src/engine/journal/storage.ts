@@ -3,6 +3,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
+import type { OpenAnswerCache } from "../../store/answers/answer_cache.ts";
 import type { Store } from "../../store/store.ts";
 import type { DiskSpace } from "./disk_space.ts";
 
@@ -14,6 +15,8 @@ export interface EngineStorage {
   /** All writes except those of the committer wait here for a full disk. */
   readonly room: DiskSpace;
   readonly dataDir: string;
+  /** For runs that have a cache of answers. */
+  readonly openAnswers: OpenAnswerCache;
   /** Notifies the operator of what was found and no call throws. */
   readonly notice: (message: string) => void;
   readonly media: MediaPlaces;

@@ -13,6 +13,8 @@ export class Totals {
   failed = 0;
   expired = 0;
   cancelled = 0;
+  /** Of the completed ones, those that were answered from a cache, which no request was sent for. */
+  cached = 0;
   inputTokens = 0;
   cachedTokens = 0;
   cacheWriteTokens = 0;
@@ -83,6 +85,7 @@ export class Totals {
   /** Hot: once per item. */
   add(record: StagedOutcome): void {
     this[record.status] += 1;
+    if (isCached(record)) this.cached += 1;
     this.carry(record);
     if (record.code !== undefined) this.#errors.set(record.code, (this.#errors.get(record.code) ?? 0) + 1);
   }
@@ -106,6 +109,7 @@ export class Totals {
   /** Takes back what `add` did, when a step turns out to be void. */
   remove(record: StagedOutcome): void {
     this[record.status] -= 1;
+    if (isCached(record)) this.cached -= 1;
     this.inputTokens -= record.inputTokens;
     this.cachedTokens -= record.cachedTokens;
     this.cacheWriteTokens -= record.cacheWriteTokens;
@@ -122,4 +126,9 @@ export class Totals {
     if (count > 0) this.#errors.set(record.code, count);
     else this.#errors.delete(record.code);
   }
+}
+
+/** Every other answer took an attempt. */
+function isCached({ status, attempts }: Pick<StagedOutcome, "status" | "attempts">): boolean {
+  return status === "completed" && attempts === 0;
 }

@@ -28,7 +28,8 @@ export function isLeftToBatches(batches: Batches, state: RunState): boolean {
 
 function isAllBatched(batches: Batches, state: RunState): boolean {
   const { items } = state;
-  if (!state.isOpen || items.waitingItems > 0 || items.inFlight > 0 || items.held.size > 0) return false;
+  if (!state.isOpen || items.waitingItems > state.waitingTwins || items.inFlight > 0 || items.held.size > 0)
+    return false;
   return items.claimed.size > 0 && items.claimed.size === batches.workOf(state).items;
 }
 

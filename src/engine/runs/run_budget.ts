@@ -70,11 +70,16 @@ export function capOptions({ maxCostUnbounded }: CostOptions, { isCapped }: Budg
 export function measuredWith(
   aliases: ModelAliases,
   model: string | undefined,
-  options: CostOptions & { readonly rateCard?: RateCard; readonly schema?: string | undefined },
+  options: CostOptions & {
+    readonly rateCard?: RateCard;
+    readonly schema?: string | undefined;
+    readonly cache?: unknown;
+  },
   budget: Budget,
 ): MeasureOptions {
   return {
     wantBodies: true,
+    wantsKeys: options.cache !== undefined,
     modelOverride: model,
     aliases: options.rateCard === undefined ? aliases.first : undefined,
     cap: capOptions(options, budget),

@@ -13,6 +13,7 @@ import type { StoredTask } from "../../store/store.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { layoutFault, lineLayout } from "../../work/line_layout.ts";
 import { overAtMs, parseSlaMinutes } from "../../work/sla.ts";
+import { RunAnswers } from "../answers/run_answers.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import { arrayCopyPath } from "../files/array_copy.ts";
@@ -57,6 +58,7 @@ export type OpenedRun =
       readonly input: OpenInput;
       readonly output: OutputFile;
       readonly state: RunState;
+      readonly answers: RunAnswers | undefined;
       /** The input replaces a lost one, whose checksum the body has. */
       readonly isStandIn: boolean;
       /** See `EngineRunOptions`. */
@@ -116,18 +118,20 @@ export async function openRun(
     const opened = await open(core, name, absolute(source), options, { ...leaving, claim, schema });
     if (opened.kind === "finished") release();
     if (opened.kind === "finished") return opened;
+    const answers = await RunAnswers.open(core, opened.state, options);
     const leave = async (): Promise<void> => {
+      await answers?.close();
       await leaveBudget(core, opened.task.id, options, opened.state.settings.budget);
       release();
     };
-    return { ...opened, release: leave };
+    return { ...opened, answers, release: leave };
   } catch (error) {
     release();
     throw error;
   }
 }
 
-type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "release">;
+type Opened = FinishedRun | Omit<Extract<OpenedRun, { kind: "open" }>, "answers" | "release">;
 
 interface Opening extends RunLeaving {
   readonly schema: RunSchema;
@@ -359,6 +363,7 @@ async function openState(
   const budget = await openBudget(core, taskId, options, recovered.taken);
   log.committedUsd = () => budget.committedUsd;
   const layout = lineLayout(options);
+  const asked = { ...options, schema: schema.json };
   const settings: RunSettings = {
     taskId,
     input: input.file,
@@ -369,12 +374,7 @@ async function openState(
     keepsBody: layout.hasBody,
     mediaFolder: mediaFolder(core.storage, input.identity?.name),
     canReadAgain: input.identity !== undefined,
-    measureOptions: measuredWith(
-      core.config.aliases,
-      body.model,
-      { ...options, schema: schema.json },
-      budget,
-    ),
+    measureOptions: measuredWith(core.config.aliases, body.model, asked, budget),
     fit: schema.fit,
     log,
     totals: recovered.totals,

@@ -5,6 +5,7 @@ import type { Moment } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { RateCard } from "../../price/factor.ts";
 import type { LineField, LineFormat } from "../../work/line_layout.ts";
+import { type CacheOptions, checkCache } from "../config/cache_terms.ts";
 import type { LaneOptions } from "../config/lane_rules.ts";
 import type { Hold, HoldReason } from "../items/holds.ts";
 import type { TakenEarlier } from "../journal/item_cost.ts";
@@ -17,7 +18,13 @@ import type { CostOptions, EngineCostOptions } from "./run_budget.ts";
 import type { MissingListener, WarningListener } from "./warning_feed.ts";
 
 /** Options of `engine.run`. What its listeners (`on...`, but `onPilot`) throw changes nothing; the process is warned once. */
-export interface RunOptions extends ProgressOptions, CostOptions, PilotOptions, LaneOptions, SchemaOptions {
+export interface RunOptions
+  extends ProgressOptions,
+    CostOptions,
+    PilotOptions,
+    LaneOptions,
+    SchemaOptions,
+    CacheOptions {
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
   /** Where the answers go; default: a file in the data folder. */
@@ -121,8 +128,12 @@ export function checkWeight({ weight }: Pick<EngineRunOptions, "weight">, where:
   throw new PerigeeError("usage", `${where}: weight must be a number above 0, got ${weight}`);
 }
 
-/** Throws `usage` where another option would end what is to be left. */
-export function checkDetach({ detach, finish }: Pick<RunOptions, "detach" | "finish">, where: string): void {
+/** Throws `usage` for a cache that cannot be, and where another option would end what is to be left. */
+export function checkDetach(
+  { detach, finish, ...others }: Pick<RunOptions, "detach" | "finish" | "cache" | "coalesce">,
+  where: string,
+): void {
+  checkCache(others, where);
   if (detach !== true || finish !== true) return;
   throw new PerigeeError(
     "usage",

@@ -3,6 +3,7 @@
  *
  *   blocks of whole lines -> measured in threads -> rejected lines settled, those of missing providers held -> shards
  *                                                -> lines that may have been answered settled, under at_most_once
+ *                                                -> those that the cache answers settled, if the run has one
  *
  * It waits for the backlog to take shards, and for the disk to take lines that end without a request. Once the file is not what it
  * was, a line that cannot be read may be torn: its error waits until the checksum of all that was read is that of the input.
@@ -100,9 +101,11 @@ class RunReader {
         continue;
       }
       const all = this.#withoutDoubted(seen === undefined ? measured : seen.filter(measured));
-      const fresh = pilot?.take(all) ?? all;
-      this.#warnings?.see(fresh);
+      const taken = pilot?.take(all) ?? all;
+      this.#warnings?.see(taken);
       await opened.input.spool?.sync();
+      const fresh = (await opened.answers?.take(taken)) ?? taken;
+      await this.#boundUnsent(state, taken.count - fresh.count);
       await this.#reject(state, fresh, pilot !== undefined);
       if (!state.isOpen) return;
       const isUntried = hasUntried(state, fresh);

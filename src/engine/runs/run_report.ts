@@ -160,6 +160,7 @@ export class RunReport {
         expired: totals.expired,
         cancelled: totals.cancelled,
       },
+      ...(totals.cached === 0 ? {} : { cached: totals.cached }),
       errors: totals.errors,
       warnings: totals.warnings,
       usage: {

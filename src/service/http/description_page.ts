@@ -11,6 +11,7 @@ import { createRequire } from "node:module";
 import type { FastifyInstance } from "./fastify.ts";
 import {
   HTML,
+  OWN_FILES_ALONE,
   ownPageFile,
   type PageFile,
   pageHeaders,
@@ -37,16 +38,7 @@ const FILES: readonly PageFile[] = [
   },
 ];
 
-const HEADERS = pageHeaders([
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-]);
+const HEADERS = pageHeaders(OWN_FILES_ALONE);
 
 /** `/docs` and its files. Throws the system's error when Swagger UI is not installed. */
 export function registerDescriptionPage(app: FastifyInstance): void {

@@ -27,6 +27,18 @@ export interface PageFileOptions {
   readonly takesAnyQuery: boolean;
 }
 
+/** A content security policy by which a page loads and asks nothing but this server. */
+export const OWN_FILES_ALONE: readonly string[] = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+];
+
 /** What a page may do, as its content security policy says; the headers are those of every page. */
 export function pageHeaders(policy: readonly string[]): Readonly<Record<string, string>> {
   return {

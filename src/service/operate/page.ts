@@ -11,6 +11,7 @@ import { createRequire } from "node:module";
 import type { FastifyInstance } from "../http/fastify.ts";
 import {
   HTML,
+  OWN_FILES_ALONE,
   ownPageFile,
   type PageFile,
   pageHeaders,
@@ -48,17 +49,7 @@ const FILES: readonly PageFile[] = [
   { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];
 
-const HEADERS = pageHeaders([
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-]);
+const HEADERS = pageHeaders([...OWN_FILES_ALONE, "require-trusted-types-for 'script'"]);
 
 export function registerPageRoutes(app: FastifyInstance): void {
   for (const file of FILES)

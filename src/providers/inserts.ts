@@ -15,11 +15,16 @@ import type { MediaPart, MediaSource } from "../work/request.ts";
 /** Sources whose content is not in the request, and that no provider fetches. */
 export type InsertSource = Exclude<MediaSource, { readonly base64: string } | { readonly url: string }>;
 
+const BYTES_MAX = 20 * 1024 * 1024;
+
 /**
- * Bytes of a file at most. Gemini takes 20 MB in a request (https://ai.google.dev/gemini-api/docs/files, November 2026); others take
- * more or less, and refuse what is above theirs.
+ * Bytes of a file at most. By default 20 MiB, which are 28 MB in base64: Anthropic takes requests of 32 MB
+ * (docs.claude.com/en/api/overview), Gemini PDFs of 50 MB (ai.google.dev/gemini-api/docs/file-input-methods), both November 2026;
+ * others take more or less, and refuse what is above theirs.
  */
-export const INSERT_BYTES_MAX: number = 20 * 1024 * 1024;
+export function mediaBytesMax(given: { readonly mediaBytesMax?: number | undefined }): number {
+  return given.mediaBytesMax ?? BYTES_MAX;
+}
 
 /** A piece of content in place of its marker. */
 export interface Insert {
@@ -93,10 +98,8 @@ export function piecesOf(body: Uint8Array): readonly (Uint8Array | SealedInsert)
 /** Why a provider of a protocol is not sent the content of any of them; undefined if it may be. */
 export function insertFault(inserts: readonly Insert[], protocol: string): string | undefined {
   for (const { source } of inserts) {
-    if ("s3" in source)
-      return "an s3:// file cannot be read here yet; give its content as inline_data, or an https:// address";
     if (protocol !== "function" && protocol !== "echo") continue;
-    const what = "path" in source ? "a local file" : "a file of the store";
+    const what = "path" in source ? "a local file" : "s3" in source ? "an s3:// file" : "a file of the store";
     return `${what} is read only for providers that are reached by HTTP; give its content as inline_data`;
   }
   return undefined;

@@ -9,7 +9,7 @@ import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
-import type { StoredFiles } from "../engine/journal/storage.ts";
+import type { StoredFiles } from "../engine/media/media_places.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";

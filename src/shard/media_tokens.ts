@@ -9,7 +9,7 @@
  *   document           as many as the model's context holds; a page for each 32 KiB is expected
  *   audio              by its length, which is at most its bytes / 500 (4 kbit/s); 16,000 bytes a second are expected. 32 tokens a
  *                      second at Gemini and 10 at OpenAI, at up to 7 and 17 times the price of text (genai-prices 0.1.8)
- *   a file that is read when it is sent       as the largest that is sent (20 MiB); 256 KiB are expected. Its size is not asked here:
+ *   a file that is read when it is sent       as the largest that is sent; 256 KiB are expected. Its size is not asked here:
  *                                             this runs in threads, and the file may be another one by then
  *   video, and what the provider fetches      no bound, but for images
  *
@@ -20,7 +20,7 @@
  *
  * The size of a PNG, GIF, WebP or JPEG is read from at most its first 64 KiB of base64.
  */
-import { INSERT_BYTES_MAX } from "../providers/inserts.ts";
+import { mediaBytesMax } from "../providers/inserts.ts";
 import type { MediaPart } from "../work/request.ts";
 
 /** Tokens of a part: the most, and those expected. */
@@ -36,6 +36,8 @@ export interface MediaReader {
   /** The model's name at its provider. */
   readonly model: string;
   readonly protocol: string;
+  /** Bytes of a file that is read when it is sent, at most. */
+  readonly mediaBytesMax?: number | undefined;
 }
 
 const SLACK_TOKENS = 8;
@@ -61,7 +63,7 @@ export function mediaTokens(part: MediaPart, reader: MediaReader): PartTokens | 
   }
   if ("url" in source || "providerFile" in source || type === "video") return undefined;
   const bytes = base64 === undefined ? FILE_BYTES : (base64.length * 3) / 4;
-  const bytesMost = base64 === undefined ? INSERT_BYTES_MAX : bytes;
+  const bytesMost = base64 === undefined ? mediaBytesMax(reader) : bytes;
   if (type === "audio") return audioTokens(bytes, bytesMost, reader);
   if (reader.protocol !== "gemini" && reader.protocol !== "anthropic" && reader.provider !== "openai")
     return undefined;

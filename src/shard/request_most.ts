@@ -200,7 +200,8 @@ function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): 
     sum.add(structureTokens(tools as unknown as JsonValue, tokenizer)); // plain data
     sum.addMost(TOOL_TOKENS * tools.length + (isClaude ? CLAUDE_TOOLS_TOKENS : 0));
   }
-  const reader = { provider: settings.name, model, protocol: settings.protocol };
+  const { name: provider, protocol, mediaBytesMax } = settings;
+  const reader = { provider, model, protocol, mediaBytesMax };
   for (const { parts } of turns)
     for (const part of parts) if (typeof part !== "string") addPart(sum, part, tokenizer, reader);
   return sum.beyond();

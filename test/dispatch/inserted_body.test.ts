@@ -10,7 +10,7 @@ import { type Insert, piecesOf, sealed } from "../../src/providers/inserts.ts";
 function filesOf(contents: Readonly<Record<string, Uint8Array>>, chunkBytes: readonly number[] = [7]) {
   const of = (source: Insert["source"]): Uint8Array => {
     const found = "path" in source ? contents[source.path] : undefined;
-    if (found === undefined) throw Object.assign(new Error("no such file"), { code: "ENOENT" });
+    if (found === undefined) throw new InsertFault("it does not exist", "file");
     return found;
   };
   const files: InsertFiles = {
@@ -23,6 +23,7 @@ function filesOf(contents: Readonly<Record<string, Uint8Array>>, chunkBytes: rea
         from += size;
       }
     },
+    pause: () => Promise.resolve(),
   };
   return files;
 }
@@ -79,7 +80,7 @@ describe("a body that names files", () => {
   it("is not sent if a file is missing, or is no text where it is sent as one", async () => {
     const body = (encoding: Insert["encoding"]) => Buffer.from(sealed('"<0>"', [insert(0, encoding)]));
     await expect(InsertedBody.open(body("base64"), filesOf({}))).rejects.toThrow(
-      new InsertFault('the file "0" cannot be read (ENOENT)', true),
+      new InsertFault("it does not exist", "file"),
     );
     const broken = filesOf({ 0: Uint8Array.of(0x61, 0xff) });
     await expect(InsertedBody.open(body("text"), broken)).rejects.toThrow(
@@ -99,11 +100,27 @@ describe("a body that names files", () => {
         looks += 1;
         return { ...(await filesOf(contents).look(source)), state: `${looks}` };
       },
-      read: (source) => filesOf(contents).read(source),
+      read: (source, file) => filesOf(contents).read(source, file),
+      pause: () => Promise.resolve(),
     };
     const body = await InsertedBody.open(Buffer.from(sealed('"<0>"', [insert(0, "base64")])), files);
     contents[0] = new Uint8Array(length).fill(1);
     await expect(sent(body)).rejects.toThrow(/the file "0" changed while it was read/);
-    expect(body.fault?.isFinal).toBe(false);
+    expect(body.fault?.blamed).toBe("change");
+  });
+
+  it("is looked at once where what is read is what was found", async () => {
+    let looks = 0;
+    const { look, ...others } = filesOf({ 0: new Uint8Array(6) });
+    const files: InsertFiles = {
+      look: async (source) => {
+        looks += 1;
+        return { ...(await look(source)), isReadAsFound: true };
+      },
+      ...others,
+    };
+    const body = await InsertedBody.open(Buffer.from(sealed('"<0>"', [insert(0, "base64")])), files);
+    expect(JSON.parse((await sent(body)).toString())).toBe(Buffer.alloc(6).toString("base64"));
+    expect(looks).toBe(1);
   });
 });

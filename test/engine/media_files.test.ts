@@ -2,6 +2,8 @@
  * Items that name files in place of their content: read when they are sent, or the item ends by itself.
  */
 import { describe, expect, it } from "vitest";
+import type { Buckets } from "../../src/engine/media/media_places.ts";
+import { ObjectFault } from "../../src/s3/s3_objects.ts";
 import type { Item, LineItem } from "../../src/work/item.ts";
 import { INPUT, itemLine, OUTPUT, ok, World, type WorldOptions } from "./world.ts";
 
@@ -40,6 +42,26 @@ function worldOf(options: WorldOptions = {}) {
 
 const dataOf = (bytes: Uint8Array, mimeType = "image/png") =>
   `data:${mimeType};base64,${Buffer.from(bytes).toString("base64")}`;
+
+/** A call for a path fails until a moment of the world's clock. */
+function failsUntil(
+  world: World,
+  { path, call, code }: { path: string; call: "open" | "stat" | "read"; code: string },
+  untilMs: number,
+): void {
+  const { disk, clock } = world;
+  const fault = (): Promise<never> => Promise.reject(Object.assign(new Error(code), { code }));
+  const isFailing = (asked: string): boolean => asked === path && clock.nowMs() < untilMs;
+  const open = disk.open.bind(disk);
+  const stat = disk.stat.bind(disk);
+  disk.stat = (asked) => (call === "stat" && isFailing(asked) ? fault() : stat(asked));
+  disk.open = async (asked, mode) => {
+    if (call === "open" && isFailing(asked)) return fault();
+    const file = await open(asked, mode);
+    if (call === "read" && isFailing(asked)) file.read = fault;
+    return file;
+  };
+}
 
 describe("an item that names a file of this machine", () => {
   it("is sent with its content, from the folder of the input", async () => {
@@ -119,40 +141,83 @@ describe("an item that names a file of this machine", () => {
     expect(world.sent).toHaveLength(2);
   });
 
-  it("is tried again when the disk fails for now, and takes the lane for healthy", async () => {
-    const { world, pictures } = worldOf();
-    world.disk.put(`${FOLDER}/cat.png`, PICTURE);
-    world.disk.put(SOURCE, mediaLine(1, { path: "cat.png" }));
-    const engine = await world.engine();
-    const open = world.disk.open.bind(world.disk);
-    let failures = 3;
-    world.disk.open = (path, mode) => {
-      if (path !== `${FOLDER}/cat.png` || failures === 0) return open(path, mode);
-      failures -= 1;
-      return Promise.reject(Object.assign(new Error("too many open files"), { code: "EMFILE" }));
-    };
-    const run = engine.run(SOURCE, { out: OUTPUT });
-    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 1 } });
-    expect(failures).toBe(0);
-    expect(world.sent).toHaveLength(1);
-    expect(pictures.get(1)).toEqual([dataOf(PICTURE)]);
-  });
+  it.each([
+    ["open", "EMFILE"],
+    ["open", "ENFILE"],
+    ["stat", "EIO"],
+    ["read", "EIO"],
+    ["open", "EBUSY"],
+  ] as const)(
+    "waits while %s fails with %s for 20 minutes, and takes the lane for healthy",
+    async (call, code) => {
+      const { world, pictures } = worldOf();
+      world.disk.put(`${FOLDER}/cat.png`, PICTURE);
+      world.disk.put(
+        SOURCE,
+        [1, 2, 3].map((line) => mediaLine(line, { path: "cat.png" })).join("") + itemLine(4),
+      );
+      const engine = await world.engine();
+      failsUntil(world, { path: `${FOLDER}/cat.png`, call, code }, 1_200_000);
+      const run = engine.run(SOURCE, { out: OUTPUT });
+      await world.clock.advance(60_000);
+      expect(world.sent.map(({ line }) => line)).toEqual([4]);
+      expect(engine.holds()).toEqual([]);
+      expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 4 } });
+      expect(world.clock.nowMs()).toBeGreaterThanOrEqual(1_200_000);
+      expect(world.clock.nowMs()).toBeLessThan(1_200_000 + 40_000);
+      expect(world.sent).toHaveLength(4);
+      for (const line of [1, 2, 3]) expect(pictures.get(line)).toEqual([dataOf(PICTURE)]);
+      expect(world.notices.length).toBeGreaterThan(0);
+      expect(world.notices.length).toBeLessThan(22);
+      expect(world.notices[0]).toBe(
+        `the file "cat.png" cannot be read (${code}); lines that name files there are tried again until they can be read`,
+      );
+    },
+  );
 
-  it("ends when the disk fails for good, with what the system said", async () => {
+  it("ends when it could not be read for half an hour, with what the system said", async () => {
     const { world } = worldOf();
     world.disk.put(`${FOLDER}/cat.png`, PICTURE);
     world.disk.put(SOURCE, mediaLine(1, { path: "cat.png" }));
     const engine = await world.engine();
-    const stat = world.disk.stat.bind(world.disk);
-    world.disk.stat = (path) =>
-      path === `${FOLDER}/cat.png`
-        ? Promise.reject(Object.assign(new Error("i/o error"), { code: "EIO" }))
-        : stat(path);
+    failsUntil(world, { path: `${FOLDER}/cat.png`, call: "stat", code: "EIO" }, Number.POSITIVE_INFINITY);
     await world.settle(engine.run(SOURCE, { out: OUTPUT }).finished);
-    expect(world.output()).toMatchObject([
-      { error: { code: "media_unreadable", message: expect.stringContaining("(EIO)") } },
-    ]);
+    expect(world.clock.nowMs()).toBeGreaterThanOrEqual(1_800_000);
+    expect(world.clock.nowMs()).toBeLessThan(1_840_000);
+    const message = 'the file "cat.png" cannot be read (EIO)';
+    expect(world.output()).toMatchObject([{ error: { code: "media_unreadable", message, line: 1 } }]);
     expect(world.wire.ledger).toEqual([]);
+  });
+
+  it("ends at the deadline when the disk fails until then", async () => {
+    const { world } = worldOf();
+    world.disk.put(`${FOLDER}/cat.png`, PICTURE);
+    world.disk.put(SOURCE, mediaLine(1, { path: "cat.png" }));
+    const engine = await world.engine();
+    failsUntil(world, { path: `${FOLDER}/cat.png`, call: "read", code: "EIO" }, Number.POSITIVE_INFINITY);
+    await world.settle(engine.run(SOURCE, { out: OUTPUT, sla: 1 }).finished);
+    expect(world.clock.nowMs()).toBeLessThan(61_000);
+    expect(world.output()).toMatchObject([
+      { error: { code: "expired", message: expect.stringContaining("(EIO)") } },
+    ]);
+  });
+
+  it("keeps few items waiting for the disk, however many the input has", async () => {
+    const { world } = worldOf({ config: { maxInFlight: 4 } });
+    world.disk.put(`${FOLDER}/cat.png`, PICTURE);
+    const lines = Array.from({ length: 400 }, (_, index) => mediaLine(index + 1, { path: "cat.png" }));
+    world.disk.put(SOURCE, lines.join(""));
+    const engine = await world.engine();
+    failsUntil(world, { path: `${FOLDER}/cat.png`, call: "open", code: "EIO" }, 60_000);
+    const run = engine.run(SOURCE, { out: OUTPUT });
+    let most = 0;
+    for (let second = 0; second < 60; second += 1) {
+      await world.clock.advance(1_000);
+      most = Math.max(most, run.progress().retrying);
+    }
+    expect(most).toBeGreaterThan(4);
+    expect(most).toBeLessThan(100);
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 400 } });
   });
 
   it("is sent with its content after a kill and the same command", async () => {
@@ -249,5 +314,80 @@ describe("an item that names a file of this machine", () => {
     const poor = engine.run(INPUT, { out: "/poor.jsonl", maxCostUsd: 0.5, finish: true });
     expect(await world.settle(poor.finished)).toMatchObject({ counts: { failed: 1 } });
     expect(world.output("/poor.jsonl")).toMatchObject([{ error: { code: "budget_exceeded" } }]);
+  });
+});
+
+/** Objects in memory. */
+function bucketsOf(
+  contents: Readonly<Record<string, Uint8Array>>,
+): Buckets & { fault: ObjectFault | undefined } {
+  const found = (address: string): Uint8Array => {
+    if (buckets.fault !== undefined) throw buckets.fault;
+    const content = contents[address];
+    if (content === undefined) throw new ObjectFault("there is no such object", "object");
+    return content;
+  };
+  const buckets: Buckets & { fault: ObjectFault | undefined } = {
+    fault: undefined,
+    look: async (address) => ({ sizeBytes: found(address).byteLength, version: "1" }),
+    async *read(address) {
+      yield found(address);
+    },
+    close: () => undefined,
+  };
+  return buckets;
+}
+
+const s3Line = (line: number, address: string) => mediaLine(line, { file_uri: address });
+
+describe("an item that names an object of a bucket", () => {
+  it("is sent with its content; what is missing or too large ends by itself", async () => {
+    const buckets = bucketsOf({ "s3://b/cat.png": PICTURE, "s3://b/large.png": new Uint8Array(101) });
+    const config = {
+      providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, mediaBytesMax: 100 } },
+    };
+    const { world, pictures } = worldOf({ buckets, config });
+    const names = ["cat", "dog", "large"].map((name) => `s3://b/${name}.png`);
+    world.disk.put(SOURCE, names.map((name, index) => s3Line(index + 1, name)).join(""));
+    const engine = await world.engine();
+    await world.settle(engine.run(SOURCE, { out: OUTPUT }).finished);
+    expect(pictures).toEqual(new Map([[1, [dataOf(PICTURE)]]]));
+    const errors = world.output().flatMap(({ error }) => error ?? []);
+    expect(errors).toMatchObject([
+      {
+        code: "media_unreadable",
+        message: "s3://b/dog.png cannot be read: there is no such object",
+        line: 2,
+        attempts: 1,
+      },
+      { message: expect.stringContaining("s3://b/large.png has 101 bytes, at most 100 are sent"), line: 3 },
+    ]);
+  });
+
+  it("waits for its store for a minute, and is sent once", async () => {
+    const buckets = bucketsOf({ "s3://b/cat.png": PICTURE });
+    const { world, pictures } = worldOf({ buckets });
+    const lines = Array.from({ length: 40 }, (_, index) => s3Line(index + 1, "s3://b/cat.png"));
+    world.disk.put(SOURCE, lines.join(""));
+    const engine = await world.engine();
+    buckets.fault = new ObjectFault("the store does not answer for now (503)", "store");
+    const run = engine.run(SOURCE, { out: OUTPUT });
+    await world.clock.advance(60_000);
+    expect(world.sent).toEqual([]);
+    buckets.fault = undefined;
+    expect(await world.settle(run.finished)).toMatchObject({ counts: { completed: 40 } });
+    expect(world.sent).toHaveLength(40);
+    expect(pictures.size).toBe(40);
+    expect(world.clock.nowMs()).toBeLessThan(100_000);
+  });
+
+  it("is never sent where others write the items", async () => {
+    const { world } = worldOf({ readsLocalFiles: false, buckets: bucketsOf({ "s3://b/cat.png": PICTURE }) });
+    world.disk.put(SOURCE, s3Line(1, "s3://b/cat.png"));
+    const engine = await world.engine();
+    await world.settle(engine.run(SOURCE, { out: OUTPUT }).finished);
+    const message = "s3://b/cat.png cannot be read: only the library and the command read s3:// addresses";
+    expect(world.output()).toMatchObject([{ error: { code: "media_unreadable", message } }]);
+    expect(world.wire.ledger).toEqual([]);
   });
 });

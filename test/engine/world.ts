@@ -10,6 +10,7 @@ import { type ConfigOptions, resolveConfig } from "../../src/engine/config/confi
 import { importModules } from "../../src/engine/config/own_providers.ts";
 import { type Engine, type EnginePlace, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
+import type { Buckets } from "../../src/engine/media/media_places.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
@@ -48,6 +49,8 @@ export interface WorldOptions {
   readonly wallMs?: number;
   /** Whether items may name files of the disk. Default false. */
   readonly readsLocalFiles?: boolean;
+  /** Where objects of `s3://` are. */
+  readonly buckets?: Buckets;
   /** Leaves the lane `batch` allowed: for plans, which send nothing. Its provider has no batches; default false. */
   readonly allowsBatches?: boolean;
 }
@@ -79,7 +82,7 @@ export class World {
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
     this.#observer = options.observer;
-    this.#place = { readsLocalFiles: options.readsLocalFiles === true };
+    this.#place = { readsLocalFiles: options.readsLocalFiles === true, buckets: options.buckets };
     const { commitMs, diskLatencyMs, wallMs } = options;
     this.clock = new FakeClock(wallMs === undefined ? {} : { wallMs });
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });

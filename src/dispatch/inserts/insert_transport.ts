@@ -2,7 +2,8 @@
  * Requests whose bodies name files: sent as streams in which the files' content is in its place.
  *
  *   sealed body -> its files are looked at -> stream of the transport below -> its answer
- *                  --a file cannot be sent--> `source_refused`, or `source_failed` where another try may find it otherwise
+ *                  --a file cannot be sent--> `source_refused`; `source_failed` where another try may find it otherwise;
+ *                                             `source_away` where its disk or store is to blame
  *
  * Limit: an answer of 32 MiB, as of every other request.
  */
@@ -38,10 +39,24 @@ export class InsertTransport implements Transport {
   }
 
   async stream(request: StreamRequest, options: StreamOptions): Promise<WireStream> {
-    if ("chunks" in request.body) return this.#below.stream(request, options);
+    const { body } = request;
+    if ("chunks" in body) return this.#below.stream(request, options);
+    const { signal } = options;
+    try {
+      const stream = await this.#sent({ ...request, body }, options);
+      if (stream.ok || stream.failure !== "source_away") return stream;
+      await this.#files.pause(options.timeoutMs, signal);
+      return stream;
+    } catch (error) {
+      if (signal?.aborted !== true) throw error;
+      return { ok: false, failure: "aborted", message: "ended while its files were read" };
+    }
+  }
+
+  async #sent(request: WireRequest, options: StreamOptions): Promise<WireStream> {
     let body: InsertedBody;
     try {
-      body = await InsertedBody.open(request.body, this.#files);
+      body = await InsertedBody.open(request.body, this.#files, options.signal);
     } catch (error) {
       if (error instanceof InsertFault) return failed(error);
       throw error;
@@ -56,8 +71,10 @@ export class InsertTransport implements Transport {
   }
 }
 
-function failed({ message, isFinal }: InsertFault): FailedWire {
-  return { ok: false, failure: isFinal ? "source_refused" : "source_failed", message };
+const FAILURES = { file: "source_refused", change: "source_failed", place: "source_away" } as const;
+
+function failed({ message, blamed }: InsertFault): FailedWire {
+  return { ok: false, failure: FAILURES[blamed], message };
 }
 
 /** The whole answer of a stream. */

@@ -5,6 +5,7 @@ import type { Clock } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import type { OpenAnswerCache } from "../../store/answers/answer_cache.ts";
 import type { Store } from "../../store/store.ts";
+import type { MediaPlaces } from "../media/media_places.ts";
 import type { DiskSpace } from "./disk_space.ts";
 
 /** One for an engine. */
@@ -19,21 +20,8 @@ export interface EngineStorage {
   readonly openAnswers: OpenAnswerCache;
   /** Notifies the operator of what was found and no call throws. */
   readonly notice: (message: string) => void;
+  /** Where the files are that items name. */
   readonly media: MediaPlaces;
-}
-
-/** Where the files are that items name in place of their content. */
-export interface MediaPlaces {
-  /** Whether files of this machine may be read: never for work of others. Default false. */
-  readonly readsLocalFiles?: boolean | undefined;
-  /** What users have stored, once that is open. */
-  stored?: StoredFiles | undefined;
-}
-
-/** Port: files that users have stored, each for its project. Rejects with `not_found` for those of other projects. */
-export interface StoredFiles {
-  file(project: string, id: string): Promise<{ readonly bytes: number }>;
-  read(project: string, id: string): AsyncIterable<Uint8Array>;
 }
 
 /** What a reader of runs needs of it; it may be in another process. */

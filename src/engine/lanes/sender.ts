@@ -298,7 +298,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   #failedAside(ended: ItemCall, result: AttemptResult, lane: Lane): boolean {
     const { item: call } = ended;
     const { code = "overloaded", message, status: httpStatus = 0, ofTier } = result;
-    const [other, isOwn] = [besideOf(ended), ofTier === undefined];
+    const [other, isOwn] = [besideOf(ended), ofTier === undefined && result.isOfPlace !== true];
     const isOver = isOwn && result.class === "permanent";
     this.#options.patience.learn(call, result);
     this.money.account(ended, result);

@@ -14,7 +14,7 @@ import { lineLayout } from "../../work/line_layout.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
-import { mediaFolder } from "../journal/media_files.ts";
+import { mediaFolder } from "../media/media_files.ts";
 import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";

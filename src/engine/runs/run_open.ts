@@ -30,7 +30,7 @@ import { answersPath, spoolPath } from "../files/task_files.ts";
 import { ItemStates } from "../items/item_states.ts";
 import { type RunSettings, RunState } from "../items/run_state.ts";
 import { SentStatements } from "../items/sent_as.ts";
-import { mediaFolder } from "../journal/media_files.ts";
+import { mediaFolder } from "../media/media_files.ts";
 import { OutputFile } from "../journal/output.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import { writtenFile } from "../journal/written_file.ts";

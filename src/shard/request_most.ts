@@ -225,12 +225,13 @@ function addPart(
     sum.add(structureTokens(part as unknown as JsonValue, tokenizer)); // plain data, signatures included
     return;
   }
-  const { content } = part;
+  const { content, media = [] } = part;
   const list = Array.isArray(content) ? (content as readonly (string | MediaPart)[]) : undefined;
   sum.add(
     structureTokens(list?.filter((one) => typeof one === "string") ?? (content as JsonValue), tokenizer),
   );
-  for (const one of list ?? []) if (typeof one !== "string") addPart(sum, one, tokenizer, reader);
+  for (const one of [...(list ?? []), ...media])
+    if (typeof one !== "string") addPart(sum, one, tokenizer, reader);
 }
 
 const NAMES: Readonly<Record<MediaType, string>> = {

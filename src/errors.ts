@@ -58,6 +58,7 @@ export type FailureCode =
   | "invalid_config"
   | "invalid_contents"
   | "unsupported_request"
+  | "media_unreadable" // a file that it names is missing or cannot be sent
   | "tokenizer_failed"
   | "ambiguous"
   | "expired"

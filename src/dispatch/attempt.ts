@@ -6,7 +6,9 @@
  *   lost           ambiguous   connection_lost
  *   timeout        ambiguous   timeout
  *   too_large      ambiguous   response_too_large
- *   source_failed  not_sent    connection_failed    (of streamed requests, which no item has)
+ *   source_failed  not_sent    media_unreadable     (of requests with files in them)
+ *   source_refused permanent   media_unreadable
+ *   source_away    not_sent    media_unreadable     (and it does not count against the item)
  *   aborted        ambiguous   cancelled            (it may have been sent; the item is requested again)
  */
 import type { FailureCode } from "../errors.ts";
@@ -61,6 +63,8 @@ export interface AttemptResult extends AttemptFacts {
   readonly isOverload?: boolean;
   /** The tier that was asked for is to blame, not the item: refused for want of capacity, not answered in its time, or not known. */
   readonly ofTier?: "shed" | "slow" | "unknown";
+  /** The disk or store of a file is to blame that the item names, and neither the item nor the provider. */
+  readonly isOfPlace?: true;
   /** Of a rate limit, whether the provider named the limit. */
   readonly isLimitNamed?: boolean;
   /** Limits in the answer's headers. */
@@ -78,14 +82,16 @@ export interface AnswerFacts {
 }
 
 const WIRE_FAILURES: Readonly<
-  Record<WireFailure, { readonly class: AttemptClass; readonly code: FailureCode }>
+  Record<WireFailure, Pick<AttemptResult, "class" | "isOfPlace"> & { readonly code: FailureCode }>
 > = {
   not_sent: { class: "not_sent", code: "connection_failed" },
   lost: { class: "ambiguous", code: "connection_lost" },
   timeout: { class: "ambiguous", code: "timeout" },
   too_large: { class: "ambiguous", code: "response_too_large" },
   aborted: { class: "ambiguous", code: "cancelled" },
-  source_failed: { class: "not_sent", code: "connection_failed" },
+  source_failed: { class: "not_sent", code: "media_unreadable" },
+  source_refused: { class: "permanent", code: "media_unreadable" },
+  source_away: { class: "not_sent", code: "media_unreadable", isOfPlace: true },
 };
 
 /** An attempt that brought no answer. */

@@ -24,6 +24,8 @@ import type { AnswerTap } from "./answer_tap.ts";
 import { type AttemptResult, addUsage, answered, failedOnWire, isInDoubt, isUnusable } from "./attempt.ts";
 import type { AdmitAttempt, Call, Patience } from "./call.ts";
 import { Hedge, type HedgedEnd, type Hedging, type MoreMs } from "./hedge.ts";
+import { InsertTransport } from "./inserts/insert_transport.ts";
+import type { InsertFiles } from "./inserts/inserted_body.ts";
 import { decideRetry, decideStart, type RetryDecision, type RetryPolicy } from "./retry.ts";
 import { streamedAttempt } from "./streamed_attempt.ts";
 import {
@@ -51,6 +53,8 @@ export interface DispatcherOptions<C extends Call = Call> {
   readonly patience?: Patience<C>;
   /** Admits second attempts beside those that `patience` would give up. Default: a new attempt replaces them. */
   readonly hedging?: Hedging<C>;
+  /** The files that a call's body names; undefined for one that names none. Default: no body does. */
+  readonly filesOf?: ((call: C) => InsertFiles | undefined) | undefined;
 }
 
 const NO_HEADERS: HeaderBag = {};
@@ -70,6 +74,7 @@ export class Dispatcher<C extends Call = Call> {
   readonly #admission: AdmitAttempt<C>;
   readonly #patience: Patience<C> | undefined;
   readonly #hedging: Hedging<C> | undefined;
+  readonly #filesOf: ((call: C) => InsertFiles | undefined) | undefined;
 
   constructor(options: DispatcherOptions<C>) {
     this.#clock = options.clock;
@@ -78,6 +83,7 @@ export class Dispatcher<C extends Call = Call> {
     this.#admission = options.admission;
     this.#patience = options.patience;
     this.#hedging = options.hedging;
+    this.#filesOf = options.filesOf;
   }
 
   /**
@@ -111,7 +117,7 @@ export class Dispatcher<C extends Call = Call> {
     const sentMs = this.#clock.nowMs();
     const sending = {
       clock: this.#clock,
-      transport: this.#transport,
+      transport: this.#transportOf(call),
       ...this.#wireOf(call, sentMs, tally.timeouts),
     };
     const result =
@@ -193,7 +199,7 @@ export class Dispatcher<C extends Call = Call> {
       return moreMs(endMs - nowMs, () => this.#moreMs(call, attempt, nowMs));
     };
     const request = { origin: head.origin, path: head.path, headers: head.headers, body };
-    const wire = await this.#transport.send(request, { timeoutMs: nextMs(), moreMs: nextMs, signal });
+    const wire = await this.#transportOf(call).send(request, { timeoutMs: nextMs(), moreMs: nextMs, signal });
     return this.#understand(call, wire, sentMs);
   }
 
@@ -242,7 +248,12 @@ export class Dispatcher<C extends Call = Call> {
 
   #send(call: C, sentMs: number, timeouts: number): Promise<WireResult> {
     const { request, options } = this.#wireOf(call, sentMs, timeouts);
-    return this.#transport.send(request, options);
+    return this.#transportOf(call).send(request, options);
+  }
+
+  #transportOf(call: C): Transport {
+    const files = this.#filesOf?.(call);
+    return files === undefined ? this.#transport : new InsertTransport(this.#transport, files);
   }
 
   #wireOf(

@@ -15,14 +15,8 @@ import { SseReader } from "../providers/streams/sse.ts";
 import { type StreamForm, streamFormOf } from "../providers/streams/stream_form.ts";
 import type { AnswerTap } from "./answer_tap.ts";
 import { type AttemptResult, answered } from "./attempt.ts";
-import {
-  type SendOptions,
-  type Transport,
-  WireError,
-  type WireRequest,
-  type WireResult,
-  type WireStream,
-} from "./transport.ts";
+import { failureOf, readWhole } from "./inserts/insert_transport.ts";
+import type { SendOptions, Transport, WireRequest, WireResult, WireStream } from "./transport.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 const LEFT = {
@@ -108,20 +102,6 @@ function asStreamed(form: StreamForm, { origin, path, headers, body }: WireReque
   return { ...head, headers: { ...head.headers, accept: "text/event-stream" }, body: form.body(body) };
 }
 
-async function readWhole({
-  status,
-  headers,
-  chunks,
-}: WireStream & { readonly ok: true }): Promise<WireResult> {
-  const parts: Uint8Array[] = [];
-  try {
-    for await (const chunk of chunks) parts.push(chunk);
-  } catch (error) {
-    return failureOf(error);
-  }
-  return { ok: true, status, headers, body: Buffer.concat(parts) };
-}
-
 async function passOn(
   tap: AnswerTap,
   { status, headers, chunks }: WireStream & { readonly ok: true },
@@ -159,9 +139,4 @@ const ENDED_EARLY = {
 
 function brokenOff(tap: AnswerTap, seen: Uint8Array, wire: WireResult): StreamedEnd {
   return { wire, seen: tap.hasBegun ? seen : undefined };
-}
-
-function failureOf(error: unknown): WireResult {
-  if (error instanceof WireError) return { ok: false, failure: error.failure, message: error.message };
-  throw error;
 }

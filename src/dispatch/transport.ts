@@ -37,8 +37,18 @@ export interface WireRequest extends StreamRequest {
  * response (the request may have been processed). `timeout`: the deadline passed after the request may have left.
  * `too_large`: the response exceeded its bound. `aborted`: the signal fired, or the reader of the response left.
  * `source_failed`: the source of the request threw or has another length than stated; the whole request never left.
+ * `source_refused`: what the request is made of is missing or cannot be sent, and another try would find the same; nothing left.
+ * `source_away`: the disk or the store that has it cannot be read for now; the whole request never left.
  */
-export type WireFailure = "not_sent" | "lost" | "timeout" | "too_large" | "aborted" | "source_failed";
+export type WireFailure =
+  | "not_sent"
+  | "lost"
+  | "timeout"
+  | "too_large"
+  | "aborted"
+  | "source_failed"
+  | "source_refused"
+  | "source_away";
 
 export interface FailedWire {
   readonly ok: false;

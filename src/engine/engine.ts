@@ -48,6 +48,7 @@ import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
 import { QuoteRecords } from "./learnt/quote_records.ts";
 import { Listeners, withGuarded } from "./listeners.ts";
+import { type MediaTrust, mediaPlaces } from "./media/media_places.ts";
 import { OpenCalls } from "./open_calls.ts";
 import { type PlanOptions, planSource } from "./plans/plan_source.ts";
 import type { PostedOptions } from "./posted/open_posted.ts";
@@ -81,7 +82,7 @@ export interface OpenedEngine {
 }
 
 /** How an engine fits into what opens it. */
-export interface EnginePlace {
+export interface EnginePlace extends MediaTrust {
   /** How it shares its thread; see `paced_calls.ts`. */
   readonly callsPerTurn?: () => number | undefined;
   /** How long work waits for a full disk where no option says it, in milliseconds. */
@@ -113,7 +114,8 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
     onUnusable: (reason) => onNotice?.(`${reason}; what is learnt about providers is not kept`),
   });
   const notice = (message: string): void => onNotice?.(message);
-  const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire };
+  const media = mediaPlaces(place, env, { ...time, notice, waitMs: resolved.waitMs });
+  const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire, media };
   const seams = withOwn({ ...given, observer, notice, openAnswers }, resolved);
   for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
@@ -147,7 +149,7 @@ class LocalEngine implements Engine {
   constructor(seams: Seams, config: EngineConfig, { callsPerTurn }: EnginePlace) {
     this.#seams = seams;
     this.#config = config;
-    const { clock, disk, store, dataDir, observer, notice, openAnswers } = seams;
+    const { clock, disk, store, dataDir, observer, notice, openAnswers, media } = seams;
     const failures = new Listeners<[PerigeeError]>();
     const prices = new PriceBook(config.prices, config.lanes.offPeakDays, config.batches.factors);
     const room = new DiskSpace({
@@ -167,7 +169,7 @@ class LocalEngine implements Engine {
       onFailure: (error) => failures.tell(error),
     });
     const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
-    const storage = { clock, disk, store, room, dataDir, notice, openAnswers };
+    const storage = { clock, disk, store, room, dataDir, notice, openAnswers, media };
     const sending = createSending(seams, config, { prices, answers, ...learnt }, storage, {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
@@ -367,6 +369,7 @@ class LocalEngine implements Engine {
     this.core.recording.committer.close();
     await this.#seams.learnt.close();
     await this.#seams.transport.close();
+    this.#seams.media.buckets?.close();
     await this.#seams.measurer.close();
     await this.#seams.store.close();
   }

@@ -19,6 +19,7 @@ import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
 import type { EngineConfig } from "./config/config.ts";
 import type { EngineObserver } from "./journal/observer.ts";
+import type { MediaPlaces } from "./media/media_places.ts";
 
 /** What an engine receives or opens. */
 export interface Seams {
@@ -32,6 +33,7 @@ export interface Seams {
   readonly store: Store;
   readonly openAnswers: OpenAnswerCache;
   readonly learnt: LearntStore;
+  readonly media: MediaPlaces;
   readonly space?: SqliteStore | undefined;
   readonly observer: EngineObserver | undefined;
   readonly notice: (message: string) => void;

@@ -9,6 +9,7 @@ import { AllowList, parseAllowList } from "../egress/address.ts";
 import { createEgress, type Egress } from "../egress/egress.ts";
 import type { SatelliteTerms } from "../engine/config/config_options.ts";
 import type { EngineOptions, OpenedEngine } from "../engine/engine.ts";
+import type { StoredFiles } from "../engine/media/media_places.ts";
 import { BottleneckDestinations } from "../jobs/destinations.ts";
 import type { SatelliteLogLine } from "../satellites/executions/attempt_run.ts";
 import type { AnySatellite } from "../satellites/sdk/satellite.ts";
@@ -20,6 +21,7 @@ import { type OpenedTasks, openTasks } from "../tasks/open_tasks.ts";
 import { createSpending, type Spending } from "../tasks/usage/spending.ts";
 import { openCompletion } from "./completion.ts";
 import type { KeyVerifier } from "./http/key_verifier.ts";
+import { fromFileId } from "./openai/openai_ids.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
@@ -61,6 +63,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const workLog = await opened.openLog(); // first: a folder is copied before anything is stored in it
   const egress = egressOf(clock, options);
   const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  storage.media.stored = storedMedia(files);
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
   const vault = await openVault({ clock, store, dataDir, env });
@@ -104,4 +107,13 @@ function egressOf(clock: Clock, options: EngineOptions): Egress {
   const allow =
     egressAllow === undefined ? parseAllowList(env["PERIGEE_EGRESS_ALLOW"]) : new AllowList(egressAllow);
   return createEgress({ clock, allow, ports });
+}
+
+/** The files of a project by both forms of their ids. */
+function storedMedia(files: Pick<Files, "file" | "read">): StoredFiles {
+  const own = (id: string): string => (id.startsWith("file-") ? fromFileId(id) : id);
+  return {
+    file: async (project, id) => files.file(project, own(id)),
+    read: (project, id) => files.read(project, own(id)),
+  };
 }

@@ -16,7 +16,7 @@ import { contentEnd } from "../jsonl/lines.ts";
 import { restoreNumbers } from "../jsonl/numbers.ts";
 import { isFreeProvider } from "../price/rates.ts";
 import { outputLimits } from "../providers/codecs/dialects.ts";
-import { insertFault } from "../providers/inserts.ts";
+import { insertFault, sealed } from "../providers/inserts.ts";
 import type { Encoded, Provider, ProviderSettings } from "../providers/provider.ts";
 import { createProvider } from "../providers/registry.ts";
 import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
@@ -96,6 +96,7 @@ interface Model {
     | undefined;
 }
 
+const NO_INSERTS: readonly never[] = [];
 const UNCOUNTED = { inputTokens: 0, prefixTokens: 0 };
 
 /** Models that are kept ready; a file that names more makes them again. */
@@ -187,9 +188,10 @@ export class BlockMeasurer {
       this.#columns.reject(item.key, encoded.code, encoded.message);
       return;
     }
-    const [insert] = encoded.inserts ?? [];
-    if (insert !== undefined) {
-      this.#columns.reject(item.key, "unsupported_request", insertFault(insert));
+    const { inserts = NO_INSERTS } = encoded;
+    const fault = insertFault(inserts, model.provider.settings.protocol);
+    if (fault !== undefined) {
+      this.#columns.reject(item.key, "unsupported_request", fault);
       return;
     }
     const tokens = options.wantCounts === false ? UNCOUNTED : tokensOf(request, model.tokenizer);
@@ -204,8 +206,10 @@ export class BlockMeasurer {
     }
     const isExact = options.wantBodies && item.hasExactNumbers;
     const body = isExact ? restoreNumbers(encoded.body) : options.wantBodies ? encoded.body : "";
-    const start =
-      options.wantsKeys === true ? keyStart(model.provider.settings, model.name, endpoint?.kind) : undefined;
+    const hasInserts = inserts.length > 0;
+    const isKeyed = options.wantsKeys === true && !hasInserts; // a file may have other content by then
+    const { settings } = model.provider;
+    const start = isKeyed ? keyStart(settings, model.name, endpoint?.kind) : undefined;
     this.#columns.addItem({
       key: item.key,
       metadata: metadataOf(item),
@@ -213,6 +217,7 @@ export class BlockMeasurer {
       model: model.id,
       alias: item.alias,
       endpoint: endpoint?.kind,
+      hasInserts,
       joins: isExact ? undefined : encoded.joins,
       system: request.system,
       isEstimated: model.tokenizer.isEstimated,
@@ -222,7 +227,7 @@ export class BlockMeasurer {
       maxOutputTokens: request.config.maxOutputTokens ?? 0,
       most,
       warnings: warningsJson(encoded.dropped, item.hasReplacedText),
-      body,
+      body: hasInserts ? sealed(body, inserts) : body,
       requestKey:
         start === undefined
           ? undefined

@@ -20,6 +20,8 @@ export interface MeasuredGroup {
   readonly endpoint?: EndpointKind | undefined;
   /** How the items are sent in one request; absent if each is sent by itself. */
   readonly joins?: JoinedBodies | undefined;
+  /** The bodies name files, which are put into them when they are sent (providers/inserts.ts). */
+  readonly hasInserts?: true | undefined;
   /** Hash of the system instruction's texts; 0 without one. */
   readonly prefixHash: number;
   readonly prefixTokens: number;

@@ -32,6 +32,8 @@ export interface MeasuredItem {
   readonly alias: string | undefined;
   /** Of other endpoints than a chat's. */
   readonly endpoint?: EndpointKind | undefined;
+  /** Whether its body names files that are put into it when it is sent. */
+  readonly hasInserts: boolean;
   /** How it is sent with others; absent if it is sent by itself. */
   readonly joins?: JoinedBodies | undefined;
   /** Texts of the system instruction. */
@@ -253,7 +255,8 @@ export class MeasuredColumns {
 
   #groupIndex(item: MeasuredItem): number {
     const { model, alias, system, endpoint, joins } = item;
-    const of = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
+    const plain = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
+    const of = item.hasInserts ? `${plain}\u0004` : plain;
     const name = alias === undefined ? of : `${of}\u0001${alias}`;
     // A control character cannot be in a model's name, so it ends there.
     const text = system.length === 0 ? name : `${name}\u0000${system.join("\u0000")}`;
@@ -264,6 +267,7 @@ export class MeasuredColumns {
       ...(alias === undefined ? {} : { alias }),
       ...(endpoint === undefined ? {} : { endpoint }),
       ...(joins === undefined ? {} : { joins }),
+      ...(item.hasInserts ? { hasInserts: true } : {}),
       prefixHash: hashOfTexts(system),
       prefixTokens: item.prefixTokens,
       isEstimated: item.isEstimated,

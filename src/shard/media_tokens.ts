@@ -9,7 +9,9 @@
  *   document           as many as the model's context holds; a page for each 32 KiB is expected
  *   audio              by its length, which is at most its bytes / 500 (4 kbit/s); 16,000 bytes a second are expected. 32 tokens a
  *                      second at Gemini and 10 at OpenAI, at up to 7 and 17 times the price of text (genai-prices 0.1.8)
- *   video, and what is not in the request     no bound, but for images
+ *   a file that is read when it is sent       as the largest that is sent; 256 KiB are expected. Its size is not asked here:
+ *                                             this runs in threads, and the file may be another one by then
+ *   video, and what the provider fetches      no bound, but for images
  *
  * Sources: platform.openai.com/docs/guides/images-vision, docs.claude.com/en/docs/build-with-claude/vision and pdf-support,
  * ai.google.dev/gemini-api/docs/tokens, image-understanding and media-resolution. Seen there in November 2026: 258 tokens a tile, 32 a
@@ -18,6 +20,7 @@
  *
  * The size of a PNG, GIF, WebP or JPEG is read from at most its first 64 KiB of base64.
  */
+import { mediaBytesMax } from "../providers/inserts.ts";
 import type { MediaPart } from "../work/request.ts";
 
 /** Tokens of a part: the most, and those expected. */
@@ -33,6 +36,8 @@ export interface MediaReader {
   /** The model's name at its provider. */
   readonly model: string;
   readonly protocol: string;
+  /** Bytes of a file that is read when it is sent, at most. */
+  readonly mediaBytesMax?: number | undefined;
 }
 
 const SLACK_TOKENS = 8;
@@ -43,6 +48,8 @@ const PAGE_TOKENS = 2_500;
 const GEMINI_PAGE_TOKENS = 560;
 const AUDIO_BYTES_PER_SECOND_MIN = 500;
 const AUDIO_BYTES_PER_SECOND = 16_000;
+/** Of a file that is read when it is sent; a guess. */
+const FILE_BYTES = 256 * 1024;
 
 /** Undefined where the vendor's formula is not known, or needs what the request does not hold. */
 export function mediaTokens(part: MediaPart, reader: MediaReader): PartTokens | undefined {
@@ -54,24 +61,29 @@ export function mediaTokens(part: MediaPart, reader: MediaReader): PartTokens | 
       ? geminiImage(part, size, reader.model)
       : imageTokens(reader, detail, size);
   }
-  if (base64 === undefined || type === "video") return undefined;
-  const bytes = (base64.length * 3) / 4;
-  if (type === "audio") return audioTokens(bytes, reader);
+  if ("url" in source || "providerFile" in source || type === "video") return undefined;
+  const bytes = base64 === undefined ? FILE_BYTES : (base64.length * 3) / 4;
+  const bytesMost = base64 === undefined ? mediaBytesMax(reader) : bytes;
+  if (type === "audio") return audioTokens(bytes, bytesMost, reader);
   if (reader.protocol !== "gemini" && reader.protocol !== "anthropic" && reader.provider !== "openai")
     return undefined;
   const pageTokens = reader.protocol === "gemini" ? GEMINI_PAGE_TOKENS : PAGE_TOKENS;
   const isText = part.mimeType?.startsWith("text/") === true;
-  if (isText) return { most: Math.ceil(bytes) + SLACK_TOKENS, expected: Math.ceil(bytes / 4) };
+  if (isText) return { most: Math.ceil(bytesMost) + SLACK_TOKENS, expected: Math.ceil(bytes / 4) };
   return { most: CONTEXT_TOKENS_MOST, expected: Math.ceil(bytes / PAGE_BYTES) * pageTokens };
 }
 
-function audioTokens(bytes: number, { protocol, provider }: MediaReader): PartTokens | undefined {
+function audioTokens(
+  bytes: number,
+  bytesMost: number,
+  { protocol, provider }: MediaReader,
+): PartTokens | undefined {
   const isGemini = protocol === "gemini";
   if (!isGemini && provider !== "openai") return undefined;
   const perSecond = isGemini ? 32 : 10;
   const priceOverText = isGemini ? 7 : 17;
   return {
-    most: Math.ceil((bytes / AUDIO_BYTES_PER_SECOND_MIN) * perSecond * priceOverText) + SLACK_TOKENS,
+    most: Math.ceil((bytesMost / AUDIO_BYTES_PER_SECOND_MIN) * perSecond * priceOverText) + SLACK_TOKENS,
     expected: Math.ceil((bytes / AUDIO_BYTES_PER_SECOND) * perSecond),
   };
 }

@@ -209,9 +209,10 @@ function boundsOf({ joins }: ShardGroup, bounds: PackBounds): PackBounds {
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, shared, model, endpoint, joins, alias = "" }: ShardGroup): string {
+function keyOf({ prefixHash, prefixTokens, shared, model, ...rest }: ShardGroup): string {
+  const { endpoint, joins, hasInserts, alias = "" } = rest;
   const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
-  return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}${joins?.close ?? ""}\u0001${alias}`;
+  return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}${joins?.close ?? ""}${hasInserts === true ? "\u0004" : ""}\u0001${alias}`;
 }
 
 /** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */

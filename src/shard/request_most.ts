@@ -200,7 +200,8 @@ function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): 
     sum.add(structureTokens(tools as unknown as JsonValue, tokenizer)); // plain data
     sum.addMost(TOOL_TOKENS * tools.length + (isClaude ? CLAUDE_TOOLS_TOKENS : 0));
   }
-  const reader = { provider: settings.name, model, protocol: settings.protocol };
+  const { name: provider, protocol, mediaBytesMax } = settings;
+  const reader = { provider, model, protocol, mediaBytesMax };
   for (const { parts } of turns)
     for (const part of parts) if (typeof part !== "string") addPart(sum, part, tokenizer, reader);
   return sum.beyond();
@@ -224,12 +225,13 @@ function addPart(
     sum.add(structureTokens(part as unknown as JsonValue, tokenizer)); // plain data, signatures included
     return;
   }
-  const { content } = part;
+  const { content, media = [] } = part;
   const list = Array.isArray(content) ? (content as readonly (string | MediaPart)[]) : undefined;
   sum.add(
     structureTokens(list?.filter((one) => typeof one === "string") ?? (content as JsonValue), tokenizer),
   );
-  for (const one of list ?? []) if (typeof one !== "string") addPart(sum, one, tokenizer, reader);
+  for (const one of [...(list ?? []), ...media])
+    if (typeof one !== "string") addPart(sum, one, tokenizer, reader);
 }
 
 const NAMES: Readonly<Record<MediaType, string>> = {

@@ -34,6 +34,8 @@ export interface ShardGroup {
   readonly endpoint?: EndpointKind | undefined;
   /** How its items are sent in one request; absent if each is sent by itself. */
   readonly joins?: JoinedBodies | undefined;
+  /** The bodies name files, which are put into them when they are sent (providers/inserts.ts). */
+  readonly hasInserts?: true | undefined;
   /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
   /** Tokens of the shared system instruction; 0 without one. */

@@ -45,6 +45,7 @@ const CODES: readonly (FailureCode | undefined)[] = [
   "price_unknown",
   "cost_unbounded",
   "schema_unmet",
+  "media_unreadable",
 ];
 const CODE_NUMBERS: ReadonlyMap<string | undefined, number> = new Map(
   CODES.map((code, index) => [code, index]),

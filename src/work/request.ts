@@ -82,6 +82,8 @@ export interface ToolResultPart {
   readonly name?: string;
   /** Texts and media, or an object as Gemini has it. */
   readonly content: readonly (string | MediaPart)[] | Readonly<Record<string, JsonValue>>;
+  /** Beside the content, which may refer to them by their file names (Gemini's `functionResponse.parts`). */
+  readonly media?: readonly MediaPart[];
   readonly isError?: true;
 }
 

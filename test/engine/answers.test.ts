@@ -1,4 +1,5 @@
 /** Lines whose request was answered before are answered from the cache, and lines with the same request share an answer. */
+import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
@@ -203,6 +204,21 @@ describe("a run with a cache", () => {
     const second = await world.run("second", { format: "raw" });
     expect(second.lines).toEqual(first.lines);
     expect(world.sent.length).toBe(1);
+  });
+
+  it("asks for each line that names a file by itself, whose content may be another by then", async () => {
+    const world = new CachedWorld({ readsLocalFiles: true });
+    const contents = [{ parts: [{ text: "[[1]]" }, { file_data: { path: "cat.png" } }] }];
+    const request = { model: "alpha:m", contents, generation_config: { temperature: 0 } };
+    world.disk.put(INPUT, ["k1", "k2"].map((key) => `${JSON.stringify({ key, request })}\n`).join(""));
+    world.disk.put(join(dirname(INPUT), "cat.png"), "first");
+    await world.run("first", { coalesce: true });
+    world.disk.put(join(dirname(INPUT), "cat.png"), "second");
+    const { summary } = await world.run("second", { coalesce: true });
+    expect(summary).toMatchObject({ counts: { completed: 2 }, requests_sent: 2 });
+    expect(summary).not.toHaveProperty("cached");
+    expect(world.cache.kept.size).toBe(0);
+    expect(world.sent).toHaveLength(4);
   });
 
   it("has one line a key after a kill at any time, and sends nothing that was answered before", async () => {

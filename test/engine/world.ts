@@ -8,8 +8,9 @@ import type { Disk, DiskFile } from "../../src/disk.ts";
 import type { WireResult } from "../../src/dispatch/transport.ts";
 import { type ConfigOptions, resolveConfig } from "../../src/engine/config/config.ts";
 import { importModules } from "../../src/engine/config/own_providers.ts";
-import { type Engine, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
+import { type Engine, type EnginePlace, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
+import type { Buckets } from "../../src/engine/media/media_places.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
@@ -46,6 +47,10 @@ export interface WorldOptions {
   readonly observer?: EngineObserver;
   /** Unix time at the start. */
   readonly wallMs?: number;
+  /** Whether items may name files of the disk. Default false. */
+  readonly readsLocalFiles?: boolean;
+  /** Where objects of `s3://` are. */
+  readonly buckets?: Buckets;
   /** Leaves the lane `batch` allowed: for plans, which send nothing. Its provider has no batches; default false. */
   readonly allowsBatches?: boolean;
 }
@@ -70,12 +75,14 @@ export class World {
   /** Opens the caches of runs; default: in files. */
   openAnswers: OpenAnswerCache | undefined;
   readonly #observer: EngineObserver | undefined;
+  readonly #place: EnginePlace;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
 
   constructor(options: WorldOptions = {}) {
     this.answer = options.answer ?? ((line) => ok(line));
     this.#observer = options.observer;
+    this.#place = { readsLocalFiles: options.readsLocalFiles === true, buckets: options.buckets };
     const { commitMs, diskLatencyMs, wallMs } = options;
     this.clock = new FakeClock(wallMs === undefined ? {} : { wallMs });
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });
@@ -113,11 +120,11 @@ export class World {
     const modules = await importModules(this.#config.providers);
     const { providers } = resolveConfig(this.#config, {}, modules);
     this.wire.restart();
-    return openEngine({
+    const options = {
       ...this.#config,
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
+      onNotice: (message: string) => void this.notices.push(message),
       ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
-      onNotice: (message) => void this.notices.push(message),
       dataDir: "/data",
       stateDir: "/state",
       env: {},
@@ -131,7 +138,8 @@ export class World {
         depthMax: 64,
         keyBytesMax: 512,
       }),
-    });
+    };
+    return openEngine(options, this.#place);
   }
 
   /** For engines from now on. */

@@ -87,10 +87,25 @@ const call: fc.Arbitrary<Marked> = fc
     },
     marks: [[value, "parts"], ...(signature === undefined ? [] : [[signature, "thought_signature"]])],
   }));
-const result: fc.Arbitrary<Marked> = word.map((value) => ({
-  part: { function_response: { name: "f", response: { a: value, b: 1 } } },
-  marks: [[value, "parts"]],
-}));
+const result: fc.Arbitrary<Marked> = fc
+  .record({
+    value: word,
+    isText: fc.boolean(),
+    media: fc.array(fc.constantFrom("enoxAA==", "enoyAA=="), { maxLength: 2 }),
+    name: fc.option(word, { nil: undefined }),
+  })
+  .map(({ value, isText, media, name }) => {
+    const named = name === undefined ? {} : { display_name: name };
+    const parts = media.map((data) => ({ inline_data: { mime_type: "image/png", data, ...named } }));
+    const response = isText ? { output: value } : { a: value, b: 1 };
+    return {
+      part: { function_response: { name: "f", response, ...(media.length === 0 ? {} : { parts }) } },
+      marks: [
+        [value, "parts"],
+        ...media.flatMap((data) => [[data, "parts"], ...(name === undefined ? [] : [[name, "file_name"]])]),
+      ],
+    };
+  });
 
 describe("nothing of a request vanishes", () => {
   it("whatever parts its turns have: each is sent, refused by its path, or named", () => {

@@ -1,6 +1,12 @@
 /** Media, functions, calls and results: what each official SDK puts on the wire, against the translation of both layouts. */
 import Anthropic from "@anthropic-ai/sdk";
-import { FunctionCallingConfigMode, GoogleGenAI, HarmBlockThreshold, HarmCategory } from "@google/genai";
+import {
+  FunctionCallingConfigMode,
+  GoogleGenAI,
+  HarmBlockThreshold,
+  HarmCategory,
+  PartMediaResolutionLevel,
+} from "@google/genai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseLine } from "../../src/jsonl/layout.ts";
@@ -255,5 +261,110 @@ describe("documents and sounds", () => {
     await create({ type: "document", source: { type: "text", media_type: "text/plain", data: "grüße" } });
     const text = Buffer.from("grüße").toString("base64");
     expect(ofOwn("anthropic", parts("text/markdown", text))).toEqual(sdk.recorded?.body);
+  });
+});
+
+describe("the resolution of a part and media inside a result", () => {
+  const level = PartMediaResolutionLevel.MEDIA_RESOLUTION_ULTRA_HIGH;
+  const chart = { mimeType: "image/png", data: PNG, displayName: "chart.png" };
+  const given = {
+    contents: [
+      {
+        role: "user",
+        parts: [{ inline_data: { mime_type: "image/png", data: PNG }, media_resolution: { level } }],
+      },
+      { role: "model", parts: [{ function_call: { name: "draw", args: {} } }] },
+      {
+        role: "user",
+        parts: [
+          {
+            function_response: {
+              name: "draw",
+              response: { image: { $ref: "chart.png" } },
+              parts: [
+                { inline_data: { mime_type: "image/png", data: PNG, display_name: "chart.png" } },
+                { file_data: { file_uri: "gs://b/a.pdf", mime_type: "application/pdf" } },
+              ],
+            },
+          },
+        ],
+      },
+    ],
+    max_output_tokens: 100,
+  };
+
+  it("are sent to Gemini as its SDK sends them", async () => {
+    reply = fixture("gemini/success");
+    const client = new GoogleGenAI({ apiKey: "k", httpOptions: { baseUrl: base } });
+    const fileData = { fileUri: "gs://b/a.pdf", mimeType: "application/pdf" };
+    const functionResponse = {
+      name: "draw",
+      response: { image: { $ref: "chart.png" } },
+      parts: [{ inlineData: chart }, { fileData }],
+    };
+    await client.models.generateContent({
+      model: MODELS.gemini,
+      contents: [
+        {
+          role: "user",
+          parts: [{ inlineData: { mimeType: "image/png", data: PNG }, mediaResolution: { level } }],
+        },
+        { role: "model", parts: [{ functionCall: { name: "draw", args: {} } }] },
+        { role: "user", parts: [{ functionResponse }] },
+      ],
+      config: { maxOutputTokens: 100 },
+    });
+    expect(ofOwn("gemini", given)).toEqual(sent);
+  });
+
+  it("are blocks of the result at Anthropic, with the resolution named, and refused by OpenAI's family", () => {
+    const [first, call] = given.contents;
+    const parts = [{ inline_data: { mime_type: "image/png", data: PNG, display_name: "chart.png" } }];
+    const result = { function_response: { name: "draw", response: { image: 1 }, parts } };
+    const contents = [first, call, { role: "user", parts: [result] }];
+    const encoded = (name: Name) => {
+      const line = {
+        key: "a",
+        request: { model: `${name}:${MODELS[name]}`, contents, max_output_tokens: 9 },
+      };
+      return provider(name).encode(read(line, name), MODELS[name]);
+    };
+    const claude = encoded("anthropic");
+    if (!claude.ok) throw new Error(claude.message);
+    expect(claude.dropped).toEqual(["media_resolution", "file_name"]);
+    expect(JSON.parse(claude.body)).toMatchObject({
+      messages: [
+        {},
+        {},
+        {
+          content: [
+            {
+              type: "tool_result",
+              content: [
+                { type: "text", text: '{"image":1}' },
+                { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
+              ],
+            },
+          ],
+        },
+      ],
+    });
+    expect(encoded("openai")).toMatchObject({
+      ok: false,
+      code: "unsupported_request",
+      message: "contents[2].parts[0]: openai takes only text as the result of a tool",
+    });
+  });
+
+  it.each([
+    [{ parts: {} }, /functionResponse\.parts/],
+    [{ parts: [{ text: "a" }] }, /functionResponse\.parts\[0\]/],
+    [{ parts: [{}] }, /functionResponse\.parts\[0\] must have inline_data or file_data/],
+    [{ parts: [{ inline_data: {} }] }, /functionResponse\.parts\[0\]\.inlineData\.data/],
+  ])("are refused by their place where they are not media: %j", (more, message) => {
+    const response = { function_response: { name: "f", response: {}, ...more } };
+    const line = { key: "a", model: "gemini:m", contents: [{ parts: [response] }] };
+    const parsed = parseLine(Buffer.from(JSON.stringify(line)), { providers: new Set(["gemini"]) });
+    expect(parsed).toMatchObject({ kind: "rejected", message: expect.stringMatching(message) });
   });
 });

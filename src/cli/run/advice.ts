@@ -52,6 +52,7 @@ const ADVICE: Readonly<Record<FailureCode, string>> = {
   overloaded: RETRY,
   timeout: `${RETRY} and a longer --sla`,
   connection_failed: `check the network and the base URL, then ${RETRY}`,
+  media_unreadable: `put the file where the line says, then ${RETRY}=media_unreadable`,
   connection_lost: RETRY,
   input_changed: "put the file back, or run the same command with --update",
   output_damaged: "restore the data folder from a backup, or submit the item again",

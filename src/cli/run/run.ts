@@ -166,15 +166,18 @@ async function openFor(
   display: ProgressDisplay,
 ): Promise<Engine> {
   try {
-    const { engine } = await openEngine({
-      ...options,
-      observer: counts,
-      ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
-      dataDir: dataDirOf(given),
-      stateDir: stateFolder(given),
-      onNotice: (message) => display.note(`perigee: ${message}`),
-    });
-    return engine;
+    const opened = await openEngine(
+      {
+        ...options,
+        observer: counts,
+        ...(given.wait === undefined ? {} : { diskWaitMs: given.wait }),
+        dataDir: dataDirOf(given),
+        stateDir: stateFolder(given),
+        onNotice: (message) => display.note(`perigee: ${message}`),
+      },
+      { readsLocalFiles: true },
+    );
+    return opened.engine;
   } catch (error) {
     display.close();
     throw error;

@@ -7,7 +7,7 @@
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
  * Never for an item that a batch did not finish twice, or that was tried before where it would be deferred, that has failed in this call
- * (but for what a tier had no capacity for), whose request names a tier itself, or holds what the provider's batches do not take. Under a
+ * (but for what a tier had no capacity for), whose request names a tier or files, or holds what the provider's batches do not take. Under a
  * cap, a model's first answers are in realtime: they show whether it keeps the output limits by which money is reserved.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
@@ -162,6 +162,7 @@ export class BatchOffers implements LaneOffers {
     const { owner, provider, model, plainBody } = call;
     const { batches, money, kind } = this.#terms;
     if (owner.measureAgain === undefined || owner.settings.isHedged) return undefined;
+    if (call.shard.group.hasInserts === true) return undefined; // files are read when a request is sent
     // Nothing lists what was submitted: an item is deferred once, and nobody knows how often it was if it was tried before.
     if (kind === "deferred" && call.attempts > 0) return undefined;
     if (call.failed !== undefined && !hasOther) return undefined;

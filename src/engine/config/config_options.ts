@@ -201,6 +201,8 @@ export interface ProviderOptions {
   readonly embeddingInputsMax?: number;
   /** Input tokens of one such request at most. Default: by the provider. */
   readonly embeddingTokensMax?: number;
+  /** Bytes of a file that a line names, at most; up to 104,857,600. Default 20,971,520. Caps reserve for as much. */
+  readonly mediaBytesMax?: number;
   readonly unsupportedConfig?: "drop" | "refuse";
   /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
   readonly timeoutMs?: number;

@@ -5,12 +5,19 @@ import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { Signal } from "../../limits/limits.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
+import type { EngineObserver } from "../journal/observer.ts";
+import type { ItemCall } from "./item_call.ts";
 
 /** Tokens to count instead of the reserved ones; undefined when nobody knows, and the reserved ones stay. */
 export function tokensTaken(result: AttemptResult): TokenLoad | undefined {
   if (result.usage !== undefined) return result.usage;
   if (result.ofTier !== undefined && result.class === "refused") return NO_USAGE;
-  return result.class === "not_sent" ? NO_USAGE : undefined;
+  return isUnsent(result) ? NO_USAGE : undefined;
+}
+
+/** Whether no whole request left this machine. */
+export function isUnsent({ class: kind, code }: AttemptResult): boolean {
+  return kind === "not_sent" || code === "media_unreadable";
 }
 
 /** What a failed attempt may speak of: a wait that the provider imposes, its item, or either of item and lane. */
@@ -58,4 +65,13 @@ function refusalSignal({ retryAfterMs, isRateLimit, isRampLimit }: AttemptResult
   return isRateLimit === true
     ? { kind: "rate_limited", ...asked, isRampLimit }
     : { kind: "overloaded", ...asked };
+}
+
+/** Tells the observer of an attempt that has ended. */
+export function tellAttempt(
+  observer: EngineObserver | undefined,
+  { owner, lane, model }: ItemCall,
+  { code, usage, latencyMs }: AttemptResult,
+): void {
+  observer?.attempted({ project: owner.settings.project, lane: lane.key, model, code, usage, latencyMs });
 }

@@ -43,6 +43,8 @@ export interface OwnerTerms extends CostTerms, LaneRules {
   readonly project: string;
   /** Of its project, above 0. */
   readonly weight: number;
+  /** Where files are that its items name by a path; undefined where none may be read. */
+  readonly mediaFolder: string | undefined;
   /** What answers must fit. */
   readonly fit: FitTerms;
   /** Whether the provider's own body is kept with the answer. */

@@ -5,6 +5,7 @@ import type { Clock } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
 import type { OpenAnswerCache } from "../../store/answers/answer_cache.ts";
 import type { Store } from "../../store/store.ts";
+import type { MediaPlaces } from "../media/media_places.ts";
 import type { DiskSpace } from "./disk_space.ts";
 
 /** One for an engine. */
@@ -19,6 +20,8 @@ export interface EngineStorage {
   readonly openAnswers: OpenAnswerCache;
   /** Notifies the operator of what was found and no call throws. */
   readonly notice: (message: string) => void;
+  /** Where the files are that items name. */
+  readonly media: MediaPlaces;
 }
 
 /** What a reader of runs needs of it; it may be in another process. */

@@ -26,7 +26,7 @@ import type { LaneKey } from "../../queue/lanes.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
 import type { Failover } from "../failover/failover.ts";
-import { signalOf, suspectsOf, tokensTaken } from "../items/attempt_signal.ts";
+import { isUnsent, signalOf, suspectsOf, tellAttempt, tokensTaken } from "../items/attempt_signal.ts";
 import type { ShardTicket } from "../items/backlog.ts";
 import {
   type CallPart,
@@ -49,7 +49,7 @@ import type { ItemPatience } from "../items/patience.ts";
 import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import { joinedItems } from "../offers/joined_items.ts";
-import { goesToRealtime, type TierFailure } from "../offers/judgement.ts";
+import { goesToRealtime } from "../offers/judgement.ts";
 import type { KeyTrials } from "./key_trials.ts";
 import type { Lane } from "./lane.ts";
 import type { ModelClients } from "./model_clients.ts";
@@ -238,24 +238,18 @@ export class Sender implements AdmitAttempt<ItemCall> {
   attempted(ended: ItemCall, result: AttemptResult): boolean {
     const nowMs = this.#options.clock.nowMs();
     const { permit, item: call } = ended;
-    const { key } = ended.lane;
+    const lane = this.#options.lanes.of(ended.lane.key);
     noteLargeBytes(ended.bodyBytes);
-    const lane = this.#options.lanes.of(key);
-    if (result.class === "not_sent") call.owner.items.requestsSent -= 1; // no byte of it left this machine
-    this.#options.observer?.attempted({
-      project: call.owner.settings.project,
-      lane: key,
-      model: call.model,
-      code: result.code,
-      usage: result.usage,
-      latencyMs: result.latencyMs,
-    });
+    const { code, latencyMs } = result;
+    if (isUnsent(result)) call.owner.items.requestsSent -= 1;
+    const { observer, patience } = this.#options;
+    tellAttempt(observer, ended, result);
     debug.attempts?.(
-      `line ${call.line} of ${call.owner.id}: ${result.code ?? "answered"} by ${key} after ${result.latencyMs.toFixed(1)} ms`,
+      `line ${call.line} of ${call.owner.id}: ${code ?? "answered"} by ${ended.lane.key} after ${latencyMs.toFixed(1)} ms`,
     );
     if (permit !== undefined) lane.limits.settle(nowMs, permit, tokensTaken(result));
-    const { patience } = this.#options;
-    if (result.ofTier !== undefined) return this.#failedInTier(call, result, result.ofTier, lane);
+    if (result.ofTier !== undefined || code === "media_unreadable")
+      return this.#failedAside(ended, result, lane);
     const failedAfterMs = patience.failedAfterMs(call, result);
     const blamed = lane.health.blames(call, result, failedAfterMs, this.#access.blameFor(call, result));
     const isOwn = this.#access.isOwn(call, result, blamed === "item");
@@ -268,12 +262,13 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.class === "success" || result.class === "unfit") this.#answered(ended, result, lane);
     if (result.class === "success") return true;
     const other = besideOf(ended);
-    const { code = "provider_error", message, status: httpStatus = 0 } = result;
-    call.lastFailure = { code, httpStatus };
+    const { message, status: httpStatus = 0 } = result;
+    call.lastFailure = { code: code ?? "provider_error", httpStatus };
     call.failedInOffer = ended.offer !== undefined && goesToRealtime(result);
     if (result.class !== "permanent" || other !== undefined) this.#close(call, result, isOwn, other);
     if (result.class !== "permanent" && other === undefined)
-      for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
+      for (const line of call.lines)
+        call.owner.items.retrying.set(line, { call, code: code ?? "provider_error", message });
     if (isOwn) {
       lane.health.ended(call);
       lane.offers?.refused(call);
@@ -299,17 +294,22 @@ export class Sender implements AdmitAttempt<ItemCall> {
     ended.cacheUse?.answered(result.usage?.isEstimated === false ? result.usage : undefined);
   }
 
-  /** A cheaper tier is to blame: that says nothing of the lane and its item. */
-  #failedInTier(call: ItemCall, result: AttemptResult, failure: TierFailure, lane: Lane): false {
-    const { code = "overloaded", message, status: httpStatus = 0 } = result;
+  /** A cheaper tier is to blame, or a file that the item names: that says nothing of the lane. */
+  #failedAside(ended: ItemCall, result: AttemptResult, lane: Lane): boolean {
+    const { item: call } = ended;
+    const { code = "overloaded", message, status: httpStatus = 0, ofTier } = result;
+    const [other, isOwn] = [besideOf(ended), ofTier === undefined && result.isOfPlace !== true];
+    const isOver = isOwn && result.class === "permanent";
     this.#options.patience.learn(call, result);
-    this.money.account(call, result);
+    this.money.account(ended, result);
     call.lastFailure = { code, httpStatus };
-    this.#close(call, result, false, undefined);
-    for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
-    lane.offers?.failed(call, failure);
-    this.#free(call, lane);
-    return false;
+    if (!isOver || other !== undefined) this.#close(call, result, isOwn, other);
+    if (!isOver && other === undefined)
+      for (const line of call.lines) call.owner.items.retrying.set(line, { call, code, message });
+    if (ofTier !== undefined) lane.offers?.failed(call, ofTier);
+    if (ended.isSecond) call.second = undefined;
+    this.#free(ended, lane);
+    return isOwn;
   }
 
   /** Records the end of an attempt, so that a crash before the next one leaves nothing in doubt but the `other` one under way. */

@@ -20,6 +20,7 @@ import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import { mediaFiles } from "../media/media_files.ts";
 import { CacheRules } from "../prefixes/cache_rules.ts";
 import type { Seams } from "../seams.ts";
 import { createBatches, type RemoteWires, remoteWiresOf } from "./batch_sending.ts";
@@ -124,6 +125,8 @@ export function createSending(
     admission: sender,
     policy: { ...RETRY_POLICY, ambiguousMax: isAtMostOnce ? 0 : RETRY_POLICY.ambiguousMax },
     ...{ patience, hedging: sender.secondAttempts },
+    filesOf: ({ shard, owner, provider }) =>
+      shard.group.hasInserts === true ? mediaFiles(storage, owner.settings, provider.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
   return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, patience, failover };

@@ -14,6 +14,7 @@ import { lineLayout } from "../../work/line_layout.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
+import { mediaFolder } from "../media/media_files.ts";
 import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";
@@ -186,6 +187,7 @@ export class PostedGroups {
       project,
       weight: 1,
       keepsBody: false,
+      mediaFolder: mediaFolder(core.storage, undefined),
       factorOf: (_model, line) => (line === undefined ? 1 : (factors[line - 1] ?? 1)), // what was promised for the item, also if another model answers
       prices: this.#prices,
     };

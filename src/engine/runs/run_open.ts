@@ -30,6 +30,7 @@ import { answersPath, spoolPath } from "../files/task_files.ts";
 import { ItemStates } from "../items/item_states.ts";
 import { type RunSettings, RunState } from "../items/run_state.ts";
 import { SentStatements } from "../items/sent_as.ts";
+import { mediaFolder } from "../media/media_files.ts";
 import { OutputFile } from "../journal/output.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import { writtenFile } from "../journal/written_file.ts";
@@ -371,6 +372,7 @@ async function openState(
     namesLines: true,
     takenEarlier,
     keepsBody: layout.hasBody,
+    mediaFolder: mediaFolder(core.storage, input.identity?.name),
     canReadAgain: input.identity !== undefined,
     measureOptions: measuredWith(core.config.aliases, body.model, asked, budget),
     fit: schema.fit,
@@ -386,9 +388,7 @@ async function openState(
     ...laneRules(core.config.lanes, options),
     observer: core.recording.observer,
     sent: new SentStatements({ clock, deadlineMs, deadlineWallMs }),
-    project: options.project ?? "",
-    weight: options.weight ?? 1,
-    skip: options.skip,
+    ...{ project: options.project ?? "", weight: options.weight ?? 1, skip: options.skip },
     ...terms,
   };
   const state = new RunState(settings, new ItemStates(recovered.done, recovered.made));

@@ -6,7 +6,7 @@
  *   file_data { file_uri }                    https://, gs://, s3:// or data:
  *   file_data { path } or { file_id }         a local file, or one of perigee's store
  *   function_call { name, args }              a call; thought_signature beside it is kept
- *   function_response { name, response }      a result
+ *   function_response { name, response }      a result; media in its `parts`
  *
  * A part has one of them. Parts of Gemini's own tools are refused by name.
  */
@@ -93,14 +93,22 @@ function readCall(held: JsonObject, where: string): ToolCallPart | LineFault {
 
 /** `{ output: "text" }` and a text are the same result (Google's guide to function calling). */
 function readResult(held: JsonObject, where: string): ToolResultPart | LineFault {
-  const result = readNamed(held, "response", where);
+  const result = readNamed(held, "response", where, ["parts"]);
   if (result instanceof LineFault) return result;
+  const media = readResultMedia(result.members.get("parts") ?? [], `${where}.parts`);
+  if (media instanceof LineFault) return media;
   const { output, error } = result.value;
   const isOnly = Object.keys(result.value).length === 1;
-  const head = { kind: "tool_result", ...result.head } as const;
+  const head = { kind: "tool_result", ...result.head, ...(media.length === 0 ? {} : { media }) } as const;
   if (isOnly && isText(output)) return { ...head, content: [output] };
   if (isOnly && isText(error)) return { ...head, content: [error], isError: true };
   return { ...head, content: result.value };
+}
+
+interface NamedMembers {
+  readonly head: Pick<ToolCallPart, "id" | "name">;
+  readonly value: JsonObject;
+  readonly members: Members;
 }
 
 /** What calls and results have: the id and the name of the call, and the object under `member`, empty if that is absent. */
@@ -108,8 +116,9 @@ function readNamed(
   held: JsonObject,
   member: "args" | "response",
   where: string,
-): { readonly head: Pick<ToolCallPart, "id" | "name">; readonly value: JsonObject } | LineFault {
-  const members = membersOf(held, ["id", "name", member], where);
+  others: readonly string[] = [],
+): NamedMembers | LineFault {
+  const members = membersOf(held, ["id", "name", member, ...others], where);
   if (members instanceof LineFault) return members;
   const texts = textsIn(members, ["id", "name"], where);
   if (texts instanceof LineFault) return texts;
@@ -117,7 +126,28 @@ function readNamed(
   if (name === undefined || name === "") return wrongContents(`${where}.name`, "a name", name);
   const value = members.get(member) ?? {};
   if (!isObject(value)) return wrongContents(`${where}.${member}`, "an object", value);
-  return { head: { ...(id === undefined ? {} : { id }), name }, value };
+  return { head: { ...(id === undefined ? {} : { id }), name }, value, members };
+}
+
+/** Media that are parts of a result. */
+function readResultMedia(given: JsonValue, where: string): readonly MediaPart[] | LineFault {
+  if (!Array.isArray(given)) return wrongContents(where, "a list", given);
+  const media: MediaPart[] = [];
+  for (const [index, part] of (given as readonly JsonValue[]).entries()) {
+    const place = `${where}[${index}]`;
+    if (!isObject(part)) return wrongContents(place, "an object", part);
+    const members = membersOf(part, ["inlineData", "fileData"], place);
+    if (members instanceof LineFault) return members;
+    const [[holder, held] = [], other] = [...members];
+    if (holder === undefined || other !== undefined)
+      return new LineFault("invalid_contents", `${place} must have inline_data or file_data`);
+    if (!isObject(held)) return wrongContents(`${place}.${holder}`, "an object", held);
+    const read = holder === "inlineData" ? readInline : readFile;
+    const medium = read(held, {}, `${place}.${holder}`);
+    if (medium instanceof LineFault) return medium;
+    media.push(medium);
+  }
+  return media;
 }
 
 function readInline(

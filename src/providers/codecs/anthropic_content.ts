@@ -92,14 +92,14 @@ export function blocksOf({ role, parts }: Turn, writing: Writing): MessageBlock[
 
 function resultOf(part: ToolResultPart, writing: Writing): ResultBlock {
   const { id } = writing.pairOf(part);
-  const { content, isError } = part;
-  const blocks = isList(content) ? content.flatMap((one) => resultBlocks(one, writing)) : undefined;
-  const [first] = blocks ?? [];
-  const isText = blocks?.length === 1 && first?.type === "text";
+  const { content, media = [], isError } = part;
+  const said = isList(content) ? content : [JSON.stringify(content)];
+  const blocks = [...said, ...media].flatMap((one) => resultBlocks(one, writing));
+  const [first] = blocks;
   return {
     type: "tool_result",
     tool_use_id: id,
-    content: blocks === undefined ? JSON.stringify(content) : isText ? first.text : blocks,
+    content: blocks.length === 1 && first?.type === "text" ? first.text : blocks,
     ...(isError === true ? { is_error: true as const } : {}),
   };
 }

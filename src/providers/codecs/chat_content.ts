@@ -120,12 +120,12 @@ function callOf(part: ToolCallPart, writing: Writing): Call {
 function resultOf(part: ToolResultPart, hasContentParts: boolean, writing: Writing): ChatMessage {
   const { id } = writing.pairOf(part);
   if (part.isError === true) writing.drop("is_error"); // the text says so
-  const { content } = part;
+  const { content, media = [] } = part;
   const list = Array.isArray(content)
     ? (content as readonly (string | MediaPart)[])
     : [JSON.stringify(content)];
   const texts: TextPart[] = [];
-  for (const one of list) {
+  for (const one of [...list, ...media]) {
     if (typeof one === "string") texts.push({ type: "text", text: one });
     else writing.refuse(one, "takes only text as the result of a tool");
   }

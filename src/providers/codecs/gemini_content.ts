@@ -3,7 +3,8 @@
  *
  *   media      `inlineData`, or `fileData` for https://, gs:// and files of its own
  *   call       `functionCall` with the signature of the thought before it
- *   result     `functionResponse`, in which a text is `{ output }` and an error `{ error }`
+ *   result     `functionResponse`, in which a text is `{ output }` and an error `{ error }`; media that belong to it are its
+ *              `parts`, with the names by which it may refer to them, and other media are parts beside it
  *
  * Ids of calls are sent as they are, and none is made: Gemini goes by names and order.
  */
@@ -31,7 +32,19 @@ export type GeminiPart =
       | { fileData: { mimeType?: string; fileUri: string } }
     ))
   | { functionCall: { id?: string; name: string; args: Record<string, unknown> }; thoughtSignature?: string }
-  | { functionResponse: { id?: string; name: string; response: Record<string, unknown> } };
+  | {
+      functionResponse: {
+        id?: string;
+        name: string;
+        response: Record<string, unknown>;
+        parts?: GeminiResultPart[];
+      };
+    };
+
+/** A medium of a result; assignable to the SDK's `FunctionResponsePart`. */
+type GeminiResultPart =
+  | { inlineData: { mimeType: string; data: string; displayName?: string } }
+  | { fileData: { mimeType?: string; fileUri: string; displayName?: string } };
 
 /** Functions, their choice and what only Gemini has, as sent. */
 export interface GeminiTools {
@@ -89,13 +102,14 @@ function mediumOf(part: MediaPart, writing: Writing): GeminiPart {
   return { inlineData: { mimeType: mimeType ?? "", data }, ...beside };
 }
 
-/** Media are parts beside the result. */
 function resultOf(part: ToolResultPart, writing: Writing): GeminiPart[] {
   const name = part.name ?? writing.pairOf(part).name;
   const head = { ...withId(part.id), name };
   const { content, isError } = part;
+  const parts =
+    part.media === undefined ? {} : { parts: part.media.map((one) => resultMediumOf(one, writing)) };
   if (!Array.isArray(content))
-    return [{ functionResponse: { ...head, response: content as Record<string, unknown> } }];
+    return [{ functionResponse: { ...head, response: content as Record<string, unknown>, ...parts } }];
   const texts: string[] = [];
   const media: GeminiPart[] = [];
   for (const one of content as readonly (string | MediaPart)[]) {
@@ -103,7 +117,18 @@ function resultOf(part: ToolResultPart, writing: Writing): GeminiPart[] {
     else media.push(mediumOf(one, writing));
   }
   const response = { [isError === true ? "error" : "output"]: texts.join("") };
-  return [{ functionResponse: { ...head, response } }, ...media];
+  return [{ functionResponse: { ...head, response, ...parts } }, ...media];
+}
+
+function resultMediumOf(part: MediaPart, writing: Writing): GeminiResultPart {
+  const { source, mimeType, fileName } = part;
+  const named = fileName === undefined ? {} : { displayName: fileName };
+  if ("url" in source)
+    return {
+      fileData: { ...(mimeType === undefined ? {} : { mimeType }), fileUri: source.url, ...named },
+    };
+  const data = base64Of(part, writing.inserts) ?? "";
+  return { inlineData: { mimeType: mimeType ?? "", data, ...named } };
 }
 
 /** Puts functions, their choice and what only Gemini has into a body. */

@@ -127,9 +127,9 @@ function placeOf(part: TurnPart, { turns, openaiBody }: ModelRequest): string {
 
 /** Whether a part is inside another: a medium in a result. */
 function holds(owner: TurnPart, part: TurnPart): boolean {
-  if (typeof owner === "string" || owner.kind !== "tool_result" || !Array.isArray(owner.content))
-    return false;
-  return owner.content.includes(part);
+  if (typeof owner === "string" || owner.kind !== "tool_result") return false;
+  const { content, media = [] } = owner;
+  return [...(Array.isArray(content) ? content : []), ...media].includes(part);
 }
 
 /** Results of tools are a message each, and turns of the model have their calls beside their content. */

@@ -29,6 +29,7 @@ const STATUSES: Partial<Record<FailureCode, number>> = {
   invalid_config: 400,
   invalid_contents: 400,
   unsupported_request: 400,
+  media_unreadable: 400,
   filtered: 400,
   rate_limited: 429,
   overloaded: 503,

@@ -1,19 +1,26 @@
 /**
- * A bucket of S3, or of a store that speaks its protocol. The only import of @aws-sdk/client-s3, an optional peer.
+ * A bucket of S3, or of a store that speaks its protocol.
  *
  *   write:  up to 8 MiB: one PUT          above: parts of 16 MiB and more -> completed | aborted
  *           then read back and hashed
  *
  * Connections are made only where the egress guard allows them: the SDK's agents get connections to checked addresses. The
- * machine's own accounts are never used: keys are those of the config, and without them requests are not signed. The SDK makes
- * one attempt of each request. Checksums are sent only where the protocol requires them, because compatible stores refuse
- * others; bodies are signed with their hash.
+ * machine's own accounts are never used: keys are those of the config, and without them requests are not signed.
  *
- * Limits: 1,000 names a page, 5 s to connect, 60 s without a byte.
+ * Limits: 1,000 names a page, and those of clients (s3/s3_client.ts).
  */
-import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
 import type { Clock } from "../../../clock.ts";
 import type { Egress } from "../../../egress/egress.ts";
+import {
+  createS3Client,
+  loadS3,
+  S3_CONNECT_MS,
+  S3_NOT_INSTALLED,
+  type S3Client,
+  type S3ClientConfig,
+  type S3Sdk,
+} from "../../../s3/s3_client.ts";
+import { statusOf } from "../../../s3/s3_errors.ts";
 import { SatelliteError } from "../../sdk/satellite_error.ts";
 import {
   checkPath,
@@ -33,7 +40,7 @@ import {
   type Written,
 } from "./external_store.ts";
 import { guardedAgents } from "./guarded_agents.ts";
-import { s3Failure, statusOf } from "./s3_failure.ts";
+import { s3Failure } from "./s3_failure.ts";
 import { inParts, type PartedUpload, uploadParts } from "./s3_parts.ts";
 
 /** What users say of a bucket. */
@@ -48,10 +55,6 @@ export interface S3Config {
   readonly session_token?: string | undefined;
 }
 
-type S3Sdk = typeof import("@aws-sdk/client-s3");
-
-const CONNECT_MS = 5_000;
-const IDLE_MS = 60_000;
 const PUT_BYTES_MAX = 8 * 1024 * 1024;
 const PAGE = 1_000;
 
@@ -64,24 +67,10 @@ export async function openBucket(
   const endpoint = config.endpoint ?? `https://s3.${config.region}.amazonaws.com`;
   const checked = egress.check(endpoint);
   if (!checked.ok) throw new SatelliteError("permanent", "blocked_destination", checked.message);
-  const agents = guardedAgents(egress, clock, CONNECT_MS);
-  const client = new sdk.S3Client({
-    endpoint,
-    region: config.region,
-    forcePathStyle: config.path_style,
-    maxAttempts: 1,
-    followRegionRedirects: false,
-    requestChecksumCalculation: "WHEN_REQUIRED",
-    responseChecksumValidation: "WHEN_REQUIRED",
-    requestHandler: {
-      ...agents,
-      connectionTimeout: CONNECT_MS,
-      requestTimeout: IDLE_MS,
-      throwOnRequestTimeout: true,
-      socketTimeout: IDLE_MS,
-    },
-    ...identityOf(config),
-  });
+  const agents = guardedAgents(egress, clock, S3_CONNECT_MS);
+  const { region, path_style: forcePathStyle } = config;
+  const given = { endpoint, region, forcePathStyle, followRegionRedirects: false, ...identityOf(config) };
+  const client = createS3Client(sdk, given, agents);
   return new BucketStore(sdk, client, config.bucket, () => {
     client.destroy();
     agents.httpAgent.destroy();
@@ -91,10 +80,9 @@ export async function openBucket(
 
 async function loadSdk(): Promise<S3Sdk> {
   try {
-    return await import("@aws-sdk/client-s3");
+    return await loadS3();
   } catch (cause) {
-    const message = "S3 needs the package @aws-sdk/client-s3: npm install @aws-sdk/client-s3";
-    throw new SatelliteError("permanent", "not_installed", message, { cause });
+    throw new SatelliteError("permanent", "not_installed", S3_NOT_INSTALLED, { cause });
   }
 }
 

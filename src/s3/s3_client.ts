@@ -1,0 +1,50 @@
+/**
+ * Clients of S3, and of stores that speak its protocol. The only import of @aws-sdk/client-s3, an optional peer.
+ *
+ * A request is made once: whoever asks repeats it. Checksums are sent only where the protocol requires them, because compatible
+ * stores refuse others; bodies are signed with their hash.
+ *
+ * Limits: 5 s to connect, 60 s without a byte.
+ */
+import type { Agent } from "node:http";
+import type { Agent as TlsAgent } from "node:https";
+import type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
+
+export type { S3Client, S3ClientConfig } from "@aws-sdk/client-s3";
+
+export type S3Sdk = typeof import("@aws-sdk/client-s3");
+
+/** Milliseconds until a connection is given up. */
+export const S3_CONNECT_MS = 5_000;
+const IDLE_MS = 60_000;
+
+/** What to do where `loadS3` rejects. */
+export const S3_NOT_INSTALLED = "S3 needs the package @aws-sdk/client-s3: npm install @aws-sdk/client-s3";
+
+/** Connections are made by these. */
+export interface S3Agents {
+  readonly httpAgent: Agent;
+  readonly httpsAgent: TlsAgent;
+}
+
+/** Rejects where the package is not installed. */
+export function loadS3(): Promise<S3Sdk> {
+  return import("@aws-sdk/client-s3");
+}
+
+/** A client; `given` says which store, and who asks. Destroy it, and the agents. */
+export function createS3Client(sdk: S3Sdk, given: S3ClientConfig, agents: S3Agents): S3Client {
+  return new sdk.S3Client({
+    maxAttempts: 1,
+    requestChecksumCalculation: "WHEN_REQUIRED",
+    responseChecksumValidation: "WHEN_REQUIRED",
+    requestHandler: {
+      ...agents,
+      connectionTimeout: S3_CONNECT_MS,
+      requestTimeout: IDLE_MS,
+      throwOnRequestTimeout: true,
+      socketTimeout: IDLE_MS,
+    },
+    ...given,
+  });
+}

@@ -8,7 +8,7 @@ import { ModelCallError } from "./call_error.ts";
 import type { CallNames } from "./call_names.ts";
 
 /** The objects of a call, one for each of its items in their order, all with an answer. */
-export interface CallAnswer {
+export interface AnsweredItems {
   readonly taskId: string;
   readonly objects: readonly LibraryObject[];
 }
@@ -22,11 +22,11 @@ export interface Asks {
    * once when that aborts, and sends nothing more of it then; with a `ModelCallError` when an item ends without an answer. The items of a call
    * have one sla; what of them was answered stays so when the call is made again.
    */
-  ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<CallAnswer>;
+  ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems>;
 }
 
 /** The objects of a final task. Throws the error of the first one without an answer. */
-export function answersIn({ taskId, objects }: LibraryTask): CallAnswer {
+export function answersIn({ taskId, objects }: LibraryTask): AnsweredItems {
   const index = objects.findIndex(({ status }) => status !== "completed");
   if (index < 0 && objects.length > 0) return { taskId, objects };
   const error = objects[index]?.error;

@@ -12,7 +12,7 @@ import type { LibraryEngine, LibraryObject, LibraryTask } from "../engine/librar
 import { hasCode, ifFound } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { Item } from "../work/item.ts";
-import { type Asks, answersIn, type CallAnswer, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
 import { CallNames } from "./call_names.ts";
 
 /** What it needs of an engine. */
@@ -42,7 +42,7 @@ export class EngineAsking implements Asks {
     namesOf.set(engine, this.names);
   }
 
-  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<CallAnswer> {
+  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
     signal?.throwIfAborted();
     const taskId = derivedId("submit", name);
     const asked = this.#finished(items, { name, taskId, signal });

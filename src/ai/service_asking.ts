@@ -15,7 +15,7 @@ import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
 import type { Task } from "../work/task.ts";
-import { type Asks, answersIn, type CallAnswer, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
 import { ModelCallError } from "./call_error.ts";
 import { CallNames } from "./call_names.ts";
 
@@ -64,7 +64,7 @@ export class ServiceAsking implements Asks {
     namesOf.set(whose, this.names);
   }
 
-  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<CallAnswer> {
+  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
     signal?.throwIfAborted();
     const isAtOnce = items[0]?.sla === undefined;
     // A post with an sla is answered at once: it is waited for even when its caller has left, so that it can be cancelled.

@@ -52,7 +52,9 @@ export class UnknownKindError extends Error {
   readonly modelType: string;
 
   constructor(modelId: string, modelType: string) {
-    super(`perigee has no ${modelType}s for the AI SDK: "${modelId}" can be used with languageModel`);
+    super(
+      `perigee has no ${modelType}s for the AI SDK: "${modelId}" can be used with languageModel and embeddingModel`,
+    );
     this.name = "AI_NoSuchModelError";
     this.modelId = modelId;
     this.modelType = modelType;

@@ -2,6 +2,7 @@
  * Names of calls: the same for the same call in each run of a program, so that a call that was answered or is under way is found again.
  *
  *   name = "ai:" SHA-256(name of the program's work, key)                      of a call with a key
+ *          "ai:" SHA-256(name of the program's work, key, items)                      of an embedding call with one, because embedMany makes several
  *          "ai:" SHA-256(name of the program's work, item, how-manyth of its kind)    of any other
  *
  * The how-manyth counts identical calls within a process: a prompt that is sampled five times has five answers, and a program that is
@@ -11,6 +12,7 @@
  */
 import { hash } from "node:crypto";
 import type { CalledItem } from "./called_item.ts";
+import type { EmbeddedItems } from "./embedding_call.ts";
 
 /** One for the calls of a process to one engine or service. */
 export class CallNames {
@@ -18,8 +20,17 @@ export class CallNames {
 
   /** `work` is the program's name for its work. */
   nameOf(work: string, { item, key }: CalledItem): string {
-    if (key !== undefined) return named([work, "key", key]);
-    const call = hash("sha256", JSON.stringify([work, item]), "base64");
+    return key === undefined ? this.#counted(work, item) : named([work, "key", key]);
+  }
+
+  /** The same for the values of an embedding call. */
+  nameOfValues(work: string, { items, key }: EmbeddedItems): string {
+    if (key === undefined) return this.#counted(work, items);
+    return named([work, "values", key, hash("sha256", JSON.stringify(items), "base64")]);
+  }
+
+  #counted(work: string, called: unknown): string {
+    const call = hash("sha256", JSON.stringify([work, called]), "base64");
     const count = this.#counts.get(call) ?? 0;
     this.#counts.set(call, count + 1);
     return named([work, "call", call, count]);

@@ -68,9 +68,8 @@ export function itemOfCall(model: string, call: ModelCall, sla: number | undefin
   addTools(item, call, warnings);
   if (call.reasoning !== undefined && call.reasoning !== "provider-default")
     item["reasoning_effort"] = call.reasoning;
-  addShared(item, model, call, warnings);
-  if (call.headers !== undefined && Object.keys(call.headers).some((name) => !/^user-agent$/i.test(name)))
-    warnings.push({ about: "setting", name: "headers", details: "perigee sends its own" });
+  Object.assign(item, sharedMembers(SHARED_OPTIONS, model, call, warnings));
+  warnings.push(...headersWarning(call));
   Object.assign(item, own.more);
   const minutes = own.sla ?? sla;
   if (minutes !== undefined && minutes !== 0) item["sla"] = minutes;
@@ -78,7 +77,14 @@ export function itemOfCall(model: string, call: ModelCall, sla: number | undefin
   return { item: item as unknown as Item, key: own.key, warnings }; // the engine checks it as it does every item
 }
 
-function ownOptions({ providerOptions }: ModelCall): PerigeeCallOptions {
+/** Headers of a call are left out; the AI SDK adds its own name to all calls. */
+export function headersWarning({ headers = {} }: Pick<ModelCall, "headers">): CallWarning[] {
+  if (Object.keys(headers).every((name) => /^user-agent$/i.test(name))) return [];
+  return [{ about: "setting", name: "headers", details: "perigee sends its own" }];
+}
+
+/** `providerOptions.perigee` of a call. Throws a `ModelCallError` for a member that is not known, or a key that cannot be one. */
+export function ownOptions({ providerOptions }: Pick<ModelCall, "providerOptions">): PerigeeCallOptions {
   const own = providerOptions?.["perigee"] ?? {};
   const unknown = Object.keys(own).find((name) => !OWN_OPTIONS.has(name));
   if (unknown !== undefined)
@@ -209,18 +215,23 @@ function functionTool({ name, description, inputSchema, strict }: CallTool): Jso
   };
 }
 
-function addShared(
-  item: Draft,
+/**
+ * Members of an item from the options of the model's provider, by their names; those without one become warnings. Options of other providers are for
+ * other models.
+ */
+export function sharedMembers(
+  names: ReadonlyMap<string, string>,
   model: string,
-  { providerOptions }: ModelCall,
+  { providerOptions }: Pick<ModelCall, "providerOptions">,
   warnings: CallWarning[],
-): void {
+): Draft {
+  const members: Draft = {};
   const [provider = ""] = model.split(":", 1);
-  if (provider === "perigee") return;
+  if (provider === "perigee") return members;
   for (const [name, value] of Object.entries(providerOptions?.[provider] ?? {})) {
-    const member = SHARED_OPTIONS.get(name);
+    const member = names.get(name);
     if (value === undefined) continue;
-    if (member !== undefined) item[member] = value as Json;
+    if (member !== undefined) members[member] = value as Json;
     else
       warnings.push({
         about: "setting",
@@ -228,4 +239,5 @@ function addShared(
         details: "set the member of the provider's body in providerOptions.perigee.more",
       });
   }
+  return members;
 }

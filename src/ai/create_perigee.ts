@@ -5,8 +5,9 @@ import { PerigeeError } from "../errors.ts";
 import { parseSlaMinutes } from "../work/sla.ts";
 import type { Asks } from "./asking.ts";
 import { UnknownKindError } from "./call_error.ts";
+import { embeddingModel, type PerigeeEmbeddingModel } from "./embedding_model.ts";
 import { type AskedEngine, EngineAsking } from "./engine_asking.ts";
-import { languageModel, type PerigeeLanguageModel } from "./language_model.ts";
+import { languageModel, type ModelTerms, type PerigeeLanguageModel } from "./language_model.ts";
 import type { ModelVersion } from "./model_call.ts";
 import { type AskedService, ServiceAsking } from "./service_asking.ts";
 
@@ -35,10 +36,10 @@ export interface PerigeeProvider<V extends ModelVersion> {
   readonly specificationVersion: V;
   /** `modelId` is `<provider>:<name>`, or an alias of the configuration. Throws `usage` for an sla out of range. */
   languageModel(modelId: string, options?: PerigeeModelOptions): PerigeeLanguageModel<V>;
-  /** Throws an `UnknownKindError`. */
-  embeddingModel(modelId: string): never;
-  /** Throws an `UnknownKindError`. */
-  textEmbeddingModel(modelId: string): never;
+  /** As `languageModel`. */
+  embeddingModel(modelId: string, options?: PerigeeModelOptions): PerigeeEmbeddingModel<V>;
+  /** The name of `embeddingModel` in version 2. */
+  textEmbeddingModel(modelId: string, options?: PerigeeModelOptions): PerigeeEmbeddingModel<V>;
   /** Throws an `UnknownKindError`. */
   imageModel(modelId: string): never;
 }
@@ -59,19 +60,22 @@ export function createPerigee<V extends ModelVersion = "v3">(
     throw usage("id must be a text of 1 to 512 bytes");
   parseSlaMinutes(sla, "createPerigee");
   const asks = asksOf(source);
-  const model = (modelId: string, own: PerigeeModelOptions = {}): PerigeeLanguageModel<V> => {
-    const minutes = parseSlaMinutes(own.sla, `languageModel("${modelId}")`) ?? sla;
-    return languageModel(version, modelId, asks, { sla: minutes, work });
+  const termsOf = (kind: string, modelId: string, own: PerigeeModelOptions = {}): ModelTerms => {
+    const minutes = parseSlaMinutes(own.sla, `${kind}("${modelId}")`) ?? sla;
+    return { sla: minutes, work };
   };
-  const unknownKind = (kind: string) => (modelId: string) => {
-    throw new UnknownKindError(modelId, kind);
-  };
-  return Object.assign((modelId: string, own?: PerigeeModelOptions) => model(modelId, own), {
+  const language = (modelId: string, own?: PerigeeModelOptions): PerigeeLanguageModel<V> =>
+    languageModel(version, modelId, asks, termsOf("languageModel", modelId, own));
+  const embedding = (modelId: string, own?: PerigeeModelOptions): PerigeeEmbeddingModel<V> =>
+    embeddingModel(version, modelId, asks, termsOf("embeddingModel", modelId, own));
+  return Object.assign((modelId: string, own?: PerigeeModelOptions) => language(modelId, own), {
     specificationVersion: version,
-    languageModel: model,
-    embeddingModel: unknownKind("embeddingModel"),
-    textEmbeddingModel: unknownKind("embeddingModel"),
-    imageModel: unknownKind("imageModel"),
+    languageModel: language,
+    embeddingModel: embedding,
+    textEmbeddingModel: embedding,
+    imageModel: (modelId: string) => {
+      throw new UnknownKindError(modelId, "imageModel");
+    },
   });
 }
 

@@ -1,5 +1,5 @@
 /**
- * Calls answered by an engine of this process: each is a submitted list of one item, whose name is that of the call.
+ * Calls answered by an engine of this process: each is a submitted list, whose name is that of the call.
  *
  *   no list of this name                 -> submitted, and awaited
  *   a list that is open or answered      -> attached to: nothing is sent again
@@ -12,7 +12,7 @@ import type { LibraryEngine, LibraryObject, LibraryTask } from "../engine/librar
 import { hasCode, ifFound } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { Item } from "../work/item.ts";
-import { type Asks, answerIn, heldError, type ObjectAnswer, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
 import { CallNames } from "./call_names.ts";
 
 /** What it needs of an engine. */
@@ -32,8 +32,8 @@ const namesOf = new WeakMap<AskedEngine, CallNames>();
 export class EngineAsking implements Asks {
   readonly names: CallNames;
   readonly #engine: AskedEngine;
-  /** Calls that wait, by their objects; the one looked at last is the last. */
-  readonly #waiting = new Map<string, (held: LibraryObject) => void>();
+  /** Calls that wait; the one looked at last is the last. */
+  readonly #waiting = new Set<WaitingCall>();
   #timer: Timer | undefined;
 
   constructor(engine: AskedEngine) {
@@ -42,40 +42,45 @@ export class EngineAsking implements Asks {
     namesOf.set(engine, this.names);
   }
 
-  async ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<ObjectAnswer> {
+  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
     signal?.throwIfAborted();
     const taskId = derivedId("submit", name);
-    const asked = this.#finished(item, { name, taskId, signal });
-    const { objects } = await untilAborted(asked, signal, () => void this.#leave(taskId));
-    return answerIn(taskId, objects[0]);
+    const asked = this.#finished(items, { name, taskId, signal });
+    return answersIn(await untilAborted(asked, signal, () => void this.#leave(taskId)));
   }
 
-  async #finished(item: Item, { name, taskId, signal }: NamedCall): Promise<LibraryTask> {
+  async #finished(items: readonly Item[], { name, taskId, signal }: NamedCall): Promise<LibraryTask> {
     const before = await ifFound(this.#engine.task(taskId));
-    const code = before?.objects[0]?.error?.code;
-    if (code !== undefined)
-      await this.#engine.retryTask(taskId, { codes: [code] }).catch((error: unknown) => {
+    const codes = errorCodesIn(before?.objects ?? []);
+    if (codes.length > 0)
+      await this.#engine.retryTask(taskId, { codes }).catch((error: unknown) => {
         if (!hasCode(error, "conflict")) throw error; // another call has begun it
       });
     signal?.throwIfAborted(); // from here on a cancel finds it
-    const submitted = this.#engine.submit([item], { id: name });
+    const submitted = this.#engine.submit(items, { id: name });
     const { objects } = await submitted;
-    const [object] = objects;
-    if (object?.status !== "submitted") return submitted;
-    if (isHopeless(object, item.sla === undefined)) throw await this.#heldError(taskId, object);
-    return this.#unlessHeld(taskId, object.objectId, submitted.finished);
+    const open = objects.filter(({ status }) => status === "submitted");
+    const last = open.at(-1);
+    if (last === undefined) return submitted;
+    const isAtOnce = items[0]?.sla === undefined;
+    const held = open.find((object) => isHopeless(object, isAtOnce));
+    if (held !== undefined) throw await this.#heldError(taskId, held);
+    return this.#unlessHeld({ taskId, objectId: last.objectId }, submitted.finished);
   }
 
-  /** Settles as the task does, or rejects when what holds its item does not pass by itself. */
-  async #unlessHeld(taskId: string, objectId: string, finished: Promise<LibraryTask>): Promise<LibraryTask> {
+  /** Settles as the task does, or rejects when what holds an item of it does not pass by itself. */
+  async #unlessHeld(call: Omit<WaitingCall, "leave">, finished: Promise<LibraryTask>): Promise<LibraryTask> {
+    let waiting: WaitingCall | undefined;
     const held = new Promise<never>((_, reject) => {
-      this.#waiting.set(objectId, (object) => void this.#heldError(taskId, object).then(reject));
+      const leave = (object: LibraryObject): void => void this.#heldError(call.taskId, object).then(reject);
+      waiting = { ...call, leave };
+      this.#waiting.add(waiting);
     });
     this.#timer ??= this.#nextLook();
     try {
       return await Promise.race([finished, held]);
     } finally {
-      this.#waiting.delete(objectId);
+      if (waiting !== undefined) this.#waiting.delete(waiting);
       if (this.#waiting.size === 0) this.#timer?.cancel();
       if (this.#waiting.size === 0) this.#timer = undefined;
     }
@@ -94,12 +99,19 @@ export class EngineAsking implements Asks {
 
   async #look(): Promise<void> {
     if (!this.#engine.holds().some(({ nextTry }) => nextTry === null)) return;
-    for (const [objectId, leave] of [...this.#waiting].slice(0, LOOKS_MAX)) {
-      const object = await this.#engine.object(objectId);
-      if (!this.#waiting.delete(objectId)) continue;
-      if (isHopeless(object, false)) leave(object);
-      else this.#waiting.set(objectId, leave);
+    for (const call of [...this.#waiting].slice(0, LOOKS_MAX)) {
+      const held = await this.#heldOf(call);
+      if (!this.#waiting.delete(call)) continue;
+      if (held === undefined) this.#waiting.add(call);
+      else call.leave(held);
     }
+  }
+
+  /** An object of a call that waits in vain. The last one that was open says it of all, unless it was answered before others. */
+  async #heldOf({ taskId, objectId }: WaitingCall): Promise<LibraryObject | undefined> {
+    const last = await this.#engine.object(objectId);
+    const objects = last.status === "submitted" ? [last] : (await this.#engine.task(taskId)).objects;
+    return objects.find((object) => object.status === "submitted" && isHopeless(object, false));
   }
 
   /** Of a task that is cancelled by then: nothing is sent of it later. The words of the hold say what to change. */
@@ -122,6 +134,14 @@ interface NamedCall {
   readonly name: string;
   readonly taskId: string;
   readonly signal: AbortSignal | undefined;
+}
+
+/** A call that waits for its task. */
+interface WaitingCall {
+  readonly taskId: string;
+  /** The last object that was open. */
+  readonly objectId: string;
+  readonly leave: (held: LibraryObject) => void;
 }
 
 /** A call at once does not wait for what may pass: the engine has waited as long as a caller should. */

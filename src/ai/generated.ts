@@ -86,7 +86,7 @@ export function generated<V extends ModelVersion>(
   version: V,
   { taskId, object, request, warnings }: AnsweredCall,
 ): Generated<V> {
-  const all = [...warnings, ...(object.warnings ?? []).map(ownWarning)];
+  const all = [...warnings, ...allWarnings(object)];
   const isFlat = version === "v2";
   const { providerRequestId: id, model: modelId } = object;
   return {
@@ -96,7 +96,7 @@ export function generated<V extends ModelVersion>(
     providerMetadata: { perigee: factsOf(taskId, object) },
     request: { body: request },
     response: { ...(id === undefined ? {} : { id }), ...(modelId === undefined ? {} : { modelId }) },
-    warnings: isFlat ? all.map(flatWarning) : all.map(splitWarning),
+    warnings: warningsOf(version, all),
   } as Generated<V>; // by the version, as `Shapes` says
 }
 
@@ -184,6 +184,20 @@ function factsOf(taskId: string, object: LibraryObject): CallFacts {
   return Object.fromEntries(
     Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
   );
+}
+
+/** What the engine left out of an item. */
+export function allWarnings({ warnings = [] }: LibraryObject): CallWarning[] {
+  return warnings.map(ownWarning);
+}
+
+/** In the words of a version. */
+export function warningsOf<V extends ModelVersion>(
+  version: V,
+  warnings: readonly CallWarning[],
+): WarningOf<V>[] {
+  const shown = version === "v2" ? warnings.map(flatWarning) : warnings.map(splitWarning);
+  return shown as WarningOf<V>[]; // by the version, as `Shapes` says
 }
 
 function ownWarning(warning: NonNullable<LibraryObject["warnings"]>[number]): CallWarning {

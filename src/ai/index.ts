@@ -9,6 +9,8 @@ export {
   type PerigeeOptions,
   type PerigeeProvider,
 } from "./create_perigee.ts";
+export type { EmbeddingCall } from "./embedding_call.ts";
+export type { Embedded, PerigeeEmbeddingModel } from "./embedding_model.ts";
 export type { AskedEngine } from "./engine_asking.ts";
 export type { Generated, GeneratedPart } from "./generated.ts";
 export type { PerigeeLanguageModel, StreamedPart } from "./language_model.ts";

@@ -3,6 +3,7 @@
  *
  * The answer of a stream is whole when its stream begins: perigee waits for it, and then passes it on in parts.
  */
+import type { LibraryObject } from "../engine/library.ts";
 import type { Asks } from "./asking.ts";
 import { itemOfCall } from "./called_item.ts";
 import {
@@ -61,7 +62,8 @@ export function languageModel<V extends ModelVersion>(
     const called = itemOfCall(modelId, call, sla);
     const name = asks.names.nameOf(work, called);
     const { item, warnings } = called;
-    const { taskId, object } = await asks.ask(item, name, call.abortSignal);
+    const { taskId, objects } = await asks.ask([item], name, call.abortSignal);
+    const [object] = objects as readonly [LibraryObject]; // one for each item
     return generated(version, { taskId, object, request: item, warnings });
   };
   return {

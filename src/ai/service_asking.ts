@@ -1,5 +1,5 @@
 /**
- * Calls answered by a perigee service: each is a task of one item, posted under an `Idempotency-Key` that is the name of the call.
+ * Calls answered by a perigee service: each is a task, posted under an `Idempotency-Key` that is the name of the call.
  *
  *   posted -> 2xx: the task, made now or found ----> polled until it is final -> answered, or an error
  *          -> 409 idempotency_in_progress: the first request for it is not answered yet; asked again in a second
@@ -15,7 +15,7 @@ import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
 import type { Task } from "../work/task.ts";
-import { type Asks, answerIn, heldError, type ObjectAnswer, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
 import { ModelCallError } from "./call_error.ts";
 import { CallNames } from "./call_names.ts";
 
@@ -64,23 +64,24 @@ export class ServiceAsking implements Asks {
     namesOf.set(whose, this.names);
   }
 
-  async ask(item: Item, name: string, signal: AbortSignal | undefined): Promise<ObjectAnswer> {
+  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
     signal?.throwIfAborted();
+    const isAtOnce = items[0]?.sla === undefined;
     // A post with an sla is answered at once: it is waited for even when its caller has left, so that it can be cancelled.
-    const posting = this.#post(item, name, item.sla === undefined ? signal : undefined);
+    const posting = this.#post(items, name, isAtOnce ? signal : undefined);
     const posted = await untilAborted(posting, signal, () => {
       posting.then(({ task: { taskId } }) => this.#cancel(taskId)).catch(() => undefined);
     });
     const { taskId } = posted.task;
-    const ended = await this.#ended(posted, item.sla === undefined, signal).catch((error: unknown) => {
+    const ended = await this.#ended(posted, isAtOnce, signal).catch((error: unknown) => {
       void this.#cancel(taskId); // nobody waits for it any more
       throw error;
     });
-    return answerIn(taskId, ended.objects[0]);
+    return answersIn(ended);
   }
 
-  async #post(item: Item, name: string, signal: AbortSignal | undefined): Promise<Answered> {
-    const response = await this.#send("", { body: JSON.stringify([item]), key: name, signal });
+  async #post(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<Answered> {
+    const response = await this.#send("", { body: JSON.stringify(items), key: name, signal });
     const isFound = response.headers.get("idempotent-replayed") === "true";
     return { task: await taskIn(response), isFound };
   }
@@ -92,14 +93,14 @@ export class ServiceAsking implements Asks {
     signal: AbortSignal | undefined,
   ): Promise<LibraryTask> {
     let task = first;
-    const code = task.objects[0]?.error?.code;
-    if (isFound && code !== undefined)
+    const codes = errorCodesIn(task.objects);
+    if (isFound && codes.length > 0)
       task = await taskIn(
-        await this.#send(`task/${task.taskId}/retry`, { body: JSON.stringify({ codes: [code] }), signal }),
+        await this.#send(`task/${task.taskId}/retry`, { body: JSON.stringify({ codes }), signal }),
       );
     for (let waitMs = POLL_FIRST_MS; isOpen(task); waitMs = Math.min(2 * waitMs, POLL_MAX_MS)) {
-      const [object] = task.objects;
-      if (isAtOnce && object?.held !== undefined) throw heldError(task.taskId, object);
+      const held = task.objects.find((object) => object.held !== undefined);
+      if (isAtOnce && held !== undefined) throw heldError(task.taskId, held);
       await systemClock.sleep(waitMs, signal === undefined ? {} : { signal });
       task = await taskIn(await this.#send(`task/${task.taskId}`, { signal }));
     }
@@ -182,7 +183,7 @@ async function taskIn(response: Response): Promise<LibraryTask> {
 }
 
 function isOpen({ objects }: LibraryTask): boolean {
-  return objects[0] === undefined || objects[0].status === "submitted";
+  return objects.length === 0 || objects.some(({ status }) => status === "submitted");
 }
 
 async function refusalIn(response: Response): Promise<Refusal> {

@@ -2,6 +2,9 @@
  * The types of perigee/ai are those of the AI SDK, though nothing of it is loaded: compared by the compiler.
  */
 import type {
+  EmbeddingModelV2,
+  EmbeddingModelV3,
+  EmbeddingModelV3CallOptions,
   LanguageModelV2,
   LanguageModelV2CallOptions,
   LanguageModelV3,
@@ -10,9 +13,15 @@ import type {
   ProviderV3,
 } from "@ai-sdk/provider";
 import { APICallError, NoSuchModelError } from "@ai-sdk/provider";
-import { createProviderRegistry, type LanguageModel } from "ai";
+import { createProviderRegistry, type EmbeddingModel, type LanguageModel } from "ai";
 import { describe, expect, expectTypeOf, it } from "vitest";
-import { type CalledModel, createPerigee, type ModelCall, modelProvider } from "../../src/ai/index.ts";
+import {
+  type CalledModel,
+  createPerigee,
+  type EmbeddingCall,
+  type ModelCall,
+  modelProvider,
+} from "../../src/ai/index.ts";
 import type { ConfigOptions, Engine } from "../../src/index.ts";
 
 /** Never called here. */
@@ -23,6 +32,8 @@ describe("a provider of perigee", () => {
     const perigee = createPerigee(engine);
     expectTypeOf(perigee("openai:gpt-5-mini")).toExtend<LanguageModelV3>();
     expectTypeOf(perigee("openai:gpt-5-mini")).toExtend<LanguageModel>();
+    expectTypeOf(perigee.embeddingModel("openai:text-embedding-3-small")).toExtend<EmbeddingModelV3>();
+    expectTypeOf(perigee.embeddingModel("openai:text-embedding-3-small")).toExtend<EmbeddingModel>();
     perigee satisfies ProviderV3;
     const registry = createProviderRegistry({ perigee });
     expect(registry.languageModel("perigee:openai:gpt-5-mini")).toMatchObject({
@@ -30,27 +41,35 @@ describe("a provider of perigee", () => {
       provider: "perigee",
       modelId: "openai:gpt-5-mini",
     });
+    expect(registry.embeddingModel("perigee:openai:text-embedding-3-small")).toMatchObject({
+      specificationVersion: "v3",
+      provider: "perigee",
+      modelId: "openai:text-embedding-3-small",
+    });
   });
 
   it("is a ProviderV2 with models of version 2", () => {
     const perigee = createPerigee(engine, { version: "v2" });
     perigee satisfies ProviderV2;
     expectTypeOf(perigee.languageModel("openai:gpt-5-mini")).toExtend<LanguageModelV2>();
+    expectTypeOf(perigee.textEmbeddingModel("openai:x")).toExtend<EmbeddingModelV2<string>>();
+    expect(perigee.textEmbeddingModel("openai:x").specificationVersion).toBe("v2");
     expect(perigee("openai:gpt-5-mini").specificationVersion).toBe("v2");
   });
 
   it("says of other kinds of models that it has none, as the AI SDK expects it", () => {
     const perigee = createPerigee(engine);
-    expectTypeOf(perigee.embeddingModel).returns.toBeNever();
-    for (const kind of ["embeddingModel", "textEmbeddingModel", "imageModel"] as const)
-      expect(() => perigee[kind]("openai:x")).toThrow(
-        expect.toSatisfy((error) => NoSuchModelError.isInstance(error) && !APICallError.isInstance(error)),
-      );
+    expectTypeOf(perigee.imageModel).returns.toBeNever();
+    expect(() => perigee.imageModel("openai:x")).toThrow(
+      expect.toSatisfy((error) => NoSuchModelError.isInstance(error) && !APICallError.isInstance(error)),
+    );
   });
 
   it("takes the calls of both versions", () => {
     expectTypeOf<LanguageModelV2CallOptions>().toExtend<ModelCall>();
     expectTypeOf<LanguageModelV3CallOptions>().toExtend<ModelCall>();
+    expectTypeOf<EmbeddingModelV3CallOptions>().toExtend<EmbeddingCall>();
+    expectTypeOf<Parameters<EmbeddingModelV2<string>["doEmbed"]>[0]>().toExtend<EmbeddingCall>();
   });
 
   it("takes models of both versions as providers", () => {

@@ -43,14 +43,12 @@ beforeEach(async () => {
       body += String(chunk);
     });
     request.on("end", () => {
-      const call = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
-      asked[call] = (asked[call] ?? 0) + 1;
+      const calls = Array.from(body.matchAll(/\[\[(\d+)\]\]/g), ([, number]) => Number(number));
+      for (const call of calls) asked[call] = (asked[call] ?? 0) + 1;
       for (const each of waiting) if (total() >= each.count) each.resolve();
       setTimeout(() => {
         response.setHeader("content-type", "application/json");
-        const message = { role: "assistant", content: `answer ${call}` };
-        const usage = { prompt_tokens: 5, completion_tokens: 2 };
-        response.end(JSON.stringify({ id: "c", choices: [{ message, finish_reason: "stop" }], usage }));
+        response.end(JSON.stringify(request.url === "/v1/embeddings" ? vectorsOf(calls) : textOf(calls[0])));
       }, ANSWER_MS);
     });
   });
@@ -62,6 +60,17 @@ beforeEach(async () => {
     server.close();
     await once(server, "close");
   };
+});
+
+const textOf = (call: number | undefined) => ({
+  id: "c",
+  choices: [{ message: { role: "assistant", content: `answer ${call}` }, finish_reason: "stop" }],
+  usage: { prompt_tokens: 5, completion_tokens: 2 },
+});
+const vectorsOf = (calls: readonly number[]) => ({
+  object: "list",
+  data: calls.map((call, index) => ({ object: "embedding", index, embedding: [call, 0.5] })),
+  usage: { prompt_tokens: 5 * calls.length, total_tokens: 5 * calls.length },
 });
 
 afterEach(async () => {
@@ -84,8 +93,11 @@ interface Program {
   stderr: string;
 }
 
-function start(source: string, sla: number): Program {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, source, String(CALLS), String(sla)], {
+type Kind = "chat" | "embedding";
+
+function start(source: string, sla: number, kind: Kind): Program {
+  const terms = [source, String(CALLS), String(sla), kind];
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, ...terms], {
     stdio: ["ignore", "pipe", "pipe"],
     env: env(),
   });
@@ -106,13 +118,20 @@ function start(source: string, sla: number): Program {
 const all = Array.from({ length: CALLS }, (_, index) => index + 1);
 const total = (): number => asked.reduce((sum, times) => sum + times, 0);
 
-describe.each([0, 60])("a program with an sla of %s, whose engine is in it", (sla) => {
+/** Inputs of one request at most, as the program configures them. */
+const PACKED = { chat: 1, embedding: 2 } as const;
+
+describe.each([
+  ["chat", 0],
+  ["chat", 60],
+  ["embedding", 0],
+] as const)("a program of %s calls with an sla of %s, whose engine is in it", (kind, sla) => {
   it("killed twice asks for no answer again, and for what was in flight once more", async () => {
     const source = join(dir, "data");
     /** How often each call had been asked for when a program had its answer and was killed. */
     const known = new Map<number, number | undefined>();
     for (let kill = 1; kill <= 2; kill += 1) {
-      const program = start(source, sla);
+      const program = start(source, sla, kind);
       await untilAsked(kill * 14);
       program.child.kill("SIGKILL");
       await program.ended;
@@ -120,17 +139,17 @@ describe.each([0, 60])("a program with an sla of %s, whose engine is in it", (sl
       expect(total()).toBeLessThan(CALLS);
     }
     expect(known.size).toBeGreaterThan(0);
-    const last = start(source, sla);
+    const last = start(source, sla, kind);
     await last.ended;
     expect(last.stderr).toBe("");
     expect(last.answered.sort((a, b) => a - b)).toEqual(all);
     for (const [call, times] of known) expect(asked[call]).toBe(times);
-    expect(total()).toBeLessThanOrEqual(CALLS + 2 * IN_FLIGHT);
+    expect(total()).toBeLessThanOrEqual(CALLS + 2 * IN_FLIGHT * PACKED[kind]);
   });
 });
 
 describe("programs before a service", () => {
-  it("killed and started again cause nothing to be asked for again, at once and with an sla", async () => {
+  it("killed and started again cause nothing to be asked for again, at once, with an sla, and for embeddings", async () => {
     const data = join(dir, "data");
     const key = createKey(data);
     const service = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", data], {
@@ -139,12 +158,17 @@ describe("programs before a service", () => {
     });
     children.push(service);
     const source = `${await urlOf(service)}#${key}`;
-    for (const [round, sla] of [0, 60].entries()) {
-      const first = start(source, sla);
+    const rounds = [
+      ["chat", 0],
+      ["chat", 60],
+      ["embedding", 0],
+    ] as const;
+    for (const [round, [kind, sla]] of rounds.entries()) {
+      const first = start(source, sla, kind);
       await untilAsked(round * CALLS + 14);
       first.child.kill("SIGKILL");
       await first.ended;
-      const last = start(source, sla);
+      const last = start(source, sla, kind);
       await last.ended;
       expect(last.stderr).toBe("");
       expect(last.answered.sort((a, b) => a - b)).toEqual(all);

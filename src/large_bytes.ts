@@ -20,6 +20,11 @@ const MappedBuffer = ArrayBuffer as unknown as new (
   options: { readonly maxByteLength: number },
 ) => ArrayBuffer;
 
+const MappedSharedBuffer = SharedArrayBuffer as unknown as new (
+  bytes: number,
+  options: { readonly maxByteLength: number },
+) => SharedArrayBuffer;
+
 /** Of this thread. */
 let bytesSince = 0;
 let collect: (() => void) | undefined;
@@ -28,6 +33,16 @@ let collect: (() => void) | undefined;
 export function allocate(bytes: number): Buffer<ArrayBuffer> {
   if (bytes < LARGE_BYTES_MIN) return Buffer.allocUnsafeSlow(bytes);
   return Buffer.from(new MappedBuffer(bytes, { maxByteLength: bytes }));
+}
+
+/** Memory that threads share and that is never transferred, zeroed; from 1 MiB. */
+export function allocateShared(bytes: number): Buffer {
+  return Buffer.from(new MappedSharedBuffer(bytes, { maxByteLength: bytes }));
+}
+
+/** Whether other threads may have it, too. */
+export function isShared(buffer: ArrayBufferLike): buffer is SharedArrayBuffer {
+  return buffer instanceof SharedArrayBuffer;
 }
 
 /** Bytes of that number, or a text of so many, have been used and are garbage now. May collect before it returns. */

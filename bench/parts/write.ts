@@ -1,5 +1,5 @@
 /** Writing: the output line of an answer with all its facts; beside it JSON.stringify of the same line. */
-import { completedLine } from "../../src/jsonl/write.ts";
+import { completedLine, wholeLine } from "../../src/jsonl/write.ts";
 import type { PartBench } from "../shared/harness.ts";
 
 const CALLS = 5_000;
@@ -33,7 +33,7 @@ const FACTS = {
 };
 
 export function open(): PartBench {
-  const line: unknown = JSON.parse(completedLine('"item-000000"', ANSWER, FACTS));
+  const line: unknown = JSON.parse(wholeLine(completedLine('"item-000000"', ANSWER, FACTS)));
   const times = (write: () => string) => () => {
     let length = 0;
     for (let each = 0; each < CALLS; each += 1) length += Buffer.byteLength(write());
@@ -45,7 +45,7 @@ export function open(): PartBench {
         name: "write: a line of 300 characters",
         of: "line",
         calls: CALLS,
-        run: times(() => completedLine('"item-000000"', ANSWER, FACTS)),
+        run: times(() => wholeLine(completedLine('"item-000000"', ANSWER, FACTS))),
         beside: { name: "JSON.stringify alone", run: times(() => `${JSON.stringify(line)}\n`) },
       },
     ],

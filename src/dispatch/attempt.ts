@@ -67,6 +67,8 @@ export interface AttemptResult extends AttemptFacts {
   readonly isOfPlace?: true;
   /** Of a rate limit, whether the provider named the limit. */
   readonly isLimitNamed?: boolean;
+  /** Of a refusal: the member of the body that is wrong, where the provider names it. */
+  readonly member?: string;
   /** Limits in the answer's headers. */
   readonly learnt?: LearntLimits | undefined;
 }
@@ -149,6 +151,7 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
     ...(decoded.isRampLimit === undefined ? {} : { isRampLimit: decoded.isRampLimit }),
     ...(decoded.isOverload === undefined ? {} : { isOverload: decoded.isOverload }),
     ...(decoded.isLimitNamed === undefined ? {} : { isLimitNamed: decoded.isLimitNamed }),
+    ...(decoded.member === undefined ? {} : { member: decoded.member }),
     ...(decoded.servedTier === undefined ? {} : { servedTier: decoded.servedTier }),
     ...(decoded.requestId === undefined ? {} : { requestId: decoded.requestId }),
     ...(decoded.reasoning === undefined ? {} : { reasoning: decoded.reasoning }),

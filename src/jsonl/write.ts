@@ -80,6 +80,9 @@ export interface LineAnswer {
   readonly attempts: number;
 }
 
+/** A line, or its parts: a long one is copied once less if nobody puts it together before its bytes are written. */
+export type LineText = string | readonly string[];
+
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
   readonly key: string | null;
@@ -105,7 +108,7 @@ export interface ReadOutput {
 }
 
 /**
- * The line of an answered item. `keyJson` is the key as a JSON string literal, as text or in UTF-8; `warnings` are a list
+ * The line of an answered item, in parts if it has one embedding. `keyJson` is the key as a JSON string literal, as text or in UTF-8; `warnings` are a list
  * in JSON, or empty.
  */
 export function completedLine(
@@ -114,7 +117,7 @@ export function completedLine(
   facts: LineFacts,
   warnings = "",
   fields?: LineFields,
-): string {
+): LineText {
   const isText = output.type === "text";
   const text = isText ? `{"type":"text","text":${textLiteral(output.text)}}` : outputJson(output);
   const ending = isText ? `,"finish_reason":"${finish}"${membersOf(members)}` : "";
@@ -124,13 +127,20 @@ export function completedLine(
   const sent = facts.last?.body;
   const body = sent === undefined ? "" : `,"body":${bodyJson(sent)}`;
   const json = parsed === undefined || fields?.has("parsed") === false ? "" : `,"parsed":${parsed}`;
-  return `{"key":${literal(keyJson)},"output":${text}${json}${beside}${warned}${body}}\n`;
+  const key = `{"key":${literal(keyJson)},"output":`;
+  const after = `${json}${beside}${warned}${body}}\n`;
+  if (typeof text === "string") return `${key}${text}${after}`;
+  return [`${key}{"type":"embedding","embedding":`, text.embedding, `}${after}`];
 }
 
+/** The line as one text. */
+export const wholeLine = (line: LineText): string => (typeof line === "string" ? line : line.join(""));
+
 /** One input has one embedding; several have a list. */
-function outputJson({ type, values }: WrittenOutput): string {
+function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {
   if (type === "moderation") return `{"type":"moderation","results":[${values.join(",")}]}`;
-  if (values.length === 1) return `{"type":"embedding","embedding":${values[0]}}`;
+  const [first] = values;
+  if (values.length === 1 && first !== undefined) return { embedding: first };
   return `{"type":"embedding","embeddings":[${values.join(",")}]}`;
 }
 

@@ -29,6 +29,8 @@ export interface ErrorFacts {
   readonly quotas: readonly string[];
   /** OpenRouter: the input was flagged by a moderation. */
   readonly isFlagged: boolean;
+  /** The member of the request that the error is about, without what is inside it: `param` (OpenAI), `loc` (FastAPI). */
+  readonly member: string | undefined;
 }
 
 /** The facts of a body that says nothing. */
@@ -39,6 +41,7 @@ const NO_FACTS: ErrorFacts = {
   waitMs: undefined,
   quotas: [],
   isFlagged: false,
+  member: undefined,
 };
 
 const ERROR_BODY_BYTES_MAX = 1_048_576;
@@ -76,7 +79,18 @@ export function errorFacts(value: unknown): ErrorFacts {
     waitMs: details.map((detail) => protoDurationMs(detail["retryDelay"])).find((ms) => ms !== undefined),
     quotas: details.flatMap(quotasOf),
     isFlagged: arrayOf(metadata?.["reasons"]) !== undefined || metadata?.["flagged_input"] !== undefined,
+    member: memberOf(error["param"]) ?? memberOf(placeOf(error["detail"])),
   };
+}
+
+/** Of `[{"loc":["body","dimensions"],...}]`, where all that is wrong is in one member. */
+function placeOf(detail: unknown): unknown {
+  const faults = arrayOf(detail) ?? [];
+  return faults.length === 1 ? arrayOf(objectOf(faults[0])?.["loc"])?.[1] : undefined;
+}
+
+function memberOf(path: unknown): string | undefined {
+  return typeof path === "string" ? /^[a-z_]{1,64}(?=$|[.[])/.exec(path)?.[0] : undefined;
 }
 
 function codeOf(value: unknown): string | undefined {

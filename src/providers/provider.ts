@@ -134,6 +134,8 @@ export type Decoded =
       readonly isLimitNamed?: boolean;
       /** Whether the provider says that it has too much to do, which no item is to blame for. */
       readonly isOverload?: boolean;
+      /** The member of the body that the provider says is wrong. */
+      readonly member?: string;
       readonly usage?: Usage;
       /** Of an answer without text: what the model thought. */
       readonly reasoning?: string;

@@ -84,6 +84,7 @@ function refusal(
     ...(verdict.isRampLimit === true ? { isRampLimit: true } : {}),
     ...(verdict.isOverload === true ? { isOverload: true } : {}),
     ...(verdict.isLimitNamed === true ? { isLimitNamed: true } : {}),
+    ...(facts.member === undefined ? {} : { member: facts.member }),
     ...(usage === undefined ? {} : { usage }),
     ...(requestId === undefined ? {} : { requestId }),
   };

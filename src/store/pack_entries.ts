@@ -3,7 +3,7 @@
  */
 import assert from "node:assert";
 import { PerigeeError } from "../errors.ts";
-import { allocate } from "../large_bytes.ts";
+import { allocate, isShared } from "../large_bytes.ts";
 import type { OwnedOutput } from "./outputs.ts";
 import type { PackedEntries, PackedOutputs } from "./requests.ts";
 import type { JournalEntry } from "./store.ts";
@@ -24,7 +24,7 @@ export function pack(entries: readonly JournalEntry[], outputs: PackedOutputs | 
   };
 }
 
-/** Copies the outputs end to end; undefined without any, or if one is not a file of the system. */
+/** The outputs end to end: copies, but of a single one in shared memory. Undefined without any, or if one is not a file of the system. */
 export function packOutputs(entries: readonly OwnedOutput[]): PackedOutputs | undefined {
   const taskIds: string[] = [];
   const descriptors: number[] = [];
@@ -39,9 +39,16 @@ export function packOutputs(entries: readonly OwnedOutput[]): PackedOutputs | un
     positions.push(output.position);
     parts.push(output.bytes);
   }
-  if (parts.length === 0) return undefined;
+  const [first] = parts;
+  if (first === undefined) return undefined;
   const sizes = parts.map((part) => part.byteLength);
-  return { taskIds, descriptors, positions, sizes, bytes: joined(parts) };
+  const bytes = parts.length === 1 && isShared(first.buffer) ? first : joined(parts);
+  return { taskIds, descriptors, positions, sizes, bytes };
+}
+
+/** What moves of the outputs. */
+export function buffersOfOutputs(outputs: PackedOutputs | undefined): ArrayBuffer[] {
+  return outputs === undefined || isShared(outputs.bytes.buffer) ? [] : [outputs.bytes.buffer];
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {

@@ -4,7 +4,7 @@
 import { PerigeeError } from "../errors.ts";
 import type { LogCommit, LogOutput } from "./log_rows.ts";
 import type { OwnedOutput } from "./outputs.ts";
-import { CALL_BYTES_MAX } from "./pack_entries.ts";
+import { buffersOfOutputs, CALL_BYTES_MAX } from "./pack_entries.ts";
 import type { PackedLog, PackedOutputs } from "./requests.ts";
 
 /** With the numbers of tasks as their ids. */
@@ -22,8 +22,8 @@ export function packLog(commit: LogCommit, outputs: PackedOutputs | undefined): 
 
 /** What moves instead of being copied. */
 export function buffersOfLog({ records, accepted, answers, outputs }: PackedLog): ArrayBuffer[] {
-  const all = [records, accepted.requests, answers.records, answers.texts, outputs?.bytes];
-  return all.flatMap((bytes) => (bytes === undefined ? [] : bytes.buffer));
+  const own = [records, accepted.requests, answers.records, answers.texts];
+  return [...own.map((bytes) => bytes.buffer), ...buffersOfOutputs(outputs)];
 }
 
 /** About what it takes in the store. */

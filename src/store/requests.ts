@@ -37,7 +37,8 @@ export interface PackedOutputs {
   readonly descriptors: readonly number[];
   readonly positions: readonly number[];
   readonly sizes: readonly number[];
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Moved to the store's thread, or shared with it. */
+  readonly bytes: Uint8Array;
 }
 
 /** A commit of the work log; its outputs as columns. */

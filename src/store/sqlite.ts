@@ -26,7 +26,7 @@ import type {
 } from "./log_rows.ts";
 import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "./outputs.ts";
 import { packChanges } from "./pack_changes.ts";
-import { pack, packOutputs } from "./pack_entries.ts";
+import { buffersOfOutputs, pack, packOutputs } from "./pack_entries.ts";
 import { buffersOfLog, ownedOutputs, packLog } from "./pack_log.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import {
@@ -144,8 +144,7 @@ class ThreadedStore implements SqliteStore {
   async append(entries: readonly JournalEntry[]): Promise<void> {
     const outputs = packOutputs(entries);
     const packed = pack(entries, outputs);
-    const buffers = [packed.bytes.buffer];
-    if (outputs !== undefined) buffers.push(outputs.bytes.buffer);
+    const buffers = [packed.bytes.buffer, ...buffersOfOutputs(outputs)];
     return this.#write({ kind: "append", packed }, buffers, outputs === undefined ? entries : []);
   }
 

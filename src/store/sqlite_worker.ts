@@ -9,7 +9,7 @@
 import { join } from "node:path";
 import { isMainThread, type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { hasCode } from "../errors.ts";
-import { noteLargeBytes } from "../large_bytes.ts";
+import { isShared, noteLargeBytes } from "../large_bytes.ts";
 import { type DataDirLock, lockDataDir, openPrivately } from "./folder/data_dir.ts";
 import { readMark, refuseLostJournal, refuseOtherJournal, writeMark } from "./folder/folder_identity.ts";
 import { Reserve } from "./folder/reserve.ts";
@@ -55,7 +55,7 @@ async function serve(data: StoreThreadData): Promise<void> {
     isWorking = true;
     while (arrived.length > 0) {
       const { work, closing } = takeArrived(port, arrived);
-      const bytes = work.reduce((sum, request) => sum + bytesOf(request), 0);
+      const bytes = work.reduce((sum, request) => sum + movedBytesOf(request), 0);
       if (work.length > 0) answer(await commits.handle(work), !store.reserve.isHeld);
       if (work.some(({ kind }) => kind === "scrub")) keepMark(store); // once a minute, in a service
       work.length = 0;
@@ -126,6 +126,13 @@ function closeStore(store: OpenStore, id: number): StoreReply {
   } finally {
     store.lock.release();
   }
+}
+
+/** What it brings, and is garbage of this thread when it is done. */
+function movedBytesOf(request: WorkRequest): number {
+  const { outputs } = request.kind === "append" || request.kind === "commitLog" ? request.packed : {};
+  const isOwn = outputs === undefined || !isShared(outputs.bytes.buffer);
+  return bytesOf(request) - (isOwn ? 0 : outputs.bytes.byteLength);
 }
 
 /** All that has arrived, up to a request to close. */

@@ -5,6 +5,7 @@ import { DiskSpace } from "../../src/engine/journal/disk_space.ts";
 import { readStep } from "../../src/engine/journal/journal.ts";
 import { OutputFile } from "../../src/engine/journal/output.ts";
 import { PacedCalls } from "../../src/engine/journal/paced_calls.ts";
+import { LineMemory } from "../../src/engine/journal/staged_lines.ts";
 import { RELEASES_HELD, TaskLog } from "../../src/engine/journal/task_log.ts";
 import type { PerigeeError } from "../../src/errors.ts";
 import type { JournalEntry, Store } from "../../src/store/store.ts";
@@ -93,7 +94,10 @@ describe("a log whose lines wait for room", () => {
   it("brings them to the output in a step of their own, so that lines that come meanwhile need not wait", async () => {
     const clock = new FakeClock();
     const output = await OutputFile.open(new MemoryDisk({ clock }), "/out.jsonl");
-    const log = new TaskLog("t", output, () => undefined, new PacedCalls(clock));
+    const log = new TaskLog("t", output, () => undefined, {
+      calls: new PacedCalls(clock),
+      memory: new LineMemory(),
+    });
     log.restoreHeld(Buffer.from("a\n"));
     log.tryRelease();
     log.outcome(RECORD, "b\n");

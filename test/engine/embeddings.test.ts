@@ -27,6 +27,11 @@ function numberIn(text: string): number {
   return Number(/\[\[(\d+)\]\]/.exec(text)?.[1]);
 }
 
+/** Requests of at most seven inputs. */
+const seven = {
+  providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, embeddingInputsMax: 7 } },
+};
+
 /** Each input has the vector of its number; the last one is first, as servers may answer. */
 function vectors(body: Body): WireResult {
   const inputs = inputsOf(body);
@@ -164,6 +169,58 @@ describe("embeddings of single texts", () => {
     world.reply = (inputs) => (inputs.includes(5) ? status(500, "crash") : undefined);
     await runWhole(world);
     expect(sorted(world.answered())).toEqual([1, 2, 3, 4, 6, 7, 8]);
+  });
+
+  it("are sent in halves when they broke their server twice in a row", async () => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.write(21);
+    world.reply = (inputs) => (inputs.includes(5) ? status(500, "crash") : undefined);
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual(upTo(21).filter((line) => line !== 5));
+    const all = world.requests.filter((inputs) => inputs.includes(5)).map((inputs) => inputs.length);
+    expect(all.slice(0, 6)).toEqual([7, 7, 3, 3, 2, 2]);
+  });
+
+  it("are not sent in halves when the provider refuses what all have in common", async () => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.write(21, () => ({ dimensions: 4_096 }));
+    const error = { message: "it has at most 1536", type: "invalid_request_error", param: "dimensions" };
+    world.reply = () => ({
+      ok: true,
+      status: 400,
+      headers: {},
+      body: Buffer.from(JSON.stringify({ error })),
+    });
+    await runWhole(world);
+    expect(world.requests.map((inputs) => inputs.length)).toEqual([7, 7, 7]);
+    expect(world.lines().map((line) => line.error?.code)).toEqual(upTo(21).map(() => "invalid_request"));
+  });
+
+  it("are sent in halves when the provider refuses the inputs, or a member that is not of the request", async () => {
+    for (const param of ["input", "input[2]", "EmbeddingRequest", null]) {
+      const world = new EmbeddingWorld({ config: seven });
+      world.write(21, () => ({ dimensions: 2 }));
+      const error = { message: "invalid", type: "invalid_request_error", param };
+      const refusal = {
+        ok: true,
+        status: 400,
+        headers: {},
+        body: Buffer.from(JSON.stringify({ error })),
+      } as const;
+      world.reply = (inputs) => (inputs.includes(5) ? refusal : undefined);
+      await runWhole(world);
+      expect(sorted(world.answered())).toEqual(upTo(21).filter((line) => line !== 5));
+    }
+  });
+
+  it("are repeated as they are, and never halved, while nothing is answered with vectors", async () => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.write(21);
+    world.reply = (_inputs, request) =>
+      request <= 9 ? { ok: true, status: 200, headers: {}, body: Buffer.from('{"data":[]}') } : undefined;
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual(upTo(21));
+    expect(new Set(world.requests.map((inputs) => inputs.length))).toEqual(new Set([7]));
   });
 
   it("are asked again when the answer has fewer vectors than inputs", async () => {

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import {
-  completedLine,
+  completedLine as completedText,
   failedLine,
   type LineAnswer,
   type LineFacts,
   type LineUsage,
   parseOutputLine,
   readOutputLine,
+  wholeLine,
   wholeLinesEnd,
 } from "../../src/jsonl/write.ts";
 import type { AnswerMembers, Failure, FinishReason } from "../../src/work/outcome.ts";
@@ -52,6 +53,10 @@ const answer = (text: string, finish: FinishReason = "stop"): LineAnswer => ({
   members: undefined,
   attempts: 2,
 });
+
+function completedLine(...line: Parameters<typeof completedText>): string {
+  return wholeLine(completedText(...line));
+}
 
 describe("output lines", () => {
   it("answer under the key as it came, with how the answer ended, what was used, and what it cost", () => {

@@ -110,11 +110,12 @@ export function recordClosed(call: ItemCall, made: Made, isKept: boolean): void 
 
 /**
  * What was made for the items of a call that are to be sent again in halves, because one of them may have failed all: the provider refused
- * the request, or could not answer it. Nothing of that counts against the others. Undefined for any other end.
+ * the request, or could not answer it. Nothing of that counts against the others. Undefined for any other end, and where the provider
+ * says that it refused what all have in common, such as `dimensions`: halves would only be refused again, down to each item.
  */
 export function halvedOf(call: ItemCall, result: DispatchResult): Made | undefined {
   if (result.kind === "returned") return call.isHalved ? uncounted(result) : undefined;
-  if (call.count === 1 || result.outcome.status !== "failed") return undefined;
+  if (call.count === 1 || call.isRefusedForAll || result.outcome.status !== "failed") return undefined;
   const { provider_status: status = 0, retryable } = result.outcome.failure;
   const isRefused = status >= 400 && status <= 499;
   return retryable || isRefused ? uncounted(result.outcome) : undefined; // else at most once: it may have been answered

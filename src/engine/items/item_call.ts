@@ -15,9 +15,8 @@ import type { LaneTerms } from "../../queue/lanes.ts";
 import { joinedBody } from "../../shard/joined_body.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
-import { addSpent } from "../journal/item_cost.ts";
 import { type AttemptFailure, NOTHING_SPENT, type Spent } from "../journal/journal.ts";
-import { shareSpent } from "../journal/shared_spent.ts";
+import { plus, SpentShares } from "../journal/shared_spent.ts";
 import { checkFor, fitted, UnfitAnswer } from "../schemas/answer_fit.ts";
 import type { CacheUse } from "./cache_use.ts";
 import type { BoundedRequest } from "./cost_bounds.ts";
@@ -28,7 +27,7 @@ import type { TakenOffer } from "./taken_offer.ts";
 /** Ends every wait at once. */
 const LEFT: AbortSignal = AbortSignal.abort();
 
-/** Requests for several items that break their server, in a row. */
+/** Requests for the same items that break their server, in a row. */
 const BROKEN_MAX = 2;
 
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
@@ -50,7 +49,7 @@ export class ItemCall implements Call {
   /** By those attempts, and by those of this call that have ended; of several items see `spentOf`. */
   spent: Spent;
   /** The same of each of several items. */
-  #spents: readonly Spent[] | undefined;
+  readonly #shares: SpentShares | undefined;
   /** Tokens reserved for it, but for an answer that did not fit. */
   readonly plainLoad: TokenLoad;
   /** Tokens reserved for it. */
@@ -96,6 +95,10 @@ export class ItemCall implements Call {
   isRequested = false;
   /** Whether its items are sent in halves from now on. */
   isHalved = false;
+  /** Whether the last request was refused for what its items have in common, so that each would be refused by itself. */
+  isRefusedForAll = false;
+  /** Answers of 500 in a row, until it was sent last. */
+  #broken = 0;
   /** Whether it does not wait for its next attempt here, but leaves for another model. */
   isLeaving = false;
   /** For a second attempt: whether it may not be sent any more. */
@@ -150,9 +153,7 @@ export class ItemCall implements Call {
     this.lastFailure = made?.failure;
     this.startedWallMs = made?.startedWallMs;
     if (count > 1)
-      this.#spents = this.#items(
-        (item) => owner.items.made.get(shard.lines[item] as number)?.spent ?? NOTHING_SPENT,
-      );
+      this.#shares = new SpentShares(shard.inputTokens.subarray(index, index + count), this.#spentBefore());
     this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
     const unfit = owner.settings.fit.kept.get(this.line);
     if (unfit !== undefined) this.#with(unfit);
@@ -205,45 +206,46 @@ export class ItemCall implements Call {
     return this.#sum(this.shard.inputTokens) + (this.#unfit?.tokens ?? 0);
   }
 
-  /** Of the input. */
   get lineBytes(): number {
     return this.#sum(this.shard.lengths);
   }
 
   /** The part of an item in what the call has, by its input tokens; 1 of a single one. `index` is its place in the shard. */
   shareOf(index: number): number {
-    if (this.count === 1) return 1;
-    return ((this.shard.inputTokens[index] as number) + 1) / (this.inputTokens + this.count);
+    return this.#shares?.shareOf(index - this.index) ?? 1;
   }
 
   /** What the attempts of an item took. */
   spentOf(index: number): Spent {
-    return this.#spents?.[index - this.index] ?? this.spent;
+    return this.#shares?.of(index - this.index) ?? this.spent;
+  }
+
+  #spentBefore(): readonly Spent[] | undefined {
+    const { made } = this.owner.items;
+    if (made.size === 0) return undefined;
+    return this.lines.map((line) => made.get(line)?.spent ?? NOTHING_SPENT);
   }
 
   /** An attempt took so much. */
   took(last: Spent): void {
     this.spent = plus(this.spent, last);
-    if (this.#spents === undefined) return;
-    const shares = shareSpent(
-      last,
-      this.#items((item) => this.shard.inputTokens[item] as number),
-    );
-    this.#spents = this.#spents.map((spent, place) => plus(spent, shares[place] as Spent));
+    this.#shares?.took(last);
   }
 
   /** A lane takes its items. */
   claim(): void {
-    this.#items((item) => this.owner.items.claim(this.shard.lines[item] as number));
+    for (let item = 0; item < this.count; item += 1) this.owner.items.claim(this.#lineAt(item));
   }
 
   /** Of its items, from 1. */
   get lines(): readonly number[] {
-    return this.#items((item) => this.shard.lines[item] as number);
+    const lines: number[] = [];
+    for (let item = 0; item < this.count; item += 1) lines.push(this.#lineAt(item));
+    return lines;
   }
 
-  #items<T>(of: (index: number) => T): T[] {
-    return Array.from({ length: this.count }, (_, place) => of(this.index + place));
+  #lineAt(item: number): number {
+    return this.shard.lines[this.index + item] as number;
   }
 
   #sum(column: ArrayLike<number>): number {
@@ -299,7 +301,6 @@ export class ItemCall implements Call {
     return bytes;
   }
 
-  /** The key as a JSON string literal. */
   get keyJson(): string {
     return this.shard.keyJson(this.index);
   }
@@ -329,17 +330,17 @@ export class ItemCall implements Call {
 
   /** Its line was cancelled by itself, or one of its lines. */
   get isSkipped(): boolean {
-    if (this.count === 1) return this.owner.skips(this.line);
-    return this.lines.some((line) => this.owner.skips(line));
+    for (let item = 0; item < this.count; item += 1) if (this.owner.skips(this.#lineAt(item))) return true;
+    return false;
   }
 
   /**
-   * Whether several items, which broke their server together a few times, are not repeated but sent in halves: one of them may do so
-   * alone. The first halves that are answered prove that the server works.
+   * Whether several items, which broke their server together twice in a row, are not repeated but sent in halves: one of them may do so
+   * alone. The first halves that are answered prove that the server works. To be asked once after each failed request.
    */
-  leavesInHalves({ attempts }: Made): boolean {
-    const { count, lastFailure } = this;
-    this.isHalved = count > 1 && lastFailure?.httpStatus === 500 && attempts - this.attempts >= BROKEN_MAX;
+  leavesInHalves(): boolean {
+    this.#broken = this.lastFailure?.httpStatus === 500 ? this.#broken + 1 : 0;
+    this.isHalved = this.count > 1 && this.#broken >= BROKEN_MAX;
     return this.isHalved;
   }
 
@@ -372,6 +373,7 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
+    this.isRefusedForAll = this.#isOfAll(result.member);
     const answers = result.output?.values.length ?? this.count;
     if (this.count > 1 && result.class === "success" && answers !== this.count) {
       const { output: _, text: __, finish: ___, ...rest } = result;
@@ -383,10 +385,12 @@ export class ItemCall implements Call {
     const check = this.#check;
     return check === undefined ? judged : fitted(judged, check);
   }
-}
 
-function plus(before: Spent, last: Spent): Spent {
-  return before === NOTHING_SPENT ? last : addSpent(before, last);
+  /** Whether a member of the body is of all its items, and not an input. */
+  #isOfAll(member: string | undefined): boolean {
+    if (this.count === 1 || member === undefined) return false;
+    return this.shard.group.joins?.close.includes(`"${member}":`) === true;
+  }
 }
 
 /** The attempt of a call has ended, or is not sent: it has nothing to do with a cache any more. */

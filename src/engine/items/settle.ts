@@ -2,7 +2,14 @@
  * Settling: an outcome becomes a price, a journal record and an output line.
  */
 import { bodilessLine, bodyLine, type LineOwner } from "../../jsonl/body_lines.ts";
-import { completedLine, errorJson, failedLine, type LineFacts } from "../../jsonl/write.ts";
+import {
+  completedLine,
+  errorJson,
+  failedLine,
+  type LineFacts,
+  type LineText,
+  wholeLine,
+} from "../../jsonl/write.ts";
 import type { LineLayout } from "../../work/line_layout.ts";
 import type { AttemptFacts, Failure, Outcome } from "../../work/outcome.ts";
 import { addSpent, type TakenEarlier } from "../journal/item_cost.ts";
@@ -92,7 +99,7 @@ export class RunRecords implements ItemRecords {
   }
 
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
-    const text = sentText(this.#terms, item, outcome);
+    const text = sentLine(this.#terms, item, outcome);
     if (item.warnings !== "") this.#warn(item.warnings);
     const sent = { model: item.model, outcome };
     this.#stage(recordOf(item, outcome, this.#terms.sent), text, { sent, whenDurable });
@@ -122,7 +129,7 @@ export class RunRecords implements ItemRecords {
 
   #stage(
     record: StagedOutcome,
-    line: string,
+    line: LineText,
     { sent, whenDurable }: Pick<EndedLine, "sent"> & { readonly whenDurable?: (() => void) | undefined },
   ): void {
     const { log, observer, project, totals } = this.#terms;
@@ -142,6 +149,10 @@ export class RunRecords implements ItemRecords {
 
 /** The line of an item that was sent. */
 export function sentText(terms: TextTerms, item: SentItem, sent: Outcome): string {
+  return wholeLine(sentLine(terms, item, sent));
+}
+
+function sentLine(terms: TextTerms, item: SentItem, sent: Outcome): LineText {
   const { keyJson, line, warnings } = item;
   const earlier = terms.takenEarlier?.(line);
   const spent = earlier === undefined ? item.spent : addSpent(earlier, item.spent);
@@ -169,7 +180,7 @@ export function sentText(terms: TextTerms, item: SentItem, sent: Outcome): strin
 function cachedText(
   terms: TextTerms,
   { line, keyJson, model, metadata, warnings, answer }: CachedItem,
-): string {
+): LineText {
   const { format, fields } = terms.layout;
   const last = { latencyMs: 0, ...answer.last };
   if (format !== "perigee") return bodyLine(format, ownerOf(terms, keyJson, line), last, warnings);

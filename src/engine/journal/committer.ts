@@ -31,6 +31,7 @@ import { type LaneRecord, stamped } from "./journal.ts";
 import type { EngineObserver } from "./observer.ts";
 import type { OutputFile } from "./output.ts";
 import { PacedCalls } from "./paced_calls.ts";
+import { LineMemory } from "./staged_lines.ts";
 import { type SealedStep, type StepListener, TaskLog } from "./task_log.ts";
 
 export interface CommitterOptions {
@@ -53,6 +54,7 @@ export interface CommitterOptions {
 export class Committer {
   readonly #options: CommitterOptions;
   readonly #calls: PacedCalls;
+  readonly #memory = new LineMemory();
   readonly #dirty = new Set<TaskLog>();
   readonly #held: HeldLogs;
   #phase: "idle" | "due" | "committing" = "idle";
@@ -80,7 +82,8 @@ export class Committer {
 
   /** The log of one task; only this log appends to `output` from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
-    return new TaskLog(taskId, output, (log) => this.#touch(log), this.#calls, onStep);
+    const shared = { calls: this.#calls, memory: this.#memory };
+    return new TaskLog(taskId, output, (log) => this.#touch(log), shared, onStep);
   }
 
   /**

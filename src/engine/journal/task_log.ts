@@ -7,10 +7,9 @@
  *
  * At most one step of a log is sealed at a time; what is staged meanwhile belongs to the next.
  */
-import { crc32 } from "node:zlib";
 import type { Moment } from "../../clock.ts";
 import type { PerigeeError } from "../../errors.ts";
-import { allocate, LARGE_BYTES_MIN, noteLargeBytes } from "../../large_bytes.ts";
+import type { LineText } from "../../jsonl/write.ts";
 import type { UsedPrice } from "../../price/used_prices.ts";
 import type { OutputWrite } from "../../store/store.ts";
 import {
@@ -26,6 +25,7 @@ import {
 } from "./journal.ts";
 import type { OutputFile } from "./output.ts";
 import type { PacedCalls } from "./paced_calls.ts";
+import { type LineMemory, StagedLines } from "./staged_lines.ts";
 
 const NO_BYTES = new Uint8Array(0);
 
@@ -51,13 +51,20 @@ export interface SealedStep {
   release(at: Moment): void;
 }
 
+/** What the logs of a committer have in common. */
+interface SharedByLogs {
+  readonly calls: PacedCalls;
+  readonly memory: LineMemory;
+}
+
 /** One task's records on their way to the disk. Methods stage and return at once; callbacks are called when durable. */
 export class TaskLog {
   readonly #taskId: string;
   readonly #output: OutputFile;
   readonly #touch: (log: TaskLog) => void;
   readonly #durable: DurableSteps;
-  #staged = new StagedStep();
+  readonly #memory: LineMemory;
+  #staged: StagedStep;
   readonly #held = new HeldLines();
   /** Asked at every step: money spent and held so far. */
   committedUsd: () => number = () => 0;
@@ -70,12 +77,14 @@ export class TaskLog {
     taskId: string,
     output: OutputFile,
     touch: (log: TaskLog) => void,
-    calls: PacedCalls,
+    { calls, memory }: SharedByLogs,
     onStep?: StepListener,
   ) {
     this.#taskId = taskId;
     this.#output = output;
     this.#touch = touch;
+    this.#memory = memory;
+    this.#staged = new StagedStep(memory);
     this.#durable = new DurableSteps(output.end, calls, onStep);
   }
 
@@ -127,7 +136,7 @@ export class TaskLog {
   }
 
   /** `line` is the whole output line with its line end. */
-  outcome(record: StagedOutcome, line: string, whenDurable?: () => void): void {
+  outcome(record: StagedOutcome, line: LineText, whenDurable?: () => void): void {
     this.#staged.outcome(record, line);
     if (whenDurable !== undefined) this.#staged.after.push(whenDurable);
     this.#touch(this);
@@ -168,8 +177,8 @@ export class TaskLog {
   #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
     const { step, after } = this.#staged;
     step.lanes(lanes);
-    const lines = this.#staged.lines();
-    this.#staged = new StagedStep();
+    const lines = this.#staged.lines.all();
+    this.#staged = new StagedStep(this.#memory);
     const committedUsd = this.committedUsd(); // the intents of this step are in it
     if (this.isHolding) this.#held.hold(step, lines);
     const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
@@ -181,7 +190,10 @@ export class TaskLog {
         this.#held.hold(step, lines);
       },
       onRefused: (error) => this.onFull(error),
-      onDurable: (entry, header, at) => this.#durable.add(entry, header, { after, at }),
+      onDurable: (entry, header, at) => {
+        if (!this.#held.has(lines)) this.#memory.giveBack(lines);
+        this.#durable.add(entry, header, { after, at });
+      },
     });
   }
 
@@ -217,16 +229,15 @@ class StagedStep {
   /** Called when it is durable. */
   readonly after: (() => void)[] = [];
   /** Output lines in UTF-8. */
-  readonly #lines: Uint8Array<ArrayBuffer>[] = [];
+  readonly lines: StagedLines;
 
-  outcome(record: StagedOutcome, line: string): void {
-    const bytes = bytesOf(line);
-    this.step.outcome(record, bytes.byteLength, crc32(bytes));
-    this.#lines.push(bytes);
+  constructor(memory: LineMemory) {
+    this.lines = new StagedLines(memory);
   }
 
-  lines(): Uint8Array<ArrayBuffer> {
-    return joined(this.#lines);
+  outcome(record: StagedOutcome, line: LineText): void {
+    const { byteLength, crc32 } = this.lines.add(line);
+    this.step.outcome(record, byteLength, crc32);
   }
 }
 
@@ -241,6 +252,10 @@ class HeldLines {
     if (lines.byteLength === 0) return;
     step.hold(lines);
     this.lines.push(lines);
+  }
+
+  has(lines: Uint8Array): boolean {
+    return this.lines.includes(lines);
   }
 
   released(): void {
@@ -340,27 +355,4 @@ class Sealed implements SealedStep {
   release(at: Moment): void {
     this.#end.onDurable(this.entry, this.#header, at);
   }
-}
-
-/** Once for a line: its length, its checksum and what is written are all of its bytes, and each call that takes a text encodes it. */
-function bytesOf(line: string): Uint8Array<ArrayBuffer> {
-  if (line.length < LARGE_BYTES_MIN / 3) return Buffer.from(line);
-  const bytes = allocate(Buffer.byteLength(line));
-  bytes.write(line);
-  return bytes;
-}
-
-function joined(lines: readonly Uint8Array<ArrayBuffer>[]): Uint8Array<ArrayBuffer> {
-  const [first] = lines;
-  if (first !== undefined && lines.length === 1) return first;
-  let length = 0;
-  for (const line of lines) length += line.byteLength;
-  const bytes = allocate(length);
-  let end = 0;
-  for (const line of lines) {
-    bytes.set(line, end);
-    end += line.byteLength;
-  }
-  noteLargeBytes(length);
-  return bytes;
 }

@@ -223,7 +223,7 @@ export class Sender implements AdmitAttempt<ItemCall> {
   admit(call: ItemCall, made: Made): Promise<void> {
     const { owner } = call;
     if (!owner.isOpen || call.isSkipped) return Promise.reject(new RunStopped());
-    if (call.leavesInHalves(made)) return Promise.reject(new Error("its items are sent in halves"));
+    if (call.leavesInHalves()) return Promise.reject(new Error("its items are sent in halves"));
     if (this.failover.leaves(call)) return Promise.reject(new Error("it leaves for another model"));
     const lane = this.#options.lanes.of(this.models.place(call).key);
     const admitted = lane.admitAgain(call, made.attempts + 1, made.ambiguousAttempts);

@@ -1,0 +1,88 @@
+/**
+ * Output lines of steps, end to end, in memory that is used again.
+ *
+ *   small (own memory) --beyond 256 KiB--> large (shared with the store's thread, which writes it without a copy)
+ *   large -> its step is durable -> spare, for a later step
+ *
+ * Memory is taken fresh from the system page by page, 4 KiB at 1 us and more, and what is not given back waits for a collection of
+ * the whole heap. With 300 MB of lines a second (embeddings) both took more than all else together.
+ *
+ * Limits: three spares, of 16 MiB each at most; larger memory is collected after its step.
+ * Hot path: 0.5 us for a line of 3 KB (bench/jobs/embeddings.ts).
+ */
+import { crc32 } from "node:zlib";
+import type { LineText } from "../../jsonl/write.ts";
+import { allocateShared, isShared, noteLargeBytes } from "../../large_bytes.ts";
+
+const SMALL_BYTES_MIN = 16 * 1024;
+const SMALL_BYTES_MAX = 256 * 1024;
+const LARGE_BYTES_MIN = 1024 * 1024;
+const SPARE_BYTES_MAX = 16 * 1024 * 1024;
+const SPARES_MAX = 3;
+/** Of UTF-8, for each UTF-16 unit. */
+const UNIT_BYTES_MAX = 3;
+
+/** The large memory of all logs of a committer. */
+export class LineMemory {
+  readonly #spares: Buffer[] = [];
+
+  /** At least so many bytes. */
+  take(bytesMin: number): Buffer {
+    const index = this.#spares.findIndex(({ byteLength }) => byteLength >= bytesMin);
+    if (index >= 0) return this.#spares.splice(index, 1)[0] as Buffer; // it was found there
+    let bytes = LARGE_BYTES_MIN;
+    while (bytes < bytesMin) bytes *= 2;
+    return allocateShared(bytes);
+  }
+
+  /** What `take` returned, or a part of it: nobody reads or writes it any more. Other memory is left alone. */
+  giveBack({ buffer }: Uint8Array): void {
+    if (!isShared(buffer)) return;
+    const isKept = this.#spares.length < SPARES_MAX && buffer.byteLength <= SPARE_BYTES_MAX;
+    if (isKept) this.#spares.push(Buffer.from(buffer));
+    else noteLargeBytes(buffer.byteLength);
+  }
+}
+
+/** The lines of one step. */
+export class StagedLines {
+  readonly #memory: LineMemory;
+  #buffer: Buffer = Buffer.alloc(0);
+  #end = 0;
+
+  constructor(memory: LineMemory) {
+    this.#memory = memory;
+  }
+
+  /** Of the line that was added: its bytes, and their CRC-32. */
+  add(line: LineText): { readonly byteLength: number; readonly crc32: number } {
+    const start = this.#end;
+    if (typeof line === "string") this.#write(line);
+    else for (const part of line) this.#write(part);
+    const bytes = this.#buffer.subarray(start, this.#end);
+    return { byteLength: bytes.byteLength, crc32: crc32(bytes) };
+  }
+
+  /** All of them: a view, which more lines must not follow. */
+  all(): Uint8Array {
+    return this.#buffer.subarray(0, this.#end);
+  }
+
+  #write(text: string): void {
+    if (this.#end + text.length * UNIT_BYTES_MAX > this.#buffer.byteLength)
+      this.#makeSpace(Buffer.byteLength(text));
+    this.#end += this.#buffer.write(text, this.#end);
+  }
+
+  #makeSpace(bytes: number): void {
+    const needed = this.#end + bytes;
+    if (needed <= this.#buffer.byteLength) return;
+    const before = this.#buffer;
+    this.#buffer =
+      needed <= SMALL_BYTES_MAX
+        ? Buffer.allocUnsafeSlow(Math.min(SMALL_BYTES_MAX, Math.max(SMALL_BYTES_MIN, needed * 2)))
+        : this.#memory.take(needed);
+    this.#buffer.set(before.subarray(0, this.#end));
+    this.#memory.giveBack(before);
+  }
+}

@@ -1,14 +1,15 @@
 /**
- * The rows of a table with their answers: both are read from front to back once, because the answers are in the order of the rows.
+ * The rows of a table with their answers, in the order of the rows.
  *
- * Answers whose keys belong to no row, which an update has kept, are passed over. Memory is that of a batch of rows and a piece of the answers.
+ * Answers whose keys belong to no row, which an update has kept, are left out. Memory is that of a batch of rows and of `AnswerLines`.
  */
+import type { Disk } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import { afterString, markNumbers } from "../jsonl/numbers.ts";
 import type { OutputLine } from "../work/item.ts";
 import type { AnswerColumns, RowAnswer } from "./answer_columns.ts";
+import { AnswerLines } from "./answer_lines.ts";
 import type { Cell } from "./cell.ts";
-import { fileText } from "./file_text.ts";
 import type { KeyOf } from "./requests.ts";
 import type { RowChoice } from "./row_choice.ts";
 import type { Table } from "./table.ts";
@@ -18,16 +19,17 @@ export interface Joining {
   readonly keyOf: KeyOf;
   readonly choice: RowChoice;
   readonly added: AnswerColumns;
-  /** The file with the answers, in the order of the rows. */
+  /** The file with the answers, in any order; about that of the rows is fast. */
   readonly answers: string;
 }
 
 /** Rows of all columns, and of those that were added. Throws `output_changed` when a row has no answer. */
 export async function* joinedRows(
+  disk: Pick<Disk, "open">,
   table: Table,
   { keyOf, choice, added, answers }: Joining,
 ): AsyncGenerator<readonly (readonly Cell[])[]> {
-  const lines = new AnswerLines(answers);
+  const lines = await AnswerLines.open(disk, answers);
   try {
     for await (const { rows, firstRow } of table.batches()) {
       const joined: (readonly Cell[])[] = [];
@@ -35,14 +37,13 @@ export async function* joinedRows(
         const rowNumber = firstRow + index;
         if (!choice.takes(rowNumber)) continue;
         const key = keyOf(row, rowNumber);
-        let answer = lines.next() ?? (await lines.more());
-        while (answer !== undefined && answer.key !== key) answer = lines.next() ?? (await lines.more());
-        if (answer === undefined)
+        const line = lines.take(key) ?? (await lines.find(key));
+        if (line === undefined)
           throw new PerigeeError(
             "output_changed",
             `${answers} has no answer for row ${rowNumber} of ${table.name} (key ${JSON.stringify(key.slice(0, 64))}): put that file back as the run left it, and run the same command again`,
           );
-        joined.push([...row, ...added.cells(answer)]);
+        joined.push([...row, ...added.cells(plainAnswer(line) ?? wholeAnswer(line))]);
       }
       if (joined.length > 0) yield joined;
       if (choice.isOver(firstRow + rows.length)) return;
@@ -52,17 +53,15 @@ export async function* joinedRows(
   }
 }
 
-type KeyedAnswer = RowAnswer & Pick<OutputLine, "key">;
-
 const KEY = '{"key":"';
 const TEXT = ',"output":{"type":"text","text":"';
 const PARSED = ',"parsed":';
 
 /**
- * Hot: key and text of an answer that has a text, without reading the rest of its line, which is four fifths of it. Undefined for any
+ * Hot: the text of an answer that has one, without reading the rest of its line, which is four fifths of it. Undefined for any
  * other line.
  */
-function plainAnswer(line: string): KeyedAnswer | undefined {
+function plainAnswer(line: string): RowAnswer | undefined {
   if (!line.startsWith(KEY)) return undefined;
   const keyEnd = afterString(line, KEY.length);
   if (!line.startsWith(TEXT, keyEnd)) return undefined;
@@ -70,50 +69,12 @@ function plainAnswer(line: string): KeyedAnswer | undefined {
   const end = afterString(line, from);
   if (end === from + 1) return undefined; // an empty text: tool calls or a refusal may follow
   if (line.startsWith(PARSED, end + 1)) return undefined;
-  const key = JSON.parse(line.slice(KEY.length - 1, keyEnd)) as string; // string literals, by their quotes
-  const text = JSON.parse(line.slice(from - 1, end)) as string;
-  return { key, output: { type: "text", text } };
+  const text = JSON.parse(line.slice(from - 1, end)) as string; // a string literal, by its quotes
+  return { output: { type: "text", text } };
 }
 
 /** A checked value keeps all digits of its numbers. */
-function wholeAnswer(line: string): KeyedAnswer {
+function wholeAnswer(line: string): RowAnswer {
   const json = line.includes(PARSED) ? markNumbers(line) : line;
   return JSON.parse(json) as OutputLine; // the engine wrote it
-}
-
-/** Lines of a file of answers. */
-class AnswerLines {
-  readonly #pieces: AsyncGenerator<string>;
-  #lines: readonly string[] = [];
-  #at = 0;
-  #rest = "";
-
-  constructor(path: string) {
-    this.#pieces = fileText(path);
-  }
-
-  /** The next one that has been read; undefined when more must be read. */
-  next(): KeyedAnswer | undefined {
-    const line = this.#lines[this.#at];
-    if (line === undefined) return undefined;
-    this.#at += 1;
-    return plainAnswer(line) ?? wholeAnswer(line);
-  }
-
-  /** The next one; undefined at the end of the file. */
-  async more(): Promise<KeyedAnswer | undefined> {
-    while (this.#at >= this.#lines.length) {
-      const piece = await this.#pieces.next();
-      if (piece.done === true) return undefined;
-      const lines = `${this.#rest}${piece.value}`.split("\n");
-      this.#rest = lines.pop() ?? "";
-      this.#lines = lines;
-      this.#at = 0;
-    }
-    return this.next();
-  }
-
-  async close(): Promise<void> {
-    await this.#pieces.return(undefined);
-  }
 }

@@ -11,6 +11,7 @@ import { type Cell, textOf } from "./cell.ts";
 import type { RowChoice } from "./row_choice.ts";
 import { placeOf, type Table } from "./table.ts";
 import { columnIndexes, missing, type ReadTemplate } from "./template.ts";
+import { TextBytes } from "./text_bytes.ts";
 
 /** As for keys of an input file. */
 const KEY_BYTES_MAX = 512;
@@ -38,7 +39,7 @@ export type KeyOf = (row: readonly Cell[], rowNumber: number) => string;
 export interface RequestLines {
   /** The key of a row, which may be empty: `lines` refuses such a row. */
   readonly keyOf: KeyOf;
-  /** Blocks of whole lines, in the order of the rows, of those that `choice` takes. Throws `input_unreadable`. */
+  /** Blocks of whole lines, each valid until the next one is asked for, in the order of the rows, of those that `choice` takes. Throws `input_unreadable`. */
   lines(choice: RowChoice): AsyncGenerator<Uint8Array>;
 }
 
@@ -67,8 +68,8 @@ async function* allLines(
   }: { keyOf: KeyOf; line: (row: readonly Cell[], key: string) => string; column: string | undefined },
   choice: RowChoice,
 ): AsyncGenerator<Uint8Array> {
+  const bytes = new TextBytes();
   for await (const batch of table.batches()) {
-    let text = "";
     for (const [index, row] of batch.rows.entries()) {
       const rowNumber = batch.firstRow + index;
       if (!choice.takes(rowNumber)) continue;
@@ -78,9 +79,9 @@ async function* allLines(
           "input_unreadable",
           `${table.name}: ${placeOf(batch, index)} has ${key === "" ? "an empty key" : `a key of more than ${KEY_BYTES_MAX} bytes`} in the column ${JSON.stringify(column)}; without --key, rows have their numbers as keys`,
         );
-      text += line(row, key);
+      bytes.add(line(row, key));
     }
-    if (text !== "") yield Buffer.from(text);
+    if (bytes.length > 0) yield bytes.take();
     if (choice.isOver(batch.firstRow + batch.rows.length)) return;
   }
 }

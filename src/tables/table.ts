@@ -82,7 +82,7 @@ export function columnNames(given: readonly string[], where: string): readonly s
   );
 }
 
-/** Turns rows into bytes. */
+/** Turns rows into bytes, which are valid until the next call. */
 export interface RowEncoder {
   /** The bytes of these rows, and of what was kept back before; may be empty. */
   encode(rows: readonly (readonly Cell[])[]): Uint8Array;

@@ -11,8 +11,10 @@
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Cell, type Column, jsonOf, textOf } from "./cell.ts";
 import type { RowEncoder, Table, TableFormat } from "./table.ts";
+import { TextBytes } from "./text_bytes.ts";
 
-const WRITE_CHARS = 1024 * 1024;
+const WRITE_BYTES = 1024 * 1024;
+const NOTHING = new Uint8Array(0);
 
 /** What a written table is like. */
 export interface TableShape {
@@ -102,17 +104,13 @@ function csvEncoder(
 }
 
 function textEncoder(head: string, line: (row: readonly Cell[]) => string): RowEncoder {
-  let text = head;
-  const taken = (): Uint8Array => {
-    const bytes = Buffer.from(text);
-    text = "";
-    return bytes;
-  };
+  const bytes = new TextBytes();
+  bytes.add(head);
   return {
     encode(rows) {
-      for (const row of rows) text += line(row);
-      return text.length < WRITE_CHARS ? new Uint8Array(0) : taken();
+      for (const row of rows) bytes.add(line(row));
+      return bytes.length < WRITE_BYTES ? NOTHING : bytes.take();
     },
-    end: taken,
+    end: () => bytes.take(),
   };
 }

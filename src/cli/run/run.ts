@@ -213,13 +213,13 @@ async function openTableRun(input: string, given: RunArguments): Promise<TableRu
   return table;
 }
 
-/** Answers that a table is joined with are in the order of its rows; other rows of it are an update. */
+/** Other rows of a table are an update. */
 function outputOptions(
   table: TableRun | undefined,
   { out, ordered, update }: RunArguments,
 ): Pick<EngineRunOptions, "out" | "ordered" | "update"> {
   if (table === undefined) return { out, ordered: ordered === true, update: update === true };
-  return { out: table.answers, ordered: true, update: update === true || table.isOtherChoice };
+  return { out: table.answers, update: update === true || table.isOtherChoice };
 }
 
 /** The summary with the table as the output, which is written once every row has an answer or an error. */

@@ -1,7 +1,7 @@
 /**
  * A run over a table: its request lines before, and the joined output after.
  *
- *   table + prompt --requests--> DATA/requests-<hash>.jsonl --engine--> DATA/answers.jsonl, in the order of the rows
+ *   table + prompt --requests--> DATA/requests-<hash>.jsonl --engine--> DATA/answers.jsonl
  *   table + answers --joined--> OUT, beside its place, then renamed
  *
  * Each step can be cut off anywhere and is begun again by the same command. The file of requests is named by the state of the table, the
@@ -137,7 +137,12 @@ export class TableRun {
     const isThere =
       now !== undefined && stateText(now) === this.#record?.written?.[0] && this.#record.of === of;
     if (!isThere) {
-      const joined = joinedRows(table, { keyOf: requests.keyOf, choice, added, answers: this.answers });
+      const joined = joinedRows(systemDisk, table, {
+        keyOf: requests.keyOf,
+        choice,
+        added,
+        answers: this.answers,
+      });
       const shape = {
         ...{ format: this.#format, columns: [...table.columns, ...added.columns] },
         ...(table.csv === undefined ? {} : { csv: table.csv }),

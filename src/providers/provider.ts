@@ -42,6 +42,8 @@ export interface ProviderSettings {
   readonly embeddingInputsMax?: number;
   /** Input tokens of such a request at most; default: by the provider. */
   readonly embeddingTokensMax?: number;
+  /** Of OpenAI's protocol: whether streamed requests ask for the usage by `stream_options`; default: by the provider (streams/stream_form.ts). */
+  readonly streamUsage?: boolean;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */
@@ -155,6 +157,8 @@ export interface WireAnswer {
 /** Plug-in. Every method is pure and total: for any bytes, `decode` returns a class and never throws. */
 export interface Provider {
   readonly settings: ProviderSettings;
+  /** The endpoint that it is the codec of; absent: a chat's. */
+  readonly kind?: EndpointKind;
   /** The head for a model; stable, so callers keep it. */
   head(model: string): WireHead;
   /**

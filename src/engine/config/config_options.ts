@@ -201,6 +201,11 @@ export interface ProviderOptions {
   readonly embeddingInputsMax?: number;
   /** Input tokens of one such request at most. Default: by the provider. */
   readonly embeddingTokensMax?: number;
+  /**
+   * Of OpenAI's protocol: whether streamed requests ask for the usage by `stream_options: {"include_usage": true}`. Without the
+   * usage what a stream took is estimated. Default: true, but for `mistral`, which sends it unasked.
+   */
+  readonly streamUsage?: boolean;
   readonly unsupportedConfig?: "drop" | "refuse";
   /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
   readonly timeoutMs?: number;

@@ -52,7 +52,7 @@ export async function streamedCall(
   });
   const ended = tasks
     .submit(project, {
-      ...{ id, items: [item], hasOutputFile: false, tap },
+      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap },
       ...(note === undefined ? {} : { note }),
     })
     .catch((error: unknown) => Promise.reject(callError(error)));

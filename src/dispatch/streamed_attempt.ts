@@ -86,7 +86,7 @@ async function sendStreamed(provider: Provider, tap: AnswerTap, sending: Sending
   const { clock, transport, request, options } = sending;
   if (tap.left.aborted) return { wire: { ...LEFT, failure: "not_sent" }, seen: undefined };
   const signal = options.signal === undefined ? tap.left : AbortSignal.any([options.signal, tap.left]);
-  const form = streamFormOf(provider.settings);
+  const form = streamFormOf(provider);
   if (form === undefined)
     return { wire: await transport.send(request, { ...options, signal }), seen: undefined };
   const bounded = { ...options, signal, bytesMax: ANSWER_BYTES_MAX };

@@ -27,7 +27,7 @@ import { withoutKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
 import { itemFailure, refusalThrown } from "./refusals.ts";
 import { refusalWaitMs } from "./retry_after.ts";
-import { refusalOfDropped, untranslated } from "./unsupported.ts";
+import { candidatesName, refusalOfDropped, untranslated } from "./unsupported.ts";
 import { bounded } from "./usage.ts";
 
 /** A message in OpenAI's form; of an item in OpenAI's layout unchanged. */
@@ -119,7 +119,11 @@ function encode(
     return invalid("response_schema and response_json_schema are the same field, set only one");
   const { candidateCount, ...own } = config;
   if (candidateCount !== undefined)
-    return { ok: false, code: "unsupported_request", message: "candidate_count: a function has one answer" };
+    return {
+      ok: false,
+      code: "unsupported_request",
+      message: `${candidatesName(request)}: a function has one answer`,
+    };
   if (openaiBody === undefined) return encodeOwn({ ...request, config: own }, model, settings, isCheckOnly);
   const { messages = [] } = openaiBody;
   const misspelt = misspeltMember(unknownFields, false) ?? misspeltInMessages(messages, false);

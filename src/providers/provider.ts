@@ -44,6 +44,8 @@ export interface ProviderSettings {
   readonly embeddingTokensMax?: number;
   /** Bytes of a file that an item names, at most; default: 20 MiB (inserts.ts). */
   readonly mediaBytesMax?: number;
+  /** Of OpenAI's protocol: whether streamed requests ask for the usage by `stream_options`; default: by the provider (streams/stream_form.ts). */
+  readonly streamUsage?: boolean;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */
@@ -159,6 +161,8 @@ export interface WireAnswer {
 /** Plug-in. Every method is pure and total: for any bytes, `decode` returns a class and never throws. */
 export interface Provider {
   readonly settings: ProviderSettings;
+  /** The endpoint that it is the codec of; absent: a chat's. */
+  readonly kind?: EndpointKind;
   /** The head for a model; stable, so callers keep it. */
   head(model: string): WireHead;
   /**

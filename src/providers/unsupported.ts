@@ -73,6 +73,11 @@ export function refusalOfDropped(
   };
 }
 
+/** What the caller calls the number of answers. */
+export function candidatesName({ openaiBody }: Pick<ModelRequest, "openaiBody">): string {
+  return openaiBody === undefined ? "candidate_count" : "n";
+}
+
 /** Members that request nothing with certain values, in every protocol. With any other value they are named or refused. */
 const SAYS_NOTHING: ReadonlyMap<string, (value: unknown) => boolean> = new Map([
   ["functions", isEmptyList],

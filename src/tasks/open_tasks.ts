@@ -164,8 +164,9 @@ class TasksOfFolder implements OpenedTasks {
   async submit(project: string, request: TaskRequest): Promise<TaskView> {
     const { options, posted, lots } = this.#rooms;
     const { core, files } = options;
-    const { id } = request;
-    if (id !== undefined && ((await posted.find(undefined, id)) !== undefined || (await lots.has(id))))
+    const { id, isNewId = false } = request;
+    const isUnknown = id === undefined || isNewId;
+    if (!isUnknown && ((await posted.find(undefined, id)) !== undefined || (await lots.has(id))))
       throw new PerigeeError("conflict", "there is a task with this id already"); // before its lines are overwritten
     this.#admission.assertRoom(project);
     const holds: (() => void)[] = []; // until its lots hold the files themselves

@@ -147,6 +147,22 @@ describe("nothing of a request vanishes", () => {
     );
   });
 
+  it("call the number of answers as the line does", () => {
+    const body = { messages: [{ role: "user", content: "Hi" }], n: 2 };
+    for (const model of ["anthropic:claude-haiku-4-5", "echo:e"]) {
+      const [name = "", rest = ""] = model.split(":");
+      const openais = {
+        custom_id: "a",
+        method: "POST",
+        url: "/v1/chat/completions",
+        body: { model, ...body },
+      };
+      const own = { key: "a", model, input: "Hi", candidate_count: 2 };
+      expect(fate(openais, name, rest)).toMatchObject({ refused: expect.stringMatching(/does not take n;/) });
+      expect(fate(own, name, rest)).toMatchObject({ refused: expect.stringContaining("candidate_count") });
+    }
+  });
+
   it("whatever members it has beside them: each is sent, refused or named by every protocol", () => {
     const members = {
       tools: [{ function_declarations: [{ name: "zq_tool", description: "zq_words" }] }],

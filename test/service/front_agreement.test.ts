@@ -109,7 +109,7 @@ describe("two answers to a request", () => {
       (thrown: unknown) => thrown,
     );
     expect(error).toMatchObject({ status: 422, code: "invalid_request" });
-    expect(String(error)).toContain("anthropic:claude-haiku-4-5 does not take candidate_count");
+    expect(String(error)).toContain("anthropic:claude-haiku-4-5 does not take n");
     expect(received).toHaveLength(0);
   });
 });

@@ -203,6 +203,11 @@ export interface ProviderOptions {
   readonly embeddingTokensMax?: number;
   /** Bytes of a file that a line names, at most; up to 104,857,600. Default 20,971,520. Caps reserve for as much. */
   readonly mediaBytesMax?: number;
+  /**
+   * Of OpenAI's protocol: whether streamed requests ask for the usage by `stream_options: {"include_usage": true}`. Without the
+   * usage what a stream took is estimated. Default: true, but for `mistral`, which sends it unasked.
+   */
+  readonly streamUsage?: boolean;
   readonly unsupportedConfig?: "drop" | "refuse";
   /** One request to it at most, from 1,000. Default: `attemptMsMax`. */
   readonly timeoutMs?: number;

@@ -25,7 +25,7 @@ const ramp = z.strictObject({
 const networked = [
   ...(["protocol", "baseUrl", "batchChatUrl", "key", "needsKey", "apiVersion"] as const),
   ...(["defaultMaxOutputTokens", "headers", "batches", "deferred"] as const),
-  ...(["embeddingInputsMax", "embeddingTokensMax", "mediaBytesMax"] as const),
+  ...(["embeddingInputsMax", "embeddingTokensMax", "mediaBytesMax", "streamUsage"] as const),
 ];
 const endpoints = z.enum(["chat", "responses", "embeddings"]);
 const batchOptions = z.strictObject({
@@ -81,6 +81,7 @@ const providerOptions = z
     embeddingInputsMax: positive.optional(),
     embeddingTokensMax: positive.optional(),
     mediaBytesMax: positive.max(100 * 1024 ** 2).optional(),
+    streamUsage: z.boolean().optional(),
     unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
     timeoutMs: z.number().int().min(1_000).max(86_400_000).optional(),
     headers: z.record(z.string().regex(/^[a-z0-9-]+$/), z.string()).optional(),

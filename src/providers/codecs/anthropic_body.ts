@@ -12,6 +12,7 @@
  */
 import { type GenerationConfig, hasOnlyTexts, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, type ObjectSchema } from "../schema.ts";
+import { candidatesName } from "../unsupported.ts";
 import {
   type AnthropicTools,
   blocksOf,
@@ -83,7 +84,7 @@ export function anthropicBody(
   const takesSampling = generation <= 4.6 && version < VERSION_2026;
   if (takesSampling) putSampling(body, config, generation, dropped);
   else dropSampling(config, dropped);
-  if (config.candidateCount !== undefined) dropped.push("candidate_count");
+  if (config.candidateCount !== undefined) dropped.push(candidatesName(request));
   if (request.safetySettings !== undefined) dropped.push("safety_settings");
   if (request.cachedContent !== undefined) dropped.push("cached_content");
   if (config.seed !== undefined) dropped.push("seed");

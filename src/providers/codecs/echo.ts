@@ -14,6 +14,7 @@ import { countOf, objectOf, parseJson, stringOf } from "../json.ts";
 import type { Decoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { itemFailure, refusalOf } from "../refusals.ts";
 import { answerSchema } from "../schema.ts";
+import { candidatesName } from "../unsupported.ts";
 import { Writing } from "./writing.ts";
 
 const UNITS_PER_TOKEN = 4;
@@ -62,7 +63,7 @@ function notTaken({ config, ...request }: ModelRequest, others: readonly string[
     ["thinking_level", thinkingLevel !== undefined],
     ["thinking_budget", thinkingBudget !== -1],
     ["include_thoughts", includeThoughts],
-    ["candidate_count", config.candidateCount !== undefined],
+    [candidatesName(request), config.candidateCount !== undefined],
     ["tools", request.tools !== undefined],
     ["tool_choice", request.toolChoice !== undefined],
     ["parallel_tool_calls", request.parallelToolCalls !== undefined],

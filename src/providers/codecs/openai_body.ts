@@ -7,6 +7,7 @@
  */
 import { type GenerationConfig, hasOnlyTexts, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "../schema.ts";
+import { candidatesName } from "../unsupported.ts";
 import { type ChatMessage, type ChatTools, messagesOfTurn, putChatTools } from "./chat_content.ts";
 import { type Dialect, type OpenaiModel, openaiModel } from "./dialects.ts";
 import type { Writing } from "./writing.ts";
@@ -63,7 +64,7 @@ export function chatBody(
   if (request.cachedContent !== undefined) dropped.push("cached_content");
   if (config.candidateCount !== undefined) {
     if (dialect.hasChoices) body.n = config.candidateCount;
-    else dropped.push("candidate_count");
+    else dropped.push(candidatesName(request));
   }
   const stops = config.stopSequences;
   if (stops !== undefined && stops.length > dialect.stopsMax) {

@@ -40,6 +40,7 @@ function codecOf(kind: EndpointKind, { settings, address, isOpenai, limits }: En
   const server = { settings, isOpenai };
   return {
     settings,
+    kind,
     head: () => head,
     encode: ({ endpoint }, model, isCheckOnly = false) =>
       endpoint?.kind === kind ? endpointBody(endpoint, model, server, isCheckOnly) : wrongEndpoint(kind),

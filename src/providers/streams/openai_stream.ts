@@ -1,14 +1,18 @@
 /**
  * A streamed chat completion of OpenAI's protocol: its chunks are passed on as they are, and put together.
  *
+ *   open -> ended: [DONE], an error, or a finish reason in each of its choices
+ *
  * Source: https://platform.openai.com/docs/api-reference/chat-streaming
  */
-import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
+import { arrayOf, countOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import { eventOf } from "./chunks.ts";
 import type { EventReader, StreamChunk } from "./event_reader.ts";
 
 /** Texts of a message that arrive in parts. */
 const TEXTS = ["content", "refusal", "reasoning_content", "reasoning"] as const;
+/** Choices of an answer that are kept; perigee asks for 8 at most. */
+const CHOICES_MAX = 16;
 
 interface ToolCall {
   id: string | undefined;
@@ -20,10 +24,7 @@ interface ToolCall {
 export class OpenaiStream implements EventReader {
   isEnded = false;
   #first: Unchecked = {};
-  readonly #texts: Partial<Record<(typeof TEXTS)[number], string>> = {};
-  readonly #calls = new Map<number, ToolCall>();
-  readonly #logprobs: unknown[] = [];
-  #finish: unknown;
+  readonly #choices = new Map<number, StreamedChoice>();
   #usage: unknown;
   #error: unknown;
   #tier: unknown;
@@ -52,6 +53,45 @@ export class OpenaiStream implements EventReader {
   whole(): object {
     const { id, model, created, system_fingerprint } = this.#first;
     if (this.#error !== undefined) return { id, model, error: this.#error, usage: this.#usage };
+    const seen = this.#choices.size === 0 ? [[0, new StreamedChoice()] as const] : [...this.#choices];
+    const choices = seen.toSorted(([one], [other]) => one - other).map(([index, each]) => each.whole(index));
+    const head = { id, object: "chat.completion", created, model, system_fingerprint };
+    return { ...head, choices, usage: this.#usage, service_tier: this.#tier };
+  }
+
+  #note(choice: Unchecked | undefined): void {
+    const index = countOf(choice?.["index"] ?? 0);
+    if (choice === undefined || index === undefined || index >= CHOICES_MAX) return;
+    const known = this.#choices.get(index) ?? new StreamedChoice();
+    this.#choices.set(index, known);
+    known.grow(choice);
+    this.isEnded ||= [...this.#choices.values()].every(({ isEnded }) => isEnded);
+  }
+}
+
+/** A choice as far as it has arrived. */
+class StreamedChoice {
+  readonly #texts: Partial<Record<(typeof TEXTS)[number], string>> = {};
+  readonly #calls = new Map<number, ToolCall>();
+  readonly #logprobs: unknown[] = [];
+  #finish: unknown;
+
+  get isEnded(): boolean {
+    return this.#finish !== undefined;
+  }
+
+  grow(choice: Unchecked): void {
+    this.#finish = choice["finish_reason"] ?? this.#finish;
+    for (const each of arrayOf(objectOf(choice["logprobs"])?.["content"]) ?? []) this.#logprobs.push(each);
+    const delta = objectOf(choice["delta"]);
+    for (const name of TEXTS) {
+      const text = textOf(delta?.[name]);
+      if (text !== undefined) this.#texts[name] = (this.#texts[name] ?? "") + text;
+    }
+    for (const call of arrayOf(delta?.["tool_calls"]) ?? []) this.#noteCall(objectOf(call));
+  }
+
+  whole(index: number): object {
     const calls = [...this.#calls.values()].map(({ id: callId, name, text }) => ({
       id: callId,
       type: "function",
@@ -64,25 +104,7 @@ export class OpenaiStream implements EventReader {
       ...(calls.length === 0 ? {} : { tool_calls: calls }),
     };
     const logprobs = this.#logprobs.length === 0 ? null : { content: this.#logprobs };
-    const choices = [{ index: 0, message, logprobs, finish_reason: this.#finish ?? null }];
-    const head = { id, object: "chat.completion", created, model, system_fingerprint };
-    return { ...head, choices, usage: this.#usage, service_tier: this.#tier };
-  }
-
-  #note(choice: Unchecked | undefined): void {
-    if (choice === undefined || (choice["index"] ?? 0) !== 0) return;
-    const reason = choice["finish_reason"] ?? undefined;
-    if (reason !== undefined) {
-      this.#finish = reason;
-      this.isEnded = true;
-    }
-    this.#logprobs.push(...(arrayOf(objectOf(choice["logprobs"])?.["content"]) ?? []));
-    const delta = objectOf(choice["delta"]);
-    for (const name of TEXTS) {
-      const text = textOf(delta?.[name]);
-      if (text !== undefined) this.#texts[name] = (this.#texts[name] ?? "") + text;
-    }
-    for (const call of arrayOf(delta?.["tool_calls"]) ?? []) this.#noteCall(objectOf(call));
+    return { index, message, logprobs, finish_reason: this.#finish ?? null };
   }
 
   #noteCall(part: Unchecked | undefined): void {

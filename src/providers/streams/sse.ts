@@ -16,13 +16,15 @@ export class SseReader {
   #rest = "";
   #data: string[] = [];
   #dataChars = 0;
+  #hasBegun = false;
   isTooLong = false;
 
   /** The data of the events that the bytes end. */
   read(bytes: Uint8Array): readonly string[] {
     if (this.isTooLong) return [];
     const text =
-      this.#rest + this.#decoder.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+      this.#rest +
+      this.#begun(this.#decoder.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)));
     const events: string[] = [];
     let start = 0;
     for (let at = nextEnd(text, 0); at >= 0; at = nextEnd(text, start)) {
@@ -36,12 +38,19 @@ export class SseReader {
     return events;
   }
 
+  /** Without the byte order mark that may precede the first line. */
+  #begun(text: string): string {
+    if (this.#hasBegun || text === "") return text;
+    this.#hasBegun = true;
+    return text.startsWith("\uFEFF") ? text.slice(1) : text;
+  }
+
   #line(line: string, events: string[]): void {
     if (line === "") {
       if (this.#data.length > 0) events.push(this.#data.join("\n"));
       this.#data = [];
       this.#dataChars = 0;
-    } else if (line.startsWith("data:")) {
+    } else if (line === "data" || line.startsWith("data:")) {
       const data = line.slice(line[5] === " " ? 6 : 5);
       this.#data.push(data);
       this.#dataChars += data.length;

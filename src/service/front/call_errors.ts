@@ -87,12 +87,26 @@ export function lateCall(hasKey: boolean): StatedError {
   });
 }
 
+/** What OpenAI's clients call the settings that a refusal may name. */
+const CALLERS_NAMES: Readonly<Record<string, string>> = {
+  candidate_count: "n",
+  max_output_tokens: "max_completion_tokens",
+  response_mime_type: "response_format",
+  response_schema: "response_format",
+  stop_sequences: "stop",
+  thinking_budget: "reasoning_effort",
+  thinking_level: "reasoning_effort",
+};
+const SETTING = new RegExp(`\\b(?:${Object.keys(CALLERS_NAMES).join("|")})\\b`, "g");
+
 /** A refusal of the only item in words for a call: without the item's number, which the caller does not know. */
 export function callError(error: unknown): unknown {
   if (!(error instanceof PerigeeError)) return error;
   const { code, details, cause } = error;
   const param = typeof details["param"] === "string" ? details["param"].replace(/^0\.?/, "") : undefined;
-  const message = error.message.replace(/^item 0: /, "");
+  const message = error.message
+    .replace(/^item 0: /, "")
+    .replace(SETTING, (setting) => CALLERS_NAMES[setting] ?? setting);
   if (param === "model" && code === "usage")
     return new StatedError(404, { code: "model_not_found", message, param });
   if (param === undefined) return error;

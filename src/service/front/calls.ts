@@ -84,7 +84,7 @@ export class FrontCalls {
             const isQuick = item.sla !== undefined;
             try {
               return await tasks.submit(project, {
-                ...{ id, items: [item], hasOutputFile: false },
+                ...{ id, isNewId: given === undefined, items: [item], hasOutputFile: false },
                 ...(isQuick ? {} : { signal }),
                 ...(note === undefined ? {} : { note }),
               });

@@ -6,13 +6,15 @@
 import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { Item } from "../../work/item.ts";
+import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
-import { chatAnswer } from "./chat_answer.ts";
-import { streamedChat } from "./chat_stream.ts";
+import { chatAnswer, wholeChunks } from "./chat_answer.ts";
+import { ChunkShape } from "./stream_shape.ts";
+import { streamedCall } from "./streamed_call.ts";
 
 /** As of items. */
 const ANSWERS_MAX = 8;
@@ -23,7 +25,12 @@ const chatRequest = z
     messages: z.array(z.looseObject({ role: z.string() })).min(1),
     stream: z.boolean().nullish().describe("Only for calls without sla."),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
-    n: z.int().min(1).max(ANSWERS_MAX).nullish().describe("Answers; 1 in a stream."),
+    n: z
+      .int()
+      .min(1)
+      .max(ANSWERS_MAX)
+      .nullish()
+      .describe("Answers; in a stream only from providers of OpenAI's protocol."),
     metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
     service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
   })
@@ -79,13 +86,15 @@ export function registerChatRoute(
         service_tier: terms.serviceTier,
       } as unknown as Item; // the rest is checked where it is read
       if (stream !== true) return chatAnswer(await calls.answer(request, reply, item));
-      if ((body.n ?? 1) > 1) throw severalInStream();
-      return streamedChat(context, { request, reply }, item, stream_options?.include_usage === true);
+      if ((body.n ?? 1) > 1 && !front.models.isOpenais(item.model)) throw severalInStream();
+      const shape = new ChunkShape(wholeChunks, stream_options?.include_usage === true);
+      return streamedCall(context, { request, reply, id: newId(), item }, shape);
     },
   });
 }
 
 function severalInStream(): PerigeeError {
-  const message = "n: a stream has one answer; leave out stream or n";
+  const message =
+    "n: a stream has several answers only from providers of OpenAI's protocol; leave out stream or n";
   return new PerigeeError("usage", message, { details: { param: "n" } });
 }

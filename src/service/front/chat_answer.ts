@@ -2,13 +2,7 @@
  * The answer of a call as OpenAI's chat completion, or as its chunks.
  */
 import type { StreamChunk } from "../../providers/streams/event_reader.ts";
-import {
-  completionOf,
-  completionUsage,
-  messageOf,
-  reasonOf,
-  type ShownAnswer,
-} from "../shapes/chat_completion.ts";
+import { choicesOf, completionOf, completionUsage, type ShownAnswer } from "../shapes/chat_completion.ts";
 import type { CallAnswer } from "./calls.ts";
 
 /** A `chat.completion`. */
@@ -16,22 +10,23 @@ export function chatAnswer(answer: CallAnswer): object {
   return completionOf(shownAnswer(answer), headOf(answer));
 }
 
-/** The chunks of an answer that is whole: the message, its end, and the usage. */
+/** The chunks of an answer that is whole: each message, its end, and the usage. */
 export function wholeChunks(answer: CallAnswer): readonly StreamChunk[] {
   const shown = shownAnswer(answer);
   const { service_tier, ...head } = headOf(answer);
   const { model } = shown.facts;
-  const { tool_calls, ...message } = messageOf(shown);
-  const calls = tool_calls?.map((call, index) => ({ index, ...(call as object) }));
   const chunk = (choices: readonly object[], more: object = {}): string =>
     JSON.stringify({ ...head, object: "chat.completion.chunk", model, service_tier, choices, ...more });
-  const delta = calls === undefined ? message : { ...message, tool_calls: calls };
-  const reason = reasonOf(shown.facts.finish_reason);
-  return [
-    { json: chunk([{ index: 0, delta, finish_reason: null }]), isUsage: false },
-    { json: chunk([{ index: 0, delta: {}, finish_reason: reason }]), isUsage: false },
-    { json: chunk([], { usage: completionUsage(shown) }), isUsage: true },
-  ];
+  const parts = choicesOf(shown).flatMap(({ index, message, finish_reason: reason }) => {
+    const { tool_calls, ...rest } = message;
+    const calls = tool_calls?.map((call, place) => ({ index: place, ...(call as object) }));
+    const delta = calls === undefined ? rest : { ...rest, tool_calls: calls };
+    return [
+      { json: chunk([{ index, delta, finish_reason: null }]), isUsage: false },
+      { json: chunk([{ index, delta: {}, finish_reason: reason }]), isUsage: false },
+    ];
+  });
+  return [...parts, { json: chunk([], { usage: completionUsage(shown) }), isUsage: true }];
 }
 
 /** Its answer, apart from what only a task's object has. */

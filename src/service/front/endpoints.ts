@@ -3,8 +3,10 @@
  *
  * Source: https://platform.openai.com/docs/api-reference/embeddings and .../completions
  */
+import type { StreamChunk } from "../../providers/streams/event_reader.ts";
 import { z } from "../../schema.ts";
 import type { Item } from "../../work/item.ts";
+import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
@@ -13,6 +15,8 @@ import { embeddingList } from "../shapes/embedding_list.ts";
 import { type CallTerms, termsOf } from "./call_terms.ts";
 import type { CallAnswer, FrontCalls } from "./calls.ts";
 import { headOf, shownAnswer } from "./chat_answer.ts";
+import { ChunkShape } from "./stream_shape.ts";
+import { streamedCall } from "./streamed_call.ts";
 
 const MODEL = z.string().min(1).max(300);
 const embeddingRequest = z
@@ -22,7 +26,8 @@ const completionRequest = z
   .looseObject({
     model: MODEL,
     prompt: z.union([z.string(), z.array(z.unknown()).min(1)]),
-    stream: z.literal(false, { error: "is not supported here; use chat completions" }).nullish(),
+    stream: z.boolean().nullish().describe("Only for calls without sla."),
+    stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
   })
   .meta({ id: "CompletionRequest" });
 const embeddings = z
@@ -39,9 +44,10 @@ const completion = z
 /** The routes of embeddings and completions. */
 export function registerEndpointRoutes(
   app: FastifyInstance,
-  { front }: Pick<ServiceContext, "front">,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock">,
   calls: FrontCalls,
 ): void {
+  const { front } = context;
   const config = {
     scope: "infer:write",
     event: "task.created",
@@ -73,8 +79,11 @@ export function registerEndpointRoutes(
       response: { 200: completion, ...refused },
     },
     handler: async (request, reply) => {
-      const { stream: _, ...body } = request.body;
-      return textCompletion(await calls.answer(request, reply, itemOf(request, "completion", body, front)));
+      const { stream, stream_options, ...body } = request.body;
+      const item = itemOf(request, "completion", body, front);
+      if (stream !== true) return textCompletion(await calls.answer(request, reply, item));
+      const shape = new ChunkShape(wholeCompletion, stream_options?.include_usage === true);
+      return streamedCall(context, { request, reply, id: newId(), item }, shape);
     },
   });
 }
@@ -93,11 +102,21 @@ function itemOf(
   return { ...members, kind, model, sla: terms.slaMinutes, metadata: terms.metadata } as unknown as Item;
 }
 
-function textCompletion(answer: CallAnswer): object {
+/** The chunks of an answer that did not arrive in parts. */
+function wholeCompletion(answer: CallAnswer): readonly StreamChunk[] {
+  const { usage, ...chunk } = textCompletion(answer);
+  return [
+    { json: JSON.stringify(chunk), isUsage: false },
+    { json: JSON.stringify({ ...chunk, choices: [], usage }), isUsage: true },
+  ];
+}
+
+function textCompletion(answer: CallAnswer): { readonly choices: readonly object[]; readonly usage: object } {
   const shown = shownAnswer(answer);
   const { id, created } = headOf(answer, "cmpl");
   const { facts, output } = shown;
   const { finish_reason, logprobs = null, model } = facts;
   const choice = { index: 0, text: output?.text ?? "", logprobs, finish_reason: reasonOf(finish_reason) };
-  return { id, object: "text_completion", created, model, choices: [choice], usage: completionUsage(shown) };
+  const head = { id, object: "text_completion", created, model };
+  return { ...head, choices: [choice], usage: completionUsage(shown) };
 }

@@ -3,10 +3,11 @@
  *
  *   waiting -> begun (its first event) -> ended | left by its reader
  *
- * Limit: 16 KiB and one event wait here; `data` then resolves when the reader has taken them.
+ * Limit: 16 KiB and one event wait here; `send` then resolves when the reader has taken them.
  */
 import { PassThrough, type Readable } from "node:stream";
 import type { FastifyReply } from "../http/fastify.ts";
+import type { StreamEvent } from "./stream_shape.ts";
 
 /** One for a response. */
 export class EventStream {
@@ -20,28 +21,34 @@ export class EventStream {
     });
   }
 
-  /** Sends an event. What it returns resolves when the next one may follow, and when the reader has left. */
-  data(json: string): Promise<void> | undefined {
+  /** Sends events. What it returns resolves when the next ones may follow, and when the reader has left. */
+  send(events: readonly StreamEvent[]): Promise<void> | undefined {
+    if (events.length === 0) return undefined;
     this.#begin?.();
     this.#begin = undefined;
     if (this.#through.destroyed) return undefined;
-    if (this.#through.write(`data: ${json}\n\n`)) return undefined;
+    if (this.#through.write(events.map(textOf).join(""))) return undefined;
     return new Promise((resolve) => {
       this.#through.once("drain", resolve).once("close", resolve);
     });
   }
 
-  /** Ends the response; OpenAI's clients know the end of a whole stream by `[DONE]`. */
-  end(isWhole: boolean): void {
-    if (!this.#through.destroyed) this.#through.end(isWhole ? "data: [DONE]\n\n" : undefined);
+  /** Ends the response with these events. */
+  end(events: readonly StreamEvent[]): void {
+    void this.send(events);
+    if (!this.#through.destroyed) this.#through.end();
   }
 
-  /** The response; proxies are asked to pass events on at once. */
-  send(reply: FastifyReply): FastifyReply {
+  /** Makes it the response; proxies are asked to pass events on at once. */
+  answer(reply: FastifyReply): FastifyReply {
     const body: Readable = this.#through;
     return reply
       .headers({ "cache-control": "no-cache", "x-accel-buffering": "no" })
       .type("text/event-stream; charset=utf-8")
       .send(body);
   }
+}
+
+function textOf({ name, data }: StreamEvent): string {
+  return name === undefined ? `data: ${data}\n\n` : `event: ${name}\ndata: ${data}\n\n`;
 }

@@ -40,13 +40,18 @@ export function fromResponseId(given: string): string {
   return parts.slice(1).join("-");
 }
 
+/** The id of the response that a task is. */
+export function responseIdOf({ id }: Pick<TaskView, "id">): string {
+  return `resp_${id.replaceAll("-", "")}`;
+}
+
 /** The object; `model` is that of the call until one has answered. */
 export function responseOf(task: TaskView, object: TaskObject, note: ResponseNote): object {
   const status = statusOf(object, task);
   const reason = object.finish_reason === "content_filter" ? "content_filter" : "max_output_tokens";
   const failed = { code: "server_error", message: object.error?.message ?? "" };
   return {
-    id: `resp_${task.id.replaceAll("-", "")}`,
+    id: responseIdOf(task),
     object: "response",
     created_at: Math.floor(task.createdWallMs / 1_000),
     status,

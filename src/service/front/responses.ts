@@ -11,15 +11,20 @@ import { z } from "../../schema.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
 import type { JsonObject } from "../../work/json.ts";
+import { newId } from "../../work/new_id.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
-import type { FastifyInstance } from "../http/fastify.ts";
+import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
 import { termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
+import { PassedResponse } from "./passed_response.ts";
 import { chatOfResponse } from "./response_chat.ts";
-import { fromResponseId, noteOf, readNote, responseOf } from "./response_object.ts";
+import { ResponseEvents, type ResponseHead } from "./response_events.ts";
+import { fromResponseId, noteOf, readNote, responseIdOf, responseOf } from "./response_object.ts";
+import type { StreamShape } from "./stream_shape.ts";
+import { streamedCall } from "./streamed_call.ts";
 
 /** Providers that are known to have responses; servers of the same protocol often have none. */
 const WITH_RESPONSES: ReadonlySet<string> = new Set(["openai", "echo"]);
@@ -29,7 +34,7 @@ const responseRequest = z
     model: z.string().min(1).max(300),
     input: z.union([z.string(), z.array(z.unknown())]).optional(),
     background: z.boolean().nullish().describe("Answered later: retrieve it until it is completed."),
-    stream: z.literal(false, { error: "is not supported here; use chat completions" }).nullish(),
+    stream: z.boolean().nullish().describe("Only for calls without sla, and not in the background."),
     metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
     service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
   })
@@ -38,7 +43,7 @@ const response = z
   .looseObject({ id: z.string(), object: z.literal("response"), status: z.string(), model: z.string() })
   .meta({ id: "Response" });
 
-type Context = Pick<ServiceContext, "front" | "tasks">;
+type Context = Pick<ServiceContext, "front" | "tasks" | "clock">;
 type ResponseRequest = z.infer<typeof responseRequest>;
 
 /** The routes of responses. */
@@ -83,25 +88,48 @@ function registerCreate(app: FastifyInstance, context: Context, calls: FrontCall
       response: { 200: response, ...failures(402, 404, 409) },
     },
     handler: async (request, reply) => {
-      const { model, background, stream: _, metadata, service_tier, ...members } = request.body;
-      const { front } = context;
+      const { model, background, stream } = request.body;
       const isBackground = background === true;
-      const terms = termsOf(request, { metadata, service_tier }, front.defaultSlaMinutes);
-      const sla = terms.slaMinutes ?? (isBackground ? front.defaultSlaMinutes : undefined);
-      if (isBackground && sla === undefined) throw withoutSla();
-      const body = {
-        ...members,
-        ...(terms.serviceTier === undefined ? {} : { service_tier: terms.serviceTier }),
-      };
-      const item = itemOf(front.models.resolve(model), body as JsonObject, front); // the schema has checked that it is one
-      const posted = { ...item, sla, metadata: terms.metadata } as unknown as Item; // checked where it is read
+      const item = postedOf(request, context);
       const note = { isBackground, model };
-      if (isBackground)
-        return shownResponse(context, await calls.begin(request, reply, posted, noteOf(note)));
-      const { task, object } = await calls.answer(request, reply, posted, noteOf(note));
+      if (stream === true) {
+        if (isBackground) throw refused("background", "a response in the background cannot stream");
+        const id = newId();
+        const shape = shapeOf(item, {
+          ...{ id: responseIdOf({ id }), note, metadata: item.metadata },
+          createdSeconds: Math.floor(context.clock.wallMs() / 1_000),
+        });
+        return streamedCall(context, { request, reply, id, item, note: noteOf(note) }, shape);
+      }
+      if (isBackground) return shownResponse(context, await calls.begin(request, reply, item, noteOf(note)));
+      const { task, object } = await calls.answer(request, reply, item, noteOf(note));
       return responseOf(task, object, note);
     },
   });
+}
+
+/** The item of a call, on its terms. Throws `usage`, and 404 for its model. */
+function postedOf(request: FastifyRequest, { front }: Pick<Context, "front">): Item {
+  const {
+    model,
+    background,
+    stream: _,
+    stream_options: __,
+    metadata,
+    service_tier,
+    ...members
+  } = request.body as ResponseRequest; // the schema has checked it
+  const terms = termsOf(request, { metadata, service_tier }, front.defaultSlaMinutes);
+  const sla = terms.slaMinutes ?? (background === true ? front.defaultSlaMinutes : undefined);
+  if (background === true && sla === undefined) throw withoutSla();
+  const tier = terms.serviceTier === undefined ? {} : { service_tier: terms.serviceTier };
+  const item = itemOf(front.models.resolve(model), { ...members, ...tier } as JsonObject, front);
+  return { ...item, sla, metadata: terms.metadata } as unknown as Item; // checked where it is read
+}
+
+/** A chat's parts become those of a response; a provider's own are passed on. */
+function shapeOf({ kind }: Item, head: ResponseHead): StreamShape {
+  return kind === "response" ? new PassedResponse(head) : new ResponseEvents(head);
 }
 
 function itemOf(model: string, body: JsonObject, { models }: ServiceContext["front"]): object {
@@ -120,7 +148,12 @@ async function shownResponse({ tasks }: Pick<Context, "tasks">, task: TaskView):
 }
 
 function withoutSla(): PerigeeError {
-  const message =
-    "background: a response in the background needs an sla; send the header x-perigee-sla: 15m (the service has no default)";
-  return new PerigeeError("usage", message, { details: { param: "background" } });
+  return refused(
+    "background",
+    "a response in the background needs an sla; send the header x-perigee-sla: 15m (the service has no default)",
+  );
+}
+
+function refused(param: string, message: string): PerigeeError {
+  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
 }

@@ -16,12 +16,14 @@ export interface ServedModel {
   readonly owner: string;
 }
 
+type ServedConfig = Pick<EngineConfig, "providers" | "providerNames" | "keysMissing" | "aliases" | "prices">;
+
 /** One for a service. */
 export class ServedModels {
-  readonly #config: Pick<EngineConfig, "providerNames" | "keysMissing" | "aliases" | "prices">;
+  readonly #config: ServedConfig;
   readonly #owners: ReadonlySet<string>;
 
-  constructor(config: Pick<EngineConfig, "providerNames" | "keysMissing" | "aliases" | "prices">) {
+  constructor(config: ServedConfig) {
     this.#config = config;
     this.#owners = new Set([...config.providerNames].filter((name) => !config.keysMissing.has(name)));
   }
@@ -55,6 +57,15 @@ export class ServedModels {
   /** The model that an alias asks first; any other name as it is. */
   first(model: string): string {
     return this.#config.aliases.members.get(model)?.[0] ?? model;
+  }
+
+  /** Whether all providers that may answer speak OpenAI's protocol; `model` as `resolve` returns it. */
+  isOpenais(model: string): boolean {
+    const { aliases, providers } = this.#config;
+    return (aliases.members.get(model) ?? [model]).every((each) => {
+      const name = parseModelId(each)?.provider;
+      return providers.find((provider) => provider.name === name)?.protocol === "openai";
+    });
   }
 
   /** Throws as `resolve`. */

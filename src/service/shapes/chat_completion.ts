@@ -24,24 +24,38 @@ interface CompletionHead {
 
 /** JSON.stringify leaves out what is undefined. */
 export function completionOf(answer: ShownAnswer, head: CompletionHead = {}): object {
-  const { provider_request_id, model, logprobs = null, finish_reason, other_candidates = [] } = answer.facts;
+  const { provider_request_id, model } = answer.facts;
   return {
     id: head.id ?? provider_request_id,
     object: "chat.completion",
     created: head.created,
     model,
-    choices: [
-      { index: 0, message: messageOf(answer), logprobs, finish_reason: reasonOf(finish_reason) },
-      ...other_candidates.map((other, index) => ({
-        index: index + 1,
-        message: saidBy(other.text, other),
-        logprobs: other.logprobs ?? null,
-        finish_reason: reasonOf(other.finish_reason),
-      })),
-    ],
+    choices: choicesOf(answer),
     usage: completionUsage(answer),
     service_tier: head.service_tier,
   };
+}
+
+/** A choice of a chat completion. */
+interface Choice {
+  readonly index: number;
+  readonly message: Message;
+  readonly logprobs: unknown;
+  readonly finish_reason: string;
+}
+
+/** Its answers, the first one first. */
+export function choicesOf(answer: ShownAnswer): readonly Choice[] {
+  const { logprobs = null, finish_reason, other_candidates = [] } = answer.facts;
+  return [
+    { index: 0, message: messageOf(answer), logprobs, finish_reason: reasonOf(finish_reason) },
+    ...other_candidates.map((other, index) => ({
+      index: index + 1,
+      message: saidBy(other.text, other),
+      logprobs: other.logprobs ?? null,
+      finish_reason: reasonOf(other.finish_reason),
+    })),
+  ];
 }
 
 type Members = { readonly [name in "tool_calls" | "annotations"]: AnswerMembers[name] | undefined };
@@ -69,7 +83,7 @@ function detailsOf({ cached_tokens, reasoning_tokens }: ItemUsage): object {
 }
 
 /** OpenAI's message of an assistant. */
-export function messageOf({ output, facts }: ShownAnswer): Message {
+function messageOf({ output, facts }: ShownAnswer): Message {
   return saidBy(output?.text ?? "", facts);
 }
 

@@ -19,6 +19,8 @@ export type RequestItem = Item | FileRequest;
 export interface TaskRequest {
   /** UUID chosen by the caller, to recognise a repeated call; default: a new one. Throws `conflict` if it is in use. */
   readonly id?: string;
+  /** Whether the id was made for this call, so that no task has it: it is not looked up, which takes two reads of the store. */
+  readonly isNewId?: boolean;
   /** In order. If the iterable throws, the error passes through, and no task is made. */
   readonly items: Iterable<RequestItem> | AsyncIterable<RequestItem>;
   /** Whether the caller requests the answers as a file (`Output-Format: jsonl`). */

@@ -1,8 +1,8 @@
 /**
- * A streamed chat completion: the provider's stream is passed on, and its item is accounted as any other.
+ * A streamed call: the provider's stream is passed on, and its item is accounted as any other.
  *
- *   posted -> the first chunk: 200 and events -> the item's end is durable: [DONE], or an event with the error
- *          -> the item's end before any chunk: one answer as chunks (providers without streams), or a status and the error
+ *   posted -> the first part: 200 and events -> the item's end is durable: its last events, or one with the error
+ *          -> the item's end before any part: one answer in events (providers without streams), or a status and the error
  *   the client leaves: the provider's stream is cut, and what is not sent is cancelled
  *
  * Hot: 500 streams at once in 300 MiB, and a provider's first byte is passed on within 5 ms (bench/jobs/front.ts).
@@ -11,7 +11,6 @@ import { AnswerTap } from "../../dispatch/answer_tap.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
-import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
 import { answerOf } from "../http/errors.ts";
 import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
@@ -19,50 +18,61 @@ import { KEY_HEADER } from "../http/json_body.ts";
 import { leaving } from "../http/leaving.ts";
 import { callError } from "./call_errors.ts";
 import { answeredOf } from "./calls.ts";
-import { wholeChunks } from "./chat_answer.ts";
 import { EventStream } from "./event_stream.ts";
+import type { StreamShape } from "./stream_shape.ts";
 
 type StreamContext = Pick<ServiceContext, "tasks" | "clock">;
 
-/** Answers with events. Throws what the caller is answered in place of them; `wantsUsage`: whether it asked for the usage. */
-export async function streamedChat(
+/** A call to be streamed. */
+export interface StreamedCall {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  /** Of its task: a new UUID. */
+  readonly id: string;
+  readonly item: Item;
+  /** Kept with its task. */
+  readonly note?: string;
+}
+
+/** Answers with events. Throws what the caller is answered in place of them. */
+export async function streamedCall(
   context: StreamContext,
-  { request, reply }: { readonly request: FastifyRequest; readonly reply: FastifyReply },
-  item: Item,
-  wantsUsage: boolean,
+  call: StreamedCall,
+  shape: StreamShape,
 ): Promise<FastifyReply> {
+  const { request, reply, id, item, note } = call;
   refuseKept(item, request);
   const { tasks } = context;
   const { project } = request.caller;
-  const id = newId();
   const events = new EventStream();
-  const tap = new AnswerTap(({ json, isUsage }) => (isUsage && !wantsUsage ? undefined : events.data(json)));
+  const tap = new AnswerTap((chunk) => events.send(shape.part(chunk)));
   leaving(reply).addEventListener("abort", () => {
     tap.leave();
     tasks.cancel(project, id).catch(() => undefined); // it was not accepted yet: its tap says that nothing is sent
   });
   const ended = tasks
-    .submit(project, { id, items: [item], hasOutputFile: false, tap })
+    .submit(project, {
+      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap },
+      ...(note === undefined ? {} : { note }),
+    })
     .catch((error: unknown) => Promise.reject(callError(error)));
   const whole = await Promise.race([events.begun.then(() => undefined), ended]);
-  if (whole !== undefined && !tap.hasBegun) {
-    const answer = await answeredOf(context, whole);
-    for (const { json, isUsage } of wholeChunks(answer)) if (wantsUsage || !isUsage) void events.data(json);
-    events.end(true);
-  } else void finish(context, ended, events);
+  if (whole !== undefined && !tap.hasBegun) events.end(shape.whole(await answeredOf(context, whole)));
+  else void finish(context, ended, { events, shape });
   request.audited = { id };
-  return events.send(reply.header("x-perigee-task-id", id));
+  return events.answer(reply.header("x-perigee-task-id", id));
 }
 
 /** Never rejects: what goes wrong after the first event is an event. */
-async function finish(context: StreamContext, ended: Promise<TaskView>, events: EventStream): Promise<void> {
+async function finish(
+  context: StreamContext,
+  ended: Promise<TaskView>,
+  { events, shape }: { readonly events: EventStream; readonly shape: StreamShape },
+): Promise<void> {
   try {
-    await answeredOf(context, await ended);
-    events.end(true);
+    events.end(shape.ended(await answeredOf(context, await ended)));
   } catch (thrown) {
-    const { error } = answerOf(callError(thrown));
-    void events.data(JSON.stringify({ error }));
-    events.end(false);
+    events.end(shape.failed(answerOf(callError(thrown)).error));
   }
 }
 

@@ -118,7 +118,13 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
   onStep: A_FUNCTION,
 };
 
-export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL, id: A_TEXT };
+export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
+  ...PROGRESS,
+  signal: A_SIGNAL,
+  id: A_TEXT,
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
+};
 
 export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
   ...PROGRESS,

@@ -101,7 +101,7 @@ export class BatchSettler {
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
     const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
-    const check = checkFor(this.#owner.settings.fit, item.schema);
+    const check = checkFor(this.#owner.settings.fit, item.schema, item.line);
     this.#judge(place, item, check === undefined ? answer : fitted(answer, check));
   }
 

@@ -175,7 +175,7 @@ export class ItemCall implements Call {
   /** For its answer. None for other endpoints than a chat's, nor for an answer that is read while it arrives. */
   get #check(): AnswerCheck | undefined {
     if (this.shard.group.endpoint !== undefined) return undefined;
-    const check = checkFor(this.owner.settings.fit, this.schema);
+    const check = checkFor(this.owner.settings.fit, this.schema, this.line);
     return check === undefined || this.tap !== undefined ? undefined : check;
   }
 

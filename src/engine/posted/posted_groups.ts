@@ -18,6 +18,7 @@ import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
+import type { OwnCheck } from "../schemas/answer_fit.ts";
 import { ownSchemas } from "../schemas/run_schema.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
 import { PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
@@ -65,6 +66,8 @@ export interface NewPosted {
   readonly request: Uint8Array;
   /** Who reads the answer of its only item while it arrives; while it stays in this process. */
   readonly tap?: AnswerTap | undefined;
+  /** Checks the answers of its items that have its JSON Schema; while it stays in this process. */
+  readonly check?: OwnCheck | undefined;
 }
 
 /** Tasks of one project that arrived together. */
@@ -99,6 +102,8 @@ export class PostedGroups {
   readonly #accepted = new Map<number, CappedWork>();
   /** Of open tasks whose answers are read while they arrive. */
   readonly #taps = new Map<number, AnswerTap>();
+  /** Of open tasks whose answers a program checks itself. */
+  readonly #checks = new Map<number, OwnCheck>();
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
@@ -124,8 +129,10 @@ export class PostedGroups {
     numbers: readonly number[],
     deadlineMs: number,
   ): void {
-    for (const [index, { tap }] of tasks.entries())
+    for (const [index, { tap, check }] of tasks.entries()) {
       if (tap !== undefined) this.#taps.set(numbers[index] as number, tap);
+      if (check !== undefined) this.#checks.set(numbers[index] as number, check);
+    }
     if (caps.length === 0) return;
     const { money } = this.#options.core.sending.sender;
     const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
@@ -142,6 +149,7 @@ export class PostedGroups {
   /** A task is final. */
   ended(number: number): void {
     this.#taps.delete(number);
+    this.#checks.delete(number);
   }
 
   entered(numbers: readonly number[]): void {
@@ -182,7 +190,10 @@ export class PostedGroups {
       allowsUnbounded: false,
       isHedged: core.config.isHedged,
       ...laneRules(core.config.lanes, { project }),
-      fit: ownSchemas(),
+      fit: {
+        ...ownSchemas(),
+        ownOf: (line) => (this.#checks.size === 0 ? undefined : this.#checks.get(owner.taskAt(line).number)),
+      },
       project,
       weight: 1,
       keepsBody: false,
@@ -202,7 +213,7 @@ export class PostedGroups {
     const isBatched = batchedAs !== undefined;
     const tapOf = (number: number): AnswerTap | undefined => this.#taps.get(number);
     const texts = { requestOf, tapOf, measurer: core.measurer, measureOptions: options, isBatched };
-    const owner = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
+    const owner: PostedItems = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,

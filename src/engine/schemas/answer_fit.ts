@@ -19,10 +19,17 @@ import type { Protocol } from "../../providers/provider.ts";
 export interface FitTerms {
   /** For items that say nothing themselves; undefined: they are not checked. */
   readonly check: AnswerCheck | undefined;
+  /** What a program checks itself of the items of a list, by their lines; for those that have its JSON Schema. */
+  readonly ownOf?: (line: number) => OwnCheck | undefined;
   /** Answers for an item at most, the first included; 1 to 3. */
   readonly answersMax: number;
   /** Answers of open lines that did not fit. */
   readonly kept: UnfitAnswers;
+}
+
+/** A schema that a program checks itself, and the JSON Schema that its items have. */
+export interface OwnCheck extends AnswerCheck {
+  readonly json: string;
 }
 
 const ANSWER_CHARS_MAX = 256 * 1024;
@@ -31,9 +38,11 @@ const KEPT_CHARS_MAX = 16 * 1024 * 1024;
 const FRAME_BYTES = 160;
 
 /** The check for an item. `schema`: what it says itself, as JSON; empty text for nothing, `null` for no check. */
-export function checkFor({ check }: FitTerms, schema: string): AnswerCheck | undefined {
+export function checkFor({ check, ownOf }: FitTerms, schema: string, line: number): AnswerCheck | undefined {
   if (schema === "") return check;
-  return schema === "null" ? undefined : answerCheck(schema);
+  if (schema === "null") return undefined;
+  const own = ownOf?.(line);
+  return own?.json === schema ? own : answerCheck(schema);
 }
 
 /** An attempt, after its answer was checked. */

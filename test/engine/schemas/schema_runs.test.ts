@@ -171,6 +171,13 @@ describe("the schema of an item", () => {
     expect(found.get("k3")?.error?.code).toBe("schema_unmet");
   });
 
+  it("may be true, which any JSON fits", async () => {
+    const world = new World({ answer: () => said("[1]") });
+    world.disk.put(INPUT, lines({ schema: true }));
+    const found = new Map((await ran(world, {})).map((line) => [line.key, line]));
+    expect(found.get("k1")?.parsed).toEqual([1]);
+  });
+
   it("rejects a line with a schema that cannot be used, unsent", async () => {
     const world = new World();
     world.disk.put(

@@ -102,7 +102,7 @@ export class BatchSettler {
     const { inputTokens } = item;
     const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
     const check = checkFor(this.#owner.settings.fit, item.schema, item.line);
-    this.#judge(place, item, check === undefined ? answer : fitted(answer, check));
+    this.#judge(place, item, check === undefined ? answer : fitted(answer, check, this.#services.provider));
   }
 
   /** The provider refused the item's line before the batch ran. */

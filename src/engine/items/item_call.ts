@@ -288,7 +288,7 @@ export class ItemCall implements Call {
   get plainBody(): Uint8Array {
     if (this.count > 1) return joinedBody(this.shard, this.index, this.index + this.count);
     const body = this.shard.body(this.index);
-    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider.settings.protocol);
+    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider);
   }
 
   /** Of its body, at most. */
@@ -381,7 +381,7 @@ export class ItemCall implements Call {
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
     const check = this.#check;
-    return check === undefined ? judged : fitted(judged, check);
+    return check === undefined ? judged : fitted(judged, check, this.provider);
   }
 }
 

@@ -140,6 +140,8 @@ export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = {
 };
 
 export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
   slas: A_LIST,
   model: A_MODEL,
   project: CHECKED_LATER,
@@ -153,6 +155,8 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
 };
 
 export const PLAN_OPTIONS: OptionSchema<PlanOptions> = {
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
   sla: CHECKED_LATER,
   model: A_MODEL,
   project: CHECKED_LATER,

@@ -128,7 +128,7 @@ function compiled(json: string): AnswerCheck {
   } catch (cause) {
     throw refused(reasonOf(cause), cause);
   } finally {
-    ajv.removeSchema(schema);
+    if (typeof schema === "object") ajv.removeSchema(schema); // it refuses true and false
   }
 }
 

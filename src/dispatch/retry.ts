@@ -82,7 +82,10 @@ const TIER_DELAY_MS_MAX = 2_000;
 /** So that what failed together is not repeated together. */
 const DELAY_JITTER = 0.1;
 
-/** `random` is a number in [0, 1). The result must not be a success. */
+/**
+ * `random` is a number in [0, 1). The result must not be a success. An answer that does not fit is not asked for again in less time than
+ * it took.
+ */
 export function decideRetry(
   state: RetryState,
   result: AttemptResult,
@@ -91,6 +94,8 @@ export function decideRetry(
 ): RetryDecision {
   if (!mayRepeat(state, result, policy)) return { retry: false, code: endCode(result, policy) };
   const delayMs = delayBefore(state, result, policy, random);
+  if (result.class === "unfit" && result.latencyMs > state.remainingMs)
+    return { retry: false, code: "expired" };
   if (!(delayMs + ATTEMPT_MS_MIN <= state.remainingMs)) return { retry: false, code: "expired" };
   return { retry: true, delayMs };
 }

@@ -118,7 +118,13 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
   onStep: A_FUNCTION,
 };
 
-export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL, id: A_TEXT };
+export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
+  ...PROGRESS,
+  signal: A_SIGNAL,
+  id: A_TEXT,
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
+};
 
 export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
   ...PROGRESS,
@@ -134,6 +140,8 @@ export const RETRY_TASK_OPTIONS: OptionSchema<RetryTaskOptions> = {
 };
 
 export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
   slas: A_LIST,
   model: A_MODEL,
   project: CHECKED_LATER,
@@ -147,6 +155,8 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
 };
 
 export const PLAN_OPTIONS: OptionSchema<PlanOptions> = {
+  schema: CHECKED_LATER,
+  schemaTries: CHECKED_LATER,
   sla: CHECKED_LATER,
   model: A_MODEL,
   project: CHECKED_LATER,

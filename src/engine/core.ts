@@ -2,6 +2,7 @@
  * What an engine is built of, one member for each concern. Modules take the members that they use.
  */
 import type { PriceBook } from "../price/price_book.ts";
+import type { AnswerFits } from "../queue/answer_fits.ts";
 import type { AnswerMeans } from "../queue/answer_means.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { EngineConfig } from "./config/config.ts";
@@ -28,6 +29,8 @@ export interface EngineCore {
 export interface Figures {
   readonly prices: PriceBook;
   readonly answers: AnswerMeans;
+  /** How often answers do not fit their schemas. */
+  readonly fits: AnswerFits;
   /** What quotes missed. */
   readonly quotes: QuoteRecords;
 }

@@ -57,6 +57,7 @@ import { checkRetryFailed } from "./reopening/reopen.ts";
 import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
 import { Run } from "./runs/run.ts";
 import { checkRunOptions, type EngineRunOptions } from "./runs/run_open.ts";
+import { checkSchemaOptions } from "./schemas/run_schema.ts";
 import { openStore, type Seams, threads, withOwn } from "./seams.ts";
 import { type CountedBatches, countedBatches } from "./shown/batch_status.ts";
 import { Forgotten } from "./submissions/forgotten.ts";
@@ -168,9 +169,9 @@ class LocalEngine implements Engine {
       callsPerTurn,
       onFailure: (error) => failures.tell(error),
     });
-    const { answers, ...learnt } = learntFigures(seams.learnt, config.providers);
+    const learnt = learntFigures(seams.learnt, config.providers);
     const storage = { clock, disk, store, room, dataDir, notice, openAnswers, media };
-    const sending = createSending(seams, config, { prices, answers, ...learnt }, storage, {
+    const sending = createSending(seams, config, { prices, ...learnt }, storage, {
       mayAdmit: (isRecorded) => this.#mayAdmit(isRecorded),
       hasTwoLogs: () => this.#runs.size > 0 && this.#log.isBusy,
     });
@@ -181,7 +182,7 @@ class LocalEngine implements Engine {
       measurer: seams.measurer,
       recording: { committer, observer, failures },
       sending,
-      figures: { prices, answers, quotes: new QuoteRecords(seams.learnt) },
+      figures: { prices, ...learnt, quotes: new QuoteRecords(seams.learnt) },
       caps: new SharedCaps(store, config.cap, () => holds.wake("cap_reached")),
       atWork: new Set(),
     };
@@ -309,6 +310,7 @@ class LocalEngine implements Engine {
     const source = takenSource(given, "quote");
     checkCallOptions(options, QUOTE_OPTIONS, "quote");
     checkModelOption(options.model, this.#config.aliases, "quote");
+    checkSchemaOptions(options, "quote");
     checkLaneOptions(options, this.#config.providerNames, "quote");
     return this.#calls.ended(quoteSource(this.core, source, options));
   }
@@ -317,6 +319,7 @@ class LocalEngine implements Engine {
     this.#calls.assertOpen();
     const source = takenSource(given, "plan");
     checkCallOptions(options, PLAN_OPTIONS, "plan");
+    checkSchemaOptions(options, "plan");
     checkLaneOptions(options, this.#config.providerNames, "plan");
     return this.#calls.ended(planSource(this.core, source, options));
   }

@@ -10,7 +10,6 @@ import type { QuoteSla } from "../price/quote_sla.ts";
 import type { UsedPrice } from "../price/used_prices.ts";
 import { type CamelCase, camelCased } from "../work/camel_case.ts";
 import type { Item, OutputLine, ResultLine } from "../work/item.ts";
-import type { Json } from "../work/json.ts";
 import type { Failure } from "../work/outcome.ts";
 import { isStandardSchema, issueText, type StandardSchema } from "../work/standard_schema.ts";
 import type { Task, TaskObject } from "../work/task.ts";
@@ -36,13 +35,9 @@ export type LibraryErrorGroup = CamelCase<ErrorGroup>;
 export type LibraryFailure = CamelCase<Failure>;
 export type LibraryHold = CamelCase<Hold>;
 /** `Parsed`: what answers are that fit the schema of the run. */
-export type LibraryLine<Parsed = unknown> = CamelCase<ResultLine> &
-  ([unknown] extends [Parsed]
-    ? unknown
-    :
-        | { readonly status: "completed"; readonly parsed: Parsed }
-        | { readonly status: "failed" | "expired" | "cancelled" });
-export type LibraryObject = CamelCase<TaskObject>;
+export type LibraryLine<Parsed = unknown> = Fitting<CamelCase<ResultLine>, Parsed>;
+/** `Parsed`: what answers are that fit the schema of the list. */
+export type LibraryObject<Parsed = unknown> = Fitting<CamelCase<TaskObject>, Parsed>;
 export type LibraryOutputLine = CamelCase<OutputLine>;
 export type LibraryPlan = CamelCase<Plan>;
 export type LibraryPlannedModel = CamelCase<PlannedModel>;
@@ -53,7 +48,16 @@ export type LibraryQuote = CamelCase<PlannedQuote>;
 export type LibraryQuoteModel = CamelCase<QuoteModel>;
 export type LibraryQuoteSla = CamelCase<QuoteSla>;
 export type LibrarySummary = CamelCase<Summary>;
-export type LibraryTask = CamelCase<Task>;
+export type LibraryTask<Parsed = unknown> = Omit<CamelCase<Task>, "objects"> & {
+  readonly objects: readonly LibraryObject<Parsed>[];
+};
+
+/** A completed one has what the schema makes of its answer, which need not be JSON. */
+type Fitting<Answer, Parsed> = [unknown] extends [Parsed]
+  ? Answer
+  : Answer extends { readonly status: "completed" }
+    ? Omit<Answer, "parsed"> & { readonly parsed: Parsed }
+    : Answer;
 
 /** Options whose listeners receive camelCase. */
 type Told<Options> = Omit<Options, keyof Listeners> & {
@@ -82,8 +86,10 @@ export interface LibraryRun<Parsed = unknown>
 }
 
 /** What `submit` returns: a promise of the task, with its end and its objects as they become final. */
-export interface LibrarySubmittedTask extends Promise<LibraryTask>, AsyncIterable<LibraryObject> {
-  readonly finished: Promise<LibraryTask>;
+export interface LibrarySubmittedTask<Parsed = unknown>
+  extends Promise<LibraryTask<Parsed>>,
+    AsyncIterable<LibraryObject<Parsed>> {
+  readonly finished: Promise<LibraryTask<Parsed>>;
 }
 
 /** Every method does what that of `Engine` does. */
@@ -96,6 +102,11 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
     options: LibraryRunOptions & { readonly schema: StandardSchema<Parsed> },
   ): LibraryRun<Parsed>;
   run(source: Source, options?: LibraryRunOptions): LibraryRun;
+  /** With a Standard Schema, such as one of zod, `parsed` of a completed object is what the schema makes of the answer. */
+  submit<Parsed>(
+    items: readonly Item[],
+    options: LibrarySubmitOptions & { readonly schema: StandardSchema<Parsed> },
+  ): LibrarySubmittedTask<Parsed>;
   submit(items: readonly Item[], options?: LibrarySubmitOptions): LibrarySubmittedTask;
   task(id: string): Promise<LibraryTask>;
   object(id: string): Promise<LibraryObject>;
@@ -115,7 +126,8 @@ export async function createEngine(options: EngineOptions): Promise<LibraryEngin
       if (given !== undefined) checkCallOptions(given, RUN_OPTIONS, "run");
       return shownRun(engine.run(source, told<RunOptions>(given)), given?.format, given?.schema);
     }) as LibraryEngine["run"], // the schema makes what its type says
-    submit: (items, given) => shownTask(engine.submit(items, told<SubmitOptions>(given))),
+    submit: ((items: readonly Item[], given?: LibrarySubmitOptions) =>
+      shownTask(engine.submit(items, told<SubmitOptions>(given)), given?.schema)) as LibraryEngine["submit"], // as of `run`
     task: async (id) => camelCased(await engine.task(id)),
     object: async (id) => camelCased(await engine.object(id)),
     forget: (id) => engine.forget(id),
@@ -171,24 +183,42 @@ function shownRun(
   }) as LibraryRun; // the two members were added above
 }
 
-/** Lines with what a Standard Schema makes of their answers. Throws `conflict` for an answer that fitted an earlier schema only. */
+/** Lines with what a Standard Schema makes of their answers. Throws `conflict` for an answer that fitted another schema only. */
 async function* parsedEach(
   lines: AsyncIterable<CamelCase<ResultLine>>,
   schema: RunOptions["schema"],
 ): AsyncGenerator<CamelCase<ResultLine>> {
-  for await (const line of lines) {
-    if (!isStandardSchema(schema) || line.parsed === undefined) {
-      yield line;
-      continue;
-    }
-    const result = await schema["~standard"].validate(line.parsed);
-    if (result.issues !== undefined)
-      throw new PerigeeError(
-        "conflict",
-        `the answer of key ${JSON.stringify(line.key)} was checked against another schema and does not fit this one (${issueText(result.issues)}): use the schema of that call, or another output`,
-      );
-    yield { ...line, parsed: result.value as Json };
-  }
+  for await (const line of lines) yield await withParsed(line, schema, `key ${JSON.stringify(line.key)}`);
+}
+
+async function* parsedObjects(
+  objects: AsyncIterable<LibraryObject>,
+  schema: SubmitOptions["schema"],
+): AsyncGenerator<LibraryObject> {
+  for await (const object of objects) yield await withParsed(object, schema, `object ${object.objectId}`);
+}
+
+async function parsedTask(task: LibraryTask, schema: SubmitOptions["schema"]): Promise<LibraryTask> {
+  if (!isStandardSchema(schema)) return task;
+  const objects: LibraryObject[] = [];
+  for (const object of task.objects)
+    objects.push(await withParsed(object, schema, `object ${object.objectId}`));
+  return { ...task, objects };
+}
+
+/** `what` names the answer in the error. */
+async function withParsed<Answer extends { readonly parsed?: unknown }>(
+  answer: Answer,
+  schema: RunOptions["schema"],
+  what: string,
+): Promise<Answer> {
+  if (!isStandardSchema(schema) || answer.parsed === undefined) return answer;
+  const result = await schema["~standard"].validate(answer.parsed);
+  if (result.issues === undefined) return { ...answer, parsed: result.value };
+  throw new PerigeeError(
+    "conflict",
+    `the answer of ${what} was checked against another schema and does not fit this one (${issueText(result.issues)}): use the schema of that call, or another output`,
+  );
 }
 
 /** Lines in the format of a provider have its names. */
@@ -200,12 +230,12 @@ async function* shownEach<T>(each: AsyncIterable<T>): AsyncGenerator<CamelCase<T
   for await (const one of each) yield camelCased(one);
 }
 
-function shownTask(task: SubmittedTask): LibrarySubmittedTask {
-  const answered = task.then((found) => camelCased(found));
+function shownTask(task: SubmittedTask, schema?: SubmitOptions["schema"]): LibrarySubmittedTask {
+  const answered = task.then((found) => parsedTask(camelCased(found), schema));
   return Object.defineProperties(answered, {
     finished: {
       get: () => {
-        const finished = task.finished.then((found) => camelCased(found));
+        const finished = task.finished.then((found) => parsedTask(camelCased(found), schema));
         finished.catch(() => undefined); // `answered` reports it, too
         answered.catch(() => undefined); // and the other way round: nobody has to read both
         return finished;
@@ -214,7 +244,7 @@ function shownTask(task: SubmittedTask): LibrarySubmittedTask {
     [Symbol.asyncIterator]: {
       value: () => {
         answered.catch(() => undefined); // the reader gets it
-        return shownEach(task);
+        return parsedObjects(shownEach(task), schema);
       },
     },
   }) as LibrarySubmittedTask; // the two members were added above

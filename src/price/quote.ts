@@ -11,26 +11,18 @@
  * Sums cover the models with a known price; `unpriced_models` names the others. No number is ever NaN.
  */
 import type { FailureCode } from "../errors.ts";
-import type { TimeBound } from "../work/limits.ts";
 import { parseModelId } from "../work/request.ts";
 import { type Band, bandOf, partOf } from "./band.ts";
 import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
+import { type FurtherRequests, type QuoteFurtherRequests, shownFurther } from "./further_requests.ts";
 import { type QuotePrice, quotePrice } from "./quote_price.ts";
 import { finishAt, type LanePlan, lanesOf, lastFinish, type QuoteSla } from "./quote_sla.ts";
+import { type QuoteTime, shownTime, type TimeNeeded } from "./quote_time.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
 /** The source of an expected output. */
 export type OutputBasis = "learnt of the system prompt" | "learnt of the model" | "default";
-
-/** How long the work on a model takes. */
-export interface TimeNeeded {
-  /** Infinity if it would never be done in the present state. */
-  readonly seconds: number;
-  readonly boundBy: TimeBound;
-  /** Whether the provider's speed was measured; else it is assumed. */
-  readonly isMeasured: boolean;
-}
 
 /**
  * Totals of the items of one model. A model may have several rows, for example those items above a tier's start
@@ -59,6 +51,8 @@ export interface ModelTotals {
   readonly basis: OutputBasis;
   /** Answers that the expected output was learnt from. */
   readonly learntAnswers: number;
+  /** For answers that do not fit their schema; their tokens are among those above. Absent: no item is checked. */
+  readonly further?: FurtherRequests;
 }
 
 export interface QuoteInput {
@@ -110,6 +104,8 @@ export interface QuoteModel {
   readonly expected_output_basis: readonly OutputBasis[];
   /** Answers that it was learnt from; 0 for the default. */
   readonly learnt_answers: number;
+  /** For answers that do not fit their schema; they are in the tokens, the bill and the time. Absent: no item is checked. */
+  readonly further_requests?: QuoteFurtherRequests;
   /** Null when no price is known; the model runs all the same. */
   readonly price: QuotePrice | null;
   /** What the provider is expected to bill: in realtime, or for what is left of a run with an sla, at that. */
@@ -120,14 +116,6 @@ export interface QuoteModel {
   readonly list_usd: number | null;
   readonly slas: readonly QuoteSla[];
   readonly time: QuoteTime;
-}
-
-export interface QuoteTime {
-  readonly seconds: number;
-  /** What sets the time. */
-  readonly bound_by: TimeBound;
-  /** Whether the providers' speed was measured; where not, it is that of `assumptions`. */
-  readonly basis: "learnt" | "assumed";
 }
 
 /** A line that would fail before it is sent. */
@@ -192,7 +180,7 @@ export function quote(input: QuoteInput): Quote {
       const bands = priced.flatMap((each) => bandsAt(each, slaMinutes, input));
       return quoteAll(slaMinutes, index, models, bandOf(bands));
     }),
-    time: shown(slowest),
+    time: shownTime(slowest),
     unpriced_models: unpriced.map(({ model }) => model),
     unpriced_items: sum(unpriced.map(({ items }) => items)),
     assumptions: input.assumptions,
@@ -211,9 +199,6 @@ function shownBill(bill: Band | undefined): Record<BillName, number | null> {
 }
 
 type BillName = "billed_usd" | "billed_usd_low" | "billed_usd_high";
-
-/** For work that is never done in the present state: JSON has no larger one. */
-const SECONDS_MAX = 1e9;
 
 const IDLE: TimeNeeded = { seconds: 0, boundBy: "nothing", isMeasured: true };
 
@@ -305,6 +290,7 @@ function quoteModel(priced: Priced, input: QuoteInput): QuoteModel {
     expected_output_tokens_high: Math.ceil(output.high),
     expected_output_basis: [...new Set(totals.map((row) => row.basis))],
     learnt_answers: total((row) => row.learntAnswers),
+    ...shownFurther(totals),
     price: price === undefined ? null : quotePrice(price),
     ...shownBill(billed),
     list_usd: listUsd === null ? null : roundedUsd(listUsd),
@@ -327,7 +313,7 @@ function quoteModel(priced: Priced, input: QuoteInput): QuoteModel {
           Math.min(time.seconds, input.batchedSeconds?.(model, slaMinutes) ?? Infinity) <= slaMinutes * 60,
       };
     }),
-    time: shown(time),
+    time: shownTime(time),
   };
 }
 
@@ -364,7 +350,8 @@ function outputOf(row: ModelTotals): Band {
 }
 
 function usdOf(row: ModelTotals, price: BasePrice, tierFactor: number = row.tierFactor ?? 1): Band {
-  const rates = ratesFor(price, row.items > 0 ? row.inputTokens / row.items : 0);
+  const requests = row.items + (row.further?.expected ?? 0);
+  const rates = ratesFor(price, requests > 0 ? row.inputTokens / requests : 0);
   const { inputTokens, cachedTokens, cacheWriteTokens } = row;
   const fresh = Math.max(0, inputTokens - cachedTokens - cacheWriteTokens);
   const inputUsd =
@@ -383,12 +370,6 @@ function usdOf(row: ModelTotals, price: BasePrice, tierFactor: number = row.tier
     high: at(row.inputTokensHigh, output.high),
     isLearnt: output.isLearnt,
   };
-}
-
-/** Tenths of a second, rounded up. */
-function shown(time: TimeNeeded): QuoteTime {
-  const seconds = Math.min(Math.ceil(time.seconds * 10) / 10, SECONDS_MAX);
-  return { seconds, bound_by: time.boundBy, basis: time.isMeasured ? "learnt" : "assumed" };
 }
 
 /** Nano-USD at most: 0.1 + 0.2 is shown as 0.3. */

@@ -4,21 +4,50 @@
  *   openai, function    messages: assistant, user
  *   anthropic           the same
  *   gemini              contents: model, user
- *   echo, own codecs    unchanged: the first answers one text to one request, and the form of the others is not known
+ *   own codecs          as their `withTurns` puts them; those without it are asked the same again, because the form of their bodies is not
+ *                       known
+ *   echo                unchanged: it has one answer to a request, and is not asked again
  *
  * The turns are put before the end of the list, and no other byte changes, so numbers keep their digits.
  */
-import type { Protocol } from "./provider.ts";
+import type { FurtherTurns, Provider } from "./provider.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** `body` is JSON as a codec writes it. The same body where turns cannot be added. */
+/** `body` is JSON as a codec writes it. The same body where turns cannot be added; it grows by `bytesMax` at most. */
 export function withAnswered(
   body: Uint8Array,
-  protocol: Protocol,
-  answer: string,
-  reply: string,
+  provider: Pick<Provider, "settings" | "withTurns">,
+  turns: FurtherTurns,
+  bytesMax: number,
+): Uint8Array {
+  const { settings, withTurns } = provider;
+  const made =
+    withTurns === undefined ? inJson(body, settings.protocol, turns) : asCodec(body, withTurns, turns);
+  return made.byteLength > body.byteLength + bytesMax ? body : made;
+}
+
+/** A codec is the user's: what it throws or returns instead of a text changes nothing. */
+function asCodec(
+  body: Uint8Array,
+  withTurns: NonNullable<Provider["withTurns"]>,
+  turns: FurtherTurns,
+): Uint8Array {
+  try {
+    const made: unknown = withTurns(Buffer.from(body).toString(), { ...turns });
+    if (typeof made === "string") return Buffer.from(made);
+    if (made instanceof Promise) made.catch(() => undefined);
+    return body;
+  } catch {
+    return body;
+  }
+}
+
+function inJson(
+  body: Uint8Array,
+  protocol: Provider["settings"]["protocol"],
+  { answer, reply }: FurtherTurns,
 ): Uint8Array {
   if (protocol === "echo" || protocol === "own") return body;
   const isGemini = protocol === "gemini";

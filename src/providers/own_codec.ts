@@ -17,7 +17,7 @@ import type { AnswerMembers, Usage } from "../work/outcome.ts";
 import type { ModelRequest } from "../work/request.ts";
 import { objectOf, type Unchecked } from "./json.ts";
 import { keepingKeys, withoutKeys } from "./key_text.ts";
-import type { Decoded, Encoded, Provider, ProviderSettings, WireHead } from "./provider.ts";
+import type { Decoded, Encoded, FurtherTurns, Provider, ProviderSettings, WireHead } from "./provider.ts";
 import { itemFailure } from "./refusals.ts";
 import { keptWaitMs, refusalWaitMs } from "./retry_after.ts";
 
@@ -115,8 +115,15 @@ export function ownCodec(codec: Provider, settings: ProviderSettings): Provider 
     },
   };
   const { answerLocally } = codec;
-  if (answerLocally === undefined) return keepingKeys(own, settings);
-  return keepingKeys({ ...own, answerLocally: (body) => answered(() => now(answerLocally(body))) }, settings);
+  const more = {
+    ...(typeof codec.withTurns === "function"
+      ? { withTurns: (body: string, turns: FurtherTurns) => now(codec.withTurns?.(body, turns)) as string } // what it is, is checked there
+      : {}),
+    ...(answerLocally === undefined
+      ? {}
+      : { answerLocally: (body: Uint8Array) => answered(() => now(answerLocally(body))) }),
+  };
+  return keepingKeys({ ...own, ...more }, settings);
 }
 
 function answered(answer: () => { readonly status: number; readonly body: Uint8Array }): {

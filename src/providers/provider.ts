@@ -158,6 +158,14 @@ export interface WireAnswer {
   readonly wallMs: number;
 }
 
+/** What follows a request whose answer does not fit. */
+export interface FurtherTurns {
+  /** The text of the model's answer. */
+  readonly answer: string;
+  /** What does not fit, and what to do, as the user's turn. */
+  readonly reply: string;
+}
+
 /** Plug-in. Every method is pure and total: for any bytes, `decode` returns a class and never throws. */
 export interface Provider {
   readonly settings: ProviderSettings;
@@ -175,6 +183,12 @@ export interface Provider {
   limits(headers: HeaderBag): LearntLimits | undefined;
   /** The codec of another endpoint of the same server; absent or undefined if requests for it cannot be sent there. */
   readonly endpoint?: (kind: EndpointKind) => Provider | undefined;
+  /**
+   * The body with the model's answer and a reply to it as two more turns, for an item whose answer does not fit its schema. For codecs with
+   * a wire format of their own. Absent, or where it throws or adds more than twice the answer, the reply
+   * (both as JSON) and 160 bytes: the same body is sent again.
+   */
+  readonly withTurns?: (body: string, turns: FurtherTurns) => string;
   /** Answers without a wire, for providers that are embedded; the body is one that `encode` made. */
   readonly answerLocally?: (body: Uint8Array) => { readonly status: number; readonly body: Uint8Array };
 }

@@ -4,9 +4,13 @@
  *   learnt    what answers to the same system prompt, or of the model, took
  *   given     the caller says how long outputs are
  *   default   512 output tokens, but no more than half of the item's limit
+ *
+ * An item that is checked takes further requests, as in a quote, and is simulated as one that takes so many more tokens.
  */
+import { REPLY_TOKENS } from "../engine/learnt/expected_usage.ts";
 import { costOf } from "../price/cost.ts";
 import type { BasePrice } from "../price/rates.ts";
+import type { AnswerFits } from "../queue/answer_fits.ts";
 import { type AnswerEstimate, type AnswerMeans, expectedOutput } from "../queue/answer_means.ts";
 import type { MeasuredGroup } from "../shard/measured.ts";
 import { NO_USAGE } from "../work/outcome.ts";
@@ -30,6 +34,9 @@ interface GroupFigures {
 
 export interface ExpectedItemsOptions {
   readonly answers: AnswerMeans;
+  readonly fits: AnswerFits;
+  /** Of an item that is checked. */
+  readonly answersMax: number;
   /** The price of a model, `<provider>:<name>`; undefined where it is not known. */
   readonly priceOf: (model: string) => BasePrice | undefined;
   /** Of each answer, in place of what was learnt. */
@@ -46,10 +53,14 @@ export class ExpectedItems {
   }
 
   /** `counted`: input tokens as perigee counts them; `outputTokensMax`: the item's own limit, 0 without one. */
-  of(group: MeasuredGroup, counted: number, outputTokensMax: number): ExpectedItem {
+  of(group: MeasuredGroup, counted: number, outputTokensMax: number, isChecked: boolean): ExpectedItem {
     const { estimate, price } = this.#figuresOf(group);
-    const inputTokens = Math.round(counted * (estimate?.inputRatio ?? 1));
-    const outputTokens = Math.round(this.#outputOf(estimate, counted, outputTokensMax));
+    const { fits, answersMax } = this.#options;
+    const further = isChecked ? Math.min(answersMax - 1, fits.of(group.model).expected) : 0;
+    const output = this.#outputOf(estimate, counted, outputTokensMax);
+    const input = counted * (estimate?.inputRatio ?? 1) * (1 + further) + further * (output + REPLY_TOKENS);
+    const inputTokens = Math.round(input);
+    const outputTokens = Math.round(output * (1 + further));
     const cachedTokens = Math.round(inputTokens * (estimate?.cachedShare ?? 0));
     const cacheWriteTokens = Math.round(inputTokens * (estimate?.writtenShare ?? 0));
     const usage = { ...NO_USAGE, inputTokens, outputTokens, cachedTokens, cacheWriteTokens };

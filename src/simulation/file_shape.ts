@@ -11,6 +11,7 @@
  */
 import type { DiskFile } from "../disk.ts";
 import type { EngineCore } from "../engine/core.ts";
+import { checkedIn } from "../engine/learnt/expected_usage.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { ExpectedItems } from "./expected_items.ts";
@@ -41,14 +42,21 @@ export interface FileShape {
   readonly samplingError: number;
 }
 
+interface ReadTerms {
+  readonly model?: string | undefined;
+  readonly sizeBytes: number;
+  /** What answers must fit where items say nothing themselves, as JSON. */
+  readonly schema: string | undefined;
+}
+
 /** Reads a file to its end. Throws as `run` does for an input that cannot be read. */
 export async function readShape(
   { measurer, config }: Pick<EngineCore, "measurer" | "config">,
   file: Pick<DiskFile, "read">,
   expected: ExpectedItems,
-  { model, sizeBytes }: { readonly model?: string | undefined; readonly sizeBytes: number },
+  { model, sizeBytes, schema }: ReadTerms,
 ): Promise<FileShape> {
-  const rows = new Rows(expected);
+  const rows = new Rows(expected, schema !== undefined);
   const override = model === undefined ? {} : { modelOverride: model };
   const waiting: (Promise<MeasuredBlock> | number)[] = [];
   const addNext = async (): Promise<void> => {
@@ -70,6 +78,7 @@ export async function readShape(
         wantBodies: false,
         skip: undefined,
         aliases: config.aliases.first,
+        schema,
         ...override,
       });
       measuring.catch(() => undefined); // an earlier one may end the reading first
@@ -95,6 +104,7 @@ function strideOf(
 class Rows {
   rejectedLines = 0;
   readonly #expected: ExpectedItems;
+  readonly #hasSchema: boolean;
   readonly #models: string[] = [];
   readonly #numberOf = new Map<string, number>();
   #columns = columnsOf(ROWS_START);
@@ -106,8 +116,9 @@ class Rows {
   /** Sums over the measured blocks: their number, means of tokens, and squares of these. */
   readonly #means = { blocks: 0, sum: 0, squares: 0 };
 
-  constructor(expected: ExpectedItems) {
+  constructor(expected: ExpectedItems, hasSchema: boolean) {
     this.#expected = expected;
+    this.#hasSchema = hasSchema;
   }
 
   add(measured: MeasuredBlock): void {
@@ -116,6 +127,7 @@ class Rows {
     const groupCounts = countsOf(groupOf, count, groups.length);
     const numbers = groups.map(({ model }) => this.#number(model));
     const first = this.#items;
+    const isChecked = checkedIn(measured, this.#hasSchema);
     const { modelOf, bytes, outputTokensMax } = this.#columns;
     let tokens = 0;
     for (let item = 0; item < count; item += 1) {
@@ -128,7 +140,7 @@ class Rows {
       if (group === undefined) continue;
       const beyond = (group.beyond?.tokens ?? 0) / Math.max(1, groupCounts[index] as number);
       const counted = (measured.inputTokens[item] as number) + beyond;
-      tokens += this.#expect(row, group, counted);
+      tokens += this.#expect(row, group, counted, isChecked(item));
     }
     this.#items += count;
     const lines = count + measured.rejected.length + measured.blankLines;
@@ -138,9 +150,9 @@ class Rows {
   }
 
   /** Returns the tokens of the row. */
-  #expect(row: number, group: MeasuredBlock["groups"][number], counted: number): number {
+  #expect(row: number, group: MeasuredBlock["groups"][number], counted: number, isChecked: boolean): number {
     const { inputTokens, outputTokens, outputTokensMax, listUsd } = this.#columns;
-    const item = this.#expected.of(group, counted, outputTokensMax[row] as number);
+    const item = this.#expected.of(group, counted, outputTokensMax[row] as number, isChecked);
     inputTokens[row] = item.inputTokens;
     outputTokens[row] = item.outputTokens;
     listUsd[row] = item.listUsd;

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { type LaneRules, laneRules } from "../engine/config/lane_rules.ts";
 import type { EngineCore } from "../engine/core.ts";
 import { closeInput, openInput, type Source } from "../engine/files/input.ts";
+import { readRunSchema, type SchemaOptions } from "../engine/schemas/run_schema.ts";
 import { LaneLimits } from "../limits/limits.ts";
 import { remoteFactor } from "../price/lane_factors.ts";
 import type { BasePrice } from "../price/rates.ts";
@@ -37,7 +38,7 @@ import { LatencyTable } from "./latency_table.ts";
 const BATCH_ITEMS_MAX = 100_000;
 
 /** What is simulated. */
-export interface SimulateOptions {
+export interface SimulateOptions extends SchemaOptions {
   readonly sla?: number | undefined;
   readonly model?: string | undefined;
   /** A cap on what is billed, in USD. */
@@ -94,15 +95,21 @@ export async function simulateFile(
 async function shapeOf(core: EngineCore, source: Source, options: SimulateOptions): Promise<FileShape> {
   const { disk, dataDir } = core.storage;
   const spool = join(dataDir, "tasks", `simulate-${randomUUID()}.jsonl`);
+  const { schema: given, schemaTries } = options;
+  const { json: schema, fit } = await readRunSchema({
+    ...(given === undefined ? {} : { schema: given }),
+    ...(schemaTries === undefined ? {} : { schemaTries }),
+  });
   const input = await openInput(core.storage, source, spool);
+  const { answers, fits } = core.figures;
   const expected = new ExpectedItems({
-    answers: core.figures.answers,
+    ...{ answers, fits, answersMax: fit.answersMax },
     priceOf: (model) => priceOf(core, model),
     outputTokens: options.outputTokens,
   });
   try {
     const sizeBytes = input.identity?.sizeBytes ?? 0;
-    return await readShape(core, input.file, expected, { model: options.model, sizeBytes });
+    return await readShape(core, input.file, expected, { model: options.model, sizeBytes, schema });
   } finally {
     await closeInput(disk, input, "remove");
   }

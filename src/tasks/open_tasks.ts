@@ -31,6 +31,7 @@ import { HELD_WAIT_MS } from "./lots/until_final.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
+import { checkSchema, itemsUnder } from "./shapes/request_schema.ts";
 import type { TaskRequest } from "./shapes/requests.ts";
 import type {
   AnsweredLine,
@@ -161,7 +162,10 @@ class TasksOfFolder implements OpenedTasks {
     });
   }
 
-  async submit(project: string, request: TaskRequest): Promise<TaskView> {
+  async submit(project: string, given: TaskRequest): Promise<TaskView> {
+    const { schema } = given;
+    if (schema !== undefined) await checkSchema(schema, "schema");
+    const request = schema === undefined ? given : { ...given, items: itemsUnder(given.items, schema) };
     const { options, posted, lots } = this.#rooms;
     const { core, files } = options;
     const { id, isNewId = false } = request;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ProviderOptions } from "../../src/engine/config/config.ts";
+import { loadValidators } from "../../src/json_schema.ts";
 import {
   createProvider,
   type Decoded,
@@ -9,6 +10,8 @@ import {
 } from "../../src/providers/index.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";
+
+await loadValidators(); // the engine loads them with the first schema, which would take real time
 
 const OPTIONS = { out: OUTPUT };
 const BASE = createProvider({ name: "any", protocol: "openai", baseUrl: "http://mine.test/v2" });
@@ -75,6 +78,66 @@ async function run(world: World, options: object = {}) {
   await world.settle(engine.close());
   return summary;
 }
+
+describe("a codec whose answers do not fit a schema", () => {
+  const SCHEMA = { type: "object", required: ["sum"] };
+  /** Its bodies are lists of pairs, which only it knows. */
+  const PAIRS: Provider = {
+    ...BASE,
+    settings: { ...BASE.settings, protocol: "own" },
+    encode: (request, model, isCheckOnly) => {
+      const encoded = BASE.encode(request, model, isCheckOnly);
+      if (!encoded.ok || isCheckOnly === true) return encoded;
+      const { messages } = JSON.parse(encoded.body) as { messages: { role: string; content: string }[] };
+      const pairs = messages.map(({ role, content }) => [role, content]);
+      return { ...encoded, body: JSON.stringify({ model, pairs }) };
+    },
+  };
+
+  async function asked(mine: Provider): Promise<{ pairs: [string, string][] }[]> {
+    const bodies: { pairs: [string, string][] }[] = [];
+    const world = new World({
+      config: { providers: { mine } },
+      answer: (_line, attempt, _model, body) => {
+        bodies.push(body as { pairs: [string, string][] });
+        return openaiAnswer(attempt === 1 ? "three" : '{"sum":3}', { inputTokens: 10, outputTokens: 5 });
+      },
+    });
+    world.input(1, "mine:m1");
+    const summary = await run(world, { schema: SCHEMA });
+    expect(summary.counts).toMatchObject({ completed: 1 });
+    return bodies;
+  }
+
+  it("puts the answer and what does not fit into its body itself", async () => {
+    const [first, second] = await asked({
+      ...PAIRS,
+      withTurns: (body, { answer, reply }) => {
+        const { pairs, ...rest } = JSON.parse(body) as { pairs: string[][] };
+        return JSON.stringify({ ...rest, pairs: [...pairs, ["assistant", answer], ["user", reply]] });
+      },
+    });
+    expect(second?.pairs.slice(0, -2)).toEqual(first?.pairs);
+    expect(second?.pairs.at(-2)).toEqual(["assistant", "three"]);
+    expect(second?.pairs.at(-1)?.[1]).toContain("the answer does not fit its schema");
+  });
+
+  it.each<[string, Provider["withTurns"]]>([
+    ["has no withTurns", undefined],
+    [
+      "throws",
+      () => {
+        throw new Error("no");
+      },
+    ],
+    ["returns a promise", (async () => "no") as unknown as Provider["withTurns"]],
+    ["returns no text", (() => 7) as unknown as Provider["withTurns"]],
+    ["adds more than the turns", (body) => `${body}${" ".repeat(10_000)}`],
+  ])("is asked the same again if it %s", async (_why, withTurns) => {
+    const [first, second] = await asked(withTurns === undefined ? PAIRS : { ...PAIRS, withTurns });
+    expect(second).toEqual(first);
+  });
+});
 
 describe("a provider that is a codec of the caller", () => {
   it("makes the bodies, reads the answers, and refuses items before they are sent", async () => {

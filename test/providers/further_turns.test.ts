@@ -2,16 +2,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { withAnswered } from "../../src/providers/further_turns.ts";
+import type { Protocol } from "../../src/providers/provider.ts";
 
-const added = (
-  body: object,
-  protocol: Parameters<typeof withAnswered>[1],
-  answer: string,
-  reply: string,
-): object =>
-  JSON.parse(
-    Buffer.from(withAnswered(Buffer.from(JSON.stringify(body)), protocol, answer, reply)).toString(),
-  ) as object;
+const added = (body: object, protocol: Protocol, answer: string, reply: string): object => {
+  const provider = { settings: { name: "p", protocol, baseUrl: "http://p.test" } };
+  const made = withAnswered(
+    Buffer.from(JSON.stringify(body)),
+    provider,
+    { answer, reply },
+    Number.POSITIVE_INFINITY,
+  );
+  return JSON.parse(Buffer.from(made).toString()) as object;
+};
 
 describe("two turns more in a request", () => {
   it("follow the last one, whatever the texts are, and nothing else changes", () => {

@@ -314,7 +314,7 @@ describe("the resolution of a part and media inside a result", () => {
       ],
       config: { maxOutputTokens: 100 },
     });
-    expect(ofOwn("gemini", given)).toEqual(sent);
+    expect(ofOwn("gemini", given)).toEqual(sdk.recorded?.body);
   });
 
   it("are blocks of the result at Anthropic, with the resolution named, and refused by OpenAI's family", () => {

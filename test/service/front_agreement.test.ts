@@ -114,6 +114,54 @@ describe("two answers to a request", () => {
   });
 });
 
+describe("a body with names that only items of perigee have", () => {
+  const OWN = { schema: { type: "object" }, kind: "embedding", input: "x", contents: [], key: "k" };
+
+  it("is passed on as a body with any other unknown name, and its answer is not checked", async () => {
+    const opened = await front((_request, response) =>
+      sendJson(response, completion({ content: "no JSON" })),
+    );
+    const body = { model: "openai:gpt-4o-mini", messages, ...OWN };
+    const answer = await opened.client.chat.completions.create(body);
+    expect(answer.choices[0]?.message.content).toBe("no JSON");
+    const line = await batched(opened, "chat/completions", body);
+    expect(line?.["choices"]).toMatchObject([{ message: { content: "no JSON" } }]);
+    const bodies = opened.received.map((request) => request.body);
+    expect(bodies).toEqual([1, 2].map(() => ({ ...body, model: "gpt-4o-mini" })));
+  });
+
+  it("is refused as one with any other unknown name where the provider has another protocol", async () => {
+    const { client, received } = await front((_request, response) => sendJson(response, {}));
+    const refused = async (more: Json): Promise<unknown> =>
+      client.chat.completions
+        .create({ model: "anthropic:claude-haiku-4-5", messages, ...more })
+        .catch((error: unknown) => error);
+    const other = (await refused({ scheme: {} })) as Error;
+    const own = (await refused({ schema: {} })) as Error;
+    expect(own.message).toBe(other.message.replaceAll("scheme", "schema"));
+    expect(received).toHaveLength(0);
+  });
+});
+
+describe("response_format with a schema", () => {
+  it("is the provider's own: the answer is returned as it is, in a call and in a batch", async () => {
+    const opened = await front((_request, response) =>
+      sendJson(response, completion({ content: "no JSON" })),
+    );
+    const json_schema = { name: "answer", strict: true, schema: { type: "object" } };
+    const response_format = { type: "json_schema" as const, json_schema };
+    const body = { model: "openai:gpt-4o-mini", messages, response_format };
+    const answer = await opened.client.chat.completions.create(body);
+    const line = await batched(opened, "chat/completions", body);
+    expect(answer.choices[0]?.message.content).toBe("no JSON");
+    expect(line?.["choices"]).toMatchObject([{ message: { content: "no JSON" } }]);
+    expect(opened.received.map((request) => request.body.response_format)).toEqual([
+      response_format,
+      response_format,
+    ]);
+  });
+});
+
 describe("embeddings of two texts", () => {
   it("are the same list in a call and a batch, and the same vectors in /v0", async () => {
     const data = [0.5, 0.25].map((value, index) => ({

@@ -20,6 +20,7 @@ const EXIT_FAULTS = 2;
 
 interface DryArguments extends StateArguments, ConfigArguments, LaneArguments, TableArguments {
   readonly sla?: number;
+  readonly schemaTries?: number;
 }
 
 /** Returns the exit code; throws as a run over the table would before it sends anything. */
@@ -30,6 +31,7 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
     const found = await withEngine(path, given, (engine) =>
       engine.quote(path, {
         ...laneOptions(given),
+        ...(given.schemaTries === undefined ? {} : { schemaTries: given.schemaTries }),
         slas: given.sla === undefined ? [] : [given.sla],
         ...(given.model === undefined ? {} : { model: given.model }),
       }),

@@ -18,6 +18,7 @@ import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { inOptions } from "./library_words.ts";
 import { faultText } from "./quote.ts";
+import { schemaOptions } from "./schema_options.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withInput } from "./unsent.ts";
 
@@ -51,12 +52,14 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
   }
 }
 
-function planFile(input: string, given: PlanArguments): Promise<Plan> {
+async function planFile(input: string, given: PlanArguments): Promise<Plan> {
   const { model, maxCost } = given;
   const sla = parseSlaMinutes(given.sla, "--sla");
+  const schema = await schemaOptions(given);
   return withInput(input, given, (engine, source) =>
     engine.plan(source, {
       ...laneOptions(given),
+      ...schema,
       ...(sla === undefined ? {} : { sla }),
       ...(model === undefined ? {} : { model }),
       ...(maxCost === undefined ? {} : { maxCostUsd: maxCost }),

@@ -4,7 +4,8 @@
 import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
-import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel, QuoteTime } from "../../price/quote.ts";
+import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel } from "../../price/quote.ts";
+import type { QuoteTime } from "../../price/quote_time.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";
@@ -12,6 +13,7 @@ import type { ConfigArguments } from "../prices.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { inOptions } from "./library_words.ts";
+import { schemaOptions } from "./schema_options.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { withInput } from "./unsent.ts";
 
@@ -44,9 +46,11 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
 async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   const slas = given.sla?.map((sla) => parseSlaMinutes(sla, "--sla"));
   if (slas?.length === 0) throw new PerigeeError("usage", "--sla needs at least one number of minutes");
+  const schema = await schemaOptions(given);
   return withInput(input, given, (engine, source) =>
     engine.quote(source, {
       ...laneOptions(given),
+      ...schema,
       ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
       ...(given.model === undefined ? {} : { model: given.model }),
     }),
@@ -74,6 +78,7 @@ export function quoteTable(found: Quote): string {
       ["items", count(model.items)],
       ["input tokens", inputText(model)],
       ["output tokens", outputText(model)],
+      ...furtherRow(model),
       ["price", price],
       ["billed", billedText(model)],
       ...model.slas.map(slaRow),
@@ -105,6 +110,13 @@ function outputText(model: QuoteModel): string {
   const basis = model.expected_output_basis.join(", ");
   const answers = learnt_answers === 0 ? "" : ` from ${count(learnt_answers)} answers`;
   return `${count(model.expected_output_tokens)} expected, ${count(low)} to ${count(high)} (${basis}${answers})`;
+}
+
+/** Of items that are checked. */
+function furtherRow({ further_requests }: QuoteModel): [string, string][] {
+  if (further_requests === undefined) return [];
+  const { expected, most, basis } = further_requests;
+  return [["asked again", `${count(expected)} expected, ${count(most)} at most (${basis})`]];
 }
 
 function billedText(found: Pick<QuoteModel, "billed_usd" | "billed_usd_low" | "billed_usd_high">): string {

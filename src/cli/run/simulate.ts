@@ -17,6 +17,7 @@ import { requireFile } from "../input.ts";
 import { count, duration } from "../numbers.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 
 const EXIT_FAULTS = 2;
@@ -30,6 +31,7 @@ interface SimulateArguments extends StateArguments, ConfigArguments, Omit<LaneAr
   /** p50, p90, p99 in seconds. */
   readonly latency?: readonly number[];
   readonly outputTokens?: number;
+  readonly schema?: string;
   readonly seed?: number;
   readonly seeds?: number;
   readonly json?: boolean;
@@ -54,7 +56,7 @@ export async function simulate(input: string, options: Record<string, unknown>):
 }
 
 async function simulated(input: string, given: SimulateArguments): Promise<FileSimulation> {
-  const options = optionsOf(given);
+  const options = { ...optionsOf(given), ...(await schemaOptions(given)) };
   const file = await configOf(given);
   await requireFile(input);
   const dataDir = await mkdtemp(join(tmpdir(), "perigee-simulate-"));

@@ -56,6 +56,7 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
       checked(secondsList),
     )
     .option("--output-tokens <tokens>", "of each answer (default: as learnt, else 512)", checked(count))
+    .option("--schema <file>", "answers must fit this JSON Schema: those that do not are asked for again")
     .option("--seed <number>", "of the first simulation (default: 1)", checked(seedNumber))
     .option(
       "--seeds <count>",

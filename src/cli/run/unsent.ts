@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Engine, openEngine } from "../../engine/engine.ts";
 import type { Source } from "../../engine/files/input.ts";
-import { PerigeeError } from "../../errors.ts";
 import { requireFile } from "../input.ts";
 import { type ConfigArguments, configOf } from "../prices.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
@@ -19,14 +18,7 @@ export async function withInput<T>(
   given: StateArguments & ConfigArguments & TableArguments,
   work: (engine: Engine, source: Source) => Promise<T>,
 ): Promise<T> {
-  if (!isTableCall(given)) {
-    if (given.schema !== undefined)
-      throw new PerigeeError(
-        "usage",
-        "--schema is for tables here: add --prompt with the file of the prompt",
-      );
-    return withEngine(input, given, work);
-  }
+  if (!isTableCall(given)) return withEngine(input, given, work);
   const { withRequests } = await import("../tables/requests_file.ts");
   return withRequests(input, given, (path) => withEngine(path, given, work));
 }

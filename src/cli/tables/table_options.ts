@@ -38,7 +38,7 @@ export function addForecastTableOptions(add: AddOption): void {
   addTableOptions(add);
   add(
     "--schema <file>",
-    "with --prompt: answers must fit this JSON Schema, and each of its properties is a column",
+    "answers must fit this JSON Schema; with --prompt, each of its properties is a column",
   );
 }
 

@@ -157,7 +157,8 @@ export class RunAnswers implements StateOfAnswers {
 
   /** The schema is in the key, and a function that checks besides is not. */
   #fits(measured: MeasuredBlock, item: number, { parsed }: Answer): boolean {
-    const check = checkFor(this.#state.settings.fit, schemaJsonOf(measured, item));
+    const { settings } = this.#state;
+    const check = checkFor(settings.fit, schemaJsonOf(measured, item), measured.lines[item] as number);
     return check === undefined || (parsed !== undefined && check.fault(JSON.parse(parsed)) === undefined);
   }
 

@@ -101,8 +101,8 @@ export class BatchSettler {
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
     const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
-    const check = checkFor(this.#owner.settings.fit, item.schema);
-    this.#judge(place, item, check === undefined ? answer : fitted(answer, check));
+    const check = checkFor(this.#owner.settings.fit, item.schema, item.line);
+    this.#judge(place, item, check === undefined ? answer : fitted(answer, check, this.#services.provider));
   }
 
   /** The provider refused the item's line before the batch ran. */

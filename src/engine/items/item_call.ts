@@ -176,7 +176,7 @@ export class ItemCall implements Call {
   /** For its answer. None for other endpoints than a chat's, nor for an answer that is read while it arrives. */
   get #check(): AnswerCheck | undefined {
     if (this.shard.group.endpoint !== undefined) return undefined;
-    const check = checkFor(this.owner.settings.fit, this.schema);
+    const check = checkFor(this.owner.settings.fit, this.schema, this.line);
     return check === undefined || this.tap !== undefined ? undefined : check;
   }
 
@@ -290,7 +290,7 @@ export class ItemCall implements Call {
   get plainBody(): Uint8Array {
     if (this.count > 1) return joinedBody(this.shard, this.index, this.index + this.count);
     const body = this.shard.body(this.index);
-    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider.settings.protocol);
+    return this.#unfit === undefined ? body : this.#unfit.body(body, this.provider);
   }
 
   /** Of its body, at most. */
@@ -383,7 +383,7 @@ export class ItemCall implements Call {
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
     const check = this.#check;
-    return check === undefined ? judged : fitted(judged, check);
+    return check === undefined ? judged : fitted(judged, check, this.provider);
   }
 
   /** Whether a member of the body is of all its items, and not an input. */

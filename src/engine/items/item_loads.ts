@@ -3,6 +3,7 @@
  * of the model were, learnt from each answer.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
+import type { AnswerFits } from "../../queue/answer_fits.ts";
 import type { AnswerMeans } from "../../queue/answer_means.ts";
 import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
@@ -13,6 +14,7 @@ import type { ItemCall } from "./item_call.ts";
 interface LearntAnswers {
   readonly answers: AnswerMeans;
   readonly lengths: OutputLengths;
+  readonly fits: AnswerFits;
 }
 
 /** Embeddings and moderations have no output tokens. */
@@ -58,7 +60,9 @@ export class ItemLoads {
   }
 
   /** A call was answered. Limits count what it took beyond what was reserved, in later processes, too. */
-  answered(call: ItemCall, { usage, latencyMs }: AttemptResult): void {
+  answered(call: ItemCall, result: AttemptResult): void {
+    this.#checked(call, result);
+    const { usage, latencyMs } = result;
     if (usage === undefined || usage.isEstimated) return;
     const moreInput = Math.max(0, usage.inputTokens - call.load.inputTokens);
     const moreOutput = Math.max(0, usage.outputTokens - call.load.outputTokens);
@@ -74,5 +78,12 @@ export class ItemLoads {
       outputTokens: usage.outputTokens,
       latencyMs,
     });
+  }
+  /** Of an item that this call asks from its first answer on, whether that or a further one fits. */
+  #checked({ model, answersMax, unusableAnswers, failed, count }: ItemCall, result: AttemptResult): void {
+    if (answersMax === undefined || unusableAnswers > 0 || count > 1) return;
+    const before = failed?.unusableAnswers ?? 0;
+    const isAgain = result.class === "unfit" && result.isFinal !== true && before + 1 < answersMax;
+    this.#learnt.fits.checked(model, { isFirst: before === 0, isAgain });
   }
 }

@@ -58,7 +58,7 @@ export interface SendingGate {
 export function createSending(
   { transport, codecs, learnt, observer, notice }: Seams,
   config: EngineConfig,
-  { prices, answers, latencies, lengths }: LearntFigures & { readonly prices: PriceBook },
+  { prices, answers, latencies, lengths, fits }: LearntFigures & { readonly prices: PriceBook },
   storage: EngineStorage,
   { mayAdmit, hasTwoLogs }: SendingGate,
 ): Sending {
@@ -68,7 +68,7 @@ export function createSending(
   const patience = new ItemPatience({ clock, isAtMostOnce, latencies });
   const trials = new KeyTrials(config, learnt, notice);
   const claimed = new ClaimedBytes(() => lanes.pumpAll());
-  const loads = new ItemLoads({ answers, lengths });
+  const loads = new ItemLoads({ answers, lengths, fits });
   const wires = new ModelClients(providers, codecs);
   const failover: Failover = new Failover({
     clock,

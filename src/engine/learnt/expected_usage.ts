@@ -9,11 +9,16 @@
  *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
  *              without one)
  *
+ * An item whose answer is checked takes further requests (queue/answer_fits.ts), each with the answer before it and what does not fit: as
+ * many as are learnt or assumed, and at the upper end of the band two more where nothing was learnt of the answers.
+ *
  * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
  * those without evidence; 1,000 different other prompts are distinguished.
  */
 import { skewT95, studentT95 } from "../../price/band.ts";
+import type { FurtherRequests } from "../../price/further_requests.ts";
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
+import type { AnswerFits } from "../../queue/answer_fits.ts";
 import {
   type AlikeItems,
   type AnswerEstimate,
@@ -23,7 +28,7 @@ import {
   outputVariance,
 } from "../../queue/answer_means.ts";
 import type { LatencyGroup } from "../../queue/last_answer.ts";
-import type { MeasuredBlock, MeasuredGroup } from "../../shard/measured.ts";
+import { hasMetadata, type MeasuredBlock, type MeasuredGroup, schemaJsonOf } from "../../shard/measured.ts";
 
 const DEFAULT_TOKENS = 512;
 const DEFAULT_LOW = 1 / 8;
@@ -37,6 +42,8 @@ const BAND_MAX = Math.log(10);
 /** An image may be that much smaller than expected. */
 const LEARNT_SHARE_MIN = 0.1;
 const PROMPTS_MAX = 1_000;
+/** Tokens of what is said of an answer that does not fit, besides that answer. */
+export const REPLY_TOKENS = 60;
 
 /** The assumed speed of a provider without a measured one. */
 export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 50 } as const;
@@ -69,46 +76,109 @@ interface Row {
   outputTokens: number;
   /** The mean of the limits; 4,096 without one. */
   limitTokens: number;
+  /** Requests for answers that do not fit: as expected, at the ends of their band, and at most. */
+  readonly further: { items: number; expected: number; low: number; high: number; most: number };
+  /** Input tokens of further turns, as expected and at most. */
+  turnTokens: number;
+  turnTokensMost: number;
+}
+
+/** Which items are checked, and how often those are asked. */
+export interface CheckedItems {
+  /** Those that say nothing themselves. */
+  readonly isChecked: boolean;
+  readonly answersMax: number;
+}
+
+/** Whether each item of a block is checked. Chats only. */
+export function checkedIn(measured: MeasuredBlock, isChecked: boolean): (item: number) => boolean {
+  const sayThemselves = hasMetadata(measured.keys);
+  return (item) => {
+    if (measured.groups[measured.groupOf[item] as number]?.endpoint !== undefined) return false;
+    const schema = sayThemselves ? schemaJsonOf(measured, item) : "";
+    return schema === "" ? isChecked : schema !== "null";
+  };
 }
 
 /** Add blocks to it; then read the totals. */
 export class ExpectedUsage {
   readonly #means: AnswerMeans;
+  readonly #fits: AnswerFits;
+  readonly #checked: CheckedItems;
   /** By model, and within it by system prompt where answers to it are known. */
   readonly #rows = new Map<string, Row>();
   readonly #estimates = new Map<string, AnswerEstimate | undefined>();
 
-  constructor(means: AnswerMeans) {
-    this.#means = means;
+  constructor(
+    { answers, fits }: { readonly answers: AnswerMeans; readonly fits: AnswerFits },
+    checked: CheckedItems,
+  ) {
+    this.#means = answers;
+    this.#fits = fits;
+    this.#checked = checked;
   }
 
   /** Adds the items of a block. */
   addBlock(measured: MeasuredBlock): void {
-    for (let item = 0; item < measured.count; item += 1) this.#add(measured, item);
-    for (const group of measured.groups) {
+    const isChecked = checkedIn(measured, this.#checked.isChecked);
+    const requests = measured.groups.map(() => ({ items: 0, expected: 0, most: 0 }));
+    for (let item = 0; item < measured.count; item += 1) {
+      const sums = requests[measured.groupOf[item] as number];
+      const isOneOfThem = isChecked(item);
+      const further = this.#add(measured, item, isOneOfThem);
+      if (sums === undefined) continue;
+      sums.items += 1;
+      sums.expected += 1 + further;
+      sums.most += isOneOfThem ? this.#checked.answersMax : 1;
+    }
+    for (const [index, group] of measured.groups.entries()) {
       if (group.beyond === undefined) continue;
       const row = this.#rowOf(group);
-      row.beyondTokens += group.beyond.tokens;
-      row.beyondTokensMost += group.beyond.tokensMost;
+      const { items, expected, most } = requests[index] ?? { items: 0, expected: 1, most: 1 };
+      row.beyondTokens += group.beyond.tokens * (items > 0 ? expected / items : 1);
+      row.beyondTokensMost += group.beyond.tokensMost * (items > 0 ? most / items : 1);
       row.tierExcess += group.beyond.tierExcess;
       row.itemsUncounted += group.beyond.itemsUncounted;
     }
   }
 
-  #add(measured: MeasuredBlock, item: number): void {
+  /** Returns the further requests that are expected of it. */
+  #add(measured: MeasuredBlock, item: number, isChecked: boolean): number {
     const group = measured.groups[measured.groupOf[item] as number];
-    if (group === undefined) return;
+    if (group === undefined) return 0;
     const row = this.#rowOf(group);
     const counted = measured.inputTokens[item] as number;
     const limit = measured.maxOutputTokens[item] as number;
-    row.items += 1;
-    row.countedTokens += counted;
-    row.limitTokens += limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
-    row.outputTokens +=
+    const most = limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
+    const output =
       row.estimate === undefined
         ? Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS)
         : expectedOutput(row.estimate, counted, limit);
+    const further = isChecked ? this.#further(row, { counted, output, most }) : 0;
+    row.items += 1;
+    row.countedTokens += counted * (1 + further);
+    row.limitTokens += most * (isChecked ? this.#checked.answersMax : 1);
+    row.outputTokens += output * (1 + further);
     if (row.prompts.size < PROMPTS_MAX) row.prompts.add(group.prefixHash);
+    return further;
+  }
+
+  #further(
+    row: Row,
+    { counted, output, most }: { readonly counted: number; readonly output: number; readonly most: number },
+  ): number {
+    const furtherMax = this.#checked.answersMax - 1;
+    const estimate = this.#fits.of(row.model);
+    const expected = Math.min(furtherMax, estimate.expected);
+    row.further.items += estimate.items > 0 ? 1 : 0;
+    row.further.expected += expected;
+    row.further.low += Math.min(furtherMax, estimate.low);
+    row.further.high += Math.min(furtherMax, estimate.high);
+    row.further.most += furtherMax;
+    row.turnTokens += expected * (output + REPLY_TOKENS);
+    row.turnTokensMost +=
+      furtherMax * (counted + most + REPLY_TOKENS) - expected * (counted + output + REPLY_TOKENS);
+    return expected;
   }
 
   /** Rows of models in the order of their first items. */
@@ -153,7 +223,10 @@ export class ExpectedUsage {
     if (known !== undefined) return known;
     const sums = { items: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
     const beyond = { beyondTokens: 0, beyondTokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
-    const row = { model, estimate, isEstimated, prompts: new Set<number>(), ...sums, ...beyond };
+    const further = { items: 0, expected: 0, low: 0, high: 0, most: 0 };
+    const turns = { turnTokens: 0, turnTokensMost: 0 };
+    const prompts = new Set<number>();
+    const row: Row = { model, estimate, isEstimated, prompts, further, ...sums, ...beyond, ...turns };
     this.#rows.set(key, row);
     return row;
   }
@@ -174,8 +247,12 @@ function totalsOf(row: Row): ModelTotals {
     inputTokens,
     cachedTokens: inputTokens * (estimate?.cachedShare ?? 0),
     cacheWriteTokens: inputTokens * (estimate?.writtenShare ?? 0),
-    inputTokensLow: textTokens / inputFactor,
-    inputTokensHigh: textTokens * inputFactor + (beyondTokens > 0 ? row.beyondTokensMost : 0),
+    inputTokensLow: (textTokens / inputFactor) * shareOf(row, row.further.low),
+    inputTokensHigh:
+      (estimate === undefined
+        ? textTokens * inputFactor + row.turnTokensMost
+        : textTokens * inputFactor * shareOf(row, row.further.high)) +
+      (beyondTokens > 0 ? row.beyondTokensMost : 0),
     tierFactor: items > 0 ? 1 + row.tierExcess / items : 1,
     itemsUncounted: row.itemsUncounted,
     isEstimated,
@@ -183,11 +260,21 @@ function totalsOf(row: Row): ModelTotals {
     ...bandOf(row),
     basis: basisOf(estimate),
     learntAnswers: estimate === undefined ? 0 : Math.round(estimate.answers),
+    ...furtherOf(row),
   };
 }
 
+/** Requests, if so many of them are further ones, over those that are expected. */
+function shareOf({ items, further }: Row, furtherRequests: number): number {
+  return items > 0 ? (items + furtherRequests) / (items + further.expected) : 1;
+}
+
+function furtherOf({ further: { items, expected, most } }: Row): { readonly further?: FurtherRequests } {
+  return most === 0 ? {} : { further: { expected, most, isLearnt: items > 0 } };
+}
+
 function inputOf(row: Row): number {
-  return row.countedTokens * (row.estimate?.inputRatio ?? 1) + beyondOf(row);
+  return row.countedTokens * (row.estimate?.inputRatio ?? 1) + row.turnTokens + beyondOf(row);
 }
 
 /**
@@ -202,13 +289,18 @@ function beyondOf({ countedTokens, beyondTokens, estimate }: Row): number {
 function bandOf(row: Row): Pick<ModelTotals, "outputTokensLow" | "outputTokensHigh"> {
   const { estimate, outputTokens, limitTokens } = row;
   if (estimate === undefined)
-    return { outputTokensLow: outputTokens * DEFAULT_LOW, outputTokensHigh: limitTokens };
+    return {
+      outputTokensLow: outputTokens * DEFAULT_LOW * shareOf(row, row.further.low),
+      outputTokensHigh: limitTokens,
+    };
   const variance = outputVariance(estimate, alikeOf(row, estimate));
   const { variance: ofOne, meanOutput, independent } = estimate;
   const skew = meanOutput > 0 ? skewT95(Math.sqrt(ofOne) / meanOutput, independent) : 0;
   return {
-    outputTokensLow: outputTokens / factorOf(variance, outputTokens, estimate),
-    outputTokensHigh: outputTokens * factorOf(variance, outputTokens, estimate, skew),
+    outputTokensLow:
+      (outputTokens / factorOf(variance, outputTokens, estimate)) * shareOf(row, row.further.low),
+    outputTokensHigh:
+      outputTokens * factorOf(variance, outputTokens, estimate, skew) * shareOf(row, row.further.high),
   };
 }
 
@@ -229,7 +321,8 @@ function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {
 }
 
 /** Longer answers take longer. */
-function busyMsOf({ estimate, items, outputTokens }: Row): number {
+function busyMsOf({ estimate, items: asked, further, outputTokens }: Row): number {
+  const items = asked + further.expected; // as requests are
   const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
   if (estimate === undefined) return items * firstMs + (outputTokens / perSecond) * 1_000;
   const { meanMs, meanOutput, slope } = estimate;

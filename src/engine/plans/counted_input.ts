@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { DiskFile } from "../../disk.ts";
+import { ANSWERS_MAX } from "../../dispatch/retry.ts";
 import { PerigeeError } from "../../errors.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
@@ -13,6 +14,7 @@ import type { LineSet } from "../../work/line_set.ts";
 import type { EngineCore } from "../core.ts";
 import { closeInput, openInput, type Source } from "../files/input.ts";
 import { ExpectedUsage } from "../learnt/expected_usage.ts";
+import { readRunSchema, type SchemaOptions } from "../schemas/run_schema.ts";
 
 /** What a source holds. */
 export interface Counted {
@@ -24,7 +26,7 @@ export interface Counted {
 }
 
 /** How a source is read. */
-export interface SourceOptions {
+export interface SourceOptions extends SchemaOptions {
   readonly model?: string;
   /** Bytes of the whole work, for its volume. Default: the file's size; a stream has no volume. */
   readonly sizeBytes?: number;
@@ -40,18 +42,31 @@ export async function countSource(
   source: Source,
   options: SourceOptions,
 ): Promise<Counted> {
-  const { sizeBytes, signal } = options;
+  const { sizeBytes, signal, schema: given, schemaTries, ...others } = options;
+  const { json: schema, fit } = await readRunSchema({
+    ...(given === undefined ? {} : { schema: given }),
+    ...(schemaTries === undefined ? {} : { schemaTries }),
+  });
   const spool = join(core.storage.dataDir, "tasks", `quote-${randomUUID()}.jsonl`);
   const input = await openInput({ ...core.storage, signal }, source, spool);
   const volumeTokens = volumeTokensOf(sizeBytes ?? input.identity?.sizeBytes);
   try {
-    return await countLines(core, input.file, { ...options, volumeTokens });
+    const { answersMax } = fit;
+    return await countLines(core, input.file, {
+      ...others,
+      ...(signal === undefined ? {} : { signal }),
+      ...{ volumeTokens, schema, answersMax },
+    });
   } finally {
     await closeInput(core.storage.disk, input, "remove");
   }
 }
 
-interface CountOptions extends Omit<SourceOptions, "sizeBytes"> {
+interface CountOptions extends Omit<SourceOptions, "sizeBytes" | keyof SchemaOptions> {
+  /** What providers are asked for where items say nothing themselves, as JSON. */
+  readonly schema?: string | undefined;
+  /** Answers for an item at most, if they are checked. */
+  readonly answersMax?: number;
   readonly volumeTokens: number;
   readonly done?: Pick<LineSet, "slice" | "has">;
 }
@@ -60,10 +75,18 @@ interface CountOptions extends Omit<SourceOptions, "sizeBytes"> {
 export async function countLines(
   core: EngineCore,
   file: Pick<DiskFile, "read">,
-  { model, modelsMax = Number.POSITIVE_INFINITY, signal, volumeTokens, done }: CountOptions,
+  {
+    model,
+    modelsMax = Number.POSITIVE_INFINITY,
+    signal,
+    volumeTokens,
+    done,
+    schema,
+    answersMax = ANSWERS_MAX,
+  }: CountOptions,
 ): Promise<Counted> {
   const counted: Counted = {
-    usage: new ExpectedUsage(core.figures.answers),
+    usage: new ExpectedUsage(core.figures, { isChecked: schema !== undefined, answersMax }),
     models: new Set(),
     rejectedLines: 0,
     firstFault: undefined,
@@ -83,6 +106,7 @@ export async function countLines(
       wantBodies: false,
       skip: done?.slice(event.block.firstLine, event.block.lineCount),
       aliases: core.config.aliases.first,
+      schema,
       ...(model === undefined ? {} : { modelOverride: model }),
     });
     measuring.catch(() => undefined); // an earlier one may end the quote first

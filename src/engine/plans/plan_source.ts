@@ -7,6 +7,7 @@ import { type LaneOptions, laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import type { ExpectedUsage } from "../learnt/expected_usage.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import { countSource } from "./counted_input.ts";
 import { type Plan, shownPlan } from "./plan.ts";
 import { planUsage } from "./planned_work.ts";
@@ -15,7 +16,7 @@ import { priceChanges } from "./price_changes.ts";
 const MINUTE_MS = 60_000;
 
 /** Options of `engine.plan`. */
-export interface PlanOptions extends LaneOptions {
+export interface PlanOptions extends LaneOptions, SchemaOptions {
   /** Minutes in which the work has to be done, 1 to 43,200; absent: at once, in realtime. */
   readonly sla?: number;
   readonly model?: string;

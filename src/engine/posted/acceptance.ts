@@ -54,7 +54,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask extends Pick<NewPosted, "tap"> {
+export interface SmallTask extends Pick<NewPosted, "tap" | "check"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -264,6 +264,7 @@ export class Acceptance<A extends AdmittedWork> {
       body: bodyOf(records[index] as PostedRecord),
       request: Buffer.from(lines.length === 1 ? (lines[0] ?? "") : lines.join("\n")),
       tap: task.tap,
+      check: task.check,
     }));
     try {
       const numbers = await this.#work.accept({

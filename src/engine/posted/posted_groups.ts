@@ -14,11 +14,12 @@ import { lineLayout } from "../../work/line_layout.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
-import { mediaFolder } from "../media/media_files.ts";
 import { PriceTable } from "../journal/price_table.ts";
 import { type CappedWork, lacksMoney } from "../lanes/money_forecast.ts";
+import { mediaFolder } from "../media/media_files.ts";
 import { capOptions } from "../runs/run_budget.ts";
 import { DOUBTED } from "../runs/run_reader.ts";
+import type { OwnCheck } from "../schemas/answer_fit.ts";
 import { ownSchemas } from "../schemas/run_schema.ts";
 import type { ParkedTask } from "./parked_tasks.ts";
 import { PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
@@ -66,6 +67,8 @@ export interface NewPosted {
   readonly request: Uint8Array;
   /** Who reads the answer of its only item while it arrives; while it stays in this process. */
   readonly tap?: AnswerTap | undefined;
+  /** Checks the answers of its items that have its JSON Schema; while it stays in this process. */
+  readonly check?: OwnCheck | undefined;
 }
 
 /** Tasks of one project that arrived together. */
@@ -100,6 +103,8 @@ export class PostedGroups {
   readonly #accepted = new Map<number, CappedWork>();
   /** Of open tasks whose answers are read while they arrive. */
   readonly #taps = new Map<number, AnswerTap>();
+  /** Of open tasks whose answers a program checks itself. */
+  readonly #checks = new Map<number, OwnCheck>();
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
@@ -125,8 +130,10 @@ export class PostedGroups {
     numbers: readonly number[],
     deadlineMs: number,
   ): void {
-    for (const [index, { tap }] of tasks.entries())
+    for (const [index, { tap, check }] of tasks.entries()) {
       if (tap !== undefined) this.#taps.set(numbers[index] as number, tap);
+      if (check !== undefined) this.#checks.set(numbers[index] as number, check);
+    }
     if (caps.length === 0) return;
     const { money } = this.#options.core.sending.sender;
     const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
@@ -143,6 +150,7 @@ export class PostedGroups {
   /** A task is final. */
   ended(number: number): void {
     this.#taps.delete(number);
+    this.#checks.delete(number);
   }
 
   entered(numbers: readonly number[]): void {
@@ -183,7 +191,10 @@ export class PostedGroups {
       allowsUnbounded: false,
       isHedged: core.config.isHedged,
       ...laneRules(core.config.lanes, { project }),
-      fit: ownSchemas(),
+      fit: {
+        ...ownSchemas(),
+        ownOf: (line) => (this.#checks.size === 0 ? undefined : this.#checks.get(owner.taskAt(line).number)),
+      },
       project,
       weight: 1,
       keepsBody: false,
@@ -204,7 +215,7 @@ export class PostedGroups {
     const isBatched = batchedAs !== undefined;
     const tapOf = (number: number): AnswerTap | undefined => this.#taps.get(number);
     const texts = { requestOf, tapOf, measurer: core.measurer, measureOptions: options, isBatched };
-    const owner = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
+    const owner: PostedItems = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,

@@ -3,8 +3,9 @@
  */
 import type { DiskFile } from "../../disk.ts";
 import type { PlannedQuote } from "../../price/planned_quote.ts";
-import { type Quote, type QuoteInput, quote, type TimeNeeded } from "../../price/quote.ts";
+import { type Quote, type QuoteInput, quote } from "../../price/quote.ts";
 import { finishAt, lastFinish } from "../../price/quote_sla.ts";
+import type { TimeNeeded } from "../../price/quote_time.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
@@ -20,6 +21,7 @@ import { lanePlanOf } from "../plans/lane_plan.ts";
 import { basisOf } from "../plans/plan_source.ts";
 import { planUsage } from "../plans/planned_work.ts";
 import { priceChanges } from "../plans/price_changes.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import { forecastBehind } from "./forecast_behind.ts";
 
 const MINUTE_MS = 60_000;
@@ -28,7 +30,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 const GUESS_STEP = 1.05;
 
 /** Options of `engine.quote`. */
-export interface QuoteOptions extends LaneOptions {
+export interface QuoteOptions extends LaneOptions, SchemaOptions {
   /** Windows to quote, in minutes. Default: 60 and 1,440. */
   readonly slas?: readonly number[];
   readonly model?: string;
@@ -93,6 +95,10 @@ export interface RestOptions extends Pick<QuoteOptions, "model" | "signal"> {
   readonly answered: number;
   readonly rules: LaneRules;
   readonly volumeTokens: number;
+  /** What providers are asked for where items say nothing themselves, as JSON. */
+  readonly schema: string | undefined;
+  /** Answers for an item at most, if they are checked. */
+  readonly answersMax: number;
   /** Lines that are not counted. */
   readonly done: Pick<LineSet, "slice" | "has">;
 }

@@ -80,6 +80,8 @@ export class Pilot {
         ...(slaMinutes === undefined ? {} : { sla: slaMinutes }),
         answered: state.settings.totals.settled,
         rules: state.settings,
+        schema: state.settings.measureOptions.schema,
+        answersMax: state.settings.fit.answersMax,
         done: state.items.done,
         signal: state.left,
       }),

@@ -3,7 +3,8 @@
  *
  *   answered -> fits                              success, with the answer as JSON on one line
  *            -> not JSON, or not of the schema    unfit: asked again with the answer and the fault as two more turns
- *            -> no answer (tool calls, refusal)   unfit, and final: asking again would change nothing
+ *            -> no answer (tool calls, refusal),  unfit, and final: asking again would change nothing
+ *               or an answer of echo
  *
  * Answers that did not fit are kept while their items are open, so that an item may wait, change its lane or go with a batch before it is
  * asked again; not across processes, where it begins with its first request. Limit: 256 Ki characters each and 16 Mi together; an item
@@ -13,16 +14,23 @@ import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { type AnswerCheck, answerCheck } from "../../json_schema.ts";
 import { readAnswerJson } from "../../jsonl/answer_json.ts";
 import { withAnswered } from "../../providers/further_turns.ts";
-import type { Protocol } from "../../providers/provider.ts";
+import type { Provider } from "../../providers/provider.ts";
 
 /** What the answers of an owner's items must fit. */
 export interface FitTerms {
   /** For items that say nothing themselves; undefined: they are not checked. */
   readonly check: AnswerCheck | undefined;
+  /** What a program checks itself of the items of a list, by their lines; for those that have its JSON Schema. */
+  readonly ownOf?: (line: number) => OwnCheck | undefined;
   /** Answers for an item at most, the first included; 1 to 3. */
   readonly answersMax: number;
   /** Answers of open lines that did not fit. */
   readonly kept: UnfitAnswers;
+}
+
+/** A schema that a program checks itself, and the JSON Schema that its items have. */
+export interface OwnCheck extends AnswerCheck {
+  readonly json: string;
 }
 
 const ANSWER_CHARS_MAX = 256 * 1024;
@@ -31,13 +39,19 @@ const KEPT_CHARS_MAX = 16 * 1024 * 1024;
 const FRAME_BYTES = 160;
 
 /** The check for an item. `schema`: what it says itself, as JSON; empty text for nothing, `null` for no check. */
-export function checkFor({ check }: FitTerms, schema: string): AnswerCheck | undefined {
+export function checkFor({ check, ownOf }: FitTerms, schema: string, line: number): AnswerCheck | undefined {
   if (schema === "") return check;
-  return schema === "null" ? undefined : answerCheck(schema);
+  if (schema === "null") return undefined;
+  const own = ownOf?.(line);
+  return own?.json === schema ? own : answerCheck(schema);
 }
 
 /** An attempt, after its answer was checked. */
-export function fitted(result: AttemptResult, check: AnswerCheck): AttemptResult {
+export function fitted(
+  result: AttemptResult,
+  check: AnswerCheck,
+  { settings: { protocol } }: Pick<Provider, "settings">,
+): AttemptResult {
   if (result.class !== "success") return result;
   const { text = "", finish, members } = result;
   if (members?.tool_calls !== undefined && text === "")
@@ -47,6 +61,7 @@ export function fitted(result: AttemptResult, check: AnswerCheck): AttemptResult
   const read = readAnswerJson(text);
   const fault = read.ok ? check.fault(read.value) : read.message;
   if (fault === undefined) return read.ok ? { ...result, parsed: read.json } : result;
+  if (protocol === "echo") return { ...unfit(result, `${fault}; echo has one answer`), isFinal: true };
   return unfit(result, finish === "length" ? `${fault}; the answer was cut at its token limit` : fault);
 }
 
@@ -71,7 +86,7 @@ export class UnfitAnswer {
 
   /** What it adds to a request at most, in bytes; tokens are not more. */
   get bytesMost(): number {
-    return 2 * Buffer.byteLength(this.text) + Buffer.byteLength(this.#reply) + FRAME_BYTES;
+    return 2 * jsonBytes(this.text) + jsonBytes(this.#reply) + FRAME_BYTES;
   }
 
   /** What it is expected to add, in tokens. */
@@ -80,9 +95,15 @@ export class UnfitAnswer {
   }
 
   /** The request with it. */
-  body(plain: Uint8Array, protocol: Protocol): Uint8Array {
-    return this.text === "" ? plain : withAnswered(plain, protocol, this.text, this.#reply);
+  body(plain: Uint8Array, provider: Provider): Uint8Array {
+    if (this.text === "") return plain;
+    return withAnswered(plain, provider, { answer: this.text, reply: this.#reply }, this.bytesMost);
   }
+}
+
+/** As JSON, which writes a control character in six. */
+function jsonBytes(text: string): number {
+  return Buffer.byteLength(JSON.stringify(text));
 }
 
 /** Those of one owner, by line. */

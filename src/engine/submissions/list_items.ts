@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import type { Item } from "../../work/item.ts";
+import { objectId } from "../../work/object_id.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { POSTED_CHARS_MAX, POSTED_ITEMS_MAX, questionChars } from "../posted/acceptance.ts";
 
@@ -45,9 +46,10 @@ export function groupBySla(items: readonly Item[]): ListGroups {
   return { parts, partOf, lines: lines.map((each) => each.chunks()) };
 }
 
-/** SHA-256 of the items with their slas, in hexadecimal: the same for the same items in the same order. */
-export function checksumOf({ parts, partOf, lines }: ListGroups): string {
+/** SHA-256 of the items with their slas and the list's schema, in hexadecimal: the same for the same items in the same order. */
+export function checksumOf({ parts, partOf, lines }: ListGroups, schema: string | undefined): string {
   const hash = createHash("sha256");
+  if (schema !== undefined) hash.update(`${schema}\n`);
   hash.update(JSON.stringify([parts, parts.length === 1 ? [] : partOf]));
   for (const chunks of lines) for (const bytes of chunks) hash.update(bytes);
   return hash.digest("hex");
@@ -57,6 +59,39 @@ export function checksumOf({ parts, partOf, lines }: ListGroups): string {
 export function isFew(items: readonly Item[]): boolean {
   if (items.length > POSTED_ITEMS_MAX) return false;
   return items.reduce((chars, item) => chars + questionChars(item), 0) <= POSTED_CHARS_MAX;
+}
+
+/**
+ * The lines of a list of one sla as those of a posted task, with the schema in each chat that has none; undefined if one of them is not
+ * a line of `lineOf`, or the schemas are too long.
+ */
+export function postedLines(
+  { lines }: Pick<ListGroups, "lines">,
+  id: string,
+  schema: string | undefined,
+): readonly string[] | undefined {
+  const each = Buffer.concat(lines[0] ?? [])
+    .toString()
+    .trimEnd()
+    .split("\n");
+  if (each.length * (schema?.length ?? 0) > POSTED_CHARS_MAX) return undefined;
+  const posted: string[] = [];
+  for (const [index, line] of each.entries()) {
+    const start = `{"key":"${index}","request":{`;
+    if (!line.startsWith(start)) return undefined;
+    const added = schema === undefined || hasOwnSchema(line) ? "" : `"schema":${schema},`;
+    posted.push(`{"key":"${objectId(id, index + 1)}","request":{${added}${line.slice(start.length)}`);
+  }
+  return posted;
+}
+
+/** Whether a line says what its answer must fit, or is not a chat. */
+function hasOwnSchema(line: string): boolean {
+  if (!line.includes('"schema"') && !line.includes('"kind"')) return false;
+  const { request } = JSON.parse(line) as {
+    readonly request: Pick<Item, "kind"> & { readonly schema?: unknown };
+  };
+  return request.schema !== undefined || (request.kind !== undefined && request.kind !== "chat");
 }
 
 /** The lines of one part, about a megabyte in each chunk. */

@@ -5,6 +5,7 @@ import { type FailureCode, PerigeeError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
 import { decodeBody } from "../files/task_body.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import type { Submissions, SubmitOptions } from "./submissions.ts";
 
 /** Options of `engine.retry`. */
@@ -15,7 +16,7 @@ export interface RetryOptions
 }
 
 /** Options of `engine.retryTask`. */
-export interface RetryTaskOptions extends Omit<SubmitOptions, "id"> {
+export interface RetryTaskOptions extends Omit<SubmitOptions, "id" | keyof SchemaOptions> {
   /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }

@@ -16,13 +16,29 @@ import { asFailure } from "../journal/file_errors.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import type { ListGroups } from "./list_items.ts";
+import { type ListSchema, storedSchema } from "./list_schema.ts";
 import type { ListPlaces, Submission } from "./run_list.ts";
 import { partRunId, type SubmissionBody, submissionIn } from "./submission_body.ts";
 import { type SubmittedIn, SubmittedPart } from "./submitted_part.ts";
 
 /** Lists kept in memory when their runs have ended. */
 const OVER_KEPT_MAX = 64;
+
+/** What the runs of a list are made of. */
+export interface RunsOfList {
+  readonly groups: ListGroups;
+  readonly schema: ListSchema | undefined;
+  readonly schemaTries: number | undefined;
+}
+
+/** What a call adds to what is stored of a list. */
+interface BeginTerms {
+  /** A schema that the program checks itself. */
+  readonly schema?: SchemaOptions["schema"];
+  readonly retryFailed?: RetryFailed;
+}
 
 type RunItems = (source: Source, options: EngineRunOptions) => Run;
 
@@ -48,7 +64,7 @@ export class RunLists {
   /** Writes the lines and stores the list; its runs begin. */
   async accept(
     { id, checksum }: ListName,
-    groups: ListGroups,
+    { groups, schema, schemaTries }: RunsOfList,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly begun: Promise<Submission> }> {
     const body: SubmissionBody = {
@@ -56,6 +72,7 @@ export class RunLists {
       parts: groups.parts,
       ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
       ...(checksum === undefined ? {} : { checksum }),
+      ...storedSchema(schema, schemaTries),
       isDone: false,
     };
     try {
@@ -70,7 +87,7 @@ export class RunLists {
           .catch(() => undefined); // the cause is reported below
       throw error;
     }
-    return { begun: this.#begin(id, body) };
+    return { begun: this.#begin(id, body, { schema: schema?.value }) };
   }
 
   /** Its failed items are open again. Throws `not_found`, `conflict` while it is at work. */
@@ -82,7 +99,7 @@ export class RunLists {
       throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
     this.drop(id);
     await this.#store(id, { ...body, isDone: false });
-    return { begun: this.#begin(id, { ...body, isDone: false }, retryFailed) };
+    return { begun: this.#begin(id, { ...body, isDone: false }, { retryFailed }) };
   }
 
   /** At the start: continues a submission that was not done. */
@@ -143,10 +160,10 @@ export class RunLists {
     return submissionIn((await this.#core.storage.store.task(id))?.body);
   }
 
-  #begin(id: string, body: SubmissionBody, retryFailed?: RetryFailed): Promise<Submission> {
+  #begin(id: string, body: SubmissionBody, terms: BeginTerms = {}): Promise<Submission> {
     const known = this.#open.get(id);
     if (known !== undefined) return known;
-    const begun = this.#beginParts(id, body, retryFailed);
+    const begun = this.#beginParts(id, body, terms);
     this.#open.set(id, begun);
     begun.catch(() => this.#open.delete(id));
     return begun;
@@ -155,7 +172,7 @@ export class RunLists {
   async #beginParts(
     id: string,
     body: SubmissionBody,
-    retryFailed: RetryFailed | undefined,
+    { schema = body.schema, retryFailed }: BeginTerms,
   ): Promise<Submission> {
     const parts = await Promise.all(
       body.parts.map(({ sla, items }, part) =>
@@ -165,6 +182,8 @@ export class RunLists {
           slaMinutes: sla ?? undefined,
           items,
           ...(retryFailed === undefined ? {} : { retryFailed }),
+          ...(schema === undefined ? {} : { schema }),
+          ...(body.schemaTries === undefined ? {} : { schemaTries: body.schemaTries }),
         }),
       ),
     );

@@ -1,9 +1,10 @@
 /**
  * What the engine stores of a submitted list, besides the runs of its parts.
  */
+import type { StoredSchema } from "./list_schema.ts";
 
 /** JSON in `StoredTask.body`. */
-export interface SubmissionBody {
+export interface SubmissionBody extends StoredSchema {
   readonly kind: "submission";
   /** One for each different sla; null: at once. */
   readonly parts: readonly { readonly sla: number | null; readonly items: number }[];

@@ -1,7 +1,7 @@
 /**
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
- * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap or batches need runs. Every other one becomes one
+ * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap, `schemaTries` or batches need runs. Every other one becomes one
  * run for each different sla in it (`run_lists.ts`): items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes. The id of a task that the caller named follows from that name.
@@ -18,7 +18,6 @@ import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
 import type { Summary } from "../items/progress.ts";
 import type { OpenCalls } from "../open_calls.ts";
-import { taskLines } from "../posted/acceptance.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import {
@@ -28,12 +27,14 @@ import {
   type ProgressOptions,
   progressOfAll,
 } from "../runs/progress_feed.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 import { withBatch } from "../shown/recorded_batches.ts";
 import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
-import { checksumOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
+import { checksumOf, groupBySla, isFew, postedLines } from "./list_items.ts";
+import { readListSchema } from "./list_schema.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
 import { RunList, type Submission, taskOf } from "./run_list.ts";
-import { type ListName, notFound, type RunLists } from "./run_lists.ts";
+import { type ListName, notFound, type RunLists, type RunsOfList } from "./run_lists.ts";
 import type { SubmittedIn, SubmittedPart } from "./submitted_part.ts";
 import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
 
@@ -41,7 +42,7 @@ import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } f
 const ITEMS_MAX = 1_000_000;
 
 /** Options of `engine.submit`. */
-export interface SubmitOptions extends ProgressOptions {
+export interface SubmitOptions extends ProgressOptions, SchemaOptions {
   /**
    * 1 to 512 bytes, the caller's name of this list: the same items under it again are the same task, also in a later process, and nothing
    * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
@@ -49,6 +50,11 @@ export interface SubmitOptions extends ProgressOptions {
   readonly id?: string;
   /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
   readonly signal?: AbortSignal;
+}
+
+/** The items and the schema of a call. */
+interface ReadList extends RunsOfList {
+  readonly isFew: boolean;
 }
 
 /** The lists that are posted tasks. */
@@ -105,12 +111,19 @@ export class Submissions {
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
-    const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
-    if (options.id === undefined) return this.#store(items, groups, { id: randomUUID() }, options);
-    const name = { id: derivedId("submit", options.id), checksum: checksumOf(groups) };
+    // Before anything is awaited: the caller may change the list, its items and the schema from then on.
+    const read = { groups: groupBySla(items), isFew: isFew(items) };
+    const { schemaTries } = options;
+    const hasTerms = options.schema !== undefined || schemaTries !== undefined;
+    const list = { ...read, schema: hasTerms ? await readListSchema(options) : undefined, schemaTries };
+    if (options.id === undefined) return this.#store(list, { id: randomUUID() }, options);
+    const name = {
+      id: derivedId("submit", options.id),
+      checksum: checksumOf(list.groups, list.schema?.json),
+    };
     const stored = this.turns.take(name.id, async () => {
       signal?.throwIfAborted();
-      return (await this.#attach(name, options)) ?? this.#store(items, groups, name, options);
+      return (await this.#attach(name, options)) ?? this.#store(list, name, options);
     });
     return unlessAborted(stored, signal);
   }
@@ -130,16 +143,11 @@ export class Submissions {
       : asPosted(posted.lists.attach(posted.record, options), options);
   }
 
-  async #store(
-    items: readonly Item[],
-    groups: ListGroups,
-    name: ListName,
-    options: SubmitOptions,
-  ): Promise<AcceptedList> {
-    const few = this.#few(items, groups, name, options);
+  async #store(list: ReadList, name: ListName, options: SubmitOptions): Promise<AcceptedList> {
+    const few = this.#few(list, name, options);
     const posted = few === undefined ? undefined : await this.#post(few, options.signal);
     if (posted !== undefined) return asPosted(posted, options);
-    const { begun } = await this.runs.accept(name, groups, options.signal);
+    const { begun } = await this.runs.accept(name, list, options.signal);
     return this.#asRuns(name.id, begun, options);
   }
 
@@ -149,15 +157,17 @@ export class Submissions {
 
   /** Undefined for a list that must be runs. */
   #few(
-    items: readonly Item[],
-    { parts }: ListGroups,
+    { groups, isFew: areFew, schema, schemaTries }: ReadList,
     { id, checksum: note }: ListName,
     { onProgress }: SubmitOptions,
   ): FewItems | undefined {
-    const [part, another] = parts;
-    const needsRuns = onProgress !== undefined || this.#core.config.cap !== undefined;
-    if (needsRuns || part === undefined || another !== undefined || !isFew(items)) return undefined;
-    return { id, note, lines: taskLines(id, items), slaMinutes: part.sla };
+    const [part, another] = groups.parts;
+    const needsRuns =
+      onProgress !== undefined || schemaTries !== undefined || this.#core.config.cap !== undefined;
+    if (needsRuns || part === undefined || another !== undefined || !areFew) return undefined;
+    const lines = postedLines(groups, id, schema?.json);
+    if (lines === undefined) return undefined;
+    return { id, note, lines, slaMinutes: part.sla, check: schema?.check };
   }
 
   /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */

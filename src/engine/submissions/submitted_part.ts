@@ -22,8 +22,9 @@ import { readStep } from "../journal/journal.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
+import type { SchemaOptions } from "../schemas/run_schema.ts";
 
-export interface PartTerms {
+export interface PartTerms extends SchemaOptions {
   /** The file of its lines. */
   readonly input: string;
   readonly runId: string;
@@ -119,6 +120,8 @@ export class SubmittedPart {
         index.apply(sequence, step);
       },
       ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
+      ...(terms.schema === undefined ? {} : { schema: terms.schema }),
+      ...(terms.schemaTries === undefined ? {} : { schemaTries: terms.schemaTries }),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });
     const part = new SubmittedPart(core, terms, index, run, stopped);

@@ -6,6 +6,7 @@
 import { PerigeeError } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { Item } from "../../work/item.ts";
+import { isObject } from "../../work/json.ts";
 import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
@@ -18,6 +19,11 @@ import { streamedCall } from "./streamed_call.ts";
 
 /** As of items. */
 const ANSWERS_MAX = 8;
+/** Members of perigee's items that OpenAI's body does not have: here they are passed on as every other name that is not known. */
+const ITEMS_OWN = [
+  ...["schema", "kind", "key", "input", "contents", "generation_config", "generationConfig"],
+  ...["request", "body"],
+];
 /** Members that the front reads; all others are passed on. */
 const chatRequest = z
   .looseObject({
@@ -79,7 +85,7 @@ export function registerChatRoute(
       const terms = termsOf(request, body, front.defaultSlaMinutes);
       const { stream, stream_options, metadata: _, service_tier: __, ...members } = body;
       const item = {
-        ...members,
+        ...asOpenais(members),
         model: front.models.resolve(body.model),
         sla: terms.slaMinutes,
         metadata: terms.metadata,
@@ -91,6 +97,16 @@ export function registerChatRoute(
       return streamedCall(context, { request, reply, id: newId(), item }, shape);
     },
   });
+}
+
+/** A body whose members are OpenAI's or the provider's, whatever items call so: `extra_body` is never perigee's. */
+function asOpenais(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const own = ITEMS_OWN.filter((name) => Object.hasOwn(members, name));
+  if (own.length === 0) return members;
+  const { extra_body: extra, ...others } = members;
+  const rest = Object.entries(others).filter(([name]) => !own.includes(name));
+  const moved = Object.fromEntries(own.map((name) => [name, members[name]]));
+  return { ...Object.fromEntries(rest), extra_body: { ...(isObject(extra) ? extra : {}), ...moved } };
 }
 
 function severalInStream(): PerigeeError {

@@ -55,6 +55,10 @@ const HEADERS = {
     .string()
     .optional()
     .describe("A duration from 1m to 30d in whole minutes: the call has a deadline, and may cost less."),
+  "x-perigee-schema": z
+    .string()
+    .optional()
+    .describe("JSON Schema that the answers must fit, where items have none of their own."),
   "Output-Format": z.literal("jsonl").optional().describe("Answers output_url instead of objects."),
 };
 

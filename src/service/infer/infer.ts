@@ -10,6 +10,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "../http/fast
 import { itemsOf } from "../http/infer_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { leaving } from "../http/leaving.ts";
+import { schemaOf } from "../http/schema_header.ts";
 import {
   answers,
   checkedRetry,
@@ -54,7 +55,7 @@ function registerSubmit(
       scope: "infer:write",
       streamsBody: true,
       event: "task.created",
-      headers: ["Idempotency-Key", "Output-Format"],
+      headers: ["Idempotency-Key", "Output-Format", "x-perigee-schema"],
     },
     // The items are checked one by one, with their index.
     validatorCompiler: () => (data) => ({ value: data }),
@@ -69,11 +70,12 @@ function registerSubmit(
     handler: async (request, reply) => {
       const { project } = request.caller;
       const hasOutputFile = wantsFile(request);
+      const schema = await schemaOf(request);
       const task = await onceFor(
         idempotency,
         { request, reply },
         {
-          about: [hasOutputFile ? "jsonl" : ""],
+          about: [hasOutputFile ? "jsonl" : "", ...(schema === undefined ? [] : [JSON.stringify(schema)])],
           bounds: requestBounds,
           make: (id, body) => {
             const items = itemsOf(request, requestBounds, body);
@@ -81,6 +83,7 @@ function registerSubmit(
               ...(id === undefined ? {} : { id }),
               ...(isQuick(items) ? {} : { signal: leaving(reply) }),
               items,
+              schema,
               hasOutputFile,
             });
           },

@@ -9,12 +9,14 @@ import { itemLine } from "../../jsonl/items.ts";
 import { z } from "../../schema.ts";
 import type { FileIndex, Files } from "../../tasks/files/files.ts";
 import { isPostedList, volumeBytes } from "../../tasks/lots/request_spool.ts";
+import { itemUnder } from "../../tasks/shapes/request_schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { checkedItems } from "../http/infer_body.ts";
+import { schemaOf } from "../http/schema_header.ts";
 import { requestItems } from "../shapes/item_schema.ts";
 
 /** Windows that are quoted besides the earliest one. */
@@ -93,7 +95,7 @@ export function registerQuoteRoutes(
   { engine, files, requestBounds }: ServiceContext,
 ): void {
   app.post("/v0/quote", {
-    config: { scope: "infer:read" },
+    config: { scope: "infer:read", headers: ["x-perigee-schema"] },
     validatorCompiler: () => (data) => ({ value: data }), // checked one by one, with their index
     schema: {
       summary: "Price and earliest sla of items that are not submitted",
@@ -104,7 +106,9 @@ export function registerQuoteRoutes(
       response: { 200: quoteAnswer, ...failures(404, 410) },
     },
     handler: async (request) => {
-      const items = checkedItems(request.body, requestBounds);
+      const schema = await schemaOf(request);
+      const given = checkedItems(request.body, requestBounds);
+      const items = schema === undefined ? given : given.map((item) => itemUnder(item, schema));
       const { project } = request.caller;
       const slas = slasOf(items);
       refuseFiles(items);

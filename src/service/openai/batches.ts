@@ -14,6 +14,7 @@ import type { Store } from "../../store/store.ts";
 import type { Files, FileView } from "../../tasks/files/files.ts";
 import type { Page, PageQuery, TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Tasks } from "../../tasks/shapes/tasks.ts";
+import type { JsonObject } from "../../work/json.ts";
 import { newId } from "../../work/new_id.ts";
 import { objectNumber } from "../../work/object_id.ts";
 import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
@@ -35,6 +36,8 @@ export interface NewBatch {
   readonly windowMs: number;
   readonly inputFileId: string;
   readonly metadata: Readonly<Record<string, string>> | null;
+  /** What answers to its lines must fit that say nothing themselves. */
+  readonly schema?: JsonObject | boolean | undefined;
 }
 
 /** A batch and the task that does its work; without task once it has ended, or when it never had one. */
@@ -103,7 +106,7 @@ export class ServedBatches {
   }
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
-  async create(project: string, terms: NewBatch, id: string = newId()): Promise<BatchView> {
+  async create(project: string, { schema, ...terms }: NewBatch, id: string = newId()): Promise<BatchView> {
     const [tasks, files, store, clock] = [this.#tasks, this.#files, this.#store, this.#clock];
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };
@@ -120,7 +123,7 @@ export class ServedBatches {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
       const { metadata } = terms;
       const note = JSON.stringify({ batch_id: toBatchId(id), ...(metadata === null ? {} : { metadata }) });
-      const request = { items: [item], hasOutputFile: false, keepsBodies: true, id, note };
+      const request = { items: [item], schema, hasOutputFile: false, keepsBodies: true, id, note };
       const task = await tasks.submit(project, request);
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file
       return { batch, task };

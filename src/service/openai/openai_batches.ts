@@ -10,6 +10,7 @@ import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { onceFor } from "../http/keyed_request.ts";
+import { schemaOf } from "../http/schema_header.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
 import { type BatchView, ServedBatches } from "./batches.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
@@ -108,7 +109,7 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
 
 function registerCreate(app: FastifyInstance, batches: ServedBatches, { idempotency }: ServiceContext): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key"] },
+    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-schema"] },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
@@ -125,10 +126,15 @@ function registerCreate(app: FastifyInstance, batches: ServedBatches, { idempote
         inputFileId: fromFileId(input_file_id),
         metadata,
       };
+      const schema = await schemaOf(request);
       const view = await onceFor(
         idempotency,
         { request, reply },
-        { make: (id) => batches.create(project, terms, id), find: (id) => batches.begun(project, id) },
+        {
+          about: schema === undefined ? [] : [JSON.stringify(schema)],
+          make: (id) => batches.create(project, { ...terms, schema }, id),
+          find: (id) => batches.begun(project, id),
+        },
       );
       request.audited = { id: toBatchId(view.batch.id) };
       return objectOf(view);

@@ -52,6 +52,9 @@ const ITEM_METADATA = z
   .record(z.string(), z.unknown(), "must be an object")
   .optional()
   .describe("Your own; it is returned with the answer.");
+const answerSchema = z
+  .union([z.record(z.string(), z.unknown()), z.boolean()], "must be a JSON Schema")
+  .optional();
 const inlineItem = z
   .strictObject({
     ...settings,
@@ -75,9 +78,9 @@ const inlineItem = z
       .describe("Settings as in a line of a file; one that is not known fails the item."),
     metadata: ITEM_METADATA,
     schema: z
-      .union([z.record(z.string(), z.unknown()), z.boolean(), z.null()], "must be a JSON Schema")
+      .union([answerSchema, z.null()], "must be a JSON Schema")
       .optional()
-      .describe("JSON Schema that the answer must fit."),
+      .describe("JSON Schema that the answer must fit; null: it is not checked."),
     system: z.string("must be text").optional().describe("System instruction."),
     max_tokens: outputTokens.optional().describe("As generation_config.max_output_tokens."),
     max_completion_tokens: outputTokens.optional().describe("The same."),
@@ -155,6 +158,7 @@ const fileItem = z
   .strictObject({
     file_id: z.string("must be text").max(64).describe("Id of an uploaded file: all its lines."),
     sla: slaMinutes.optional(),
+    schema: answerSchema.describe("JSON Schema that answers to its lines must fit that have none."),
   })
   .meta({ id: "FileItem" });
 

@@ -7,6 +7,7 @@ import type { Moment } from "../../clock.ts";
 import type { SettledStatus } from "../../engine/journal/journal.ts";
 import type { CostFloors } from "../../price/factor.ts";
 import type { StoredRecord } from "../../store/records.ts";
+import type { JsonObject } from "../../work/json.ts";
 import type { Amount } from "../usage/backlog.ts";
 import type { SpooledPart } from "./request_spool.ts";
 
@@ -27,6 +28,8 @@ export interface LotRecord {
   readonly taskId?: string;
   /** The uploaded file that it reads; absent if it has its own file. */
   readonly fileId?: string;
+  /** What answers to its lines must fit that say nothing themselves; only with an uploaded file. */
+  readonly schema?: JsonObject | boolean;
   /** All its lines are on the disk. */
   readonly isSealed: boolean;
   /** All lines, including blank ones, and those that are items; 0 for a gathering lot. */
@@ -137,7 +140,7 @@ export function amountOf(lots: readonly LotRecord[]): Amount {
 
 /** The lot of a part of a large task. */
 export function lotOf(
-  { slaMinutes, fileId, items, lines, bytes, itemLines, itemOffsets }: SpooledPart,
+  { slaMinutes, fileId, schema, items, lines, bytes, itemLines, itemOffsets }: SpooledPart,
   {
     maxCostUsd,
     ...terms
@@ -150,6 +153,7 @@ export function lotOf(
     ...terms,
     slaMinutes,
     ...(fileId === undefined ? { bytes } : { fileId }),
+    ...(schema === undefined ? {} : { schema }),
     isSealed: true,
     lines,
     items,

@@ -239,7 +239,7 @@ export class Lots {
 
   #run(lot: Lot, { path, ...input }: LotInput, cap: Cap | undefined): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies, schema } = lot.record;
     return engine.run(path, {
       ...input,
       id: `lot:${id}`,
@@ -252,6 +252,7 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
+      ...(schema === undefined ? {} : { schema }),
       keepsDamage: true,
       ...(path === lot.path || lot.lost === undefined ? {} : { skip: () => true, standIn: lot.lost }),
       onHeld: () => lot.endWait(),

@@ -14,13 +14,15 @@ import { itemLine } from "../../jsonl/items.ts";
 import { modelFault } from "../../jsonl/layout.ts";
 import { volumeTokensOf } from "../../price/factor.ts";
 import type { Item } from "../../work/item.ts";
+import type { JsonObject } from "../../work/json.ts";
 import { newId } from "../../work/new_id.ts";
 import { objectId } from "../../work/object_id.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import type { FileIndex, Files, NamedIndex } from "../files/files.ts";
 import { onDisk } from "../files/upload.ts";
 import { baseOf } from "../shapes/ids.ts";
-import type { RequestItem, TaskRequest } from "../shapes/requests.ts";
+import { checkSchema } from "../shapes/request_schema.ts";
+import type { FileRequest, RequestItem, TaskRequest } from "../shapes/requests.ts";
 
 const ITEMS_MAX = 1_000_000;
 const SLAS_MAX = 64;
@@ -36,6 +38,8 @@ export interface SpooledPart {
   readonly slaMinutes: number | null;
   /** The uploaded file; undefined for inline items. */
   readonly fileId: string | undefined;
+  /** What answers to lines of the file must fit that say nothing themselves. */
+  readonly schema?: JsonObject | boolean;
   readonly items: number;
   readonly lines: number;
   readonly bytes: number;
@@ -230,7 +234,7 @@ class RequestSpool {
     this.#count += 1;
     if (this.#count > ITEMS_MAX) throw new PerigeeError("too_many", `a task has at most ${ITEMS_MAX} items`);
     const slaMinutes = slaOf(item, index);
-    if ("file_id" in item) return this.#addFile(item.file_id, slaMinutes);
+    if ("file_id" in item) return this.#addFile(item, slaMinutes, index);
     if (slaMinutes === null) this.#countImmediate(1);
     if (this.#small.take(item, slaMinutes)) return;
     if (this.#small.all !== undefined) await this.#spill();
@@ -260,8 +264,13 @@ class RequestSpool {
     }
   }
 
-  async #addFile(fileId: string, slaMinutes: number | null): Promise<void> {
+  async #addFile(
+    { file_id: fileId, schema }: FileRequest,
+    slaMinutes: number | null,
+    item: number,
+  ): Promise<void> {
     await this.#spill();
+    if (schema !== undefined) await checkSchema(schema, `${item}.schema`);
     const index = await this.#home.indexOf(fileId);
     if (slaMinutes === null) this.#countImmediate(index.items);
     if (this.#files.size >= FILES_MAX)
@@ -270,6 +279,7 @@ class RequestSpool {
     const part = {
       slaMinutes,
       fileId,
+      ...(schema === undefined ? {} : { schema }),
       items,
       lines: lineCount,
       bytes,

@@ -4,12 +4,15 @@
 
 import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import type { Item } from "../../work/item.ts";
+import type { JsonObject } from "../../work/json.ts";
 
 /** All lines of an uploaded file. */
 export interface FileRequest {
   readonly file_id: string;
   /** Minutes, 1 to 43,200; absent: at once. */
   readonly sla?: number;
+  /** What answers to its lines must fit that say nothing themselves. */
+  readonly schema?: JsonObject | boolean;
 }
 
 /** A member of a submitted list. */
@@ -27,6 +30,8 @@ export interface TaskRequest {
   readonly hasOutputFile: boolean;
   /** Stored with the task and returned, such as the batch data of the OpenAI front. JSON, at most 16 KiB. */
   readonly note?: string;
+  /** What answers to its chats must fit that say nothing themselves. Throws `usage` for one that cannot be used. */
+  readonly schema?: JsonObject | boolean | undefined;
   /** Hard cap in USD on what the providers may charge. */
   readonly maxCostUsd?: number;
   /** Whether `answers` include the provider's bodies for the lines of its files. Default false. */

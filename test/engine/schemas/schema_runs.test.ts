@@ -136,6 +136,29 @@ describe("a run with a schema", () => {
     expect(line?.parsed).toEqual({ sum: 4 });
   });
 
+  it("asks again with control characters in the answer, which JSON writes in six", async () => {
+    const odd = "\u0001".repeat(500);
+    const bodies: Body[] = [];
+    const world = new World({
+      answer: (_line, attempt, _model, body) => {
+        bodies.push(body as Body);
+        return said(attempt === 1 ? odd : '{"sum":3}');
+      },
+    });
+    world.input(1);
+    const [line] = await ran(world);
+    expect(bodies[1]?.messages[1]).toEqual({ role: "assistant", content: odd });
+    expect(line?.parsed).toEqual({ sum: 3 });
+  });
+
+  it("asks echo once, because it has one answer", async () => {
+    const world = new World();
+    world.input(1, "echo:test");
+    const [line] = await ran(world);
+    expect(line?.error).toMatchObject({ code: "schema_unmet", attempts: 1, answer: "[[1]] hello" });
+    expect(line?.error?.message).toContain("echo has one answer");
+  });
+
   it("refuses a schema that cannot be used before it sends anything", async () => {
     const world = new World();
     world.input(1);
@@ -170,6 +193,13 @@ describe("the schema of an item", () => {
     expect(found.get("k2")).toMatchObject({ output: { text: '"text"' }, attempts: 1 });
     expect(found.get("k2")).not.toHaveProperty("parsed");
     expect(found.get("k3")?.error?.code).toBe("schema_unmet");
+  });
+
+  it("may be true, which any JSON fits", async () => {
+    const world = new World({ answer: () => said("[1]") });
+    world.disk.put(INPUT, lines({ schema: true }));
+    const found = new Map((await ran(world, {})).map((line) => [line.key, line]));
+    expect(found.get("k1")?.parsed).toEqual([1]);
   });
 
   it("rejects a line with a schema that cannot be used, unsent", async () => {

@@ -11,7 +11,7 @@
 import { suggestion } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { GenerationConfig, JsonValue } from "../work/request.ts";
-import { givenTwice, LineFault, shown } from "./fault.ts";
+import { givenTwice, LineFault, mustBe } from "./fault.ts";
 import { digitsOf, isText } from "./numbers.ts";
 
 /** Settings with the names of fields that are not understood. */
@@ -355,8 +355,4 @@ function otherNames(
 function numeric(value: JsonValue): number | undefined {
   const number = Number(digitsOf(value) ?? (typeof value === "number" ? value : Number.NaN));
   return Number.isFinite(number) ? number : undefined;
-}
-
-function mustBe(name: string, expected: string, value: JsonValue | undefined): LineFault {
-  return new LineFault("invalid_config", `${name} must be ${expected}, got ${shown(value)}`);
 }

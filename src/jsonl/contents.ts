@@ -12,13 +12,20 @@
  */
 import { nearest } from "../nearest.ts";
 import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
-import { isTextAlone, type JsonValue, type ModelRequest, type Turn, type TurnPart } from "../work/request.ts";
+import {
+  hasOnlyTexts,
+  type JsonValue,
+  type ModelRequest,
+  type Turn,
+  type TurnPart,
+} from "../work/request.ts";
 import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
 import { kindOfItem, readEndpointRequest } from "./endpoint_item.ts";
-import { givenTwice, LineFault, shown, wrongContents } from "./fault.ts";
+import { givenTwice, LineFault, mustBe, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiBody } from "./openai_batch.ts";
 import { readGeminiPart } from "./parts/gemini_parts.ts";
+import { snakeOf } from "./parts/members.ts";
 import { readMessages } from "./parts/openai_messages.ts";
 import { readToolChoice, readToolConfig, readTools } from "./parts/tools.ts";
 
@@ -37,7 +44,7 @@ const ASKED_NAMES: ReadonlyMap<string, keyof Asked> = new Map([
   ["safetySettings", "safetySettings"],
 ]);
 /** Those of them that OpenAI's body has under other names or not at all. */
-const GEMINIS_ALONE: ReadonlySet<keyof Asked> = new Set(["toolConfig", "cachedContent", "safetySettings"]);
+const GEMINI_ONLY: ReadonlySet<keyof Asked> = new Set(["toolConfig", "cachedContent", "safetySettings"]);
 
 /** What an item has beside its question, its settings and its system instruction, as written. */
 interface Asked {
@@ -109,7 +116,7 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
   const conversation = readMessages(request["messages"]);
   if (conversation instanceof LineFault) return conversation;
   const isPlain = conversation.unheld === undefined && conversation.leftOut.length === 0;
-  const isText = isPlain && conversation.turns.every(({ parts }) => isTextAlone(parts));
+  const isText = isPlain && conversation.turns.every(({ parts }) => hasOnlyTexts(parts));
   if (!isText || conversation.turns.length === 0) return readAsOpenai(request);
   const read = readInterfaceRequest(request, place);
   if (read instanceof LineFault) return read;
@@ -125,13 +132,13 @@ function isOpenaiAlone(name: string, value: JsonValue | undefined): boolean {
 
 function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
   const body: Record<string, JsonValue> = {};
-  const geminis: Asked = {};
+  const geminiOnly: Asked = {};
   for (const [name, value] of Object.entries(request)) {
     if (name === "schema" || value === null || (isSetting(name) && value === undefined)) continue;
     const asked = ASKED_NAMES.get(name);
-    if (asked !== undefined && GEMINIS_ALONE.has(asked)) {
-      if (geminis[asked] !== undefined) return givenTwice(asked, name);
-      geminis[asked] = value;
+    if (asked !== undefined && GEMINI_ONLY.has(asked)) {
+      if (geminiOnly[asked] !== undefined) return givenTwice(asked, name);
+      geminiOnly[asked] = value;
       continue;
     }
     const own = asked === undefined ? openaiNameOf(name) : snakeOf(asked);
@@ -144,10 +151,10 @@ function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
     body[own] = value;
   }
   const read = readOpenaiBody(body);
-  if (read instanceof LineFault || Object.keys(geminis).length === 0) return read;
-  if (geminis.toolConfig !== undefined)
+  if (read instanceof LineFault || Object.keys(geminiOnly).length === 0) return read;
+  if (geminiOnly.toolConfig !== undefined)
     return new LineFault("invalid_config", "tool_config cannot be used beside messages; use tool_choice");
-  const held = readAsked(geminis);
+  const held = readAsked(geminiOnly);
   return held instanceof LineFault ? held : { ...read, ...held };
 }
 
@@ -155,10 +162,6 @@ function openaiNameOf(name: string): string | undefined {
   const isOther = isSetting(name) || OTHER_NAMES.has(name) || name === "generation_config";
   if (isOther) return openaiName(name);
   return name === "system_instruction" ? "system" : name;
-}
-
-function snakeOf(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
 function readInterfaceRequest(request: JsonObject, place: "request" | ""): ModelRequest | LineFault {
@@ -234,10 +237,6 @@ function readChoice(asked: Asked): Pick<ModelRequest, "toolChoice" | "parallelTo
   };
 }
 
-function mustBe(name: string, expected: string, value: JsonValue): LineFault {
-  return new LineFault("invalid_config", `${name} must be ${expected}, got ${shown(value)}`);
-}
-
 function isKnown(name: string): boolean {
   return KNOWN.includes(name) || OTHER_NAMES.has(name) || ASKED_NAMES.has(name) || isSetting(name);
 }
@@ -295,7 +294,7 @@ function readInstruction(instruction: JsonValue | undefined, name: string): read
   if (role !== "system" && role !== "user") return wrongContents(`${name}.role`, '"system" or "user"', role);
   const parts = instruction["parts"];
   const read = readParts(isObject(parts) ? [parts] : parts, name);
-  if (read instanceof LineFault || isTextAlone(read)) return read;
+  if (read instanceof LineFault || hasOnlyTexts(read)) return read;
   const index = read.findIndex((part) => typeof part !== "string");
   return new LineFault("unsupported_request", `${name}.parts[${index}]: a system instruction is text`);
 }

@@ -190,7 +190,7 @@ function collectTexts(value: JsonValue, texts: string[], depth: number): void {
 }
 
 function emptyText(name: string): LineFault {
-  return new LineFault("invalid_contents", `${name} is an empty text, which has no embedding`);
+  return new LineFault("invalid_contents", `${name} is an empty text; expected at least one character`);
 }
 
 function unsupported(message: string): LineFault {

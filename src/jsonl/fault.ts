@@ -26,6 +26,11 @@ export function givenTwice(first: string, second: string): LineFault {
   return new LineFault("invalid_config", `${first} and ${second} are the same field, set only one`);
 }
 
+/** A setting of another form or out of its range. */
+export function mustBe(name: string, expected: string, value: unknown): LineFault {
+  return new LineFault("invalid_config", `${name} must be ${expected}, got ${shown(value)}`);
+}
+
 /** A part of a conversation of another form; a text is never shown. */
 export function wrongContents(name: string, expected: string, value: unknown): LineFault {
   return new LineFault("invalid_contents", `${name} must be ${expected}, got ${shownKind(value)}`);

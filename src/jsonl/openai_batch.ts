@@ -1,11 +1,12 @@
 /**
  * OpenAI's batch layout: `{"custom_id","method":"POST","url":"/v1/chat/completions","body":{...}}`. Lines of other endpoints:
- * `endpoint_item.ts`.
- * `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
+ * `endpoint_item.ts`. `method` and `url` may be absent, as in Mistral's and Fireworks' batch lines.
  *
  * The body is kept unchanged, for providers that speak OpenAI's protocol, and read into the neutral request for all
- * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold is named in `unheld`, where it is in messages or tools, or else in
- * `unknownFields`. A codec that does not send the body unchanged refuses what is unheld, and the rest by `providers/unsupported.ts`.
+ * others. Members of `extra_body` count as members of the body. Anthropic's and Gemini's names of an output limit, stop
+ * sequences and a system instruction are put under OpenAI's. What the neutral request cannot hold is named in `unheld`, where
+ * it is in messages or tools, or else in `unknownFields`. A codec that does not send the body unchanged refuses what is
+ * unheld, and the rest by `providers/unsupported.ts`.
  */
 import { isObject, type JsonObject } from "../work/json.ts";
 import type { FunctionTool, JsonValue, ModelRequest } from "../work/request.ts";

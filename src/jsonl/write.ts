@@ -20,13 +20,14 @@
 import type { FailureCode } from "../errors.ts";
 import type { OutputLine } from "../work/item.ts";
 import { isObject, type Json, type JsonObject, jsonOf } from "../work/json.ts";
-import type {
-  AnswerMembers,
-  AttemptFacts,
-  Failure,
-  FinishReason,
-  TextOutput,
-  WrittenOutput,
+import {
+  type AnswerMembers,
+  type AttemptFacts,
+  type Failure,
+  type FinishReason,
+  NO_USAGE,
+  type TextOutput,
+  type WrittenOutput,
 } from "../work/outcome.ts";
 import { asOwnLine, bodyJson } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
@@ -288,17 +289,7 @@ function isWritten({ type }: JsonObject): boolean {
 }
 
 /** Of an answer from a cache. */
-const NOTHING_USED: LineUsage = {
-  inputTokens: 0,
-  cachedTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  listUsd: 0,
-  billedUsd: 0,
-  ambiguousUsd: 0,
-  isEstimated: false,
-};
+const NOTHING_USED: LineUsage = { ...NO_USAGE, listUsd: 0, billedUsd: 0, ambiguousUsd: 0 };
 
 /** The reverse of `factsOf`; nothing of a line that says less, or what cannot be true. */
 function usedOf(line: JsonObject): { readonly used?: LineUsage } {

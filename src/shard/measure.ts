@@ -23,7 +23,7 @@ import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
 import {
   type EndpointRequest,
-  isTextAlone,
+  hasOnlyTexts,
   type JsonValue,
   type ModelRequest,
   type Turn,
@@ -333,7 +333,7 @@ function leadingOf(
   const { endsAnywhere } = cache;
   if (!Array.isArray(tools)) return { ...head, turns, endsAnywhere };
   // What media in turns use is not in the head, and is not told apart here.
-  const ofTools = request.turns.every(({ parts }) => isTextAlone(parts)) ? beyondTokens : 0;
+  const ofTools = request.turns.every(({ parts }) => hasOnlyTexts(parts)) ? beyondTokens : 0;
   return {
     ...{ turns, endsAnywhere },
     headHash: hashOfHashes(cache.hash, hashOfTexts([JSON.stringify(tools)])),
@@ -370,7 +370,7 @@ function missingEndpoint({ provider }: ItemLine, kind: string | undefined): stri
 function leadingTexts(turns: readonly Turn[]): readonly { role: string; parts: readonly string[] }[] {
   const leading: { role: string; parts: readonly string[] }[] = [];
   for (const { role, parts } of turns) {
-    if (!isTextAlone(parts)) break;
+    if (!hasOnlyTexts(parts)) break;
     leading.push({ role, parts });
   }
   return leading;

@@ -24,7 +24,7 @@ import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
 import { isObject, type JsonObject } from "../work/json.ts";
 import {
-  isTextAlone,
+  hasOnlyTexts,
   type JsonValue,
   type MediaPart,
   type MediaType,
@@ -188,7 +188,7 @@ function bytesOf(text: string): { readonly words: number; readonly signs: number
 function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): Beyond {
   const { config, tools, turns } = request;
   const schema = config.responseJsonSchema ?? config.responseSchema;
-  if (schema === undefined && tools === undefined && turns.every(({ parts }) => isTextAlone(parts)))
+  if (schema === undefined && tools === undefined && turns.every(({ parts }) => hasOnlyTexts(parts)))
     return NOTHING_MORE; // most items
   const isClaude = settings.protocol === "anthropic";
   const sum = new PartSum();

@@ -99,7 +99,7 @@ export interface FunctionTool {
 
 /** The texts among some parts; the same list where all of them are. */
 export function textsOf(parts: readonly TurnPart[]): readonly string[] {
-  if (isTextAlone(parts)) return parts;
+  if (hasOnlyTexts(parts)) return parts;
   return parts.flatMap((part) => {
     if (typeof part === "string") return [part];
     return part.kind === "text" ? [part.text] : [];
@@ -107,7 +107,7 @@ export function textsOf(parts: readonly TurnPart[]): readonly string[] {
 }
 
 /** Whether all parts are plain texts, as those of most turns are. */
-export function isTextAlone(parts: readonly TurnPart[]): parts is readonly string[] {
+export function hasOnlyTexts(parts: readonly TurnPart[]): parts is readonly string[] {
   for (const part of parts) if (typeof part !== "string") return false; // hot: once or twice a request
   return true;
 }

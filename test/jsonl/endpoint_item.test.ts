@@ -71,7 +71,10 @@ describe("an item with a kind", () => {
       { kind: "embedding" },
       "invalid_contents: input must be a text, a list of texts, or token ids, got nothing",
     ],
-    [{ kind: "embedding", input: "" }, "invalid_contents: input is an empty text, which has no embedding"],
+    [
+      { kind: "embedding", input: "" },
+      "invalid_contents: input is an empty text; expected at least one character",
+    ],
     [{ kind: "embedding", input: [] }, "invalid_contents: input is empty"],
     [
       { kind: "embedding", input: ["a", 1.5] },

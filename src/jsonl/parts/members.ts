@@ -46,6 +46,7 @@ export function textsIn<N extends string>(
   return texts;
 }
 
-function snakeOf(name: string): string {
+/** A camelCase name in snake_case. */
+export function snakeOf(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -13,7 +13,7 @@
  */
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { FunctionTool, JsonValue, ToolChoice } from "../../work/request.ts";
-import { LineFault, shown } from "../fault.ts";
+import { LineFault, mustBe, shown } from "../fault.ts";
 import { isText } from "../numbers.ts";
 import { type Members, membersOf, textsIn } from "./members.ts";
 
@@ -49,13 +49,13 @@ function readEntry(entry: JsonValue, place: string): readonly FunctionTool[] | L
     if (type !== "function") return unsupported(`${place}.type`, type);
     const other = Object.keys(entry).find((name) => name !== "type" && name !== "function");
     if (other !== undefined) return unsupported(`${place}.${other}`);
-    return alone(readFunction(called, `${place}.function`));
+    return listOf(readFunction(called, `${place}.function`));
   }
   const isFlat = entry["input_schema"] !== undefined || entry["inputSchema"] !== undefined;
   if (isFlat || (type === "function" && isText(entry["name"]))) {
     if (type !== "function" && type !== "custom") return unsupported(`${place}.type`, type);
     const { type: _, ...rest } = entry;
-    return alone(readFunction(rest, place));
+    return listOf(readFunction(rest, place));
   }
   const [name] = Object.keys(entry).filter((one) => one !== "type");
   if (name === undefined && entry["type"] === undefined)
@@ -65,7 +65,7 @@ function readEntry(entry: JsonValue, place: string): readonly FunctionTool[] | L
     : unsupported(`${place}.${name}`);
 }
 
-function alone(read: FunctionTool | LineFault): readonly FunctionTool[] | LineFault {
+function listOf(read: FunctionTool | LineFault): readonly FunctionTool[] | LineFault {
   return read instanceof LineFault ? read : [read];
 }
 
@@ -210,8 +210,4 @@ function otherName(given: JsonObject, known: readonly string[]): LineFault | und
 function unsupported(place: string, value?: JsonValue): LineFault {
   const found = value === undefined ? "" : ` ${shown(value)}`;
   return new LineFault("unsupported_request", `${place}${found} is not supported; tools are functions`);
-}
-
-function mustBe(place: string, expected: string, value: JsonValue | undefined): LineFault {
-  return new LineFault("invalid_config", `${place} must be ${expected}, got ${shown(value)}`);
 }

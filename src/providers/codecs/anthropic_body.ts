@@ -10,7 +10,7 @@
  * `max_tokens` is demanded: the item's, else the settings', else 4,096; plus the budget of thinking when the item gives
  * none, since thoughts count towards it.
  */
-import { type GenerationConfig, isTextAlone, type ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, hasOnlyTexts, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, type ObjectSchema } from "../schema.ts";
 import {
   type AnthropicTools,
@@ -68,7 +68,7 @@ export function anthropicBody(
   const max_tokens = config.maxOutputTokens ?? outputTokensDefault ?? OUTPUT_TOKENS_DEFAULT;
   const messages = request.turns.map((turn) => ({
     role: turn.role === "model" ? ("assistant" as const) : ("user" as const),
-    content: isTextAlone(turn.parts) ? contentOf(turn.parts) : blocksOf(turn, writing),
+    content: hasOnlyTexts(turn.parts) ? contentOf(turn.parts) : blocksOf(turn, writing),
   }));
   const body: AnthropicBody =
     request.system.length === 0

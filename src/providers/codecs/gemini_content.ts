@@ -9,7 +9,7 @@
  */
 import {
   type FunctionTool,
-  isTextAlone,
+  hasOnlyTexts,
   type JsonValue,
   type MediaPart,
   type ModelRequest,
@@ -50,7 +50,7 @@ export interface GeminiTools {
 
 /** The parts of a turn. */
 export function geminiParts(parts: readonly TurnPart[], writing: Writing): GeminiPart[] {
-  if (isTextAlone(parts)) return parts.map((text) => ({ text })); // most turns
+  if (hasOnlyTexts(parts)) return parts.map((text) => ({ text })); // most turns
   return parts.flatMap((part) => {
     if (typeof part === "string") return [{ text: part }];
     if (part.kind === "text") {

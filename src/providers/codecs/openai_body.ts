@@ -5,7 +5,7 @@
  *
  * Hot path: one call per request, 2 to 4 us for a short prompt (bench/parts/encode.ts).
  */
-import { type GenerationConfig, isTextAlone, type ModelRequest } from "../../work/request.ts";
+import { type GenerationConfig, hasOnlyTexts, type ModelRequest } from "../../work/request.ts";
 import { answerSchema, isStrictSchema, type ObjectSchema } from "../schema.ts";
 import { type ChatMessage, type ChatTools, messagesOfTurn, putChatTools } from "./chat_content.ts";
 import { type Dialect, type OpenaiModel, openaiModel } from "./dialects.ts";
@@ -98,7 +98,7 @@ export function chatMessages(
   }
   for (const turn of request.turns) {
     const { role, parts } = turn;
-    if (!isTextAlone(parts)) messages.push(...messagesOfTurn(turn, dialect.hasContentParts, writing));
+    if (!hasOnlyTexts(parts)) messages.push(...messagesOfTurn(turn, dialect.hasContentParts, writing));
     else messages.push({ role: role === "model" ? "assistant" : "user", content: contentOf(parts, dialect) });
   }
   return messages;

@@ -21,6 +21,7 @@ const FLOORS: Readonly<Record<string, number>> = {
   "large_bytes.ts": 1,
   "errors.ts": 0,
   "disk.ts": 1,
+  "keyed_mutex.ts": 1,
   "nearest.ts": 1,
   "semaphore.ts": 1,
   "safe_pattern.ts": 1,

@@ -274,13 +274,13 @@ class LocalEngine implements Engine {
   forget(taskId: string): Promise<void> {
     this.#calls.assertOpen();
     checkId(taskId, "forget");
-    return this.#calls.ended(this.#submissions.inTurn(taskId, () => this.#forget(taskId)));
+    return this.#calls.ended(this.#submissions.turns.take(taskId, () => this.#forget(taskId)));
   }
 
   cancel(taskId: string): Promise<Task> {
     this.#calls.assertOpen();
     checkId(taskId, "cancel");
-    return this.#calls.ended(this.#submissions.inTurn(taskId, () => this.#submissions.cancel(taskId)));
+    return this.#calls.ended(this.#submissions.turns.take(taskId, () => this.#submissions.cancel(taskId)));
   }
 
   async retry(taskId: string, options: RetryOptions = {}): Promise<Run> {
@@ -352,7 +352,8 @@ class LocalEngine implements Engine {
   async #close(): Promise<void> {
     this.#calls.close();
     this.stopSending();
-    if (this.#submissions.hasTurns) await this.#calls.within(this.#submissions.turnsTaken()); // a cancel is stored first
+    const { turns } = this.#submissions;
+    if (!turns.isIdle) await this.#calls.within(turns.ended()); // a cancel is stored first
     for (const run of this.#runs) run.stop("closed");
     await this.#calls.within(this.#submissions.accepted());
     await Promise.allSettled([this.#runsOver(), this.#log.stop()]);

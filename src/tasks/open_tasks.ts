@@ -5,6 +5,7 @@
  *            more, files, batches -> files of lines that runs answer (`lot_tasks.ts`)
  *   else:    by where the task is
  */
+
 import type { BacklogBounds } from "../engine/config/config_options.ts";
 import type { OpenedEngine } from "../engine/engine.ts";
 import { Acceptance, taskLines } from "../engine/posted/acceptance.ts";
@@ -14,6 +15,7 @@ import { checkRetryFailed } from "../engine/reopening/reopen.ts";
 import { heldWaitMs } from "../engine/runs/watch.ts";
 import { type FailureCode, PerigeeError } from "../errors.ts";
 import type { Receipt } from "../jsonl/receipts.ts";
+import { KeyedMutex } from "../keyed_mutex.ts";
 import { WORK_KINDS } from "../log/work_kinds.ts";
 import type { WorkLog } from "../log/work_log.ts";
 import { ATTEMPT_MS_MAX } from "../queue/lanes.ts";
@@ -29,7 +31,6 @@ import { HELD_WAIT_MS } from "./lots/until_final.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
-import { KeyedMutex } from "./shapes/keyed_mutex.ts";
 import type { TaskRequest } from "./shapes/requests.ts";
 import type {
   AnsweredLine,

@@ -229,6 +229,7 @@ function nameOf(id: string): string {
   return `submission:${stemOf(id)}`;
 }
 
-function notFound(what: string, id: string): PerigeeError {
+/** No task or object of a submitted list has this id. */
+export function notFound(what: string, id: string): PerigeeError {
   return new PerigeeError("not_found", `no ${what} ${JSON.stringify(id.slice(0, 64))}`);
 }

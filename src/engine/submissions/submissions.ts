@@ -8,8 +8,10 @@
  *
  * Limits: while a list is stored, its lines in memory.
  */
+
 import { randomUUID } from "node:crypto";
 import { PerigeeError } from "../../errors.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import { derivedId } from "../../work/derived_id.ts";
 import type { Item } from "../../work/item.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
@@ -31,7 +33,7 @@ import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
 import { checksumOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
 import { RunList, type Submission, taskOf } from "./run_list.ts";
-import type { ListName, RunLists } from "./run_lists.ts";
+import { type ListName, notFound, type RunLists } from "./run_lists.ts";
 import type { SubmittedIn, SubmittedPart } from "./submitted_part.ts";
 import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } from "./submitted_task.ts";
 
@@ -68,8 +70,8 @@ export class Submissions {
   readonly runs: RunLists;
   readonly #core: SubmittedIn;
   readonly #posted: ListsInLog;
-  /** Of each named list, the last call that may store or remove it. */
-  readonly #turns = new Map<string, Promise<unknown>>();
+  /** Calls for one task, so that two do not store it twice, or one what another removes. */
+  readonly turns: KeyedMutex = new KeyedMutex();
   /** Lists that are not stored yet. */
   readonly #accepting = new Set<Promise<AcceptedList>>();
 
@@ -106,36 +108,14 @@ export class Submissions {
     const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
     if (options.id === undefined) return this.#store(items, groups, { id: randomUUID() }, options);
     const name = { id: derivedId("submit", options.id), checksum: checksumOf(groups) };
-    const stored = this.inTurn(name.id, async () => {
+    const stored = this.turns.take(name.id, async () => {
       signal?.throwIfAborted();
       return (await this.#attach(name, options)) ?? this.#store(items, groups, name, options);
     });
     return unlessAborted(stored, signal);
   }
 
-  /** After the calls before it for this task, so that two do not store it twice, or one what another removes. */
-  inTurn<T>(id: string, act: () => Promise<T>): Promise<T> {
-    const before = this.#turns.get(id) ?? Promise.resolve();
-    const turn = before.then(act, act);
-    this.#turns.set(id, turn);
-    const leave = (): void => {
-      if (this.#turns.get(id) === turn) this.#turns.delete(id);
-    };
-    turn.then(leave, leave);
-    return turn;
-  }
-
-  /** Whether calls that take turns are under way. */
-  get hasTurns(): boolean {
-    return this.#turns.size > 0;
-  }
-
-  /** Resolves when those that are under way have ended. */
-  async turnsTaken(): Promise<void> {
-    await Promise.allSettled(this.#turns.values());
-  }
-
-  /** The list that has this name; undefined when there is none. Throws `conflict` if its items are others. */
+  /** The list that has this name; undefined without one. Throws `conflict` if its items are others. */
   async #attach(name: ListName, options: SubmitOptions): Promise<AcceptedList | undefined> {
     const posted = await this.#findPosted(name.id);
     const body = posted === undefined ? await this.runs.bodyOf(name.id) : undefined;
@@ -290,8 +270,4 @@ function endOf(parts: readonly PromiseSettledResult<Summary>[]): ProgressEnd {
     return { status, ...(reason === undefined ? {} : { reason }) };
   }
   return { status: "completed" };
-}
-
-function notFound(what: string, id: string): PerigeeError {
-  return new PerigeeError("not_found", `no ${what} ${JSON.stringify(id.slice(0, 64))}`);
 }

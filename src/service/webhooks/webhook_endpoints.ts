@@ -8,11 +8,13 @@
  *
  * Limits: 20 endpoints a project; a secret that was replaced signs for 24 h more.
  */
+
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { Egress } from "../../egress/egress.ts";
 import { newSecret } from "../../egress/webhook_signature.ts";
 import { PerigeeError } from "../../errors.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import { everyRecord, type Vault } from "../../satellites/secrets/vault.ts";
 import type { RecordStore } from "../../store/records.ts";
 import {
@@ -47,8 +49,8 @@ export class WebhookEndpoints {
   readonly #egress: Pick<Egress, "check">;
   readonly #vault: Vault;
   readonly #projects = new Map<string, Promise<EndpointMap>>();
-  /** The last change of each project that is under way. */
-  readonly #changes = new Map<string, Promise<unknown>>();
+  /** By project. */
+  readonly #changes = new KeyedMutex();
 
   constructor(clock: Clock, store: RecordStore, egress: Pick<Egress, "check">, vault: Vault) {
     this.#clock = clock;
@@ -153,17 +155,7 @@ export class WebhookEndpoints {
   }
 
   #serially<T>(project: string, work: (endpoints: EndpointMap) => Promise<T>): Promise<T> {
-    const before = this.#changes.get(project) ?? Promise.resolve();
-    const result = before.then(async () => work(await this.#of(project)));
-    const done = result.then(
-      () => undefined,
-      () => undefined,
-    );
-    this.#changes.set(project, done);
-    void done.then(() => {
-      if (this.#changes.get(project) === done) this.#changes.delete(project);
-    });
-    return result;
+    return this.#changes.take(project, async () => work(await this.#of(project)));
   }
 
   #of(project: string): Promise<EndpointMap> {

@@ -7,16 +7,17 @@
  *
  * `erasure` records (parent: the lot) list what a crash left unfinished; the lot's end or the next erasure in it finishes it.
  */
+
 import type { Engine } from "../../engine/engine.ts";
 import type { EngineStorage } from "../../engine/journal/storage.ts";
 import { ifFound } from "../../errors.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import { EVERY_PROJECT, type RecordChange, type StoredRecord } from "../../store/records.ts";
 import { stemOf } from "../../work/object_id.ts";
 import type { Lot } from "../lots/lot.ts";
 import { LOTS } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
 import { TASKS, type TaskPart, type TaskRecord } from "../lots/task_record.ts";
-import { KeyedMutex } from "../shapes/keyed_mutex.ts";
 
 const ERASURES = "erasure";
 const PAGE = 500;

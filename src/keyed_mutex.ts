@@ -1,7 +1,8 @@
 /**
  * Turns: steps with the same name run one after the other, those with different names in parallel.
  */
-/** A name is kept only while a step waits under it. */
+
+/** A name is kept only while a step runs or waits under it. */
 export class KeyedMutex {
   /** By name: resolves when the last requested step has ended in any way. */
   readonly #last = new Map<string, Promise<void>>();
@@ -15,5 +16,15 @@ export class KeyedMutex {
     const last: Promise<void> = done.then(end, end);
     this.#last.set(name, last);
     return done;
+  }
+
+  /** Whether no step runs or waits. */
+  get isIdle(): boolean {
+    return this.#last.size === 0;
+  }
+
+  /** Resolves when the steps that were requested before this call have ended in any way. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#last.values());
   }
 }

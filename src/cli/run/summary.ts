@@ -28,7 +28,7 @@ export function summaryTable(summary: Summary, dataDir?: string): string {
     ],
     ...(summary.cached === undefined
       ? []
-      : [["  cached", `${count(summary.cached)} answered from the cache, for nothing`] as [string, string]]),
+      : [["  cached", `${count(summary.cached)} answered from the cache, at no cost`] as [string, string]]),
     ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
     ...Object.entries(summary.warnings).map(([name, lines]): [string, string] => [
       "warning",

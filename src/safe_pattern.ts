@@ -51,7 +51,7 @@ export function safePattern(source: string, flags: string): SafePattern {
   };
 }
 
-/** Each character many times, alone and after the text that the pattern begins with, and then what does not fit. */
+/** Each character many times, by itself and after the text that the pattern begins with, and then what does not fit. */
 function trialTexts(source: string): readonly string[] {
   const begin =
     /^\^?((?:[^\\^$.*+?()[\]{}|]|\\[^\w])*)(?![*+?{])/.exec(source)?.[1]?.replaceAll("\\", "") ?? "";
@@ -70,7 +70,7 @@ function withinMs(timeoutMs: number, texts: () => readonly string[], pattern: Re
   try {
     return SCRIPT.runInContext(context, { timeout: timeoutMs }) === true;
   } catch (error) {
-    // An error of the other context is no instance of this one's Error.
+    // An error of the other context is not an instance of this one's Error.
     if ((error as { readonly code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT") return undefined;
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
  * A call of the AI SDK as an item in OpenAI's layout, with what of the call could not be carried.
  *
- * `providerOptions.perigee` is ours. Of the provider that the model names (`providerOptions.openai` for `openai:gpt-5-mini`) some members are
+ * `providerOptions.perigee` has perigee's own options. Of the provider that the model names (`providerOptions.openai` for `openai:gpt-5-mini`) some members are
  * known to all providers of OpenAI's protocol; the others become a warning. Those of other providers are for other models.
  */
 import type { Item } from "../work/item.ts";

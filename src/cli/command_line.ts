@@ -9,3 +9,11 @@ export function commandLine(words: readonly string[]): string {
   );
   return ["perigee", ...quoted].join(" ");
 }
+
+/** The words without an option and its value, if it has one; a word that begins with `-` is another option. */
+export function withoutOption(words: readonly string[], flag: string): readonly string[] {
+  return words.filter(
+    (word, index) =>
+      word !== flag && !word.startsWith(`${flag}=`) && !(words[index - 1] === flag && !word.startsWith("-")),
+  );
+}

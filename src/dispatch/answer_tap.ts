@@ -2,7 +2,7 @@
  * Who reads an answer while it arrives, beside the item that it is for.
  *
  *   waiting -> begun (the first chunk was passed on: nothing is repeated any more) -> the item ends
- *   waiting | begun -> left (its reader has gone: what is under way is cut, what was not sent is not)
+ *   waiting | begun -> left (its reader has left: what is under way is cut, and nothing more is sent)
  *
  * At most one chunk waits here: the provider's socket is paused while the reader takes no more.
  */
@@ -22,12 +22,12 @@ export class AnswerTap {
     this.#take = take;
   }
 
-  /** Aborts when its reader has gone. */
+  /** Aborts when its reader has left. */
   get left(): AbortSignal {
     return this.#left.signal;
   }
 
-  /** Its reader has gone. */
+  /** Its reader has left. */
   leave(): void {
     this.#left.abort();
   }

@@ -67,6 +67,7 @@ export interface Patience<C extends Call = Call> {
   patienceMs(call: C, attempt: AttemptTimes): number;
 }
 
+/** How long an attempt has taken, and may still take. */
 export interface AttemptTimes {
   /** Monotonic. */
   readonly sentMs: number;

@@ -35,7 +35,7 @@ export function readAnswerJson(text: string): AnswerJson {
   return block === undefined ? direct : readJson(block);
 }
 
-/** The text in the only fenced block; undefined where there is none, or another one. */
+/** The text in the only fenced block; undefined without a block, or with several. */
 function fencedBlock(text: string): string | undefined {
   const start = text.indexOf(FENCE);
   const end = text.indexOf(FENCE, start + FENCE.length);

@@ -6,7 +6,7 @@
  * known name, as both say. A setting given under two spellings, of the wrong type or out of its range is `invalid_config`, and so
  * is a name that perigee's layout does not have, even with null; in OpenAI's the codec decides, because servers have members of
  * their own.
- * Answers that this version cannot return are `unsupported_request`: sound, images.
+ * Answers that this version cannot return are `unsupported_request`: audio, images.
  */
 import { suggestion } from "../nearest.ts";
 import { isObject, type JsonObject } from "../work/json.ts";

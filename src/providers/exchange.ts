@@ -50,7 +50,7 @@ export function encoded(
     : { ok: true, body: text, ...left, inserts };
 }
 
-/** Answers that are checked here may come from a provider that does not take their schema: it is no setting that is left out then. */
+/** An answer that is checked here may come from a provider that does not take its schema: leaving that out is not a dropped setting. */
 export function leftOf(
   { isChecked }: ModelRequest,
   dropped: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * A request that is encoded already, with two turns more: the model's answer, and what is said to it.
+ * A request that is encoded already, with two turns more: the model's answer, and the reply to it.
  *
  *   openai, function    messages: assistant, user
  *   anthropic           the same

@@ -1,5 +1,5 @@
 /**
- * The body of one request for several items of a shard, whose inputs alone differ.
+ * The body of one request for several items of a shard, which differ only in their inputs.
  *
  *   {"input":"a","model":"m"}  {"input":"b","model":"m"}  ->  {"input":["a","b"],"model":"m"}
  *

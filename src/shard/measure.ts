@@ -250,7 +250,7 @@ export class BlockMeasurer {
     return { request: inWords, encoded: codec.encode(inWords, name, !wantBodies) };
   }
 
-  /** The schema of a run, which comes with every block. */
+  /** The schema of a run, which every block has. */
   #common(json: string): JsonValue {
     if (this.#schema?.json !== json) this.#schema = { json, value: JSON.parse(json) as JsonValue };
     return this.#schema.value;
@@ -332,7 +332,7 @@ function leadingOf(
   const head = { headHash: cache.hash, headTokens: prefixTokens, tokens: inputTokens };
   const { endsAnywhere } = cache;
   if (!Array.isArray(tools)) return { ...head, turns, endsAnywhere };
-  // What media in turns use is not in the head, and is not told apart here.
+  // What media in turns use is not in the head, and is not counted separately here.
   const ofTools = request.turns.every(({ parts }) => hasOnlyTexts(parts)) ? beyondTokens : 0;
   return {
     ...{ turns, endsAnywhere },
@@ -361,7 +361,7 @@ function mostOf(
   return requestMost({ request, settings, model: name, tokenizer, countedTokens, outputLimit });
 }
 
-/** In words; of the kinds that the provider has, none is known here. */
+/** The message; the kinds that the provider has are not known here. */
 function missingEndpoint({ provider }: ItemLine, kind: string | undefined): string {
   return `provider ${provider} has no endpoint for items of the kind ${kind}; use a model of a provider that has one`;
 }

@@ -1,5 +1,5 @@
 /**
- * Tokens of images, documents and sounds: the most that they can be, and those that a quote expects.
+ * Tokens of images, documents and audio: the most that they can be, and those that a quote expects.
  *
  *   image, OpenAI      tiles of 512 pixels or patches of 32, by the name of the model (the table below); the largest image that is
  *                      not scaled down where the size is not known

@@ -44,7 +44,7 @@ export function answerColumns(
     if (taken.has(name))
       throw new PerigeeError(
         "usage",
-        `the column ${JSON.stringify(name)} of the answers is already in ${table.name}, or twice among them: add --prefix with a text for their names, such as --prefix ${prefix}answer_`,
+        `the output of ${table.name} would have two columns named ${JSON.stringify(name)}: add --prefix with a text for the names of the answers' columns, such as --prefix ${prefix}answer_`,
       );
     taken.add(name);
   }

@@ -24,7 +24,7 @@ export interface Column {
   readonly type: CellType;
 }
 
-/** What a template and a CSV file have of a cell: its text, the JSON of what is no text, and an empty text for nothing. */
+/** What a template and a CSV file have of a cell: its text, the JSON of any other value, and an empty text for null. */
 export function textOf(cell: Cell): string {
   if (typeof cell === "string") return cell;
   return cell === null ? "" : cell.json;

@@ -2,7 +2,7 @@
  * Records of comma-separated values (RFC 4180), from text that arrives in pieces.
  *
  * A field in quotes may hold separators, line ends and doubled quotes; a quote within a field that does not begin with one is a character
- * of it. Lines end with LF or CRLF. A blank line is no record. What would be guessed is an error with the number of its line: text after
+ * of it. Lines end with LF or CRLF. A blank line is not a record. What would be guessed is an error with the number of its line: text after
  * a closing quote, a quote that is never closed, a record longer than the limit.
  *
  * Hot: a million records of 130 bytes, a quarter of their fields in quotes, take 1.0 s; csv-parse takes 6.2 s for them
@@ -24,7 +24,7 @@ export interface CsvRecord {
 
 /** How records are read. */
 export interface CsvFormat {
-  /** One character that is no quote and no line end. */
+  /** One character, neither a quote nor a line end. */
   readonly delimiter: string;
   /** The name of the file, for messages. */
   readonly name: string;

@@ -51,8 +51,8 @@ export function requestLines(table: Table, asked: TablePrompt): RequestLines {
   const tail = tailOf(asked);
   const line = (row: readonly Cell[], key: string): string => {
     const text = prompt.fill((index) => textOf(row[promptCells[index] as number] as Cell)); // checked above
-    const told = system?.fill((index) => textOf(row[systemCells[index] as number] as Cell));
-    const instruction = told === undefined ? "" : `,"system":${JSON.stringify(told)}`;
+    const systemText = system?.fill((index) => textOf(row[systemCells[index] as number] as Cell));
+    const instruction = systemText === undefined ? "" : `,"system":${JSON.stringify(systemText)}`;
     return `{"key":${JSON.stringify(key)},"request":{"contents":[{"parts":[{"text":${JSON.stringify(text)}}]}]${instruction}${tail}}}\n`;
   };
   return { keyOf, lines: (choice) => allLines(table, { keyOf, line, column: asked.key }, choice) };

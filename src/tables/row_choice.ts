@@ -12,8 +12,10 @@ export interface RowChoice {
   isOver(rowNumber: number): boolean;
 }
 
+/** Every row. */
 export const ALL_ROWS: RowChoice = { takes: () => true, isOver: () => false };
 
+/** The first `rows` rows. */
 export function firstRows(rows: number): RowChoice {
   return { takes: (rowNumber) => rowNumber <= rows, isOver: (rowNumber) => rowNumber > rows };
 }

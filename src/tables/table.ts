@@ -20,6 +20,7 @@ const TABLE_FORMATS: Readonly<Record<string, TableFormat>> = {
   ".parquet": "parquet",
 };
 
+/** The formats of tables. */
 export type TableFormat = "csv" | "tsv" | "jsonl" | "parquet";
 
 /** Rows that follow each other. */

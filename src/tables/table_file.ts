@@ -5,8 +5,8 @@
  *   JSONL      an object a row, null for an empty cell
  *   Parquet    row groups of about 8 MiB (parquet_file.ts, loaded when it is needed)
  *
- * A text that a spreadsheet would take for a formula (=, +, -, @ at its beginning) is written as it is: data that is changed on its way
- * is no longer the answer. docs/guide/tables.md says how to open such a file.
+ * A text that a spreadsheet would take for a formula (=, +, -, @ at its beginning) is written as it is: a text that is changed
+ * on its way would not be the answer. docs/guide/tables.md says how to open such a file.
  */
 import type { Disk, DiskFile, FileStat } from "../disk.ts";
 import { type Cell, type Column, jsonOf, textOf } from "./cell.ts";
@@ -92,7 +92,7 @@ function csvEncoder(
   const field = (text: string): string => (special.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   const line = (row: readonly Cell[]): string => {
     const [first] = row;
-    if (row.length === 1 && textOf(first as Cell) === "") return '""\n'; // a blank line is no row
+    if (row.length === 1 && textOf(first as Cell) === "") return '""\n'; // a blank line is not a row
     let text = "";
     for (let index = 0; index < row.length; index += 1)
       text += (index === 0 ? "" : delimiter) + field(textOf(row[index] as Cell));

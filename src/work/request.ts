@@ -44,11 +44,11 @@ export type MediaSource =
   /** `s3://bucket/key`. */
   | { readonly s3: string };
 
-/** An image, a document, a sound or a film. */
+/** An image, a document, audio or video. */
 export interface MediaPart {
   readonly kind: "media";
   readonly type: MediaType;
-  /** `image/png`; always there but for addresses and files at the provider. */
+  /** `image/png`; absent only for addresses and files at the provider. */
   readonly mimeType?: string;
   readonly fileName?: string;
   /** OpenAI's: `auto`, `low`, `high`, `original`. */
@@ -76,7 +76,7 @@ export interface ToolCallPart {
 /** What a function returned. */
 export interface ToolResultPart {
   readonly kind: "tool_result";
-  /** Of the call. At least one of `id` and `name` is there. */
+  /** Of the call. At least one of `id` and `name` is present. */
   readonly id?: string;
   /** Of the function. */
   readonly name?: string;
@@ -91,7 +91,7 @@ export interface FunctionTool {
   readonly description?: string;
   /** JSON Schema, unchanged; absent for a function without parameters. */
   readonly parametersJsonSchema?: JsonValue;
-  /** Gemini's subset of OpenAPI (types in capitals), unchanged. At most one of the two is there. */
+  /** Gemini's subset of OpenAPI (types in capitals), unchanged. At most one of the two is present. */
   readonly parameters?: JsonValue;
   /** Whether the arguments must follow the schema. */
   readonly strict?: boolean;
@@ -158,6 +158,7 @@ export interface GenerationConfig {
 /** What a request asks for, besides the turns of a chat. */
 export const ENDPOINT_KINDS = ["embedding", "response", "completion", "moderation"] as const;
 
+/** The kind of a request for another endpoint than a chat's. */
 export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
 
 /** A request for another endpoint than a chat's. */

@@ -7,11 +7,13 @@ export type StandardResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly StandardIssue[] };
 
+/** One thing that does not fit, and where. */
 export interface StandardIssue {
   readonly message: string;
   readonly path?: readonly (PropertyKey | { readonly key: PropertyKey })[] | undefined;
 }
 
+/** What is used of a schema. */
 export interface StandardSchema<Output = unknown> {
   readonly "~standard": {
     readonly version: 1;

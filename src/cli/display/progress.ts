@@ -21,6 +21,7 @@ const PLAIN_FIRST_MS = 500;
 /** Before the input is accepted: most commands that are refused are refused sooner, and say only why. */
 const PLAIN_OPENING_MS = 5_000;
 
+/** What a display needs. */
 export interface DisplayOptions {
   readonly clock: Pick<Clock, "nowMs" | "timer">;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -82,7 +83,7 @@ export class ProgressDisplay {
     this.#isPaused = false;
   }
 
-  /** Others have written: what was drawn is no longer just above. */
+  /** Other programs have written: the rows that were drawn are not directly above any more. */
   forget(): void {
     this.#drawn = [];
   }

@@ -9,7 +9,7 @@
 import { styleText } from "node:util";
 import { keyVariable } from "../../engine/config/config.ts";
 import type { Hold } from "../../engine/items/holds.ts";
-import { commandLine } from "../command_line.ts";
+import { commandLine, withoutOption } from "../command_line.ts";
 import { duration } from "../numbers.ts";
 
 /** What decides how a command continues. */
@@ -150,13 +150,6 @@ function changed(words: readonly string[], steps: readonly Step[]): string {
   const flags = new Map(
     steps.flatMap(({ flag, value }) => (flag === undefined ? [] : [[flag, `${flag} ${value}`] as const])),
   );
-  const kept = [...flags.keys()].reduce(without, words);
+  const kept = [...flags.keys()].reduce(withoutOption, words);
   return [commandLine(kept), ...flags.values()].join(" ");
-}
-
-/** Without an option and its value. */
-function without(words: readonly string[], flag: string): readonly string[] {
-  return words.filter(
-    (word, index) => word !== flag && words[index - 1] !== flag && !word.startsWith(`${flag}=`),
-  );
 }

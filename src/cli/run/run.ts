@@ -15,7 +15,7 @@ import type { EngineRunOptions } from "../../engine/runs/run_options.ts";
 import { hasCode, PerigeeError } from "../../errors.ts";
 import { type LineField, type LineFormat, layoutFault } from "../../work/line_layout.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
-import { commandLine } from "../command_line.ts";
+import { commandLine, withoutOption } from "../command_line.ts";
 import { AttemptCounts } from "../display/attempt_counts.ts";
 import { holdsReport, leftText } from "../display/holds.ts";
 import { ProgressDisplay } from "../display/progress.ts";
@@ -330,7 +330,7 @@ async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Pr
 function againText(errors: readonly ErrorGroup[]): string {
   const codes = errors.map(({ code }) => code).filter(isTransient);
   if (codes.length === 0) return "";
-  const words = process.argv.slice(2).filter((word) => !word.startsWith("--retry-failed"));
+  const words = withoutOption(process.argv.slice(2), "--retry-failed");
   return `to run those again that may be answered now: ${commandLine([...words, `--retry-failed=${codes.join(",")}`])}\n`;
 }
 

@@ -1,6 +1,6 @@
 /**
  * The configuration and the `.env` that a command finds by itself: `perigee.config.yaml` (`.yml`, `.json`) and `.env` in the
- * working folder or the nearest folder above it that has one, each looked for by itself.
+ * working folder or the nearest folder above it that has one, each searched for separately.
  *
  *   the walk ends with the first folder that has `.git`, with the home folder, or at the root of the file system; it includes that folder
  *   a file above the working folder must belong to the user, to root or to the owner of the working folder, and not be writable by
@@ -17,6 +17,7 @@ import { errorCodeOf } from "../../disk.ts";
 import { checkVariables } from "../../engine/config/variables.ts";
 import { PerigeeError } from "../../errors.ts";
 
+/** Names of a configuration that is found. */
 export const CONFIG_NAMES: readonly string[] = [
   "perigee.config.yaml",
   "perigee.config.yml",
@@ -95,7 +96,7 @@ function findUpwards(names: readonly string[], from: SearchedFrom): string | und
     if (second !== undefined)
       throw new PerigeeError(
         "invalid_config",
-        `${found.map((path) => shown(path, from.folder)).join(" and ")} are both there: keep one of them, or name one with --config`,
+        `${found.map((path) => shown(path, from.folder)).join(" and ")} both exist: keep one of them, or name one with --config`,
       );
     if (first !== undefined) {
       refuseForeign(first, folder, from);

@@ -134,7 +134,7 @@ function meaningOf(
     return {
       state: "fails",
       text: `it has a fault (${status})`,
-      todo: "look at its status page, and try later",
+      todo: "check its status page, and try later",
     };
   return { state: "fails", text: `it refuses the request (${status})`, todo: "check the base URL" };
 }

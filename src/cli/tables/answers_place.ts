@@ -3,6 +3,7 @@
  */
 import { resolve } from "node:path";
 
+/** The name of the file in the data folder. */
 export const ANSWERS = "answers.jsonl";
 
 /** The absolute path of the engine's output. */

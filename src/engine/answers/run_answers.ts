@@ -186,7 +186,7 @@ export class RunAnswers implements StateOfAnswers {
     this.#waiting = 0;
   }
 
-  /** Keeps the answer of a line that was asked for, and looks again at the lines that wait for it. */
+  /** Keeps the answer of a line that was asked for, and continues with the lines that wait for it. */
   ended({ line, sent }: EndedLine): void {
     const asked = this.#asked.get(line);
     if (asked === undefined) return;

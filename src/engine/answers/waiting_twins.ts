@@ -9,7 +9,7 @@
  */
 import type { LinePlaces } from "../../shard/reload.ts";
 
-/** Failures of one request after which nobody waits for it. */
+/** Failures of one request after which no line waits for it. */
 const FAILURES_MAX = 2;
 
 /** A request under way. */
@@ -20,10 +20,10 @@ interface Asked {
   readonly waiting: number[];
 }
 
-/** Lines that are to be looked at again. */
+/** Lines that no longer wait for the request that they waited for. */
 export interface FreedTwins {
   readonly places: LinePlaces;
-  /** Whether they wait for nobody any more. */
+  /** Whether they wait for no other line any more. */
   readonly areAlone: boolean;
 }
 

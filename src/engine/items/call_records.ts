@@ -1,6 +1,6 @@
 /**
- * The items of a call, taken apart: their records, one for each also where several share a request, and what continues of them. So a line has its own intent, attempts,
- * costs and outcome, and what is read after a stop knows nothing of shared requests.
+ * The items of a call, taken apart: their records, one for each also where several share a request, and what continues of them. So
+ * a line has its own intent, attempts, costs and outcome, and what is read after a stop knows nothing of shared requests.
  *
  *   intents    one for each line in one step; the request counts once for its lane, with the tokens of all
  *   closed     an attempt ended: for each line, with its share of what it took
@@ -215,7 +215,7 @@ function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcom
   };
 }
 
-/** The body as the server would have answered the item alone, in OpenAI's form. */
+/** The body as the server would have answered a request for this item only, in OpenAI's form. */
 function withBody(last: AttemptFacts, value: string, tokens: number): AttemptFacts {
   const data = `[{"object":"embedding","index":0,"embedding":${value}}]`;
   const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;

@@ -19,7 +19,7 @@ export interface LimitStatus {
   readonly share: number;
 }
 
-/** Limits of requests and tokens; each absent where there is none. */
+/** Limits of requests and tokens; absent without a limit. */
 export interface LimitStatuses {
   readonly requests?: LimitStatus;
   readonly tokens?: LimitStatus;

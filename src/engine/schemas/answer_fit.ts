@@ -1,5 +1,5 @@
 /**
- * Whether an answer fits what was asked for, and what is said to the model if it does not.
+ * Whether an answer fits what was asked for, and what the next request tells the model if it does not.
  *
  *   answered -> fits                              success, with the answer as JSON on one line
  *            -> not JSON, or not of the schema    unfit: asked again with the answer and the fault as two more turns

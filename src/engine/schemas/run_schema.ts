@@ -16,6 +16,7 @@ import { type FitTerms, UnfitAnswers } from "./answer_fit.ts";
 /** What answers must fit: a JSON Schema, or a schema of a library such as zod. */
 export type AnswerSchema = JsonObject | boolean | StandardSchema;
 
+/** What a call says of the form of its answers. */
 export interface SchemaOptions {
   /**
    * What the answers must fit; items may have their own instead. Providers are asked for it, each answer is read as JSON and checked, and

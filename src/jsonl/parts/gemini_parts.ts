@@ -154,7 +154,7 @@ function readFile(
   return mediaPart({ ...given, ...found, mimeType: mimeType ?? found.mimeType }, where);
 }
 
-/** `media_resolution` is `{ level }` at Gemini; the level alone is read as well. */
+/** `media_resolution` is `{ level }` at Gemini; a plain level is read as well. */
 function readDetails(
   members: Members,
   place: string,

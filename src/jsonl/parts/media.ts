@@ -45,13 +45,13 @@ const TYPES: readonly MediaType[] = ["image", "audio", "video"];
 /** Of `data:image/png;base64,`, parameters included. */
 const HEAD_CHARS_MAX = 256;
 
-/** The MIME type that the end of a file's name or address stands for. */
+/** The MIME type by the end of a file's name or address. */
 function mimeOfName(name: string): string | undefined {
   const path = /^[a-z0-9]+:\/\//.test(name) ? name.replace(/[?#].*$/s, "") : name;
   return MIME_OF_END.get(path.slice(path.lastIndexOf(".") + 1).toLowerCase());
 }
 
-/** Everything that is not an image, a sound or a film is a document. */
+/** Everything that is not an image, audio or video is a document. */
 function typeOfMime(mimeType: string): MediaType {
   return TYPES.find((type) => mimeType.startsWith(`${type}/`)) ?? "document";
 }
@@ -96,7 +96,7 @@ function addressOf(source: MediaSource): string | undefined {
   return "s3" in source ? source.s3 : undefined;
 }
 
-/** The source that an address stands for, with the MIME type of a `data:` address. */
+/** The source at an address, with the MIME type of a `data:` address. */
 export function sourceOfAddress(
   address: string,
   place: string,

@@ -6,7 +6,7 @@
  *   assistant                text, then tool_calls; `extra_content` of a call has what Gemini and Claude demand back
  *   tool                     a result; those of successive messages are in one turn
  *
- * What turns cannot hold is no fault, because servers of OpenAI's protocol are sent the body unchanged: the first such place is
+ * What turns cannot hold is not a fault, because servers of OpenAI's protocol are sent the body unchanged: the first such place is
  * `unheld`. `cache_control` changes only the price: its name is in `leftOut`.
  */
 import { asksNothing } from "../../work/chat_message.ts";
@@ -283,7 +283,7 @@ class Reading {
   }
 }
 
-/** `{ url, detail }`, or the address alone. */
+/** `{ url, detail }`, or only the address. */
 function readImage(given: JsonValue | undefined, place: string): MediaPart | LineFault {
   const { url, detail, ...others } = isObject(given) ? given : { url: given as JsonValue };
   const [other] = Object.keys(others);

@@ -19,6 +19,7 @@ import { base64Of, plainTextOf } from "../inserts.ts";
 import { jsonSchemaOf } from "../schema.ts";
 import type { Writing } from "./writing.ts";
 
+/** A text as sent. */
 export type TextBlock = { type: "text"; text: string };
 type ImageType = "image/jpeg" | "image/png" | "image/gif" | "image/webp";
 type ImageBlock = {
@@ -40,7 +41,7 @@ type ResultBlock = {
   is_error?: true;
 };
 type CallBlock = { type: "tool_use"; id: string; name: string; input: Readonly<Record<string, JsonValue>> };
-/** A block of a message. Blocks of thoughts are passed on as they came. */
+/** A block of a message. Blocks of thoughts are passed on unchanged. */
 export type MessageBlock = TextBlock | ImageBlock | DocumentBlock | ResultBlock | CallBlock;
 
 /** Functions and their choice as sent. */

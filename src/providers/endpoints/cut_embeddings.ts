@@ -67,7 +67,7 @@ function stringEnd(bytes: Buffer, at: number): number | undefined {
   return undefined;
 }
 
-/** Where the value of a member begins that is a list or a text; undefined if the text was no name, or its value is neither. */
+/** Where the value of a member begins that is a list or a text; undefined if the text was not a name, or its value is neither. */
 function valueStart(bytes: Buffer, from: number): number | undefined {
   const colon = afterSpace(bytes, from);
   if (bytes[colon] !== COLON) return undefined;

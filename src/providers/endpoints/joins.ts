@@ -13,6 +13,7 @@
 import type { JsonValue } from "../../work/request.ts";
 import type { JoinedBodies, ProviderSettings } from "../provider.ts";
 
+/** How much one request may hold. */
 export type JoinBounds = Pick<JoinedBodies, "inputsMax" | "tokensMax">;
 
 const BOUNDS: ReadonlyMap<string, JoinBounds> = new Map([

@@ -25,6 +25,7 @@ const REASONS: Readonly<Record<string, string>> = {
   tool_use: "tool_calls",
 };
 
+/** One for an answer. */
 export class AnthropicStream implements EventReader {
   isEnded = false;
   readonly #createdSeconds: number;

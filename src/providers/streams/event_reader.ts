@@ -6,7 +6,7 @@
 export interface StreamChunk {
   /** A `chat.completion.chunk` as JSON. */
   readonly json: string;
-  /** Whether it has only the usage, which callers get who asked for it. */
+  /** Whether it has only the usage, which only callers get that asked for it. */
   readonly isUsage: boolean;
 }
 

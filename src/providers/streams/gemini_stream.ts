@@ -11,6 +11,7 @@ import { geminiUsage } from "../usage.ts";
 import { type ChunkHead, chunkOf, eventOf, usageChunk } from "./chunks.ts";
 import type { EventReader, StreamChunk } from "./event_reader.ts";
 
+/** One for an answer. */
 export class GeminiStream implements EventReader {
   isEnded = false;
   readonly #createdSeconds: number;

@@ -16,6 +16,7 @@ interface ToolCall {
   text: string;
 }
 
+/** One for an answer. */
 export class OpenaiStream implements EventReader {
   isEnded = false;
   #first: Unchecked = {};

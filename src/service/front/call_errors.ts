@@ -52,7 +52,7 @@ export function failedCall({ code, message, retryable, provider_status }: Failur
   return new StatedError(status, { code, message, headers: isFinal ? NO_RETRY : again });
 }
 
-/** The error of a call that is not answered because of what holds its item; without any hold it took too long. */
+/** The error of a call that is not answered because of what holds its item; without a hold it took too long. */
 export function heldCall([hold]: readonly Hold[], nowWallMs: number): StatedError {
   if (hold === undefined) return lateCall(false);
   const { reason, provider, model, next_try } = hold;
@@ -61,7 +61,7 @@ export function heldCall([hold]: readonly Hold[], nowWallMs: number): StatedErro
   const seconds = next_try === null ? HELD_RETRY_SECONDS : (Date.parse(next_try) - nowWallMs) / 1_000;
   const again = { "retry-after": String(Math.max(1, Math.ceil(seconds))) };
   const where = model ?? provider;
-  const message = `the call waits for what holds it (${reason}${where === undefined ? "" : `, ${where}`}), and was given up`;
+  const message = `the call is held (${reason}${where === undefined ? "" : `, ${where}`}) and was cancelled`;
   return new StatedError(status, { code: reason, message, headers: isForCaller ? NO_RETRY : again });
 }
 
@@ -77,8 +77,8 @@ const HELD_STATUSES: Partial<Record<HoldReason, number>> = {
 /** The time of the call is over and its item is open; with a key the same call fetches the answer. */
 export function lateCall(hasKey: boolean): StatedError {
   const message = hasKey
-    ? "the answer is not there yet; repeat the call with its Idempotency-Key to wait on"
-    : "the answer is not there yet, and the call has no Idempotency-Key to fetch it by; GET /v0/infer/task/ and the id in x-perigee-task-id returns it";
+    ? "the answer is not ready yet; repeat the call with its Idempotency-Key to continue to wait"
+    : "the answer is not ready yet, and the call has no Idempotency-Key to fetch it by; GET /v0/infer/task/ and the id in x-perigee-task-id returns it";
   return new StatedError(408, {
     code: "not_ready",
     message,

@@ -65,7 +65,7 @@ function flexMinutes(defaultSla: number | undefined): number {
   if (defaultSla !== undefined) return defaultSla;
   throw refused(
     "service_tier",
-    `"flex" means the service's default sla, and none is configured; send the header ${SLA_HEADER}: 15m instead`,
+    `"flex" means the service's default sla, which is not configured; send the header ${SLA_HEADER}: 15m instead`,
   );
 }
 

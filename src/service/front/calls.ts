@@ -1,7 +1,7 @@
 /**
  * One call of the front: an item that is posted as any other, and waited for.
  *
- *   without sla   posted -> answered, or given up because something holds it; a client that leaves cancels it
+ *   without sla   posted -> answered, or cancelled because something holds it; a client that leaves cancels it
  *   with sla      posted (durable) -> waited for until the time of the call is over -> fetched by a later call
  *
  * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer.
@@ -105,7 +105,7 @@ export class FrontCalls {
   }
 }
 
-/** The answer of a call whose wait is over. Throws why there is none; what is held then is cancelled. */
+/** The answer of a call whose wait is over. Throws the error of a call without one; an item that is held then is cancelled. */
 export async function answeredOf(
   { tasks, clock }: Pick<ServiceContext, "tasks" | "clock">,
   task: TaskView,
@@ -120,7 +120,7 @@ export async function answeredOf(
   return { task, object };
 }
 
-/** Of an object that is not there: its task was removed while it was read. */
+/** Of an object that does not exist any more: its task was removed while it was read. */
 const GONE = {
   code: "cancelled",
   message: "the call's item was removed",

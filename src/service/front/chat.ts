@@ -50,6 +50,7 @@ const chatCompletion = z
   })
   .meta({ id: "ChatCompletion" });
 
+/** The route of chat completions. */
 export function registerChatRoute(
   app: FastifyInstance,
   context: Pick<ServiceContext, "front" | "tasks" | "clock">,

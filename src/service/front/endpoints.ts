@@ -36,6 +36,7 @@ const completion = z
   })
   .meta({ id: "TextCompletion" });
 
+/** The routes of embeddings and completions. */
 export function registerEndpointRoutes(
   app: FastifyInstance,
   { front }: Pick<ServiceContext, "front">,

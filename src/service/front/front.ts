@@ -1,5 +1,5 @@
 /**
- * The front that programs know which speak OpenAI's API: models and calls, each an item of the engine.
+ * The routes of OpenAI's API: models, and calls, each of which is an item of the engine.
  */
 import type { ServiceContext } from "../context.ts";
 import type { FastifyInstance } from "../http/fastify.ts";

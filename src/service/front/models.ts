@@ -18,6 +18,7 @@ const modelObject = z
   })
   .meta({ id: "Model" });
 
+/** The list of models, and one of them. */
 export function registerModelRoutes(app: FastifyInstance, { front }: Pick<ServiceContext, "front">): void {
   app.get("/v1/models", {
     config: { scope: "infer:read" },

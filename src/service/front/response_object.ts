@@ -20,6 +20,7 @@ export interface ResponseNote {
   readonly model: string;
 }
 
+/** The note as a text. */
 export function noteOf(note: ResponseNote): string {
   return JSON.stringify({ response: note });
 }
@@ -34,7 +35,8 @@ export function readNote({ note }: Pick<TaskView, "note">): ResponseNote | undef
 /** The task's id; throws `not_found` for what is not the id of a response. */
 export function fromResponseId(given: string): string {
   const parts = ID.exec(given);
-  if (parts === null) throw new PerigeeError("not_found", "there is no response with this id");
+  if (parts === null)
+    throw new PerigeeError("not_found", `no response ${JSON.stringify(given.slice(0, 64))}`);
   return parts.slice(1).join("-");
 }
 

@@ -41,6 +41,7 @@ const response = z
 type Context = Pick<ServiceContext, "front" | "tasks">;
 type ResponseRequest = z.infer<typeof responseRequest>;
 
+/** The routes of responses. */
 export function registerResponseRoutes(app: FastifyInstance, context: Context, calls: FrontCalls): void {
   registerCreate(app, context, calls);
   const shown = async (task: TaskView): Promise<object> => shownResponse(context, task);

@@ -30,7 +30,7 @@ const REASONS: Readonly<Record<number, string>> = {
   402: "The spending cap of the project leaves no money for it.",
   403: "The key lacks the scope.",
   404: "Nothing with this id is in the project.",
-  408: "The answer is not there yet.",
+  408: "The answer is not ready yet.",
   409: "It cannot be done in this state.",
   410: "Its bytes in the data folder are not what was accepted.",
   413: "The body is too large.",

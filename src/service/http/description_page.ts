@@ -11,7 +11,7 @@ import { createRequire } from "node:module";
 import type { FastifyInstance } from "./fastify.ts";
 import {
   HTML,
-  OWN_FILES_ALONE,
+  OWN_FILES_ONLY,
   ownPageFile,
   type PageFile,
   pageHeaders,
@@ -38,7 +38,7 @@ const FILES: readonly PageFile[] = [
   },
 ];
 
-const HEADERS = pageHeaders(OWN_FILES_ALONE);
+const HEADERS = pageHeaders(OWN_FILES_ONLY);
 
 /** `/docs` and its files. Throws the system's error when Swagger UI is not installed. */
 export function registerDescriptionPage(app: FastifyInstance): void {

@@ -9,6 +9,7 @@ import { readFileSync } from "node:fs";
 import { etagOf } from "./etag.ts";
 import type { FastifyInstance } from "./fastify.ts";
 
+/** Types of the files. */
 export const HTML = "text/html; charset=utf-8";
 export const SCRIPT = "text/javascript; charset=utf-8";
 export const STYLE = "text/css; charset=utf-8";
@@ -20,15 +21,16 @@ export interface PageFile {
   readonly type: string;
 }
 
+/** How a file is served. */
 export interface PageFileOptions {
-  /** Where a request belongs that came to an address from which the page would not find its other files. */
+  /** Where a request belongs that used an address from which the page would not find its other files. */
   readonly movedTo?: ((originalUrl: string) => string | undefined) | undefined;
   /** Whether it ignores queries; else a query is refused, as everywhere. */
   readonly takesAnyQuery: boolean;
 }
 
 /** A content security policy by which a page loads and asks nothing but this server. */
-export const OWN_FILES_ALONE: readonly string[] = [
+export const OWN_FILES_ONLY: readonly string[] = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",

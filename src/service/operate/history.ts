@@ -48,6 +48,7 @@ interface Hour {
   isChanged: boolean;
 }
 
+/** What a history needs. */
 export interface HistoryOptions {
   readonly clock: Clock;
   /** Undefined until it is open. */
@@ -245,7 +246,7 @@ function columnsOf(sums: Sums): Readonly<Record<SeriesName, readonly number[]>> 
 function readHour(body: string): { readonly hour: number; readonly sums: Sums } {
   const stored = JSON.parse(body) as { readonly hour: number } & Partial<
     Record<SeriesName, readonly number[]>
-  >; // our own
+  >; // written by this service
   return {
     hour: stored.hour,
     sums: bySeries((name) => Float64Array.from({ length: HOUR }, (_, at) => stored[name]?.[at] ?? 0)),

@@ -6,7 +6,7 @@
  *
  * Listeners of one project that show the same tasks share one snapshot. Nothing is computed without listeners.
  *
- * Limits: 128 listeners, 16 of one project; who has not read for 10 s is dropped.
+ * Limits: 128 listeners, 16 of one project; a listener that has not read for 10 s is dropped.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { LaneStatus } from "../../engine/lanes/lane_status.ts";

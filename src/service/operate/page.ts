@@ -11,7 +11,7 @@ import { createRequire } from "node:module";
 import type { FastifyInstance } from "../http/fastify.ts";
 import {
   HTML,
-  OWN_FILES_ALONE,
+  OWN_FILES_ONLY,
   ownPageFile,
   type PageFile,
   pageHeaders,
@@ -49,7 +49,7 @@ const FILES: readonly PageFile[] = [
   { url: "/page/uplot.css", path: require.resolve("uplot/dist/uPlot.min.css"), type: STYLE },
 ];
 
-const HEADERS = pageHeaders([...OWN_FILES_ALONE, "require-trusted-types-for 'script'"]);
+const HEADERS = pageHeaders([...OWN_FILES_ONLY, "require-trusted-types-for 'script'"]);
 
 export function registerPageRoutes(app: FastifyInstance): void {
   for (const file of FILES)

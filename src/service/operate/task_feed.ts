@@ -34,10 +34,11 @@ export interface Outlook {
   readonly expected_usd: number | null;
   /** Open tasks whose cost is not known, because no item of them has ended. */
   readonly uncosted_tasks: number;
-  /** Older tasks exist that were not looked at. */
+  /** Older tasks exist that are not included. */
   readonly is_partial: boolean;
 }
 
+/** What a feed needs. */
 export interface TaskFeedOptions {
   readonly clock: Clock;
   readonly tasks: Pick<Tasks, "list">;

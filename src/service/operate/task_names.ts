@@ -16,6 +16,7 @@ const CHARS_MAX = 80;
 const AGAIN_MS = 10_000;
 const NAMING = ["task", "name", "job", "title", "description"] as const;
 
+/** A name, and where it is from. */
 export interface TaskName {
   readonly name: string;
   readonly named_by: "metadata" | "file" | "model";
@@ -27,6 +28,7 @@ interface Known {
   readonly staleMs: number;
 }
 
+/** What names are read from. */
 export interface TaskNamesOptions {
   readonly clock: Pick<Clock, "nowMs">;
   readonly tasks: Pick<Tasks, "objects">;

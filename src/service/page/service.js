@@ -1,5 +1,5 @@
 /**
- * Requests to the service with the key of this tab, and what the user is told of them.
+ * Requests to the service with the key of this tab, and the messages about them.
  */
 import { byId, setText } from "./dom.js";
 

@@ -135,7 +135,7 @@ const endpointItem = z
   })
   .meta({ id: "EndpointItem" });
 
-/** The first part that is a file of the machine; the service reads none, whoever asks. */
+/** The first part that is a file of the machine; the service reads none for any caller. */
 function localPathIn(contents: readonly Readonly<Record<string, unknown>>[] | undefined): string | undefined {
   for (const [index, { parts }] of (contents ?? []).entries()) {
     if (!Array.isArray(parts)) continue;

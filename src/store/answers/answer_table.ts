@@ -74,6 +74,7 @@ interface AnswerRow {
   readonly answer: string;
 }
 
+/** One for a database. */
 export class AnswerTable {
   readonly #database: SqliteDatabase;
   readonly #maxBytes: number;

@@ -22,6 +22,7 @@ export interface AnswersThreadData {
   readonly maxBytes: number;
 }
 
+/** What the main thread asks. */
 export type AnswersRequest =
   | {
       readonly kind: "find";
@@ -38,6 +39,7 @@ export type AnswersRequest =
     }
   | { readonly kind: "close"; readonly id: number };
 
+/** What the thread answers, with the id of the request. */
 export type AnswersReply =
   | { readonly kind: "found"; readonly id: number; readonly answers: readonly (CachedAnswer | undefined)[] }
   | { readonly kind: "done"; readonly id: number }

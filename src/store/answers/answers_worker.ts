@@ -1,5 +1,5 @@
 /**
- * The thread of a cache of answers: opens its database, then does requests in the order of their coming.
+ * The thread of a cache of answers: opens its database, then does requests in the order in which they arrive.
  *
  *   opening -> open -> closed
  *   opening -> failed                   the folder cannot be made or written, or a newer version made the database
@@ -102,7 +102,7 @@ class Answers {
     const path = join(this.#data.dir, FILE);
     for (const end of ["", "-journal"]) moveAside(`${path}${end}`, `${path}${end}.damaged`);
     this.#note(
-      `${path} is damaged (${messageOf(cause)}); it is now ${path}.damaged, and the cache begins anew`,
+      `${path} is damaged (${messageOf(cause)}); it is now ${path}.damaged, and the cache starts empty`,
     );
     return this.#tableOf();
   }

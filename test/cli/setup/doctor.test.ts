@@ -112,7 +112,7 @@ describe("perigee doctor", () => {
       "check the base URL, or ask a model: --send --model <provider>:<name>",
     ],
     [429, "note", "it limits the rate now (429)", "wait a minute, or check the quota"],
-    [503, "fails", "it has a fault (503)", "look at its status page, and try later"],
+    [503, "fails", "it has a fault (503)", "check its status page, and try later"],
   ])("says what a list refused with %d means, and what to do", async (status, state, text, todo) => {
     answer = (_, response) => json(response, status, {});
     const { code, of, found } = await doctor([], openai());

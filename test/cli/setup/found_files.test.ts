@@ -65,7 +65,7 @@ describe("the configuration of a command", () => {
     writeFileSync(join(project, "perigee.config.yaml"), "");
     writeFileSync(join(project, "perigee.config.json"), "{}");
     expect(() => findConfig(from(project))).toThrow(
-      "perigee.config.yaml and perigee.config.json are both there: keep one of them",
+      "perigee.config.yaml and perigee.config.json both exist: keep one of them",
     );
   });
 

@@ -1,6 +1,4 @@
 /** Media, functions, calls and results: what each official SDK puts on the wire, against the translation of both layouts. */
-import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
 import { FunctionCallingConfigMode, GoogleGenAI, HarmBlockThreshold, HarmCategory } from "@google/genai";
 import OpenAI from "openai";
@@ -8,32 +6,17 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseLine } from "../../src/jsonl/layout.ts";
 import type { ModelRequest } from "../../src/work/request.ts";
 import { bodyOf, fixture, provider } from "./answers.ts";
+import { SdkRecorder } from "./sdk_recorder.ts";
 
-let server: Server;
 let base: string;
-let sent: unknown;
 let reply = fixture("openai/success");
+const sdk = new SdkRecorder(() => reply);
 
 beforeAll(async () => {
-  server = createServer((incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    incoming.on("data", (chunk) => chunks.push(chunk));
-    incoming.on("end", () => {
-      sent = JSON.parse(Buffer.concat(chunks).toString());
-      outgoing.writeHead(reply.status, { "content-type": "application/json" });
-      outgoing.end(reply.body);
-    });
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  base = await sdk.open();
 });
 
-afterAll(() => {
-  server.closeAllConnections();
-  server.close();
-});
+afterAll(() => sdk.close());
 
 const MODELS = { openai: "gpt-4o", anthropic: "claude-haiku-4-5", gemini: "gemini-3.8-flash" } as const;
 type Name = keyof typeof MODELS;
@@ -123,8 +106,8 @@ describe("a conversation with images, a function, its call and its result", () =
     reply = fixture("openai/success");
     const client = new OpenAI({ apiKey: "k", baseURL: `${base}/v1`, maxRetries: 0 });
     await client.chat.completions.create({ model: MODELS.openai, ...chat });
-    expect(ofOwn("openai", own)).toEqual(sent);
-    expect(ofChat("openai", chat)).toEqual(sent);
+    expect(ofOwn("openai", own)).toEqual(sdk.recorded?.body);
+    expect(ofChat("openai", chat)).toEqual(sdk.recorded?.body);
   });
 
   it("is sent to Anthropic as its SDK sends it, from both layouts", async () => {
@@ -154,8 +137,8 @@ describe("a conversation with images, a function, its call and its result", () =
       tools: [{ name: "weather", description: "Of a city", input_schema: schema }],
       tool_choice: { type: "tool", name: "weather", disable_parallel_tool_use: true },
     });
-    expect(ofOwn("anthropic", { ...own, parallel_tool_calls: false })).toEqual(sent);
-    expect(ofChat("anthropic", { ...chat, parallel_tool_calls: false })).toEqual(sent);
+    expect(ofOwn("anthropic", { ...own, parallel_tool_calls: false })).toEqual(sdk.recorded?.body);
+    expect(ofChat("anthropic", { ...chat, parallel_tool_calls: false })).toEqual(sdk.recorded?.body);
   });
 
   it("is sent to Gemini as its SDK sends it, with what only Gemini has", async () => {
@@ -222,11 +205,11 @@ describe("a conversation with images, a function, its call and its result", () =
     });
     const geminis = { safety_settings: [safety], cached_content: "cachedContents/1", candidate_count: 2 };
     await client.models.generateContent(wire(undefined, "image/jpeg"));
-    expect(ofOwn("gemini", { ...own, ...geminis })).toEqual(sent);
+    expect(ofOwn("gemini", { ...own, ...geminis })).toEqual(sdk.recorded?.body);
     await client.models.generateContent(wire("call_1", "image/jpeg"));
     const { candidate_count: n, ...others } = geminis;
     const item = { key: "a", model: `gemini:${MODELS.gemini}`, ...chat, n, ...others };
-    expect(bodyOf(provider("gemini"), read(item, "gemini"), MODELS.gemini)).toEqual(sent);
+    expect(bodyOf(provider("gemini"), read(item, "gemini"), MODELS.gemini)).toEqual(sdk.recorded?.body);
   });
 });
 
@@ -249,9 +232,9 @@ describe("documents and sounds", () => {
       type: "file",
       file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${PDF}` },
     });
-    expect(ofOwn("openai", parts("application/pdf", PDF, "a.pdf"))).toEqual(sent);
+    expect(ofOwn("openai", parts("application/pdf", PDF, "a.pdf"))).toEqual(sdk.recorded?.body);
     await create({ type: "input_audio", input_audio: { data: WAV, format: "wav" } });
-    expect(ofOwn("openai", parts("audio/wav", WAV))).toEqual(sent);
+    expect(ofOwn("openai", parts("audio/wav", WAV))).toEqual(sdk.recorded?.body);
   });
 
   it("are sent to Anthropic as its SDK sends them, a text decoded", async () => {
@@ -268,9 +251,9 @@ describe("documents and sounds", () => {
       source: { type: "base64", media_type: "application/pdf", data: PDF },
       title: "a.pdf",
     });
-    expect(ofOwn("anthropic", parts("application/pdf", PDF, "a.pdf"))).toEqual(sent);
+    expect(ofOwn("anthropic", parts("application/pdf", PDF, "a.pdf"))).toEqual(sdk.recorded?.body);
     await create({ type: "document", source: { type: "text", media_type: "text/plain", data: "grüße" } });
     const text = Buffer.from("grüße").toString("base64");
-    expect(ofOwn("anthropic", parts("text/markdown", text))).toEqual(sent);
+    expect(ofOwn("anthropic", parts("text/markdown", text))).toEqual(sdk.recorded?.body);
   });
 });

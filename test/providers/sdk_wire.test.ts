@@ -1,6 +1,4 @@
 /** What each official SDK puts on the wire for a request, recorded on loopback, against what the codec would send. */
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI, ThinkingLevel } from "@google/genai";
 import OpenAI from "openai";
@@ -8,40 +6,17 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Provider } from "../../src/providers/index.ts";
 import type { ModelRequest } from "../../src/work/request.ts";
 import { fixture, provider, request } from "./answers.ts";
+import { type RecordedRequest, SdkRecorder } from "./sdk_recorder.ts";
 
-interface Recorded {
-  readonly method: string | undefined;
-  readonly path: string | undefined;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: unknown;
-}
-
-let server: Server;
 let base: string;
-let recorded: Recorded | undefined;
 let reply = fixture("openai/success");
+const sdk = new SdkRecorder(() => reply);
 
 beforeAll(async () => {
-  server = createServer((incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    incoming.on("data", (chunk) => chunks.push(chunk));
-    incoming.on("end", () => {
-      const body = JSON.parse(Buffer.concat(chunks).toString());
-      recorded = { method: incoming.method, path: incoming.url, headers: incoming.headers, body };
-      outgoing.writeHead(reply.status, { "content-type": "application/json" });
-      outgoing.end(reply.body);
-    });
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  base = await sdk.open();
 });
 
-afterAll(() => {
-  server.closeAllConnections();
-  server.close();
-});
+afterAll(() => sdk.close());
 
 const schema = {
   type: "object",
@@ -51,17 +26,17 @@ const schema = {
 };
 
 /** The codec's request, in the shape of a recording; only headers that it sends. */
-function ours(codec: Provider, given: ModelRequest, model: string): Recorded {
+function ours(codec: Provider, given: ModelRequest, model: string): RecordedRequest {
   const encoded = codec.encode(given, model);
   if (!encoded.ok) throw new Error(encoded.message);
   const head = codec.head(model);
   return { method: "POST", path: head.path, headers: head.headers, body: JSON.parse(encoded.body) };
 }
 
-function expectSame(given: Recorded, headerNames: readonly string[]): void {
-  expect(recorded).toMatchObject({ method: given.method, path: given.path });
-  expect(recorded?.body).toEqual(given.body);
-  for (const name of headerNames) expect(recorded?.headers[name], name).toBe(given.headers[name]);
+function expectSame(given: RecordedRequest, headerNames: readonly string[]): void {
+  expect(sdk.recorded).toMatchObject({ method: given.method, path: given.path });
+  expect(sdk.recorded?.body).toEqual(given.body);
+  for (const name of headerNames) expect(sdk.recorded?.headers[name], name).toBe(given.headers[name]);
 }
 
 describe("the codec sends what the official SDK sends", () => {

@@ -1,6 +1,4 @@
 /** Requests of other endpoints than a chat's: compared with what the official SDKs send, and their answers read. */
-import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -10,39 +8,17 @@ import type { Provider } from "../../../src/providers/index.ts";
 import type { JsonObject } from "../../../src/work/json.ts";
 import type { EndpointKind, ModelRequest } from "../../../src/work/request.ts";
 import { provider } from "../answers.ts";
+import { SdkRecorder } from "../sdk_recorder.ts";
 
-interface Recorded {
-  readonly path: string | undefined;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: unknown;
-}
-
-let server: Server;
 let base: string;
-let recorded: Recorded | undefined;
 let reply: object = {};
+const sdk = new SdkRecorder(() => ({ status: 200, body: JSON.stringify(reply) }));
 
 beforeAll(async () => {
-  server = createServer((incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    incoming.on("data", (chunk) => chunks.push(chunk));
-    incoming.on("end", () => {
-      const body = JSON.parse(Buffer.concat(chunks).toString());
-      recorded = { path: incoming.url, headers: incoming.headers, body };
-      outgoing.writeHead(200, { "content-type": "application/json" });
-      outgoing.end(JSON.stringify(reply));
-    });
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  base = await sdk.open();
 });
 
-afterAll(() => {
-  server.closeAllConnections();
-  server.close();
-});
+afterAll(() => sdk.close());
 
 function read(kind: EndpointKind, item: JsonObject): ModelRequest {
   const request = readEndpointRequest(kind, item);
@@ -85,10 +61,10 @@ describe("OpenAI's other endpoints are called as its SDK calls them", () => {
     await client().embeddings.create({ model: "text-embedding-3-small", ...body });
     const codec = codecOf("openai", "embedding", `${base}/v1`);
     expect(sent(codec, "embedding", body, "text-embedding-3-small")).toEqual({
-      path: recorded?.path,
-      body: recorded?.body,
+      path: sdk.recorded?.path,
+      body: sdk.recorded?.body,
     });
-    expect(recorded?.headers["authorization"]).toBe(codec.head("").headers["authorization"]);
+    expect(sdk.recorded?.headers["authorization"]).toBe(codec.head("").headers["authorization"]);
     expect(decoded(codec, 200, reply)).toMatchObject({
       class: "success",
       text: "",
@@ -111,8 +87,8 @@ describe("OpenAI's other endpoints are called as its SDK calls them", () => {
     });
     const codec = codecOf("openai", "moderation", `${base}/v1`);
     expect(sent(codec, "moderation", body, "omni-moderation-latest")).toMatchObject({
-      path: recorded?.path,
-      body: recorded?.body,
+      path: sdk.recorded?.path,
+      body: sdk.recorded?.body,
     });
     expect(decoded(codec, 200, reply)).toMatchObject({
       output: { type: "moderation", values: ['{"flagged":true,"categories":{"hate":true}}'] },
@@ -130,8 +106,8 @@ describe("OpenAI's other endpoints are called as its SDK calls them", () => {
     await client().completions.create({ model: "gpt-3.5-turbo-instruct", ...body });
     const codec = codecOf("openai", "completion", `${base}/v1`);
     expect(sent(codec, "completion", body, "gpt-3.5-turbo-instruct")).toMatchObject({
-      path: recorded?.path,
-      body: recorded?.body,
+      path: sdk.recorded?.path,
+      body: sdk.recorded?.body,
     });
     expect(decoded(codec, 200, reply)).toMatchObject({ text: " upon", finish: "length" });
   });
@@ -161,8 +137,8 @@ describe("OpenAI's other endpoints are called as its SDK calls them", () => {
     await client().responses.create({ model: "gpt-5-mini", ...body });
     const codec = codecOf("openai", "response", `${base}/v1`);
     expect(sent(codec, "response", body, "gpt-5-mini")).toEqual({
-      path: recorded?.path,
-      body: recorded?.body,
+      path: sdk.recorded?.path,
+      body: sdk.recorded?.body,
     });
     expect(decoded(codec, 200, reply)).toMatchObject({
       text: "Hi",
@@ -222,8 +198,8 @@ describe("Gemini's embeddings are called as its SDK calls them", () => {
       path: string;
       body: { requests: object[] };
     };
-    const theirs = recorded?.body as { requests: { content: object }[] };
-    expect(ours.path).toBe(recorded?.path);
+    const theirs = sdk.recorded?.body as { requests: { content: object }[] };
+    expect(ours.path).toBe(sdk.recorded?.path);
     expect(ours.body.requests).toEqual(
       // The SDK adds a role that the API ignores for embeddings.
       theirs.requests.map(({ content, ...each }) => ({

@@ -2,20 +2,10 @@
  * The official SDK against the front, unchanged: models and chat completions, at once and with a deadline.
  */
 import OpenAI from "openai";
-import { afterEach, describe, expect, it } from "vitest";
-import { type Answers, completion, type FrontWorld, openFront, sendJson } from "./front_world.ts";
+import { describe, expect, it } from "vitest";
+import { type Answers, completion, frontOfEachTest, sendJson } from "./front_world.ts";
 
-let world: FrontWorld | undefined;
-
-afterEach(async () => {
-  await world?.close();
-  world = undefined;
-});
-
-async function front(answers: Answers, options: Parameters<typeof openFront>[1] = {}): Promise<FrontWorld> {
-  world = await openFront(answers, options);
-  return world;
-}
+const front = frontOfEachTest();
 
 const HELLO = { model: "gpt-4o-mini", messages: [{ role: "user" as const, content: "hello" }] };
 const echo: Answers = ({ body }, response) =>

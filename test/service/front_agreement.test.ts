@@ -2,23 +2,13 @@
  * The same request as a call of the front, as an item of /v0 and as a line of a batch: one request to the provider, one answer.
  */
 import { type OpenAI, toFile } from "openai";
-import { afterEach, describe, expect, it } from "vitest";
-import { type Answers, completion, type FrontWorld, openFront, sendJson } from "./front_world.ts";
+import { describe, expect, it } from "vitest";
+import { completion, type FrontWorld, frontOfEachTest, sendJson } from "./front_world.ts";
 import { ended, jsonLines } from "./openai_world.ts";
 
 type Json = Record<string, unknown>;
 
-let world: FrontWorld | undefined;
-
-afterEach(async () => {
-  await world?.close();
-  world = undefined;
-});
-
-async function front(answers: Answers): Promise<FrontWorld> {
-  world = await openFront(answers);
-  return world;
-}
+const front = frontOfEachTest();
 
 /** The answer as an object of /v0. */
 async function posted({ call }: FrontWorld, item: Json): Promise<Json> {

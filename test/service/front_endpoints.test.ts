@@ -2,20 +2,10 @@
  * The official SDK against the front's embeddings, completions and responses, unchanged.
  */
 import type { ServerResponse } from "node:http";
-import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Answers, completion, type FrontWorld, openFront, sendJson } from "./front_world.ts";
+import { describe, expect, it, vi } from "vitest";
+import { completion, frontOfEachTest, sendJson } from "./front_world.ts";
 
-let world: FrontWorld | undefined;
-
-afterEach(async () => {
-  await world?.close();
-  world = undefined;
-});
-
-async function front(answers: Answers, options: Parameters<typeof openFront>[1] = {}): Promise<FrontWorld> {
-  world = await openFront(answers, options);
-  return world;
-}
+const front = frontOfEachTest();
 
 const RESPONSE = {
   id: "resp_up",

@@ -3,20 +3,10 @@
  */
 import type { ServerResponse } from "node:http";
 import type OpenAI from "openai";
-import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Answers, type FrontWorld, openFront, sendJson } from "./front_world.ts";
+import { describe, expect, it, vi } from "vitest";
+import { type Answers, type FrontWorld, frontOfEachTest, sendJson } from "./front_world.ts";
 
-let world: FrontWorld | undefined;
-
-afterEach(async () => {
-  await world?.close();
-  world = undefined;
-});
-
-async function front(answers: Answers, options: Parameters<typeof openFront>[1] = {}): Promise<FrontWorld> {
-  world = await openFront(answers, options);
-  return world;
-}
+const front = frontOfEachTest();
 
 const HELLO = { model: "gpt-4o-mini", messages: [{ role: "user" as const, content: "hello" }] };
 const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };

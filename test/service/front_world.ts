@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
+import { afterEach } from "vitest";
 import type { Caller } from "../../src/service/http/caller.ts";
 import { SCOPES } from "../../src/service/http/caller.ts";
 import { openPerigeeService, type PerigeeService } from "../../src/service/perigee_service.ts";
@@ -34,6 +35,19 @@ export interface FrontWorld {
   /** As `fetch`, below the service's address, with the key. */
   call(path: string, init?: RequestInit): Promise<Response>;
   close(): Promise<void>;
+}
+
+/** As `openFront`, for each test of a file; what a test opened is closed after it. */
+export function frontOfEachTest(): typeof openFront {
+  let world: FrontWorld | undefined;
+  afterEach(async () => {
+    await world?.close();
+    world = undefined;
+  });
+  return async (...given) => {
+    world = await openFront(...given);
+    return world;
+  };
 }
 
 /** Opens a service whose providers `openai`, `anthropic` and `gemini` are answered by `answers`. Any key is a project's name. */

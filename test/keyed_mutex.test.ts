@@ -1,3 +1,4 @@
+/** KeyedMutex: the order of its steps, and what it keeps of them. */
 import { describe, expect, it } from "vitest";
 import { KeyedMutex } from "../src/keyed_mutex.ts";
 

@@ -1,3 +1,4 @@
+/** Commands as they are shown again to a user. */
 import { describe, expect, it } from "vitest";
 import { withoutOption } from "../../src/cli/command_line.ts";
 

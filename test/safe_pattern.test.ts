@@ -1,3 +1,4 @@
+/** Regular expressions of others: refused when they hang, bounded when they are used. */
 import { describe, expect, it } from "vitest";
 import { safePattern } from "../src/safe_pattern.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Embeddings of many short texts as a process of its own, against a local provider: texts a second, one line each.
  *
- *   npm run bench -- embeddings [--lines 1000000] [--dimensions 256] [--inflight 64] [--latency 50]
+ *   npm run bench -- embeddings [--lines 1000000] [--dimensions 256] [--inflight 64] [--latency 50] [--profile FOLDER]
  *
  * Texts have 50 tokens. Every key must have one line with the vector of its number. Prints one line of JSON, and the row.
  */

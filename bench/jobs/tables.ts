@@ -2,7 +2,7 @@
  * A table with a prompt beside the same requests as JSON lines, each as a process of its own, against a local provider.
  *
  *   npm run build
- *   npm run bench -- tables [--rows 1000000] [--inflight 512] [--rounds 1] [--format csv]
+ *   npm run bench -- tables [--rows 1000000] [--inflight 512] [--rounds 1]
  *
  * Rows have four columns and 130 bytes, a quarter of their fields in quotes. Prints one line of JSON for each run: seconds from the start
  * of the process to its end, peak resident memory, and what the provider saw twice; then the ratio of the medians. The output of the

@@ -51,11 +51,11 @@ const fine = {
   },
 };
 
-/** Without the summary's figures of time. */
+/** Without the summary's figures of time, and without lines of progress, which a slow machine writes. */
 async function said(words: readonly string[]): Promise<[number | null, string[]]> {
   const { code, stderr } = await desk.perigee(words, { env });
   const lines = stderr.replaceAll(`${desk.dir}/`, "").trimEnd().split("\n");
-  return [code, lines.filter((line) => !/^(time|running|paused|reading|done) /.test(line))];
+  return [code, lines.filter((line) => !/^(time|opening|reading|running|paused|stopping|done) /.test(line))];
 }
 
 describe("the command says", () => {

@@ -1,3 +1,4 @@
+/** The JSON in an answer, by the rules of lines. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { readAnswerJson } from "../../src/jsonl/answer_json.ts";

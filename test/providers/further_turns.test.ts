@@ -1,3 +1,4 @@
+/** Two turns that follow an encoded request, for any texts. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { withAnswered } from "../../src/providers/further_turns.ts";

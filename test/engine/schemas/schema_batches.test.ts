@@ -1,3 +1,4 @@
+/** Answers of batches that do not fit their schema, in the fake world. */
 import { describe, expect, it } from "vitest";
 import { loadValidators } from "../../../src/json_schema.ts";
 import { booksOf, wrongsOf } from "../batches/books.ts";

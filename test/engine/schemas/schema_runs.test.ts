@@ -1,3 +1,4 @@
+/** Runs whose answers must fit a schema: what is asked for, checked, asked again, and counted. */
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { EngineRunOptions } from "../../../src/engine/runs/run_open.ts";

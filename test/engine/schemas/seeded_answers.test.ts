@@ -1,3 +1,4 @@
+/** The measure of schemas: how many requests curable and hopeless answers take, also across kills. */
 import { describe, expect, it } from "vitest";
 import { loadValidators } from "../../../src/json_schema.ts";
 import { openaiAnswer } from "../../../src/testing/index.ts";

@@ -42,6 +42,8 @@ export interface ProviderSettings {
   readonly embeddingInputsMax?: number;
   /** Input tokens of such a request at most; default: by the provider. */
   readonly embeddingTokensMax?: number;
+  /** Set by the engine: the provider is a function that embeds, too. */
+  readonly embeds?: true;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */

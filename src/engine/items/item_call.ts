@@ -334,12 +334,14 @@ export class ItemCall implements Call {
   }
 
   /**
-   * Whether several items, which broke their server together a few times, are not repeated but sent in halves: one of them may do so
-   * alone. The first halves that are answered prove that the server works.
+   * Whether several items, which broke their server or function together a few times, or were answered without a vector for each, are not
+   * repeated but sent in halves: one of them may do so alone. The first halves that are answered prove that the server works.
    */
   leavesInHalves({ attempts }: Made): boolean {
-    const { count, lastFailure } = this;
-    this.isHalved = count > 1 && lastFailure?.httpStatus === 500 && attempts - this.attempts >= BROKEN_MAX;
+    const { code, httpStatus } = this.lastFailure ?? {};
+    const isBroken =
+      httpStatus === 500 || code === "invalid_response" || (code === "provider_error" && !httpStatus);
+    this.isHalved = isBroken && this.count > 1 && attempts - this.attempts >= BROKEN_MAX;
     return this.isHalved;
   }
 

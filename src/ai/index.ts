@@ -11,9 +11,15 @@ export {
 } from "./create_perigee.ts";
 export type { EmbeddingCall } from "./embedding_call.ts";
 export type { Embedded, PerigeeEmbeddingModel } from "./embedding_model.ts";
+export type { CalledEmbeddingModel, CalledEmbeddings } from "./embedding_provider.ts";
 export type { AskedEngine } from "./engine_asking.ts";
 export type { Generated, GeneratedPart } from "./generated.ts";
 export type { PerigeeLanguageModel, StreamedPart } from "./language_model.ts";
 export type { ModelCall, ModelVersion } from "./model_call.ts";
-export { type CalledAnswer, type CalledModel, modelProvider } from "./model_provider.ts";
+export {
+  type AnyCalledModel,
+  type CalledAnswer,
+  type CalledModel,
+  modelProvider,
+} from "./model_provider.ts";
 export type { AskedService } from "./service_asking.ts";

@@ -4,20 +4,14 @@
  *   providers: { mine: modelProvider(openai("gpt-5-mini")) }        every model of `mine:` is this one
  *   providers: { mine: modelProvider((name) => openai(name)) }      `mine:gpt-5-mini` is `openai("gpt-5-mini")`
  *
- * What a call throws, and what it means (src/providers/function.ts):
- *
- *   an APICallError with a status      as an HTTP answer of that status; `retry-after` of its headers is obeyed
- *   any other that is not retryable,
- *   or that the call caused itself     permanent: the item's own fault
- *   anything else                      ambiguous: it may have been answered and billed
- *
- * The model itself does not repeat calls: only `generateText` does, which is not used here.
+ * A model that embeds answers items of the kind `embedding` (embedding_provider.ts). What a call throws: model_errors.ts. The model itself does not repeat calls: only `generateText` does, which is not used here.
  */
 import type { FunctionAnswer, FunctionRequest, ProviderFunction } from "../providers/function.ts";
 import { isObject, type Json, type JsonObject } from "../work/json.ts";
-import { isSdkError } from "./call_error.ts";
+import { type CalledEmbeddingModel, embedder } from "./embedding_provider.ts";
 import { fileOfPart } from "./file_parts.ts";
 import type { AnswerFormat, CallTool, MessagePart, ModelCall, PromptMessage } from "./model_call.ts";
+import { checkVersion, marked, permanent } from "./model_errors.ts";
 
 /** A model object of version 2, 3 or 4: what of it is used. */
 export interface CalledModel {
@@ -57,16 +51,6 @@ type Total =
       readonly reasoning?: number | undefined;
     };
 
-const VERSIONS: ReadonlySet<string> = new Set(["v2", "v3", "v4"]);
-/** Errors of the AI SDK that the same call gets each time. */
-const PERMANENT = [
-  "AI_UnsupportedFunctionalityError",
-  "AI_InvalidPromptError",
-  "AI_InvalidArgumentError",
-  "AI_NoSuchModelError",
-  "AI_LoadAPIKeyError",
-  "AI_LoadSettingError",
-] as const;
 /** Members of a body that a call has in another place, or cannot have. */
 const READ_MEMBERS: ReadonlySet<string> = new Set(["tools", "tool_choice", "response_format", "messages"]);
 
@@ -91,21 +75,26 @@ interface Called {
   readonly provider: string;
 }
 
+/** A model object of any kind that is used here. */
+export type AnyCalledModel = CalledModel | CalledEmbeddingModel;
+
 /** The function for `providers` of a configuration. `model`: a model object, or a function that returns one by its name. */
-export function modelProvider(model: CalledModel | ((name: string) => CalledModel)): ProviderFunction {
-  return async (request, { signal }) => {
+export function modelProvider(model: AnyCalledModel | ((name: string) => AnyCalledModel)): ProviderFunction {
+  const named = typeof model === "function" ? model : () => model;
+  const chat: ProviderFunction = async (request, { signal }) => {
     try {
-      const called = typeof model === "function" ? model(request.model) : model;
-      if (!VERSIONS.has(called.specificationVersion))
-        throw permanent(
-          `the model "${called.modelId}" has version ${JSON.stringify(called.specificationVersion)} of the specification; expected "v2", "v3" or "v4"`,
-        );
+      const called = named(request.model);
+      checkVersion(called);
+      if (!("doGenerate" in called))
+        throw permanent(`the model "${called.modelId}" embeds texts; it cannot answer a prompt`);
       const call = callOf(request, { version: called.specificationVersion, provider: called.provider });
       return answerOf(await called.doGenerate({ ...call, abortSignal: signal }));
     } catch (error) {
       throw marked(error);
     }
   };
+  const embed = embedder(model);
+  return embed === undefined ? chat : Object.assign(chat, { embed });
 }
 
 /** The call of a model. Throws for what no call can have: it would be left out in silence. */
@@ -331,37 +320,4 @@ function usageOf(usage: CalledUsage): FunctionAnswer["usage"] {
 
 function sumOf(tokens: Total): Exclude<Total, number | undefined> {
   return typeof tokens === "object" ? tokens : { total: tokens };
-}
-
-/** An error with the marks that a provider function's have. */
-function marked(error: unknown): unknown {
-  if (isSdkError(error, "AI_APICallError")) {
-    const { message, statusCode, responseHeaders, isRetryable, data } = error as {
-      readonly message: string;
-      readonly data?: unknown;
-      readonly statusCode?: number;
-      readonly responseHeaders?: Readonly<Record<string, string>>;
-      readonly isRetryable?: boolean;
-    };
-    if (statusCode !== undefined && statusCode >= 400)
-      return Object.assign(new Error(message, { cause: error }), {
-        status: statusCode,
-        headers: responseHeaders,
-        ...codesIn(data),
-      });
-    return isRetryable === false && statusCode === undefined ? permanent(message, error) : error;
-  }
-  const name = PERMANENT.find((each) => isSdkError(error, each));
-  return name === undefined ? error : permanent(String((error as Error).message), error);
-}
-
-/** The provider's own code and type, as most servers have them. */
-function codesIn(data: unknown): { readonly code?: unknown; readonly type?: unknown } {
-  const said = isObject(data) ? data["error"] : undefined;
-  return isObject(said) ? { code: said["code"], type: said["type"] } : {};
-}
-
-/** What perigee does not repeat. */
-function permanent(message: string, cause?: unknown): Error {
-  return Object.assign(new Error(message, cause === undefined ? {} : { cause }), { retryable: false });
 }

@@ -9,6 +9,7 @@
  */
 import { Buffer } from "node:buffer";
 import type { Clock, Timer } from "../clock.ts";
+import type { calledWithBody } from "../providers/endpoints/function_embeddings.ts";
 import type { ProviderFunction } from "../providers/function.ts";
 import type { HeaderBag } from "../providers/provider.ts";
 import { SharedSignals } from "./shared_signals.ts";
@@ -30,17 +31,20 @@ const NO_HEADERS: HeaderBag = {};
 /** Headers of an error that refusals are read by. */
 const ERROR_HEADERS = ["retry-after", "retry-after-ms", "x-should-retry"] as const;
 
+/** Takes a body that its codec made. */
+export type CalledFunction = ProviderFunction | ReturnType<typeof calledWithBody>;
+
 /** `functions` are by their origins. */
 export class FunctionTransport implements Transport {
   readonly #below: Transport;
   readonly #clock: Clock;
-  readonly #functions: ReadonlyMap<string, ProviderFunction>;
+  readonly #functions: ReadonlyMap<string, CalledFunction>;
   readonly #signals = new SharedSignals();
   /** Ends each call under way with `aborted`. */
   readonly #calls = new Set<() => void>();
   #isClosed = false;
 
-  constructor(below: Transport, clock: Clock, functions: ReadonlyMap<string, ProviderFunction>) {
+  constructor(below: Transport, clock: Clock, functions: ReadonlyMap<string, CalledFunction>) {
     this.#below = below;
     this.#clock = clock;
     this.#functions = functions;
@@ -68,7 +72,7 @@ export class FunctionTransport implements Transport {
   }
 
   #call(
-    call: ProviderFunction,
+    call: CalledFunction,
     request: WireRequest,
     { timeoutMs, moreMs, signal }: SendOptions,
     resolve: (result: WireResult) => void,

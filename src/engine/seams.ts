@@ -3,11 +3,12 @@
  */
 import type { Clock } from "../clock.ts";
 import type { Disk } from "../disk.ts";
-import { FunctionTransport } from "../dispatch/function_transport.ts";
+import { type CalledFunction, FunctionTransport } from "../dispatch/function_transport.ts";
 import type { Transport } from "../dispatch/transport.ts";
 import { LINE_BYTES_MAX } from "../jsonl/read.ts";
 import { DEPTH_MAX, KEY_BYTES_MAX } from "../jsonl/record.ts";
-import { functionOrigin, type ProviderFunction } from "../providers/function.ts";
+import { calledWithBody, embedOrigin } from "../providers/endpoints/function_embeddings.ts";
+import { functionOrigin } from "../providers/function.ts";
 import { ownCodec } from "../providers/own_codec.ts";
 import type { Provider } from "../providers/provider.ts";
 import { OwnCodecMeasurer } from "../shard/own_codecs.ts";
@@ -57,11 +58,13 @@ type GivenSeams = Omit<Seams, "codecs" | "openAnswers"> & {
 /** The seams with the caller's functions and codecs in their places. */
 export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Seams {
   const codecs = new Map<string, Provider>();
-  const functions = new Map<string, ProviderFunction>();
+  const functions = new Map<string, CalledFunction>();
   for (const settings of providers) {
     const found = own.get(settings.name);
-    if (typeof found === "function") functions.set(functionOrigin(settings.name), found);
-    else if (found !== undefined) codecs.set(settings.name, ownCodec(found, settings));
+    if (typeof found === "function") {
+      functions.set(functionOrigin(settings.name), found);
+      if (found.embed !== undefined) functions.set(embedOrigin(settings.name), calledWithBody(found.embed));
+    } else if (found !== undefined) codecs.set(settings.name, ownCodec(found, settings));
   }
   const { transport, measurer, clock } = seams;
   return {

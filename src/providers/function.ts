@@ -22,6 +22,7 @@ import { type ChatTools, putChatTools } from "./codecs/chat_content.ts";
 import { chatMessages } from "./codecs/openai_body.ts";
 import { Writing } from "./codecs/writing.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer } from "./endings.ts";
+import { type EmbedFunction, functionEmbeddings } from "./endpoints/function_embeddings.ts";
 import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "./json.ts";
 import { withoutKeys } from "./key_text.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "./provider.ts";
@@ -82,10 +83,14 @@ export interface FunctionAnswer {
  * ignores it runs on unobserved, and counts against no limit. An error that it throws may have `retryable`, `retryAfterMs`
  * (milliseconds) or `status`; see the guide.
  */
-export type ProviderFunction = (
-  request: FunctionRequest,
-  options: { readonly signal: AbortSignal },
-) => FunctionAnswer | PromiseLike<FunctionAnswer>;
+export interface ProviderFunction {
+  (
+    request: FunctionRequest,
+    options: { readonly signal: AbortSignal },
+  ): FunctionAnswer | PromiseLike<FunctionAnswer>;
+  /** Embeds the texts of items of the kind `embedding`. Absent: they are refused, before anything is called. */
+  readonly embed?: EmbedFunction;
+}
 
 /** The origin under which the transport finds the function of a provider. */
 export function functionOrigin(name: string): string {
@@ -99,12 +104,17 @@ const NONE: readonly string[] = [];
 /** The codec between items and a function. */
 export function functionProvider(settings: ProviderSettings): Provider {
   const head = { origin: functionOrigin(settings.name), path: "", headers: {} };
+  const embeddings =
+    settings.embeds === true
+      ? functionEmbeddings(settings, (answer) => decode(answer, settings.name))
+      : undefined;
   return {
     settings,
     head: () => head,
     encode: (request, model, isCheckOnly) => encode(request, model, settings, isCheckOnly === true),
     decode: (answer) => decode(answer, settings.name),
     limits: () => undefined,
+    endpoint: (kind) => (kind === "embedding" ? embeddings : undefined),
   };
 }
 

@@ -1,6 +1,7 @@
 /**
  * The entry point `perigee/providers`: codecs by settings, what is known of providers, and the contract for custom ones.
  */
+export type { EmbedAnswer, EmbedFunction, EmbedRequest } from "./endpoints/function_embeddings.ts";
 export type {
   FunctionAnswer,
   FunctionMessage,

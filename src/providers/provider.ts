@@ -46,6 +46,8 @@ export interface ProviderSettings {
   readonly mediaBytesMax?: number;
   /** Of OpenAI's protocol: whether streamed requests ask for the usage by `stream_options`; default: by the provider (streams/stream_form.ts). */
   readonly streamUsage?: boolean;
+  /** Set by the engine: the provider is a function that embeds, too. */
+  readonly embeds?: true;
   /** More headers for every request, lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
   /** Set by the engine: its codec was passed in, so threads pass requests on unchanged, and the main thread encodes them. */

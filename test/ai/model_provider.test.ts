@@ -5,8 +5,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, UnsupportedFunctionalityError } from "@ai-sdk/provider";
+import { embedMany } from "ai";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { type CalledAnswer, type CalledModel, type ModelCall, modelProvider } from "../../src/ai/index.ts";
+import {
+  type CalledAnswer,
+  type CalledEmbeddingModel,
+  type CalledModel,
+  createPerigee,
+  type EmbeddingCall,
+  type ModelCall,
+  modelProvider,
+} from "../../src/ai/index.ts";
 import type { Item } from "../../src/index.ts";
 import { SdkEngine } from "./sdk_engine.ts";
 
@@ -254,6 +263,119 @@ describe("a model of the AI SDK as a provider", () => {
     expect(await objectOf(model, { input: "?" })).toMatchObject({
       error: { message: expect.stringContaining('"v1"') },
     });
+  });
+});
+
+/** An embedding model that a test scripts; the vector of a text begins with its length. */
+const embedding = (more: Partial<CalledEmbeddingModel> = {}, length = 2) => {
+  const calls: EmbeddingCall[] = [];
+  const model: CalledEmbeddingModel = {
+    specificationVersion: "v3",
+    provider: "scripted.embedding",
+    modelId: "e",
+    maxEmbeddingsPerCall: undefined,
+    doEmbed: async (call) => {
+      calls.push(call);
+      const vectorOf = (text: string) =>
+        Array.from({ length }, (_, index) => (index === 0 ? text.length : 0.5));
+      return { embeddings: call.values.map(vectorOf), usage: { tokens: 2 * call.values.length } };
+    },
+    ...more,
+  };
+  return { model, calls };
+};
+
+async function embeddedBy(
+  model: Parameters<typeof modelProvider>[0],
+  items: readonly Omit<Extract<Item, { readonly kind: "embedding" }>, "model" | "kind">[],
+) {
+  await using world = new SdkEngine();
+  const engine = await world.open({ providers: { theirs: modelProvider(model) } });
+  const asItems = items.map((item): Item => ({ kind: "embedding", model: "theirs:any", ...item }));
+  return (await engine.submit(asItems).finished).objects;
+}
+
+describe("an embedding model of the AI SDK as a provider", () => {
+  it.each(["v2", "v3", "v4"])(
+    "of version %s embeds the texts of items, as many at once as it takes",
+    async (version) => {
+      const { model, calls } = embedding({ specificationVersion: version, maxEmbeddingsPerCall: 4 });
+      const texts = Array.from({ length: 10 }, (_, index) => "x".repeat(index + 1));
+      const settings = { dimensions: 2, user: "u" };
+      const objects = await embeddedBy(
+        model,
+        texts.map((input) => ({ input, ...settings })),
+      );
+      expect(objects.map(({ output }) => output)).toEqual(
+        texts.map(({ length }) => ({ type: "embedding", embedding: [length, 0.5] })),
+      );
+      expect(objects.map(({ usage }) => usage.inputTokens)).toEqual(texts.map(() => 2));
+      expect(calls.map(({ values }) => values.length).toSorted()).toEqual([2, 4, 4]);
+      expect(calls[0]).toMatchObject({
+        providerOptions: { scripted: { dimensions: 2, user: "u" } },
+        abortSignal: expect.any(AbortSignal),
+      });
+    },
+  );
+
+  it("is called several times for a request that has more values than it takes", async () => {
+    const { model, calls } = embedding({ maxEmbeddingsPerCall: Promise.resolve(3) });
+    const [object] = await embeddedBy(() => model, [{ input: ["a", "bb", "ccc", "dddd"] }]);
+    expect(object?.output).toEqual({
+      type: "embedding",
+      embeddings: [1, 2, 3, 4].map((each) => [each, 0.5]),
+    });
+    expect(calls.map(({ values }) => values)).toEqual([["a", "bb", "ccc"], ["dddd"]]);
+  });
+
+  it("that ignores the dimensions of an item fails it", async () => {
+    const [object] = await embeddedBy(embedding({}, 5).model, [{ input: "a", dimensions: 2 }]);
+    expect(object?.error).toMatchObject({
+      code: "invalid_request",
+      message: expect.stringContaining('the model "e" answered 5 instead of 2'),
+    });
+  });
+
+  it("answers no prompt, and a model of language embeds nothing", async () => {
+    const { model } = embedding();
+    expect(await objectOf(model as never, { input: "?" })).toMatchObject({
+      error: { code: "invalid_request", message: expect.stringContaining("it cannot answer a prompt") },
+    });
+    const language = new ScriptedModel("v3", () => said("yes"));
+    const [refused] = await embeddedBy(language, [{ input: "a" }]);
+    expect(refused?.error).toMatchObject({ code: "unsupported_request" });
+    const [failed] = await embeddedBy(() => language, [{ input: "a" }]);
+    expect(failed?.error).toMatchObject({ message: expect.stringContaining("does not embed texts") });
+  });
+
+  it("of a real provider calls its server, also through embedMany on perigee", async () => {
+    const bodies: { readonly input: readonly string[]; readonly dimensions?: number }[] = [];
+    const url = await listen(async (request, response) => {
+      const body = JSON.parse(await textOf(request)) as (typeof bodies)[number];
+      bodies.push(body);
+      const data = body.input.map((text, index) => ({
+        object: "embedding",
+        index,
+        embedding: [text.length, 1],
+      }));
+      response.setHeader("content-type", "application/json");
+      response.end(JSON.stringify({ object: "list", data, usage: { prompt_tokens: 9, total_tokens: 9 } }));
+    });
+    const theirs = createOpenAICompatible({ name: "theirs", baseURL: `${url}/v1` });
+    await using world = new SdkEngine();
+    const engine = await world.open({
+      providers: { theirs: modelProvider((name) => theirs.textEmbeddingModel(name)) },
+    });
+    const { embeddings, usage } = await embedMany({
+      model: createPerigee(engine).embeddingModel("theirs:e"),
+      values: ["a", "bb", "ccc"],
+      providerOptions: { theirs: { dimensions: 2 } },
+    });
+    expect(embeddings).toEqual([1, 2, 3].map((length) => [length, 1]));
+    expect(usage).toEqual({ tokens: 9 });
+    expect(bodies).toEqual([
+      expect.objectContaining({ model: "e", input: ["a", "bb", "ccc"], dimensions: 2 }),
+    ]);
   });
 });
 

@@ -16,6 +16,7 @@ import { APICallError, NoSuchModelError } from "@ai-sdk/provider";
 import { createProviderRegistry, type EmbeddingModel, type LanguageModel } from "ai";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import {
+  type CalledEmbeddingModel,
   type CalledModel,
   createPerigee,
   type EmbeddingCall,
@@ -75,6 +76,8 @@ describe("a provider of perigee", () => {
   it("takes models of both versions as providers", () => {
     expectTypeOf<LanguageModelV2>().toExtend<CalledModel>();
     expectTypeOf<LanguageModelV3>().toExtend<CalledModel>();
+    expectTypeOf<EmbeddingModelV2<string>>().toExtend<CalledEmbeddingModel>();
+    expectTypeOf<EmbeddingModelV3>().toExtend<CalledEmbeddingModel>();
     expectTypeOf(modelProvider).returns.toExtend<
       NonNullable<NonNullable<ConfigOptions["providers"]>[string]>
     >();

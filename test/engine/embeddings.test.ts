@@ -223,6 +223,20 @@ describe("embeddings of single texts", () => {
     expect(new Set(world.requests.map((inputs) => inputs.length))).toEqual(new Set([7]));
   });
 
+  it("fail alone when their server answers them again and again without a vector", async () => {
+    const world = new EmbeddingWorld();
+    world.write(8);
+    world.reply = (inputs) => {
+      const vectorOf = (input: number) => (input === 5 ? null : [input, 0.5]);
+      const data = inputs.map((input, index) => ({ index, embedding: vectorOf(input) }));
+      return inputs.includes(5)
+        ? { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify({ data })) }
+        : undefined;
+    };
+    await runWhole(world);
+    expect(sorted(world.answered())).toEqual([1, 2, 3, 4, 6, 7, 8]);
+  });
+
   it("are asked again when the answer has fewer vectors than inputs", async () => {
     const world = new EmbeddingWorld();
     world.write(20);

@@ -34,13 +34,21 @@ export function splitOwn(providers: Readonly<Record<string, unknown>>): {
   const own = entries.filter((entry): entry is [string, OwnProvider] => isOwnProvider(entry[1]));
   for (const [name, provider] of own) {
     if (!NAME.test(name)) throw invalid(name, `a provider's name must match ${NAME.source}`);
-    const fault = typeof provider === "function" ? undefined : codecFault(provider);
+    const fault = typeof provider === "function" ? embedFault(provider) : codecFault(provider);
     if (fault !== undefined) throw invalid(name, fault);
   }
   return {
     own: Object.fromEntries(own),
     rest: Object.fromEntries(entries.filter(([, value]) => !isOwnProvider(value))),
   };
+}
+
+function embedFault({ embed }: ProviderFunction): string | undefined {
+  if (embed === undefined) return undefined;
+  if (typeof embed !== "function") return `embed must be a function, got ${typeof embed}`;
+  const { inputsMax = 1 } = embed;
+  if (Number.isInteger(inputsMax) && inputsMax >= 1) return undefined;
+  return `embed.inputsMax must be a whole number from 1, got ${String(inputsMax)}`;
 }
 
 /** The modules of a configuration file's providers, by absolute paths: they are relative to the file. */
@@ -83,7 +91,7 @@ async function imported(name: string, path: string): Promise<OwnProvider> {
   const expected = "a module exports its provider as default: a function, or a codec";
   if (!isOwnProvider(found))
     throw invalid(place, `${path} has no provider as its default export; ${expected}`);
-  const fault = typeof found === "function" ? undefined : codecFault(found);
+  const fault = typeof found === "function" ? embedFault(found) : codecFault(found);
   if (fault !== undefined) throw invalid(place, `${path}: ${fault}`);
   return found;
 }
@@ -99,8 +107,15 @@ export function ownSettings(
   own: OwnProvider,
   given: Pick<ProviderSettings, "timeoutMs" | "unsupportedConfig"> = {},
 ): ProviderSettings {
-  if (typeof own === "function") return { name, protocol: "function", baseUrl: "", ...given };
+  if (typeof own === "function")
+    return { name, protocol: "function", baseUrl: "", ...embeddingSettings(own), ...given };
   return { ...own.settings, ...given, name, hasOwnCodec: true };
+}
+
+function embeddingSettings({ embed }: ProviderFunction): Partial<ProviderSettings> {
+  if (typeof embed !== "function") return {};
+  const { inputsMax } = embed;
+  return { embeds: true, ...(inputsMax === undefined ? {} : { embeddingInputsMax: inputsMax }) };
 }
 
 function invalid(place: string, message: string, cause?: unknown): PerigeeError {

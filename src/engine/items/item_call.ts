@@ -335,11 +335,13 @@ export class ItemCall implements Call {
   }
 
   /**
-   * Whether several items, which broke their server together twice in a row, are not repeated but sent in halves: one of them may do so
+   * Whether several items, which broke their server or function together twice in a row, are not repeated but sent in halves: one of them may do so
    * alone. The first halves that are answered prove that the server works. To be asked once after each failed request.
    */
   leavesInHalves(): boolean {
-    this.#broken = this.lastFailure?.httpStatus === 500 ? this.#broken + 1 : 0;
+    const { code, httpStatus } = this.lastFailure ?? {};
+    const isBroken = httpStatus === 500 || (code === "provider_error" && httpStatus === undefined);
+    this.#broken = isBroken ? this.#broken + 1 : 0;
     this.isHalved = this.count > 1 && this.#broken >= BROKEN_MAX;
     return this.isHalved;
   }

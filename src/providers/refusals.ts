@@ -60,6 +60,12 @@ export function itemFailure(
   return { class: kind, code, message, scope: "item", ...(usage === undefined ? {} : { usage }) };
 }
 
+/** Of an answer without a vector for each input. Names the inputs as wrong where some have one: the others may be why. */
+export function vectorsMissing(name: string, found: number, usage?: Usage): Refusal {
+  const failure = itemFailure("ambiguous", "invalid_response", `${name} answered without embeddings`, usage);
+  return found === 0 ? failure : { ...failure, member: "input" };
+}
+
 function refusal(
   name: string,
   answer: WireAnswer,

@@ -115,7 +115,8 @@ export function recordClosed(call: ItemCall, made: Made, isKept: boolean): void 
  */
 export function halvedOf(call: ItemCall, result: DispatchResult): Made | undefined {
   if (result.kind === "returned") return call.isHalved ? uncounted(result) : undefined;
-  if (call.count === 1 || call.isRefusedForAll || result.outcome.status !== "failed") return undefined;
+  if (call.count === 1 || call.joinedFailures?.isRefusedForAll === true || result.outcome.status !== "failed")
+    return undefined;
   const { provider_status: status = 0, retryable, code } = result.outcome.failure;
   const isRefused = (status >= 400 && status <= 499) || code === "invalid_request"; // of a function, without a status
   return retryable || isRefused ? uncounted(result.outcome) : undefined; // else at most once: it may have been answered

@@ -11,6 +11,7 @@ import type { MoneyReservation } from "../../price/budget.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/blame.ts";
+import { JoinedFailures } from "../../queue/joined_failures.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
 import { joinedBody } from "../../shard/joined_body.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
@@ -26,9 +27,6 @@ import type { TakenOffer } from "./taken_offer.ts";
 
 /** Ends every wait at once. */
 const LEFT: AbortSignal = AbortSignal.abort();
-
-/** Requests for the same items that break their server, in a row. */
-const BROKEN_MAX = 2;
 
 /** Hot path: one object per item. What few items have (failures, refusals, a reservation) are objects of their own. */
 export class ItemCall implements Call {
@@ -95,10 +93,8 @@ export class ItemCall implements Call {
   isRequested = false;
   /** Whether its items are sent in halves from now on. */
   isHalved = false;
-  /** Whether the last request was refused for what its items have in common, so that each would be refused by itself. */
-  isRefusedForAll = false;
-  /** Answers of 500 in a row, until it was sent last. */
-  #broken = 0;
+  /** Of several items: whether one of them may be why their requests failed. */
+  joinedFailures: JoinedFailures | undefined;
   /** Whether it does not wait for its next attempt here, but leaves for another model. */
   isLeaving = false;
   /** For a second attempt: whether it may not be sent any more. */
@@ -335,14 +331,11 @@ export class ItemCall implements Call {
   }
 
   /**
-   * Whether several items, which broke their server or function together twice in a row, are not repeated but sent in halves: one of them may do so
-   * alone. The first halves that are answered prove that the server works. To be asked once after each failed request.
+   * Whether its items are not repeated together but sent in halves. The first halves that are answered prove that the server works. To
+   * be asked once after each failed request.
    */
   leavesInHalves(): boolean {
-    const { code, httpStatus } = this.lastFailure ?? {};
-    const isBroken = httpStatus === 500 || (code === "provider_error" && httpStatus === undefined);
-    this.#broken = isBroken ? this.#broken + 1 : 0;
-    this.isHalved = this.count > 1 && this.#broken >= BROKEN_MAX;
+    this.isHalved = this.joinedFailures?.breaks(this.lastFailure ?? {}) === true;
     return this.isHalved;
   }
 
@@ -375,23 +368,25 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
-    this.isRefusedForAll = this.#isOfAll(result.member);
-    const answers = result.output?.values.length ?? this.count;
-    if (this.count > 1 && result.class === "success" && answers !== this.count) {
-      const { output: _, text: __, finish: ___, ...rest } = result;
-      const message = `${this.count} inputs were sent, and ${answers} answers returned`;
-      return { ...rest, class: "ambiguous", code: "invalid_response", message };
-    }
+    const several = this.count > 1 ? this.#judgedTogether(result) : result;
+    if (several !== result) return several;
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
     const check = this.#check;
     return check === undefined ? judged : fitted(judged, check, this.provider);
   }
 
-  /** Whether a member of the body is of all its items, and not an input. */
-  #isOfAll(member: string | undefined): boolean {
-    if (this.count === 1 || member === undefined) return false;
-    return this.shard.group.joins?.close.includes(`"${member}":`) === true;
+  #judgedTogether(result: AttemptResult): AttemptResult {
+    const answers = result.output?.values.length ?? this.count;
+    const isShort = result.class === "success" && answers !== this.count;
+    if (result.class !== "success" || isShort) {
+      this.joinedFailures ??= new JoinedFailures();
+      this.joinedFailures.answered(isShort ? "input" : result.member, this.shard.group.joins?.close ?? "");
+    }
+    if (!isShort) return result;
+    const { output: _, text: __, finish: ___, ...rest } = result;
+    const message = `${this.count} inputs were sent, and ${answers} answers returned`;
+    return { ...rest, class: "ambiguous", code: "invalid_response", message };
   }
 }
 

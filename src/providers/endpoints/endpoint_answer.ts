@@ -25,7 +25,7 @@ import {
   type Unchecked,
 } from "../json.ts";
 import type { Decoded, WireAnswer } from "../provider.ts";
-import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
+import { itemFailure, refusalInside, refusalOf, vectorsMissing } from "../refusals.ts";
 import { bounded, openaiUsage } from "../usage.ts";
 import { cutEmbeddings } from "./cut_embeddings.ts";
 
@@ -66,17 +66,17 @@ function embeddings(answer: WireAnswer, name: string): Decoded {
     return value === undefined ? notJson(name) : withoutVectors(value, answer, name);
   }
   const values = inOrder(arrayOf(body["data"]) ?? [], cut.values);
-  if (values === undefined) return withoutVectors(body, answer, name);
+  if (values === undefined) return withoutVectors(body, answer, name, cut.values.length);
   const facts = factsOf(body, answer);
   const output = { type: "embedding", values } as const;
   return { ...success({ text: "", usage: inputUsage(body["usage"]), ...facts }, "stop"), output } as Decoded;
 }
 
-function withoutVectors(body: Unchecked, answer: WireAnswer, name: string): Decoded {
+function withoutVectors(body: Unchecked, answer: WireAnswer, name: string, found = 0): Decoded {
   const usage = inputUsage(body["usage"]);
   const error = body["error"] ?? (body["object"] === "error" ? body : undefined);
   if (error !== undefined) return refusalInside(name, answer, errorFacts(error), usage);
-  return itemFailure("ambiguous", "invalid_response", `${name} answered without embeddings`, usage);
+  return vectorsMissing(name, found, usage);
 }
 
 /** The vectors by the index of their input; undefined if one is missing, or is not a vector. */

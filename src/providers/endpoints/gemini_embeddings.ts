@@ -17,7 +17,7 @@ import { errorFacts } from "../error_body.ts";
 import { isHtml } from "../exchange.ts";
 import { answerJson, arrayOf, countOf, nameOf, objectOf } from "../json.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer, WireHead } from "../provider.ts";
-import { itemFailure, refusalInside, refusalOf } from "../refusals.ts";
+import { itemFailure, refusalInside, refusalOf, vectorsMissing } from "../refusals.ts";
 import { refusalOfDropped } from "../unsupported.ts";
 import { bounded } from "../usage.ts";
 import { cutEmbeddings } from "./cut_embeddings.ts";
@@ -127,7 +127,7 @@ function decode(answer: WireAnswer, name: string): Decoded {
   const places = (arrayOf(body["embeddings"]) ?? []).map((each) => countOf(objectOf(each)?.["values"]));
   const values = places.flatMap((place) => (place === undefined ? [] : (cut.values[place] ?? [])));
   if (values.length === 0 || values.length !== places.length)
-    return itemFailure("ambiguous", "invalid_response", `${name} answered without embeddings`, usage);
+    return vectorsMissing(name, values.length, usage);
   const facts = { requestId: nameOf(answer.headers["x-request-id"]), text: "", usage };
   return { ...success(facts, "stop"), output: { type: "embedding", values } } as Decoded;
 }

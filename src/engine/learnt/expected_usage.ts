@@ -52,6 +52,8 @@ export interface ModelWork {
   readonly latencies: readonly LatencyGroup[];
   /** Whether that was measured. */
   readonly isMeasured: boolean;
+  /** Whether some are of other endpoints than a chat's, for which no lane is cheaper: then all count as sent in realtime. */
+  readonly isRealtimeOnly: boolean;
 }
 
 interface Row {
@@ -77,6 +79,8 @@ export class ExpectedUsage {
   /** By model, and within it by system prompt where answers to it are known. */
   readonly #rows = new Map<string, Row>();
   readonly #estimates = new Map<string, AnswerEstimate | undefined>();
+  /** Models of items of other endpoints than a chat's. */
+  readonly #realtimeOnly = new Set<string>();
 
   constructor(means: AnswerMeans) {
     this.#means = means;
@@ -99,16 +103,19 @@ export class ExpectedUsage {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) return;
     const row = this.#rowOf(group);
+    const { endpoint } = group;
+    if (endpoint !== undefined) this.#realtimeOnly.add(group.model);
     const counted = measured.inputTokens[item] as number;
     const limit = measured.maxOutputTokens[item] as number;
     row.items += 1;
     row.countedTokens += counted;
+    if (row.prompts.size < PROMPTS_MAX) row.prompts.add(group.prefixHash);
+    if (endpoint === "embedding" || endpoint === "moderation") return; // they have no output
     row.limitTokens += limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
     row.outputTokens +=
       row.estimate === undefined
         ? Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS)
         : expectedOutput(row.estimate, counted, limit);
-    if (row.prompts.size < PROMPTS_MAX) row.prompts.add(group.prefixHash);
   }
 
   /** Rows of models in the order of their first items. */
@@ -129,6 +136,7 @@ export class ExpectedUsage {
         busyMs: 0,
         latencies: [],
         isMeasured: true,
+        isRealtimeOnly: this.#realtimeOnly.has(model),
       };
       work.items += items;
       work.inputTokens += inputOf(row);

@@ -172,6 +172,24 @@ describe("a plan of a source", () => {
     expect(day).toMatchObject({ lanes: [{ lane: "anthropic:batch", items: 1_000 }], finish: plan.finish });
   });
 
+  it("has items of other endpoints than a chat's in realtime at list price, as they are sent, and without output", async () => {
+    const model = "openai:text-embedding-3-small";
+    const prices = { [model]: { inputUsdPerMillion: 1, outputUsdPerMillion: 0 } };
+    const world = new World({ config: configOf("openai", { prices }), allowsBatches: true });
+    const lines = Array.from({ length: 1_000 }, (_, index) =>
+      JSON.stringify({ key: `k${index}`, kind: "embedding", model, input: "a short text" }),
+    );
+    world.disk.put(INPUT, `${lines.join("\n")}\n`);
+    const engine = await world.engine();
+    const plan = await world.settle(engine.plan(INPUT, { sla: 1_440 }));
+    const quoted = await world.settle(engine.quote(INPUT, { slas: [1_440] }));
+    await world.settle(engine.close());
+    expect(plan.models[0]?.lanes.map(({ lane }) => lane)).toEqual(["openai:realtime"]);
+    expect(plan.expected_usd).toBeCloseTo(plan.realtime_usd, 9);
+    expect(quoted.slas[0]?.billed_usd).toBeCloseTo(quoted.billed_usd, 9);
+    expect(quoted.expected_output_tokens).toBe(0);
+  });
+
   it("sends nothing, leaves nothing, and refuses what it does not know", async () => {
     const { world } = await planned("anthropic:claude-haiku-4-5", 10, { sla: 360 });
     expect(world.disk.paths.filter((path) => path.includes("quote-") || path === OUTPUT)).toEqual([]);

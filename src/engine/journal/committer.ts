@@ -53,8 +53,8 @@ export interface CommitterOptions {
 /** Commits for many logs. Close it when its logs are settled, before its store. */
 export class Committer {
   readonly #options: CommitterOptions;
-  readonly #calls: PacedCalls;
-  readonly #memory = new LineMemory();
+  /** By its logs. */
+  readonly #shared: { readonly calls: PacedCalls; readonly memory: LineMemory };
   readonly #dirty = new Set<TaskLog>();
   readonly #held: HeldLogs;
   #phase: "idle" | "due" | "committing" = "idle";
@@ -67,7 +67,8 @@ export class Committer {
 
   constructor(options: CommitterOptions) {
     this.#options = options;
-    this.#calls = new PacedCalls(options.clock, options.callsPerTurn);
+    const calls = new PacedCalls(options.clock, options.callsPerTurn);
+    this.#shared = { calls, memory: new LineMemory() };
     this.#held = new HeldLogs(options.clock, () => this.#begin());
   }
 
@@ -82,8 +83,7 @@ export class Committer {
 
   /** The log of one task; only this log appends to `output` from now on. */
   open(taskId: string, output: OutputFile, onStep?: StepListener): TaskLog {
-    const shared = { calls: this.#calls, memory: this.#memory };
-    return new TaskLog(taskId, output, (log) => this.#touch(log), shared, onStep);
+    return new TaskLog(taskId, output, (log) => this.#touch(log), this.#shared, onStep);
   }
 
   /**

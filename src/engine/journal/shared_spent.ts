@@ -52,7 +52,7 @@ export function plus(before: Spent, last: Spent): Spent {
 }
 
 /** One for each of `loads`. */
-export function shareSpent(total: Spent, loads: ArrayLike<number>): readonly Spent[] {
+function shareSpent(total: Spent, loads: ArrayLike<number>): readonly Spent[] {
   const all = tokensOf(loads);
   const shares: Spent[] = [];
   let before = 0;

@@ -59,6 +59,8 @@ export interface ModelWork {
   readonly latencies: readonly LatencyGroup[];
   /** Whether that was measured. */
   readonly isMeasured: boolean;
+  /** Whether some are of other endpoints than a chat's, for which no lane is cheaper: then all count as sent in realtime. */
+  readonly isRealtimeOnly: boolean;
 }
 
 interface Row {
@@ -108,6 +110,8 @@ export class ExpectedUsage {
   /** By model, and within it by system prompt where answers to it are known. */
   readonly #rows = new Map<string, Row>();
   readonly #estimates = new Map<string, AnswerEstimate | undefined>();
+  /** Models of items of other endpoints than a chat's. */
+  readonly #realtimeOnly = new Set<string>();
 
   constructor(
     { answers, fits }: { readonly answers: AnswerMeans; readonly fits: AnswerFits },
@@ -147,13 +151,12 @@ export class ExpectedUsage {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) return 0;
     const row = this.#rowOf(group);
+    const { endpoint } = group;
+    if (endpoint !== undefined) this.#realtimeOnly.add(group.model);
     const counted = measured.inputTokens[item] as number;
     const limit = measured.maxOutputTokens[item] as number;
-    const most = limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
-    const output =
-      row.estimate === undefined
-        ? Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS)
-        : expectedOutput(row.estimate, counted, limit);
+    const hasOutput = endpoint !== "embedding" && endpoint !== "moderation";
+    const { most, output } = hasOutput ? outputOf(row, counted, limit) : { most: 0, output: 0 };
     const further = isChecked ? this.#further(row, { counted, output, most }) : 0;
     row.items += 1;
     row.countedTokens += counted * (1 + further);
@@ -199,6 +202,7 @@ export class ExpectedUsage {
         busyMs: 0,
         latencies: [],
         isMeasured: true,
+        isRealtimeOnly: this.#realtimeOnly.has(model),
       };
       work.items += items;
       work.inputTokens += inputOf(row);
@@ -335,4 +339,15 @@ function latenciesOf({ estimate, items }: Row, busyMs: number): LatencyGroup {
   if (estimate === undefined) return { items, meanLn: Math.log(ms), varianceLn: 0 };
   const { meanLn, varianceLn, meanMs } = estimate;
   return { items, meanLn: meanLn + Math.log(ms / Math.max(1, meanMs)), varianceLn };
+}
+
+/** Output tokens of one item: the most, and those expected. `limit`: 0 where the item has none. */
+function outputOf(
+  { estimate }: Row,
+  counted: number,
+  limit: number,
+): { readonly most: number; readonly output: number } {
+  const most = limit > 0 ? limit : DEFAULT_HIGH_TOKENS;
+  if (estimate !== undefined) return { most, output: expectedOutput(estimate, counted, limit) };
+  return { most, output: Math.min(DEFAULT_TOKENS, limit > 0 ? limit / 2 : DEFAULT_TOKENS) };
 }

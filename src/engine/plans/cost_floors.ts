@@ -14,6 +14,9 @@
  * Posted items that make no batch of their own are planned without batches: they may share one with other posts, but whether enough of
  * these come is not known when they are sold.
  *
+ * What is sold is a model, not an endpoint: a model whose output costs nothing is of embeddings or moderations, for which no lane is cheaper
+ * than realtime.
+ *
  * Floors are kept for a minute, and looked up in 5 us: a POST is accepted in 60 us. Limits: 4,096 models and projects.
  */
 import { type CostFloors, costFloor } from "../../price/factor.ts";
@@ -221,7 +224,8 @@ function offersFor(
 }
 
 /** So many mean items. */
-function workOf({ figures }: EngineCore, model: string, items: number): ModelWork {
+function workOf({ figures, storage }: EngineCore, model: string, items: number): ModelWork {
+  const { price } = figures.prices.priceOf(model, storage.clock.wallMs());
   const known = figures.answers.of(model, 0);
   const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
   const { meanInput = TOKENS, inputRatio = 1, meanOutput = TOKENS } = known ?? {};
@@ -235,6 +239,7 @@ function workOf({ figures }: EngineCore, model: string, items: number): ModelWor
     busyMs: items * itemMs,
     latencies: [{ items, meanLn, varianceLn }],
     isMeasured: known !== undefined,
+    isRealtimeOnly: price?.outputUsdPerMillion === 0, // of embeddings and moderations
   };
 }
 

@@ -2,7 +2,7 @@
  * What is sold for a model at this moment, as a plan takes it: the lanes that its work may use, with prices, latencies as they were
  * measured or are known, limits, and what leaving them takes.
  *
- *   realtime   every model
+ *   realtime   every model; alone where items are of other endpoints than a chat's
  *   flex, slow where its provider sells them, and as far as is known the model has them
  *   offpeak    where the price list has a lower price from a later moment on
  *   batch      where the provider's wire is known
@@ -62,6 +62,7 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   const { forecasts } = core.sending.lanes;
   const capacity = usableBy(forecasts.plannedCapacity(model, itemMs, shares, deadlineMs), work);
   const realtime = realtimeOffer(core, work, { provider, rates, capacity });
+  if (work.isRealtimeOnly) return [realtime];
   const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
     if (!rules.lanes.allows(offer.kind, model)) return [];
     if (offer.kind === "offpeak") return price === undefined ? [] : offPeakOffer(core, price, realtime);

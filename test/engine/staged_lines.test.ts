@@ -1,0 +1,53 @@
+/** The output lines of a step, in memory that is used again. */
+import { crc32 } from "node:zlib";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { LineMemory, StagedLines } from "../../src/engine/journal/staged_lines.ts";
+
+const MIB = 1024 * 1024;
+const text = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 200 }),
+  fc.integer({ min: 0, max: 400_000 }).map((length) => "1,".repeat(length / 2)),
+);
+const line = fc.oneof(text, fc.array(text, { maxLength: 4 }));
+
+describe("the lines of a step", () => {
+  it("are the bytes of their texts one after the other, each with its length and checksum, also in used memory", () => {
+    const memory = new LineMemory();
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 12 }), (lines) => {
+        const staged = new StagedLines(memory);
+        const whole = lines.map((one) => Buffer.from(typeof one === "string" ? one : one.join("")));
+        expect(lines.map((one) => staged.add(one))).toEqual(
+          whole.map((bytes) => ({ byteLength: bytes.byteLength, crc32: crc32(bytes) })),
+        );
+        expect(Buffer.compare(staged.all(), Buffer.concat(whole))).toBe(0);
+        memory.giveBack(staged.all());
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it("leave large memory to a later step once it is given back, and never before", () => {
+    const memory = new LineMemory();
+    const staged = (letter: string): StagedLines => {
+      const lines = new StagedLines(memory);
+      lines.add(letter.repeat(MIB / 2));
+      return lines;
+    };
+    const first = staged("a").all();
+    expect(staged("b").all().buffer).not.toBe(first.buffer);
+    expect(first[0]).toBe("a".charCodeAt(0));
+    memory.giveBack(first);
+    expect(staged("c").all().buffer).toBe(first.buffer);
+  });
+
+  it("keep no memory of their own that is small or very large", () => {
+    const memory = new LineMemory();
+    memory.giveBack(new Uint8Array(MIB));
+    const large = memory.take(17 * MIB);
+    memory.giveBack(large);
+    expect(memory.take(MIB).buffer).not.toBe(large.buffer);
+    expect(memory.take(1).byteLength).toBe(MIB);
+  });
+});

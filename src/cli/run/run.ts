@@ -312,7 +312,8 @@ async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
-  return `${errorLines(errors, errorsCommand(given.out, given))}${againText(errors)}`;
+  const noun = given.prompt === undefined ? "line" : "row";
+  return `${errorLines(errors, errorsCommand(given.out, given), noun)}${againText(errors)}`;
 }
 
 /** The command that runs those lines again that may be answered now. */

@@ -21,6 +21,7 @@ export async function writeRequests(
   let lines = 0;
   try {
     lines = await writeLines(file, requests.lines(choice));
+    if (lines === 0) throw new PerigeeError("input_unreadable", `${table.name} has no rows below its header`);
     await file.sync();
   } catch (error) {
     await file.close();
@@ -29,7 +30,6 @@ export async function writeRequests(
   }
   await file.close();
   await disk.rename(part, path);
-  if (lines === 0) throw new PerigeeError("input_unreadable", `${table.name} has no rows below its header`);
   return lines;
 }
 

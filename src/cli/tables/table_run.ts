@@ -164,6 +164,7 @@ export class TableRun {
     const { name } = this.#asked.table;
     const text = message
       .replaceAll(this.requests, name)
+      .replace("to answer the new lines", "to ask the rows that are new or changed")
       .replace(
         /^lines (\d+ and \d+) have the same key/,
         `rows $1 that are asked of ${name} have the same key`,

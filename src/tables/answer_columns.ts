@@ -27,7 +27,7 @@ export type RowAnswer = Pick<OutputLine, "output" | "parsed" | "error" | "tool_c
 
 /**
  * `fields` are those of a schema, undefined without one; `prefix` is put before each name, those of `output` and `error` included.
- * Throws `usage` for a name that the table has.
+ * Throws `usage` for a name that the table has, and for a field named `error`.
  */
 export function answerColumns(
   table: Pick<Table, "name" | "columns">,
@@ -39,15 +39,18 @@ export function answerColumns(
     { name: "error", type: "text" },
   ];
   const columns = added.map(({ name, type }) => ({ name: `${prefix}${name}`, type }));
-  const taken = new Set(table.columns.map(({ name }) => name));
-  for (const { name } of columns) {
-    if (taken.has(name))
-      throw new PerigeeError(
-        "usage",
-        `the output of ${table.name} would have two columns named ${JSON.stringify(name)}: add --prefix with a text for the names of the answers' columns, such as --prefix ${prefix}answer_`,
-      );
-    taken.add(name);
-  }
+  const ofTable = new Set(table.columns.map(({ name }) => name));
+  const taken = columns.find(({ name }) => ofTable.has(name));
+  if (taken !== undefined)
+    throw new PerigeeError(
+      "usage",
+      `${table.name} already has a column ${JSON.stringify(taken.name)}, and the answers would be another: add --prefix with a text for their names, such as --prefix ${prefix}answer_`,
+    );
+  if (fields?.some(({ name }) => name === "error") === true)
+    throw new PerigeeError(
+      "usage",
+      'the schema has a property "error", which is the name of the column for errors: name it otherwise in the schema',
+    );
   return { columns, cells: fields === undefined ? textCells : (line) => fieldCells(line, fields) };
 }
 

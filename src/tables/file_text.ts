@@ -1,7 +1,6 @@
 /**
  * The text of a file, in pieces of 128 KiB, with its encoding checked.
  */
-import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";
 import { type Foreign, HEAD_BYTES_MAX, sniff } from "../jsonl/sniff.ts";
@@ -39,13 +38,28 @@ export async function headText(path: string): Promise<{ readonly text: string; r
 export async function* fileText(path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   let line = 1;
-  for await (const bytes of createReadStream(path, { highWaterMark: PIECE_BYTES })) {
-    const piece = decoded(decoder, bytes as Buffer, path, line);
-    line += lineEnds(bytes as Buffer);
+  for await (const bytes of pieces(path)) {
+    const piece = decoded(decoder, bytes, path, line);
+    line += lineEnds(bytes);
     if (piece !== "") yield piece;
   }
   const rest = decoded(decoder, undefined, path, line);
   if (rest !== "") yield rest;
+}
+
+/** Each is valid until the next: a stream would leave a buffer for each as garbage. */
+async function* pieces(path: string): AsyncGenerator<Buffer> {
+  const file = await open(path, "r");
+  try {
+    const bytes = Buffer.allocUnsafeSlow(PIECE_BYTES);
+    for (;;) {
+      const { bytesRead } = await file.read(bytes, 0, PIECE_BYTES, null);
+      if (bytesRead === 0) return;
+      yield bytes.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
 }
 
 function decoded(

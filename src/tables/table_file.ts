@@ -29,7 +29,7 @@ export interface TableShape {
  * file before it gets its name.
  */
 export async function writeTable(
-  disk: Disk,
+  disk: Pick<Disk, "open" | "stat" | "rename" | "remove">,
   path: string,
   shape: TableShape,
   batches: AsyncIterable<readonly (readonly Cell[])[]>,
@@ -52,7 +52,7 @@ export async function writeTable(
 }
 
 async function writeRows(
-  file: DiskFile,
+  file: Pick<DiskFile, "write">,
   encoder: RowEncoder,
   batches: AsyncIterable<readonly (readonly Cell[])[]>,
 ): Promise<void> {

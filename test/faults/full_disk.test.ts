@@ -1,6 +1,17 @@
-/** A service whose disk is really full: what its callers are answered, how fast, and that it takes work again. */
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
+/**
+ * Disks that are really full. A service: what its callers are answered, how fast, and that it takes work again. A run over a table: that
+ * its output is written later, and nothing asked again.
+ */
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -78,3 +89,53 @@ it("a service on a full disk refuses posts and retries at once, says so, and tak
   expect((await call("POST", "/v0/infer/", SMALL)).status).toBeLessThan(300);
   expect((await call("POST", "/v0/infer/", LARGE)).status).toBeLessThan(300);
 }, 120_000);
+
+it("a table whose output has no space is written by the same command when there is, and nothing is asked again", (context) => {
+  const mount = mkdtempSync(join(tmpdir(), "perigee-full-"));
+  const folder = mkdtempSync(join(tmpdir(), "perigee-full-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const resized = (words: readonly string[]): void =>
+    void execFileSync("mount", [...words, "tmpfs", mount], { stdio: "ignore" });
+  try {
+    resized(["-t", "tmpfs", "-o", "size=64k"]);
+  } catch {
+    rmSync(mount, { recursive: true });
+    context.skip(
+      "no right to mount a small disk here: a table on a full disk was NOT tried (see cli/table_disk.test.ts)",
+    );
+  }
+  onTestFinished(() => {
+    execFileSync("umount", ["-l", mount]);
+    rmSync(mount, { recursive: true });
+  });
+  const text = "some words, ".repeat(1_000);
+  writeFileSync(join(folder, "rows.csv"), `text\n${`"${text}"\n`.repeat(20)}`);
+  writeFileSync(join(folder, "prompt.md"), "---\nmodel: echo:m\n---\nSay: {{text}}");
+  const out = join(mount, "out.csv");
+  const words = [
+    "run",
+    "rows.csv",
+    "--prompt",
+    "prompt.md",
+    "--out",
+    out,
+    "--data",
+    "data",
+    "--no-learn",
+    "--json",
+  ];
+  const run = () =>
+    spawnSync(process.execPath, [MAIN, ...words, "--wait", "1s"], { cwd: folder, encoding: "utf8" });
+
+  const full = run();
+  expect([full.status, JSON.parse(full.stdout)]).toMatchObject([
+    3,
+    { status: "paused", reason: "disk_full" },
+  ]);
+  expect(full.stderr).toContain(`disk_full: no space left on the disk of ${out} for 1 s`);
+  expect(readdirSync(mount)).toEqual([]);
+  resized(["-o", "remount,size=8m"]);
+  const again = run();
+  expect([again.status, JSON.parse(again.stdout)]).toMatchObject([0, { requests_sent: 0 }]);
+  expect(readFileSync(out, "utf8").match(/Say: /g)).toHaveLength(20);
+}, 60_000);

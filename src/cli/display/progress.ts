@@ -53,13 +53,15 @@ export class ProgressDisplay {
     return LIVE_EVERY_MS;
   }
 
-  /** Says what is opened until the first event: on a terminal at once, elsewhere if it takes longer. */
-  open(what: string): void {
+  /** Says what is opened, or written after the last event, until the first event or `close`: on a terminal at once, elsewhere if it takes longer. */
+  open(what: string, verb: "opening" | "writing" = "opening"): void {
     if (this.#options.isQuiet === true) return;
     const screen = this.#screen;
     const waitMs = screen.isLive ? LIVE_EVERY_MS : PLAIN_OPENING_MS;
-    if (screen.isLive) this.#redraw([fitted(this.#openingRow(what), screen)]);
-    this.#opening = this.#options.clock.timer(waitMs, () => this.#stillOpening(what), { keepsAlive: false });
+    if (screen.isLive) this.#redraw([fitted(this.#openingRow(what, verb), screen)]);
+    this.#opening = this.#options.clock.timer(waitMs, () => this.#stillOpening(what, verb), {
+      keepsAlive: false,
+    });
   }
 
   /** Draws the event; the end of a run that did not complete removes the live rows. */
@@ -114,16 +116,16 @@ export class ProgressDisplay {
     return { counts: this.#options.counts, elapsedMs: nowMs - this.#startedMs, nowMs };
   }
 
-  #openingRow(what: string): readonly ShownPart[] {
-    return [{ text: "opening", style: "cyan" }, { text: what }, { text: duration(this.#ran.elapsedMs) }];
+  #openingRow(what: string, verb: string): readonly ShownPart[] {
+    return [{ text: verb, style: "cyan" }, { text: what }, { text: duration(this.#ran.elapsedMs) }];
   }
 
-  #stillOpening(what: string): void {
+  #stillOpening(what: string, verb: "opening" | "writing"): void {
     if (!this.#screen.isLive) {
-      this.#writeLine(`opening  ${what}`);
+      this.#writeLine(`${verb}  ${what}`);
       return;
     }
-    this.open(what);
+    this.open(what, verb);
   }
 
   #write({ type, progress }: ProgressEvent): void {

@@ -43,7 +43,7 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
       `${quoteTable(found)}columns of the output: ${columns.join(", ")}\ndry run: ${count(found.items)} requests were checked, and nothing was sent\n`,
     );
     if (found.first_fault === undefined) return 0;
-    process.stderr.write(faultText(input, { ...found, verb: "quoted" }, found.first_fault));
+    process.stderr.write(faultText(input, given, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
   });
 }

@@ -43,7 +43,7 @@ export async function plan(input: string, options: Record<string, unknown>): Pro
       given.json === true ? `${JSON.stringify(found)}\n` : planText(found, given.explain === true),
     );
     if (found.first_fault === undefined) return 0;
-    process.stderr.write(faultText(input, { ...found, verb: "planned" }, found.first_fault));
+    process.stderr.write(faultText(input, given, { ...found, verb: "planned" }, found.first_fault));
     return EXIT_FAULTS;
   } catch (thrown) {
     const error = inOptions(thrown);

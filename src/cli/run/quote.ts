@@ -34,7 +34,7 @@ export async function quote(input: string, options: Record<string, unknown>): Pr
     const found = await quoteFile(input, given);
     process.stdout.write(given.json === true ? `${JSON.stringify(found)}\n` : quoteTable(found));
     if (found.first_fault === undefined) return 0;
-    process.stderr.write(faultText(input, { ...found, verb: "quoted" }, found.first_fault));
+    process.stderr.write(faultText(input, given, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
   } catch (thrown) {
     const error = inOptions(thrown);
@@ -57,14 +57,20 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
   );
 }
 
-/** Of a forecast for the other lines; `verb`: what is done with those. */
+/** Of a forecast for the other lines, or rows of a table; `verb`: what is done with those. */
 export function faultText(
   input: string,
+  { prompt, sample }: Pick<TableArguments, "prompt" | "sample">,
   { rejected_lines, verb }: { readonly rejected_lines: number; readonly verb: "quoted" | "planned" },
   { line, code, message }: QuoteFault,
 ): string {
-  const lines = rejected_lines === 1 ? "1 line that fails" : `${count(rejected_lines)} lines that fail`;
-  return `perigee: ${input === "-" ? "the input" : input} has ${lines} before anything is sent, and that ${rejected_lines === 1 ? "is" : "are"} not ${verb}; the first is line ${line}: ${code}: ${message}\n`;
+  const noun = prompt === undefined ? "line" : "row";
+  const name = input === "-" ? "the input" : input;
+  const [lines, are] =
+    rejected_lines === 1
+      ? [`1 ${noun} that fails`, "is"]
+      : [`${count(rejected_lines)} ${noun}s that fail`, "are"];
+  return `perigee: ${name} has ${lines} before anything is sent, and that ${are} not ${verb}; the first is ${noun} ${line}${sample === undefined ? "" : " of those drawn"}: ${code}: ${message}\n`;
 }
 
 /** One block for each model, and the sum. */

@@ -36,6 +36,7 @@ import { pilotListener } from "./pilot.ts";
 import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
 import { summaryTable, warningText } from "./summary.ts";
+import { finishTable, prepareTable } from "./table_steps.ts";
 import { keptText, updateText } from "./update_text.ts";
 
 /** Options as commander parses them. */
@@ -122,10 +123,11 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   if (given.dryRun === true) return (await import("./dry_run.ts")).dryRun(input, given);
   const counts = new AttemptCounts(() => systemClock.nowMs());
   const display = openDisplay(given, counts);
-  const engine = await openFor(given, options, counts, display);
+  const { engine, core } = await openFor(given, options, counts, display);
+  const steps = { table, display, room: core.storage.room, out: given.out };
   const asking = new AbortController();
   try {
-    await table?.prepare();
+    await prepareTable(steps);
     const work = engine.run(table?.requests ?? (input === "-" ? process.stdin : input), {
       ...outputOptions(table, given),
       ...terms,
@@ -147,7 +149,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
       last.deadlineInMs = work.progress().deadlineInMs;
     });
     await recorded;
-    const summary = await withTable(table, summaryInOptions(ended), given);
+    const summary = await finishTable(steps, summaryInOptions(ended));
     const { keptLines = 0 } = await work.opened;
     const updated = `${updateText(work.update)}${keptText(keptLines, given.update)}`;
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
@@ -164,9 +166,9 @@ async function openFor(
   options: Awaited<ReturnType<typeof engineOptions>>,
   counts: AttemptCounts,
   display: ProgressDisplay,
-): Promise<Engine> {
+): ReturnType<typeof openEngine> {
   try {
-    const opened = await openEngine(
+    return await openEngine(
       {
         ...options,
         observer: counts,
@@ -177,7 +179,6 @@ async function openFor(
       },
       { readsLocalFiles: true },
     );
-    return opened.engine;
   } catch (error) {
     display.close();
     throw error;
@@ -220,18 +221,6 @@ function outputOptions(
 ): Pick<EngineRunOptions, "out" | "ordered" | "update"> {
   if (table === undefined) return { out, ordered: ordered === true, update: update === true };
   return { out: table.answers, update: update === true || table.isOtherChoice };
-}
-
-/** The summary with the table as the output, which is written once every row has an answer or an error. */
-async function withTable(
-  table: TableRun | undefined,
-  summary: Summary,
-  { out }: RunArguments,
-): Promise<Summary> {
-  if (table === undefined) return summary;
-  if (summary.status === "completed") await table.finish();
-  else process.stderr.write(`${out} is written when every row has an answer or an error\n`);
-  return { ...summary, output: out };
 }
 
 function dataDirOf({ data, out }: RunArguments): string {
@@ -326,7 +315,8 @@ async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
-  return `${errorLines(errors, errorsCommand(given.out, given))}${againText(errors)}`;
+  const noun = given.prompt === undefined ? "line" : "row";
+  return `${errorLines(errors, errorsCommand(given.out, given), noun)}${againText(errors)}`;
 }
 
 /** The command that runs those lines again that may be answered now. */

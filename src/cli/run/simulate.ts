@@ -1,11 +1,7 @@
 /**
  * `perigee simulate`: what a run of a file would take, as a table or as JSON. Sends nothing.
  */
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { checkLaneOptions } from "../../engine/config/lane_rules.ts";
-import { openEngine } from "../../engine/engine.ts";
 import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
@@ -13,17 +9,23 @@ import { LANE_POLICIES, type LanePolicy } from "../../queue/lane_choice.ts";
 import type { FileSimulation, SimulatedModel, SimulatedRange } from "../../simulation/file_simulation.ts";
 import { type SimulateOptions, simulateFile } from "../../simulation/simulate_file.ts";
 import { errorJson } from "../exit.ts";
-import { requireFile } from "../input.ts";
 import { count, duration } from "../numbers.ts";
-import { type ConfigArguments, configOf } from "../prices.ts";
+import type { ConfigArguments } from "../prices.ts";
+import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
+import { inOptions } from "./library_words.ts";
 import { schemaOptions } from "./schema_options.ts";
-import { type StateArguments, stateFolder } from "./state_folder.ts";
+import type { StateArguments } from "./state_folder.ts";
+import { withInput } from "./unsent.ts";
 
 const EXIT_FAULTS = 2;
 
 /** Options as commander parses them. */
-interface SimulateArguments extends StateArguments, ConfigArguments, Omit<LaneArguments, "policy"> {
+interface SimulateArguments
+  extends StateArguments,
+    ConfigArguments,
+    TableArguments,
+    Omit<LaneArguments, "policy"> {
   readonly sla?: number;
   readonly model?: string;
   readonly maxCost?: number;
@@ -31,7 +33,7 @@ interface SimulateArguments extends StateArguments, ConfigArguments, Omit<LaneAr
   /** p50, p90, p99 in seconds. */
   readonly latency?: readonly number[];
   readonly outputTokens?: number;
-  readonly schema?: string;
+  /** Of the first simulation, and of a sample of rows. */
   readonly seed?: number;
   readonly seeds?: number;
   readonly json?: boolean;
@@ -44,12 +46,14 @@ export async function simulate(input: string, options: Record<string, unknown>):
     const found = await simulated(input, given);
     process.stdout.write(given.json === true ? `${JSON.stringify(found)}\n` : simulationTable(found));
     if (found.rejected_lines === 0) return 0;
-    const lines = found.rejected_lines === 1 ? "1 line" : `${count(found.rejected_lines)} lines`;
+    const noun = given.prompt === undefined ? "line" : "row";
+    const lines = found.rejected_lines === 1 ? `1 ${noun}` : `${count(found.rejected_lines)} ${noun}s`;
     process.stderr.write(
       `perigee: ${lines} of ${input === "-" ? "the input" : input} would fail before anything is sent; not simulated; perigee quote names the first\n`,
     );
     return EXIT_FAULTS;
-  } catch (error) {
+  } catch (thrown) {
+    const error = inOptions(thrown);
     if (given.json === true) process.stdout.write(`${errorJson(error)}\n`);
     throw error;
   }
@@ -57,25 +61,15 @@ export async function simulate(input: string, options: Record<string, unknown>):
 
 async function simulated(input: string, given: SimulateArguments): Promise<FileSimulation> {
   const options = { ...optionsOf(given), ...(await schemaOptions(given)) };
-  const file = await configOf(given);
-  await requireFile(input);
-  const dataDir = await mkdtemp(join(tmpdir(), "perigee-simulate-"));
-  try {
-    const { engine, core } = await openEngine({
-      ...file,
-      dataDir,
-      stateDir: stateFolder(given),
-      onNotice: (message) => process.stderr.write(`perigee: ${message}\n`),
-    });
-    try {
+  const { seed, ...table } = given;
+  return withInput(
+    input,
+    { ...table, ...(given.sample === undefined || seed === undefined ? {} : { seed }) },
+    (_engine, source, core) => {
       checkLaneOptions(options, core.config.providerNames, "simulate");
-      return await simulateFile(core, input === "-" ? process.stdin : input, options);
-    } finally {
-      await engine.close();
-    }
-  } finally {
-    await rm(dataDir, { recursive: true, force: true });
-  }
+      return simulateFile(core, source, options);
+    },
+  );
 }
 
 function optionsOf(given: SimulateArguments): SimulateOptions {

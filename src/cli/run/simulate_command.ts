@@ -3,6 +3,7 @@
  */
 
 import { NO_CONFIG } from "../setup/config_words.ts";
+import { addForecastTableOptions } from "../tables/table_options.ts";
 import {
   amount,
   count,
@@ -30,7 +31,7 @@ type Checked = <T>(read: (text: string, before?: T) => T) => (text: string, befo
 
 /** Adds it; `finish` ends the process with a code. */
 export function addSimulateCommand(root: Commands, checked: Checked, finish: (code: number) => void): void {
-  root
+  const command = root
     .command("simulate")
     .description(
       "What a run would take, by running it in virtual time: time, cost, lanes, deadline. Sends nothing.",
@@ -56,8 +57,11 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
       checked(secondsList),
     )
     .option("--output-tokens <tokens>", "of each answer (default: as learnt, else 512)", checked(count))
-    .option("--schema <file>", "answers must fit this JSON Schema: those that do not are asked for again")
-    .option("--seed <number>", "of the first simulation (default: 1)", checked(seedNumber))
+    .option(
+      "--seed <number>",
+      "of the first simulation (default: 1), and of --sample (default: 0)",
+      checked(seedNumber),
+    )
     .option(
       "--seeds <count>",
       "how many simulations (default: 5, fewer for more than 300,000 requests)",
@@ -70,4 +74,9 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
     .action(async (input: string, options: Record<string, unknown>) =>
       finish(await (await import("./simulate.ts")).simulate(input, options)),
     );
+  addForecastTableOptions((flags, text, read) => {
+    if (flags.startsWith("--seed ")) return; // it has its own
+    if (read === undefined) command.option(flags, text);
+    else command.option(flags, text, checked(read));
+  });
 }

@@ -89,11 +89,15 @@ function heldText({ counts: { held } }: RunStatus, out: string, options: StatusA
 }
 
 /** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
-export function errorLines(groups: readonly ErrorGroup[], command: string): string {
+export function errorLines(
+  groups: readonly ErrorGroup[],
+  command: string,
+  noun: "line" | "row" = "line",
+): string {
   if (groups.length === 0) return "";
   const lines = groups.map(
     ({ code, count: lineCount, first_line, first_key, message }) =>
-      `  ${code}: ${linesText(lineCount)}, ${placeText(first_line)}${keyText(first_key)}: ${message}\n`,
+      `  ${code}: ${linesText(lineCount, noun)}, ${placeText(first_line, noun)}${keyText(first_key)}: ${message}\n`,
   );
   return `errors\n${lines.join("")}to see what to do about them: ${command}\n`;
 }
@@ -240,10 +244,10 @@ interface ShownGroup extends ErrorGroup {
   readonly what_to_do: string;
 }
 
-function placeText(firstLine: number | null): string {
-  return firstLine === null ? "no longer in the input" : `first line ${firstLine}`;
+function placeText(firstLine: number | null, noun = "line"): string {
+  return firstLine === null ? "no longer in the input" : `first ${noun} ${firstLine}`;
 }
 
-function linesText(lineCount: number): string {
-  return lineCount === 1 ? "1 line" : `${count(lineCount)} lines`;
+function linesText(lineCount: number, noun = "line"): string {
+  return lineCount === 1 ? `1 ${noun}` : `${count(lineCount)} ${noun}s`;
 }

@@ -20,7 +20,7 @@ export function summaryTable(summary: Summary, dataDir?: string): string {
   const rate =
     summary.requests_sent === 0
       ? "nothing was sent in realtime"
-      : `${count(summary.requests_sent)} ${summary.requests_sent === 1 ? "request" : "requests"}, ${count(summary.requests_sent / seconds)}/s`;
+      : `${summary.requests_sent === 1 ? "1 request" : `${count(summary.requests_sent)} requests`}, ${count(summary.requests_sent / seconds)}/s`;
   const rows: [string, string][] = [
     [
       "items",

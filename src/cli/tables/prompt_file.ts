@@ -12,6 +12,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { readDeclaration } from "../../clusters/declaration/yaml_declaration.ts";
+import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { readGenerationConfig, SETTING_NAMES } from "../../jsonl/config.ts";
 import { LineFault } from "../../jsonl/fault.ts";
@@ -49,7 +50,8 @@ export async function readPromptFile(path: string): Promise<PromptFile> {
 /** A text in UTF-8, without a byte order mark, with LF as line ends. Throws `input_unreadable`. */
 export async function readTextFile(path: string, option: string): Promise<string> {
   const bytes = await readFile(path).catch((cause: unknown) => {
-    throw new PerigeeError("input_unreadable", `${option}: ${path} cannot be read`, { cause });
+    const why = errorCodeOf(cause) === "ENOENT" ? "does not exist" : `cannot be read (${errorCodeOf(cause)})`;
+    throw new PerigeeError("input_unreadable", `${option}: ${path} ${why}`, { cause });
   });
   if (bytes.byteLength > FILE_BYTES_MAX)
     throw new PerigeeError("input_unreadable", `${option}: ${path} has more than ${FILE_BYTES_MAX} bytes`);

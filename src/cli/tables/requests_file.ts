@@ -4,28 +4,42 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemDisk } from "../../disk.ts";
+import { type DiskFile, systemDisk } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { type AskedTable, askedTable, type TableArguments } from "./table_arguments.ts";
+import type { TableDisk } from "./table_disk.ts";
 
 /** Writes them beside `path`, then renames, so that the file is whole or absent. Returns how many there are. */
-export async function writeRequests({ table, requests, choice }: AskedTable, path: string): Promise<number> {
+export async function writeRequests(
+  disk: TableDisk,
+  { table, requests, choice }: AskedTable,
+  path: string,
+): Promise<number> {
   const part = `${path}.part`;
-  await systemDisk.remove(part);
-  const file = await systemDisk.open(part, "write");
-  let [position, lines] = [0, 0];
+  await disk.remove(part);
+  const file = await disk.open(part, "write");
+  let lines = 0;
   try {
-    for await (const bytes of requests.lines(choice)) {
-      await file.write(bytes, position);
-      position += bytes.byteLength;
-      for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) lines += 1;
-    }
+    lines = await writeLines(file, requests.lines(choice));
+    if (lines === 0) throw new PerigeeError("input_unreadable", `${table.name} has no rows below its header`);
     await file.sync();
-  } finally {
+  } catch (error) {
     await file.close();
+    await disk.remove(part).catch(() => undefined); // the cause is reported
+    throw error;
   }
-  await systemDisk.rename(part, path);
-  if (lines === 0) throw new PerigeeError("input_unreadable", `${table.name} has no rows below its header`);
+  await file.close();
+  await disk.rename(part, path);
+  return lines;
+}
+
+async function writeLines(file: Pick<DiskFile, "write">, blocks: AsyncIterable<Uint8Array>): Promise<number> {
+  let [position, lines] = [0, 0];
+  for await (const bytes of blocks) {
+    await file.write(bytes, position);
+    position += bytes.byteLength;
+    for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) lines += 1;
+  }
   return lines;
 }
 
@@ -41,7 +55,7 @@ export async function withRequests<T>(
   const folder = await mkdtemp(join(tmpdir(), "perigee-rows-"));
   try {
     const path = join(folder, "requests.jsonl");
-    await writeRequests(asked, path);
+    await writeRequests(systemDisk, asked, path);
     return await work(path, asked);
   } finally {
     await rm(folder, { recursive: true, force: true });

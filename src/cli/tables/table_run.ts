@@ -20,6 +20,7 @@ import { refuseSameFile } from "../input.ts";
 import { ANSWERS, tableAnswers } from "./answers_place.ts";
 import { writeRequests } from "./requests_file.ts";
 import { type AskedTable, askedTable, type TableArguments } from "./table_arguments.ts";
+import { type TableStep, tableDisk } from "./table_disk.ts";
 
 const RECORD = "table.json";
 
@@ -104,14 +105,14 @@ export class TableRun {
     return this.#asked.warnings;
   }
 
-  /** Makes the request lines, unless they exist. The data folder is this process's own by now. Throws as reading a table does. */
-  async prepare(): Promise<void> {
+  /** Makes the request lines, unless they exist. The data folder is this process's own by now. Throws as reading a table does, and as `tableDisk`. */
+  async prepare(step: TableStep): Promise<void> {
     await mkdir(this.#dataDir, { recursive: true });
     this.#record = await readRecord(join(this.#dataDir, RECORD));
     await this.#checkOut();
     if (await exists(this.requests)) return;
     await this.#removeRequests();
-    await writeRequests(this.#asked, this.requests);
+    await writeRequests(tableDisk(systemDisk, step), this.#asked, this.requests);
   }
 
   /** The engine has accepted the request lines. */
@@ -122,8 +123,8 @@ export class TableRun {
     });
   }
 
-  /** Writes the output, unless it is there and of the same answers. */
-  async finish(): Promise<void> {
+  /** Writes the output, unless it is there and of the same answers. Throws as `tableDisk`. */
+  async finish(step: TableStep): Promise<void> {
     const { table, requests, choice, added, promptHash, choiceHash } = this.#asked;
     const answers = stateText(await stateOf(this.answers));
     const of = [
@@ -147,7 +148,7 @@ export class TableRun {
         ...{ format: this.#format, columns: [...table.columns, ...added.columns] },
         ...(table.csv === undefined ? {} : { csv: table.csv }),
       };
-      await writeTable(systemDisk, this.#out, shape, joined, async (state) => {
+      await writeTable(tableDisk(systemDisk, step), this.#out, shape, joined, async (state) => {
         await this.#checkTable();
         const before = now === undefined ? [] : [stateText(now)];
         const written = state === undefined ? before : [stateText(state), ...before];
@@ -163,6 +164,7 @@ export class TableRun {
     const { name } = this.#asked.table;
     const text = message
       .replaceAll(this.requests, name)
+      .replace("to answer the new lines", "to ask the rows that are new or changed")
       .replace(
         /^lines (\d+ and \d+) have the same key/,
         `rows $1 that are asked of ${name} have the same key`,

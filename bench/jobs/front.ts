@@ -93,8 +93,24 @@ async function main(calls: number, streams: number): Promise<void> {
       },
     ]);
     const idleMib = peakMib(child);
+    const openedDirectly = await Promise.all(Array.from({ length: streams }, () => of(upstream, 2)));
     const many = await Promise.all(Array.from({ length: streams }, () => of(through, CHUNKS)));
     const times = many.map(({ passedMs }) => passedMs);
+    const opened = (share: number, name: string) => ({
+      name: `front: request to first chunk, of ${streams} at once, ${name}`,
+      median: at(
+        many.map(({ firstMs }) => firstMs),
+        share,
+      ),
+      unit: "ms",
+      beside: {
+        name: "direct",
+        median: at(
+          openedDirectly.map(({ firstMs }) => firstMs),
+          share,
+        ),
+      },
+    });
     report([
       {
         name: `front: ${streams} streams at once, peak RSS`,
@@ -104,6 +120,8 @@ async function main(calls: number, streams: number): Promise<void> {
       },
       { name: "front: peak RSS before", median: idleMib, unit: "MiB" },
       { name: `front: first chunk passed on, of ${streams}, half`, median: at(times, 0.5), unit: "ms" },
+      opened(0.5, "half"),
+      opened(0.99, "99 %"),
     ]);
   } finally {
     child.kill("SIGTERM");

@@ -43,7 +43,7 @@ export async function openPage(
 ): Promise<{ readonly page: Page; readonly complaints: readonly string[] }> {
   const context = await browser.newContext({ viewport: { width: 1_280, height: 900 } });
   onTestFinished(() => context.close());
-  context.setDefaultTimeout(8_000);
+  context.setDefaultTimeout(30_000); // that it hangs, not that it takes long beside other tests
   const page = await context.newPage();
   const complaints: string[] = [];
   page.on("console", (message) => {

@@ -22,11 +22,14 @@ afterAll(async () => {
 });
 
 describe.skipIf(!isThere)("the page of the HTTP interface", () => {
-  it("shows each operation under a policy that runs no inline script, light and dark, without barriers", async () => {
+  // One page for all of it: Swagger UI takes a second to lay out all operations, and axe four to read them.
+  it("shows each operation under a policy that runs no inline script, light and dark, without barriers, and sends requests", async () => {
     const { page, complaints } = await openPage(browser, `${world.url}docs`);
     const operation = page.locator("#operations-inference-post_v0_infer_");
     await operation.waitFor();
     for (const screen of SCREENS) await fits(page, screen, "api");
+    await page.getByPlaceholder("Filter by tag").fill("inference"); // operations are alike
+    await page.locator(".opblock-tag-section").nth(1).waitFor({ state: "detached" });
     await operation.locator("button.opblock-summary-control").click();
     await operation.getByText("Idempotency-Key").first().waitFor();
     await operation.getByRole("button", { name: "Try it out" }).click();
@@ -37,20 +40,14 @@ describe.skipIf(!isThere)("the page of the HTTP interface", () => {
       await shoot(operation, `api-operation-${colorScheme}`);
       expect(await violations(page)).toEqual([]);
     }
-    expect(complaints).toEqual([]);
-  });
-
-  it("sends a request with the key that was entered", async () => {
-    const { page, complaints } = await openPage(browser, `${world.url}docs`);
-    await page.getByRole("button", { name: "Authorize" }).first().click();
     await page.getByLabel("auth-bearer-value").fill(KEY);
     await page.locator(".auth-container", { hasText: "key (http, Bearer)" }).getByText("Authorize").click();
     await page.getByRole("button", { name: "Close" }).first().click();
-    const operation = page.locator("#operations-inference-get_v0_infer_tasks");
-    await operation.locator("button.opblock-summary-control").click();
-    await operation.getByRole("button", { name: "Try it out" }).click();
-    await operation.getByRole("button", { name: "Execute" }).click();
-    await operation.locator(".live-responses-table").getByText('"has_more"').waitFor();
+    const tasks = page.locator("#operations-inference-get_v0_infer_tasks");
+    await tasks.locator("button.opblock-summary-control").click();
+    await tasks.getByRole("button", { name: "Try it out" }).click();
+    await tasks.getByRole("button", { name: "Execute" }).click();
+    await tasks.locator(".live-responses-table").getByText('"has_more"').waitFor();
     expect(complaints).toEqual([]);
   });
 });

@@ -31,7 +31,7 @@ function view(more: Partial<TaskView> = {}): TaskView {
 function names(metadata?: Record<string, unknown>, fileName?: string) {
   const clock = new FakeClock();
   let reads = 0;
-  const object = { object_id: "o", status: "completed", metadata } as never;
+  const object = { object_id: "o", status: "completed", metadata, model: "openai:first" } as never;
   const made = new TaskNames({
     clock,
     tasks: {
@@ -62,7 +62,12 @@ describe("the name of a task", () => {
       named_by: "file",
     });
     expect(await names(undefined).names.of(task)).toEqual({ name: "openai:m and 1 more", named_by: "model" });
-    expect(await names(undefined).names.of(view())).toBeUndefined();
+  });
+
+  it("is the model of its first answer where its models are not known, and nothing before one", async () => {
+    expect(await names(undefined).names.of(view())).toEqual({ name: "openai:first", named_by: "model" });
+    const counts = { submitted: 10, completed: 0, failed: 0, expired: 0, cancelled: 0 };
+    expect(await names(undefined).names.of(view({ counts }))).toBeUndefined();
   });
 
   it("is that of an OpenAI batch's metadata, of at most 80 characters, also before an item has ended", async () => {
@@ -73,7 +78,7 @@ describe("the name of a task", () => {
     });
     const { name } = (await names().names.of(fresh)) ?? {};
     expect(name).toBe(`${"x".repeat(79)}…`);
-    expect(await names().names.of(view({ note: "no JSON" }))).toBeUndefined();
+    expect(await names().names.of(view({ note: "no JSON" }))).toMatchObject({ named_by: "model" });
   });
 
   it("is read once, and every ten seconds while nothing has named it", async () => {

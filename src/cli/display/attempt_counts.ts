@@ -17,6 +17,12 @@ export interface ModelCounts {
   readonly answered: number;
   readonly failed: number;
   readonly rateLimited: number;
+  /** Of the requests that failed, those whose item did not end with that failure. */
+  readonly retries: number;
+  /** Items that ended in an error after a request. */
+  readonly errors: number;
+  /** By the items that have ended after a request. */
+  readonly billedUsd: number;
   /** Median of the last answers, in milliseconds; absent before the first. */
   readonly p50Ms?: number;
 }
@@ -33,6 +39,10 @@ interface Counted {
   answered: number;
   failed: number;
   rateLimited: number;
+  /** Items that ended with a failure of their last request. */
+  endedByRequest: number;
+  errors: number;
+  billedUsd: number;
   /** A ring of the last latencies. */
   readonly latencies: Float64Array;
 }
@@ -66,8 +76,14 @@ export class AttemptCounts implements EngineObserver {
     this.#last = { code, model, atMs: this.#nowMs() };
   }
 
-  settled({ code }: SettledReport): void {
+  settled({ code, model, billedUsd }: SettledReport): void {
+    const counted = model === undefined ? undefined : this.#of(model);
+    if (counted !== undefined) counted.billedUsd += billedUsd;
     if (code === undefined) return;
+    if (counted !== undefined) {
+      counted.errors += 1;
+      if (this.#codes.has(code)) counted.endedByRequest += 1;
+    }
     this.#ended.set(code, (this.#ended.get(code) ?? 0) + 1);
     if (this.#codes.has(code)) this.#endedByRequest += 1;
     else this.#last = { code, atMs: this.#nowMs() };
@@ -83,7 +99,7 @@ export class AttemptCounts implements EngineObserver {
   }
 
   /** Of all models together; the median is of the model that answers most. */
-  get all(): ModelCounts & { readonly retries: number } {
+  get all(): ModelCounts {
     const models = this.models;
     const sum = (of: (one: ModelCounts) => number): number =>
       models.reduce((total, one) => total + of(one), 0);
@@ -98,6 +114,8 @@ export class AttemptCounts implements EngineObserver {
       failed,
       rateLimited: sum((one) => one.rateLimited),
       retries: Math.max(0, failed - this.#endedByRequest),
+      errors: sum((one) => one.errors),
+      billedUsd: sum((one) => one.billedUsd),
       ...(most?.p50Ms === undefined ? {} : { p50Ms: most.p50Ms }),
     };
   }
@@ -115,14 +133,19 @@ export class AttemptCounts implements EngineObserver {
     const known = this.#models.get(model);
     if (known !== undefined) return known;
     if (this.#models.size >= MODELS_MAX && model !== OTHERS) return this.#of(OTHERS);
-    const made = { answered: 0, failed: 0, rateLimited: 0, latencies: new Float64Array(LATENCIES_MAX) };
+    const items = { endedByRequest: 0, errors: 0, billedUsd: 0 };
+    const latencies = new Float64Array(LATENCIES_MAX);
+    const made: Counted = { answered: 0, failed: 0, rateLimited: 0, ...items, latencies };
     this.#models.set(model, made);
     return made;
   }
 }
 
-function countsOf(model: string, { answered, failed, rateLimited, latencies }: Counted): ModelCounts {
+function countsOf(model: string, counted: Counted): ModelCounts {
+  const { answered, failed, rateLimited, endedByRequest, errors, billedUsd, latencies } = counted;
   const sorted = latencies.slice(0, Math.min(answered, LATENCIES_MAX)).sort();
   const p50Ms = sorted[Math.floor(sorted.length / 2)];
-  return { model, answered, failed, rateLimited, ...(p50Ms === undefined ? {} : { p50Ms }) };
+  const retries = Math.max(0, failed - endedByRequest);
+  const median = p50Ms === undefined ? {} : { p50Ms };
+  return { model, answered, failed, rateLimited, retries, errors, billedUsd, ...median };
 }

@@ -1,6 +1,6 @@
 /**
  * The progress display: on a terminal some rows that are drawn again four times a second; elsewhere, and on a dumb terminal, a plain
- * line after half a second (once the input is accepted, or after 5 s), every ten seconds, at each pause and at the end. Always on stderr.
+ * line after half a second, every ten seconds, at each pause and at the end. Always on stderr.
  *
  *   opening (drawn at once) -> progress (each event) -> over: a completed run leaves one line, any other nothing
  *
@@ -18,8 +18,6 @@ import { cells, cut, fitted, painted, type Screen, type ShownPart, screenOf } fr
 const LIVE_EVERY_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
 const PLAIN_FIRST_MS = 500;
-/** Before the input is accepted: most commands that are refused are refused sooner, and say only why. */
-const PLAIN_OPENING_MS = 5_000;
 
 /** What a display needs. */
 export interface DisplayOptions {
@@ -57,7 +55,7 @@ export class ProgressDisplay {
   open(what: string, verb: "opening" | "writing" = "opening"): void {
     if (this.#options.isQuiet === true) return;
     const screen = this.#screen;
-    const waitMs = screen.isLive ? LIVE_EVERY_MS : PLAIN_OPENING_MS;
+    const waitMs = screen.isLive ? LIVE_EVERY_MS : PLAIN_FIRST_MS;
     if (screen.isLive) this.#redraw([fitted(this.#openingRow(what, verb), screen)]);
     this.#opening = this.#options.clock.timer(waitMs, () => this.#stillOpening(what, verb), {
       keepsAlive: false,
@@ -130,8 +128,8 @@ export class ProgressDisplay {
 
   #write({ type, progress }: ProgressEvent): void {
     const nowMs = this.#options.clock.nowMs();
-    const firstMs = this.#startedMs + (progress.state === "reading" ? PLAIN_OPENING_MS : PLAIN_FIRST_MS);
-    const dueMs = this.#writtenMs === undefined ? firstMs : this.#writtenMs + PLAIN_EVERY_MS;
+    const dueMs =
+      this.#writtenMs === undefined ? this.#startedMs + PLAIN_FIRST_MS : this.#writtenMs + PLAIN_EVERY_MS;
     // Events are late or early by a fraction: half the time between two decides.
     if (type !== "progress" || nowMs > dueMs - LIVE_EVERY_MS / 2)
       this.#writeLine(progressLine(progress, this.#ran));

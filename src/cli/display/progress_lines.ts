@@ -4,6 +4,7 @@
 import { systemClock } from "../../clock.ts";
 import type { Progress } from "../../engine/items/progress.ts";
 import { usdText } from "../../price/money.ts";
+import { familyOfLane, providerOfLane } from "../../queue/lanes.ts";
 import { count, duration, percent, short } from "../numbers.ts";
 import { billedText } from "./amounts.ts";
 import type { AttemptCounts, ModelCounts } from "./attempt_counts.ts";
@@ -61,7 +62,7 @@ export function progressLine(progress: Progress, ran?: Ran): string {
     isDone ? "" : `${short(progress.tokensPerSecond)} tok/s`,
     ran === undefined || isDone ? "" : medianText(ran.counts.all),
     ran === undefined ? "" : `${duration(ran.elapsedMs)} elapsed`,
-    ...(isDone ? [] : progress.lanes.map(laneText)),
+    ...(isDone ? [] : laneTexts(progress.lanes)),
   ];
   return parts.filter((part) => part !== "").join("  ");
 }
@@ -80,10 +81,10 @@ export function progressRows(
       ),
     ),
     ...flowed(figures(progress, ran.counts.all), FIGURE_ROWS_MAX, screen),
-    ...progress.lanes
+    ...laneTexts(progress.lanes)
       .slice(0, LANES_MAX)
-      .map((lane): readonly ShownPart[] => [
-        { text: shownText(laneText(lane)), style: lane.state === "open" ? "dim" : "yellow" },
+      .map((text, index): readonly ShownPart[] => [
+        { text: shownText(text), style: progress.lanes[index]?.state === "open" ? "dim" : "yellow" },
       ]),
     ...modelRows(ran.counts.models, screen),
     ...lastError(ran),
@@ -139,18 +140,16 @@ function modelRows(models: readonly ModelCounts[], { columns }: Screen): (readon
   const shown = models.slice(0, MODELS_MAX).map((one) => ({ ...one, model: shownText(one.model) }));
   const most = Math.min(MODEL_CELLS_MAX, Math.floor(columns / 2));
   const width = Math.min(most, Math.max(...shown.map(({ model }) => cells(model))));
-  const rows = shown.map(({ model, answered, failed, rateLimited, p50Ms }) => {
+  const rows = shown.map((one) => {
+    const { model, answered, errors, billedUsd, p50Ms } = one;
     const name = cut(model, width, { isUnicode: false });
     return present([
       { text: `${name}${" ".repeat(width - cells(name))}` },
       { text: `${count(answered)} answered` },
       { text: medianText(p50Ms === undefined ? {} : { p50Ms }) },
-      {
-        text:
-          failed === 0
-            ? ""
-            : `${count(failed)} failed${rateLimited === 0 ? "" : `, ${count(rateLimited)} 429s`}`,
-      },
+      { text: billedUsd === 0 ? "" : `${usdText(billedUsd)} billed` },
+      { text: errors === 0 ? "" : errorsText(errors), style: "red" },
+      { text: retriesText(one) },
     ]);
   });
   const more = models.length - shown.length;
@@ -238,7 +237,7 @@ function projectedUsd({ settled, linesTotal, billedUsd, hasUnpriced }: Progress)
   return hasUnpriced === true || billedUsd === 0 ? undefined : (billedUsd / settled) * linesTotal;
 }
 
-function retriesText({ retries, rateLimited }: AttemptCounts["all"]): string {
+function retriesText({ retries, rateLimited }: Pick<ModelCounts, "retries" | "rateLimited">): string {
   if (retries === 0 && rateLimited === 0) return "";
   const refused = rateLimited === 0 ? "" : `, ${count(rateLimited)} ${rateLimited === 1 ? "429" : "429s"}`;
   return `${count(retries)} ${retries === 1 ? "retry" : "retries"}${refused}`;
@@ -249,7 +248,17 @@ function medianText({ p50Ms }: Pick<ModelCounts, "p50Ms">): string {
   return `p50 ${p50Ms < 1_000 ? `${Math.round(p50Ms)} ms` : `${(p50Ms / 1_000).toFixed(1)} s`}`;
 }
 
-function laneText(lane: Progress["lanes"][number]): string {
+/** Each lane by its provider; by its models, too, where a provider has several. */
+function laneTexts(lanes: Progress["lanes"]): readonly string[] {
+  const providers = lanes.map(({ lane }) => providerOfLane(lane));
+  return lanes.map((lane, index) => {
+    const provider = providers[index] ?? "";
+    const isShared = providers.some((other, place) => other === provider && place !== index);
+    return laneText(lane, isShared ? `${provider}:${familyOfLane(lane.lane)}` : provider);
+  });
+}
+
+function laneText(lane: Progress["lanes"][number], name: string): string {
   const shares = [
     lane.requestsShare === undefined ? "" : `rpm ${percent(lane.requestsShare)}`,
     lane.tokensShare === undefined ? "" : `tpm ${percent(lane.tokensShare)}`,
@@ -258,7 +267,7 @@ function laneText(lane: Progress["lanes"][number]): string {
     oversizedText(lane),
     cheaperText(lane),
   ];
-  return `[${lane.lane.split(":")[0]} ${shares.filter((part) => part !== "").join(", ")}]`;
+  return `[${name} ${shares.filter((part) => part !== "").join(", ")}]`;
 }
 
 function cheaperText({ cheaper }: Progress["lanes"][number]): string {

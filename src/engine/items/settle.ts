@@ -140,7 +140,8 @@ export class RunRecords implements ItemRecords {
       if (observer !== undefined) {
         const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
         const tokens = { inputTokens, outputTokens };
-        observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
+        const money = { listUsd, usd, billedUsd, ambiguousUsd };
+        observer.settled({ project, status, code, ...tokens, ...money, model: sent?.model });
       }
       whenDurable?.();
     });

@@ -33,6 +33,8 @@ export interface SettledReport
   > {
   /** The project of the run; empty for all runs without one. */
   readonly project: string;
+  /** As of its last attempt; absent where it ended without one or after the last one, and for posted items. */
+  readonly model?: string | undefined;
 }
 
 /** Each method is called synchronously; it must be quick and must not throw. */

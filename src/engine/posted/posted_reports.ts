@@ -7,7 +7,7 @@ import { NO_MONEY } from "../../price/money.ts";
 import type { EngineObserver, SettledReport } from "../journal/observer.ts";
 
 /** Tokens and money of an item. */
-export type ReportedTaken = Omit<SettledReport, "project" | "status" | "code">;
+export type ReportedTaken = Omit<SettledReport, "project" | "status" | "code" | "model">;
 
 interface ReportedEnd extends Pick<SettledReport, "status" | "code"> {
   readonly taken: ReportedTaken;

@@ -4,12 +4,15 @@
  * Metadata is that of an OpenAI batch, or of the task's first item once that has ended. Of it the first text under `task`, `name`, `job`,
  * `title` or `description` is taken. Files have the names that they were uploaded with.
  *
+ * The models of a task that shares a file with others (made by an earlier version) are not known: its first answer names one.
+ *
  * Limits: 2,000 names are kept, each at most 80 characters; a task whose first item has not ended is asked about every 10 s.
  */
 import type { Clock } from "../../clock.ts";
 import type { Files } from "../../tasks/files/files.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Tasks } from "../../tasks/shapes/tasks.ts";
+import type { TaskObject } from "../../work/task.ts";
 
 const KEPT_MAX = 2_000;
 const CHARS_MAX = 80;
@@ -50,10 +53,13 @@ export class TaskNames {
     const nowMs = this.#options.clock.nowMs();
     const known = this.#known.get(task.id);
     if (known !== undefined && nowMs < known.staleMs) return known.name;
-    const byMetadata = nameIn(noteOf(task)) ?? (await this.#ofFirstItem(task));
+    const noted = nameIn(noteOf(task));
+    const first = noted === undefined ? await this.#firstItem(task) : undefined;
+    const byMetadata = noted ?? nameIn(first?.metadata);
+    const models = task.models.length > 0 || first?.model === undefined ? task.models : [first.model];
     const name: TaskName | undefined =
       byMetadata === undefined
-        ? ((await this.#ofFile(task)) ?? ofModels(task))
+        ? ((await this.#ofFile(task)) ?? ofModels(models))
         : { name: byMetadata, named_by: "metadata" };
     const isSure = byMetadata !== undefined || task.counts.submitted === 0;
     this.#known.delete(task.id);
@@ -65,10 +71,11 @@ export class TaskNames {
     return name;
   }
 
-  async #ofFirstItem(task: TaskView): Promise<string | undefined> {
+  /** Once some item has ended; before, it has nothing that names it. */
+  async #firstItem(task: TaskView): Promise<TaskObject | undefined> {
     if (task.counts.submitted === task.totalItems) return undefined;
     const first = await this.#options.tasks.objects(task.project, task, { limit: 1 }).catch(() => undefined);
-    return nameIn(first?.items[0]?.metadata);
+    return first?.items[0];
   }
 
   async #ofFile({ project, fileIds }: TaskView): Promise<TaskName | undefined> {
@@ -79,7 +86,7 @@ export class TaskNames {
   }
 }
 
-function ofModels({ models }: TaskView): TaskName | undefined {
+function ofModels(models: readonly string[]): TaskName | undefined {
   const [model] = models;
   return model === undefined ? undefined : { name: shortened(model) + more(models), named_by: "model" };
 }

@@ -94,11 +94,30 @@ describe("on a terminal", () => {
       progressRows(PROGRESS, { counts, elapsedMs: 0, nowMs: 0 }, screenOf(process.stderr, UTF8)).length,
     ).toBe(3);
     counts.attempted(attempt({ model: "anthropic:claude-haiku-4-5", latencyMs: 2_500 }));
-    counts.attempted(attempt({ model: "anthropic:claude-haiku-4-5", code: "rate_limited" }));
+    const claude = { model: "anthropic:claude-haiku-4-5" };
+    counts.attempted(attempt({ ...claude, code: "rate_limited" }));
+    counts.attempted(attempt({ ...claude, code: "invalid_request" }));
+    counts.settled({ ...settled("invalid_request"), ...claude, billedUsd: 0.25 });
     display.show(event());
     expect(rows().slice(3, 5)).toEqual([
       "openai:mini                 1 answered  p50 100 ms",
-      "anthropic:claude-haiku-4-5  1 answered  p50 2.5 s  1 failed, 1 429s",
+      "anthropic:claude-haiku-4-5  1 answered  p50 2.5 s  $0.2500 billed  1 error  1 retry, 1 429",
+    ]);
+  });
+
+  it("names the models of lanes of one provider, and only those", () => {
+    const { display, rows } = shownOn({ columns: 100 });
+    const lane = { state: "open", inFlight: 1, inFlightMax: 8 } as const;
+    const lanes = [
+      { ...lane, lane: "local:realtime:llama" },
+      { ...lane, lane: "openai:realtime:mini" },
+      { ...lane, lane: "local:realtime:qwen:7b" },
+    ];
+    display.show(event({ ...PROGRESS, lanes }));
+    expect(rows().slice(2, 5)).toEqual([
+      "[local:llama 1/8 in flight]",
+      "[openai 1/8 in flight]",
+      "[local:qwen:7b 1/8 in flight]",
     ]);
   });
 
@@ -231,10 +250,10 @@ describe("elsewhere", () => {
     },
   );
 
-  it("says that a run is opened where that takes longer than five seconds", async () => {
+  it("says that a run is opened where that takes longer than half a second", async () => {
     const { display, clock, written } = shownOn({ isTTY: false });
     display.open("out.jsonl.perigee");
-    await clock.advance(4_900);
+    await clock.advance(400);
     expect(written()).toBe("");
     await clock.advance(200);
     expect(written()).toBe("opening  out.jsonl.perigee\n");

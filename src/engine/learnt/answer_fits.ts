@@ -17,7 +17,7 @@ const MODELS_MAX = 1_000;
 const FURTHER_MAX = 2;
 
 /** Further requests of one item. */
-export interface FurtherEstimate {
+interface FurtherEstimate {
   readonly expected: number;
   readonly low: number;
   readonly high: number;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ProviderOptions } from "../../src/engine/config/config.ts";
+import { loadValidators } from "../../src/json_schema.ts";
 import {
   createProvider,
   type Decoded,
@@ -7,7 +8,6 @@ import {
   type Provider,
   type WireAnswer,
 } from "../../src/providers/index.ts";
-import { loadValidators } from "../../src/json_schema.ts";
 import { openaiAnswer } from "../../src/testing/index.ts";
 import { itemLine, OUTPUT, World } from "./world.ts";
 

@@ -3,12 +3,7 @@ import { describe, expect, it } from "vitest";
 import { withAnswered } from "../../src/providers/further_turns.ts";
 import type { Protocol } from "../../src/providers/provider.ts";
 
-const added = (
-  body: object,
-  protocol: Protocol,
-  answer: string,
-  reply: string,
-): object => {
+const added = (body: object, protocol: Protocol, answer: string, reply: string): object => {
   const provider = { settings: { name: "p", protocol, baseUrl: "http://p.test" } };
   const made = withAnswered(
     Buffer.from(JSON.stringify(body)),

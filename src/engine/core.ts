@@ -2,7 +2,6 @@
  * What an engine is built of, one member for each concern. Modules take the members that they use.
  */
 import type { PriceBook } from "../price/price_book.ts";
-import type { AnswerFits } from "../queue/answer_fits.ts";
 import type { AnswerMeans } from "../queue/answer_means.ts";
 import type { Measurer } from "../shard/pool.ts";
 import type { EngineConfig } from "./config/config.ts";
@@ -10,6 +9,7 @@ import type { SharedCaps } from "./files/shared_caps.ts";
 import type { Recording } from "./journal/recording.ts";
 import type { EngineStorage } from "./journal/storage.ts";
 import type { Sending } from "./lanes/sending.ts";
+import type { AnswerFits } from "./learnt/answer_fits.ts";
 import type { QuoteRecords } from "./learnt/quote_records.ts";
 
 /** Built by `engine.ts`. */

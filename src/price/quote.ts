@@ -15,10 +15,16 @@ import { parseModelId } from "../work/request.ts";
 import { type Band, bandOf, partOf } from "./band.ts";
 import { counted, roundedUsd } from "./cost.ts";
 import { priceFactor, RATE_CARD, type RateCard } from "./factor.ts";
-import { type FurtherRequests, type QuoteFurtherRequests, shownFurther } from "./further_requests.ts";
 import { type QuotePrice, quotePrice } from "./quote_price.ts";
+import {
+  type FurtherRequests,
+  type QuoteFurtherRequests,
+  type QuoteTime,
+  shownFurther,
+  shownTime,
+  type TimeNeeded,
+} from "./quote_requests.ts";
 import { finishAt, type LanePlan, lanesOf, lastFinish, type QuoteSla } from "./quote_sla.ts";
-import { type QuoteTime, shownTime, type TimeNeeded } from "./quote_time.ts";
 import { type BasePrice, ratesFor } from "./rates.ts";
 
 /** The source of an expected output. */

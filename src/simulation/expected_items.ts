@@ -7,12 +7,13 @@
  *
  * An item that is checked takes further requests, as in a quote, and is simulated as one that takes so many more tokens.
  */
-import { REPLY_TOKENS } from "../engine/learnt/expected_usage.ts";
+
+import type { AnswerFits } from "../engine/learnt/answer_fits.ts";
+import { type CheckedItems, checkedIn, REPLY_TOKENS } from "../engine/learnt/expected_usage.ts";
 import { costOf } from "../price/cost.ts";
 import type { BasePrice } from "../price/rates.ts";
-import type { AnswerFits } from "../queue/answer_fits.ts";
 import { type AnswerEstimate, type AnswerMeans, expectedOutput } from "../queue/answer_means.ts";
-import type { MeasuredGroup } from "../shard/measured.ts";
+import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
 import { NO_USAGE } from "../work/outcome.ts";
 
 const DEFAULT_TOKENS = 512;
@@ -35,8 +36,7 @@ interface GroupFigures {
 export interface ExpectedItemsOptions {
   readonly answers: AnswerMeans;
   readonly fits: AnswerFits;
-  /** Of an item that is checked. */
-  readonly answersMax: number;
+  readonly checked: CheckedItems;
   /** The price of a model, `<provider>:<name>`; undefined where it is not known. */
   readonly priceOf: (model: string) => BasePrice | undefined;
   /** Of each answer, in place of what was learnt. */
@@ -55,8 +55,8 @@ export class ExpectedItems {
   /** `counted`: input tokens as perigee counts them; `outputTokensMax`: the item's own limit, 0 without one. */
   of(group: MeasuredGroup, counted: number, outputTokensMax: number, isChecked: boolean): ExpectedItem {
     const { estimate, price } = this.#figuresOf(group);
-    const { fits, answersMax } = this.#options;
-    const further = isChecked ? Math.min(answersMax - 1, fits.of(group.model).expected) : 0;
+    const { fits, checked } = this.#options;
+    const further = isChecked ? Math.min(checked.answersMax - 1, fits.of(group.model).expected) : 0;
     const output = this.#outputOf(estimate, counted, outputTokensMax);
     const input = counted * (estimate?.inputRatio ?? 1) * (1 + further) + further * (output + REPLY_TOKENS);
     const inputTokens = Math.round(input);
@@ -66,6 +66,11 @@ export class ExpectedItems {
     const usage = { ...NO_USAGE, inputTokens, outputTokens, cachedTokens, cacheWriteTokens };
     const { listUsd } = costOf(usage, price, { factor: 1, laneFactor: 1 });
     return { inputTokens, outputTokens, listUsd };
+  }
+
+  /** Whether each item of a block is checked. */
+  checkedIn(measured: MeasuredBlock): (item: number) => boolean {
+    return checkedIn(measured, this.#options.checked.isChecked);
   }
 
   #outputOf(estimate: AnswerEstimate | undefined, counted: number, most: number): number {

@@ -11,7 +11,6 @@
  */
 import type { DiskFile } from "../disk.ts";
 import type { EngineCore } from "../engine/core.ts";
-import { checkedIn } from "../engine/learnt/expected_usage.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../jsonl/read.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { ExpectedItems } from "./expected_items.ts";
@@ -56,7 +55,7 @@ export async function readShape(
   expected: ExpectedItems,
   { model, sizeBytes, schema }: ReadTerms,
 ): Promise<FileShape> {
-  const rows = new Rows(expected, schema !== undefined);
+  const rows = new Rows(expected);
   const override = model === undefined ? {} : { modelOverride: model };
   const waiting: (Promise<MeasuredBlock> | number)[] = [];
   const addNext = async (): Promise<void> => {
@@ -104,7 +103,6 @@ function strideOf(
 class Rows {
   rejectedLines = 0;
   readonly #expected: ExpectedItems;
-  readonly #hasSchema: boolean;
   readonly #models: string[] = [];
   readonly #numberOf = new Map<string, number>();
   #columns = columnsOf(ROWS_START);
@@ -116,9 +114,8 @@ class Rows {
   /** Sums over the measured blocks: their number, means of tokens, and squares of these. */
   readonly #means = { blocks: 0, sum: 0, squares: 0 };
 
-  constructor(expected: ExpectedItems, hasSchema: boolean) {
+  constructor(expected: ExpectedItems) {
     this.#expected = expected;
-    this.#hasSchema = hasSchema;
   }
 
   add(measured: MeasuredBlock): void {
@@ -127,7 +124,7 @@ class Rows {
     const groupCounts = countsOf(groupOf, count, groups.length);
     const numbers = groups.map(({ model }) => this.#number(model));
     const first = this.#items;
-    const isChecked = checkedIn(measured, this.#hasSchema);
+    const isChecked = this.#expected.checkedIn(measured);
     const { modelOf, bytes, outputTokensMax } = this.#columns;
     let tokens = 0;
     for (let item = 0; item < count; item += 1) {

@@ -103,7 +103,8 @@ async function shapeOf(core: EngineCore, source: Source, options: SimulateOption
   const input = await openInput(core.storage, source, spool);
   const { answers, fits } = core.figures;
   const expected = new ExpectedItems({
-    ...{ answers, fits, answersMax: fit.answersMax },
+    ...{ answers, fits },
+    checked: { isChecked: schema !== undefined, answersMax: fit.answersMax },
     priceOf: (model) => priceOf(core, model),
     outputTokens: options.outputTokens,
   });

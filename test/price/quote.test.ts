@@ -3,7 +3,7 @@ import { quoteTable } from "../../src/cli/run/quote.ts";
 import { priceFactor } from "../../src/price/factor.ts";
 import { PriceBook } from "../../src/price/price_book.ts";
 import { type ModelTotals, type QuoteInput, quote } from "../../src/price/quote.ts";
-import type { TimeNeeded } from "../../src/price/quote_time.ts";
+import type { TimeNeeded } from "../../src/price/quote_requests.ts";
 
 const NOON = Date.parse("2026-11-20T12:00:00Z");
 const book = new PriceBook();

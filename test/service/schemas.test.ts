@@ -141,6 +141,24 @@ describe("a schema in a post", () => {
   });
 });
 
+describe("a cap that leaves no money for another request", () => {
+  it("holds the item that was to be asked again, and says so", async () => {
+    await world.close();
+    world = await openFront(
+      (_request, response) => sendJson(response, completion({ content: "x".repeat(400) })),
+      { projects: { alpha: { maxCostUsd: 0.000_1 } } },
+    );
+    const item = { model: MODEL, input: "a", sla: 60, schema: SUM, max_tokens: 100 };
+    const answer = await world.call("/v0/infer/", { method: "POST", body: JSON.stringify([item]) });
+    const { task_id }: Json = await answer.json();
+    const read = async (): Promise<Json> => (await world.call(`/v0/infer/task/${task_id}`)).json();
+    await expect.poll(async () => (await read()).objects[0].held?.reason).toBe("cap_reached");
+    expect(world.received).toHaveLength(1);
+    expect((await read()).objects[0]).toMatchObject({ status: "submitted" });
+    expect((await read()).held).toMatchObject([{ reason: "cap_reached", items: 1 }]);
+  });
+});
+
 describe("a schema in a batch of OpenAI's interface", () => {
   it("is that of a line, or else of the request's header", async () => {
     const { client } = world;

@@ -5,7 +5,7 @@ import { PerigeeError } from "../../errors.ts";
 import { usdText } from "../../price/money.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
 import type { Quote, QuoteAssumptions, QuoteFault, QuoteModel } from "../../price/quote.ts";
-import type { QuoteTime } from "../../price/quote_time.ts";
+import type { QuoteTime } from "../../price/quote_requests.ts";
 import { parseSlaMinutes } from "../../work/sla.ts";
 import { errorJson } from "../exit.ts";
 import { count, duration } from "../numbers.ts";

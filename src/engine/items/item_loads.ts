@@ -3,11 +3,11 @@
  * of the model were, learnt from each answer.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import type { AnswerFits } from "../../queue/answer_fits.ts";
 import type { AnswerMeans } from "../../queue/answer_means.ts";
 import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
+import type { AnswerFits } from "../learnt/answer_fits.ts";
 import type { ItemCall } from "./item_call.ts";
 
 /** What is learnt of answers. */

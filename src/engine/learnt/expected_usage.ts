@@ -9,16 +9,15 @@
  *   default    512 output tokens, but no more than half of the item's limit; from an eighth of that up to the limit (4,096
  *              without one)
  *
- * An item whose answer is checked takes further requests (queue/answer_fits.ts), each with the answer before it and what does not fit: as
+ * An item whose answer is checked takes further requests (answer_fits.ts), each with the answer before it and what does not fit: as
  * many as are learnt or assumed, and at the upper end of the band two more where nothing was learnt of the answers.
  *
  * Limits: a row for each system prompt with answers that is known (64 a model), one for all others of the model, and one for
  * those without evidence; 1,000 different other prompts are distinguished.
  */
 import { skewT95, studentT95 } from "../../price/band.ts";
-import type { FurtherRequests } from "../../price/further_requests.ts";
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
-import type { AnswerFits } from "../../queue/answer_fits.ts";
+import type { FurtherRequests } from "../../price/quote_requests.ts";
 import {
   type AlikeItems,
   type AnswerEstimate,
@@ -29,6 +28,7 @@ import {
 } from "../../queue/answer_means.ts";
 import type { LatencyGroup } from "../../queue/last_answer.ts";
 import { hasMetadata, type MeasuredBlock, type MeasuredGroup, schemaJsonOf } from "../../shard/measured.ts";
+import type { AnswerFits } from "./answer_fits.ts";
 
 const DEFAULT_TOKENS = 512;
 const DEFAULT_LOW = 1 / 8;

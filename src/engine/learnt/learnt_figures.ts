@@ -2,11 +2,11 @@
  * What an engine learns of models, and begins with as earlier processes have left it.
  */
 import type { ProviderSettings } from "../../providers/provider.ts";
-import { AnswerFits } from "../../queue/answer_fits.ts";
 import { AnswerMeans } from "../../queue/answer_means.ts";
 import { Latencies } from "../../queue/latency.ts";
 import { OutputLengths } from "../../queue/output_lengths.ts";
 import type { LearntStore } from "../../store/learnt.ts";
+import { AnswerFits } from "./answer_fits.ts";
 import { keptAnswers } from "./kept_answers.ts";
 import { keepByModel } from "./kept_by_model.ts";
 import { keptLatencies } from "./kept_latencies.ts";

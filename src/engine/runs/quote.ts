@@ -4,8 +4,8 @@
 import type { DiskFile } from "../../disk.ts";
 import type { PlannedQuote } from "../../price/planned_quote.ts";
 import { type Quote, type QuoteInput, quote } from "../../price/quote.ts";
+import type { TimeNeeded } from "../../price/quote_requests.ts";
 import { finishAt, lastFinish } from "../../price/quote_sla.ts";
-import type { TimeNeeded } from "../../price/quote_time.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";

@@ -7,7 +7,7 @@
  * The spread is that of a Poisson count. Counts are halved at 2,000 items, so that the last few thousand decide; the 1,000 models last
  * added are kept.
  */
-import type { JsonValue } from "../store/learnt.ts";
+import type { JsonValue } from "../../store/learnt.ts";
 
 const ASSUMED = 0.05;
 const ASSUMED_ITEMS = 20;
@@ -17,7 +17,7 @@ const MODELS_MAX = 1_000;
 const FURTHER_MAX = 2;
 
 /** Further requests of one item. */
-export interface FurtherEstimate {
+interface FurtherEstimate {
   readonly expected: number;
   readonly low: number;
   readonly high: number;
@@ -59,7 +59,7 @@ export class AnswerFits {
     return { expected, low, high, items };
   }
 
-  /** See `ModelFigures` (engine/learnt/kept_by_model.ts). */
+  /** See `ModelFigures` (kept_by_model.ts). */
   restore(model: string, kept: unknown): void {
     if (!Array.isArray(kept)) return;
     const [items, further] = kept as unknown[];

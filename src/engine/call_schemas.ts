@@ -118,7 +118,12 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
   onStep: A_FUNCTION,
 };
 
-export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = { ...PROGRESS, signal: A_SIGNAL, id: A_TEXT };
+export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
+  ...PROGRESS,
+  signal: A_SIGNAL,
+  id: A_TEXT,
+  retentionDays: AN_AMOUNT,
+};
 
 export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {
   ...PROGRESS,

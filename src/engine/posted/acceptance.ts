@@ -63,6 +63,7 @@ export interface SmallTask extends Pick<NewPosted, "tap"> {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
+  readonly retentionDays?: number | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */
@@ -311,6 +312,7 @@ function recordFor(
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
     note: task.note,
+    retentionDays: task.retentionDays,
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,

@@ -26,10 +26,11 @@ const OVER_KEPT_MAX = 64;
 
 type RunItems = (source: Source, options: EngineRunOptions) => Run;
 
-/** What identifies a list: its task's id, and the checksum of its items if the caller named it. */
+/** A list's task, with the checksum of its items if the caller named it, and how long it is kept. */
 export interface ListName {
   readonly id: string;
   readonly checksum?: string;
+  readonly retentionDays?: number;
 }
 
 /** One for an engine. */
@@ -47,7 +48,7 @@ export class RunLists {
 
   /** Writes the lines and stores the list; its runs begin. */
   async accept(
-    { id, checksum }: ListName,
+    { id, checksum, retentionDays }: ListName,
     groups: ListGroups,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly begun: Promise<Submission> }> {
@@ -56,6 +57,7 @@ export class RunLists {
       parts: groups.parts,
       ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
       ...(checksum === undefined ? {} : { checksum }),
+      ...(retentionDays === undefined ? {} : { retentionDays }),
       isDone: false,
     };
     try {

@@ -30,6 +30,7 @@ import { withBatch } from "../shown/recorded_batches.ts";
 import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
 import { checksumOf, groupBySla, isFew, type ListGroups } from "./list_items.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
+import { checkRetention } from "./retention_days.ts";
 import { RunList, type Submission, taskOf } from "./run_list.ts";
 import type { ListName, RunLists } from "./run_lists.ts";
 import type { SubmittedIn, SubmittedPart } from "./submitted_part.ts";
@@ -45,6 +46,11 @@ export interface SubmitOptions extends ProgressOptions {
    * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
    */
   readonly id?: string;
+  /**
+   * Days, 1 to 3,650, after which the list is removed by itself, as `forget` does; they begin with its deadline, or its acceptance without an sla,
+   * and its last retry begins them anew. Default: it is kept until `forget`.
+   */
+  readonly retentionDays?: number;
   /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
   readonly signal?: AbortSignal;
 }
@@ -54,6 +60,7 @@ interface ListsInLog {
   /** Undefined before the first one, in this process or before. */
   readonly lists: Promise<PostedLists> | undefined;
   openLists(): Promise<PostedLists>;
+  retain(): void;
 }
 
 /** A list that is stored, and how its call is answered. */
@@ -99,13 +106,16 @@ export class Submissions {
   async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
     const { signal } = options;
     checkProgressOptions(options, "submit");
+    checkRetention(options.retentionDays, "submit");
     signal?.throwIfAborted();
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
     const groups = groupBySla(items); // before anything is awaited: the caller may change the list and its items from then on
-    if (options.id === undefined) return this.#store(items, groups, { id: randomUUID() }, options);
-    const name = { id: derivedId("submit", options.id), checksum: checksumOf(groups) };
+    if (options.retentionDays !== undefined) this.#posted.retain();
+    const kept = options.retentionDays === undefined ? {} : { retentionDays: options.retentionDays };
+    if (options.id === undefined) return this.#store(items, groups, { id: randomUUID(), ...kept }, options);
+    const name = { id: derivedId("submit", options.id), checksum: checksumOf(groups), ...kept };
     const stored = this.inTurn(name.id, async () => {
       signal?.throwIfAborted();
       return (await this.#attach(name, options)) ?? this.#store(items, groups, name, options);
@@ -171,13 +181,13 @@ export class Submissions {
   #few(
     items: readonly Item[],
     { parts }: ListGroups,
-    { id, checksum: note }: ListName,
+    { id, checksum: note, retentionDays }: ListName,
     { onProgress }: SubmitOptions,
   ): FewItems | undefined {
     const [part, another] = parts;
     const needsRuns = onProgress !== undefined || this.#core.config.cap !== undefined;
     if (needsRuns || part === undefined || another !== undefined || !isFew(items)) return undefined;
-    return { id, note, lines: taskLines(id, items), slaMinutes: part.sla };
+    return { id, note, lines: taskLines(id, items), slaMinutes: part.sla, retentionDays };
   }
 
   /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */

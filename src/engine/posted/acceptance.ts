@@ -54,7 +54,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask extends Pick<NewPosted, "tap"> {
+export interface SmallTask extends Pick<NewPosted, "tap">, Pick<PostedRecord, "note" | "retentionDays"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -62,8 +62,6 @@ export interface SmallTask extends Pick<NewPosted, "tap"> {
   readonly lines: readonly string[];
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
-  readonly note?: string | undefined;
-  readonly retentionDays?: number | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */

@@ -179,16 +179,22 @@ describe("the entry points", () => {
       "modelProvider",
     ]);
     expect(namesOf("ai/index.ts").types).toEqual([
+      "AnyCalledModel",
       "AskedEngine",
       "AskedService",
       "CalledAnswer",
+      "CalledEmbeddingModel",
+      "CalledEmbeddings",
       "CalledModel",
+      "Embedded",
+      "EmbeddingCall",
       "Generated",
       "GeneratedPart",
       "ModelCall",
       "ModelCallErrorFacts",
       "ModelVersion",
       "PerigeeCallOptions",
+      "PerigeeEmbeddingModel",
       "PerigeeLanguageModel",
       "PerigeeModelOptions",
       "PerigeeOptions",
@@ -201,6 +207,9 @@ describe("the entry points", () => {
     expect(Object.keys(providers).sort()).toEqual(["KNOWN_PROVIDERS", "createProvider", "defaultSettings"]);
     expect(namesOf("providers/index.ts").types).toEqual([
       "Decoded",
+      "EmbedAnswer",
+      "EmbedFunction",
+      "EmbedRequest",
       "Encoded",
       "FailureScope",
       "FunctionAnswer",

@@ -8,11 +8,13 @@
  * The how-manyth counts identical calls within a process: a prompt that is sampled five times has five answers, and a program that is
  * started again finds them in the order of its calls.
  *
- * Limits: some 100 bytes for each different call of a process.
+ * Limit: the counts of 200,000 different calls, some 30 MB; that of a call which was not made for longest is forgotten, and begins anew.
  */
 import { hash } from "node:crypto";
 import type { CalledItem } from "./called_item.ts";
 import type { EmbeddedItems } from "./embedding_call.ts";
+
+const CALLS_MAX = 200_000;
 
 /** One for the calls of a process to one engine or service. */
 export class CallNames {
@@ -32,7 +34,9 @@ export class CallNames {
   #counted(work: string, called: unknown): string {
     const call = hash("sha256", JSON.stringify([work, called]), "base64");
     const count = this.#counts.get(call) ?? 0;
+    this.#counts.delete(call); // it is the last from now on
     this.#counts.set(call, count + 1);
+    if (this.#counts.size > CALLS_MAX) this.#counts.delete(this.#counts.keys().next().value as string); // there is one
     return named([work, "call", call, count]);
   }
 }

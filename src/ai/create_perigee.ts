@@ -20,6 +20,11 @@ export interface PerigeeOptions<V extends ModelVersion = ModelVersion> {
   readonly id?: string;
   /** Of models whose own options have none. Minutes, 1 to 43,200; default: at once. */
   readonly sla?: number;
+  /**
+   * Days, 1 to 3,650, that an engine keeps calls and their answers after they were made, or after their deadline; then the same call is asked anew.
+   * Default: 30. A service has its own.
+   */
+  readonly retentionDays?: number;
   /** Of the specification that the models have; default `v3`, which `ai` 6 takes. `ai` 5 takes `v2`, `ai` 7 `v4`. */
   readonly version?: V;
 }
@@ -53,13 +58,13 @@ export function createPerigee<V extends ModelVersion = "v3">(
   source: AskedEngine | AskedService,
   options: PerigeeOptions<V> = {},
 ): PerigeeProvider<V> {
-  const { id: work = "ai", sla, version = "v3" as V } = options; // the default of `V`
+  const { id: work = "ai", sla, retentionDays, version = "v3" as V } = options; // the default of `V`
   if (!["v2", "v3", "v4"].includes(version))
     throw usage(`version must be "v2", "v3" or "v4", got ${JSON.stringify(version)}`);
   if (typeof work !== "string" || work === "" || Buffer.byteLength(work) > 512)
     throw usage("id must be a text of 1 to 512 bytes");
   parseSlaMinutes(sla, "createPerigee");
-  const asks = asksOf(source);
+  const asks = asksOf(source, retentionDays);
   const termsOf = (kind: string, modelId: string, own: PerigeeModelOptions = {}): ModelTerms => {
     const minutes = parseSlaMinutes(own.sla, `${kind}("${modelId}")`) ?? sla;
     return { sla: minutes, work };
@@ -79,8 +84,17 @@ export function createPerigee<V extends ModelVersion = "v3">(
   });
 }
 
-function asksOf(source: AskedEngine | AskedService): Asks {
-  if (typeof source === "object" && source !== null && "submit" in source) return new EngineAsking(source);
+const RETENTION_DAYS = 30;
+const RETENTION_DAYS_MAX = 3_650;
+
+function asksOf(source: AskedEngine | AskedService, retentionDays: number | undefined): Asks {
+  const days = retentionDays ?? RETENTION_DAYS;
+  if (!(days >= 1 && days <= RETENTION_DAYS_MAX))
+    throw usage(`retentionDays must be 1 to ${RETENTION_DAYS_MAX}, got ${JSON.stringify(days)}`);
+  if (typeof source === "object" && source !== null && "submit" in source)
+    return new EngineAsking(source, days);
+  if (retentionDays !== undefined)
+    throw usage("retentionDays is for an engine; a service is started with its own");
   const { url, apiKey } = source ?? {};
   if (typeof url !== "string" || !URL.canParse(url) || typeof apiKey !== "string" || apiKey === "")
     throw usage("expected an engine, or { url, apiKey } of a service, whose url is absolute");

@@ -4,7 +4,7 @@
  *
  * Of the options of the model's provider, some have a name that all its endpoints know; the others become a warning.
  *
- * Source: `EmbeddingModelV2`, `EmbeddingModelV3CallOptions` (@ai-sdk/provider 3.0.19) and `EmbeddingModelV4CallOptions` (4.0.38).
+ * Source: `EmbeddingModelV2` and `EmbeddingModelV3CallOptions` (@ai-sdk/provider 3.0.19). That version 4 has the same call is an assumption.
  */
 import type { Item } from "../work/item.ts";
 import { headersWarning, ownOptions, sharedMembers } from "./called_item.ts";
@@ -26,7 +26,7 @@ export interface EmbeddedItems {
   readonly warnings: readonly CallWarning[];
 }
 
-/** Options of providers of the AI SDK, and what an item calls them. Source: @ai-sdk/openai 3, @ai-sdk/google 3, @ai-sdk/mistral 3. */
+/** Options of providers of the AI SDK, and what an item calls them. Written from memory, not compared with their packages. */
 const NAMES: ReadonlyMap<string, string> = new Map([
   ["dimensions", "dimensions"],
   ["outputDimensionality", "dimensions"],

@@ -36,8 +36,12 @@ export class EngineAsking implements Asks {
   readonly #waiting = new Set<WaitingCall>();
   #timer: Timer | undefined;
 
-  constructor(engine: AskedEngine) {
+  /** How long its lists are kept. */
+  readonly #retentionDays: number;
+
+  constructor(engine: AskedEngine, retentionDays: number) {
     this.#engine = engine;
+    this.#retentionDays = retentionDays;
     this.names = namesOf.get(engine) ?? new CallNames();
     namesOf.set(engine, this.names);
   }
@@ -57,7 +61,7 @@ export class EngineAsking implements Asks {
         if (!hasCode(error, "conflict")) throw error; // another call has begun it
       });
     signal?.throwIfAborted(); // from here on a cancel finds it
-    const submitted = this.#engine.submit(items, { id: name });
+    const submitted = this.#engine.submit(items, { id: name, retentionDays: this.#retentionDays });
     const { objects } = await submitted;
     const open = objects.filter(({ status }) => status === "submitted");
     const last = open.at(-1);

@@ -124,6 +124,7 @@ export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
   id: A_TEXT,
   schema: CHECKED_LATER,
   schemaTries: CHECKED_LATER,
+  retentionDays: AN_AMOUNT,
 };
 
 export const RETRY_OPTIONS: OptionSchema<RetryOptions> = {

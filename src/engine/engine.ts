@@ -191,7 +191,7 @@ class LocalEngine implements Engine {
       this.#log.wakeHeld(reason);
     });
     this.#forgotten = new Forgotten(this.core);
-    this.#log = new EngineLog(this.core);
+    this.#log = new EngineLog(this.core, (taskId) => this.forget(taskId));
     this.#calls = new OpenCalls(clock);
     const run = (source: Source, options: EngineRunOptions): Run => this.#run(source, options);
     this.#submissions = new Submissions(this.core, this.#log, new RunLists(this.core, run));

@@ -12,6 +12,7 @@ import type { Hold, HoldReason } from "./items/holds.ts";
 import { openPosted, type PostedOptions } from "./posted/open_posted.ts";
 import type { PostedWork } from "./posted/posted_work.ts";
 import { hasPostedLists, openPostedLists, type PostedLists } from "./submissions/posted_lists.ts";
+import { RetentionDays } from "./submissions/retention_days.ts";
 
 /** One for an engine. */
 export class EngineLog {
@@ -21,14 +22,27 @@ export class EngineLog {
   #lists: Promise<PostedLists> | undefined;
   /** Lanes go on as the log says. */
   #hasRestored = false;
+  #retention: RetentionDays | undefined;
+  readonly #forget: (taskId: string) => Promise<void>;
 
-  constructor(core: EngineCore) {
+  /** `forget`: removes a list. */
+  constructor(core: EngineCore, forget: (taskId: string) => Promise<void>) {
     this.#core = core;
+    this.#forget = forget;
   }
 
   /** Goes on with lists of earlier processes. */
   async start(): Promise<void> {
-    if (await hasPostedLists(this.#core.storage.store)) await this.#openLists(true);
+    if (!(await hasPostedLists(this.#core.storage.store))) return;
+    await this.#openLists(true);
+    this.retain();
+  }
+
+  /** From now on, lists are removed by their age, as far as they say so. */
+  retain(): void {
+    const { clock, store } = this.#core.storage;
+    const log = async (): Promise<WorkLog | undefined> => this.#log;
+    this.#retention ??= new RetentionDays({ clock, store, log, forget: this.#forget });
   }
 
   /** The log, which stays this one's to close. */
@@ -69,6 +83,7 @@ export class EngineLog {
 
   /** Sends nothing new and waits for what is in flight, at most as long as a run does. */
   async stop(): Promise<void> {
+    this.#retention?.close();
     const lists = await this.#lists?.catch(() => undefined);
     await Promise.allSettled(this.#works.map((work) => work.close()));
     lists?.close();

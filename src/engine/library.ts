@@ -120,7 +120,11 @@ export interface LibraryEngine extends Pick<Engine, "forget" | "trace" | "lanes"
 
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function createEngine(options: EngineOptions): Promise<LibraryEngine> {
-  const { engine } = await openEngine(options, { readsLocalFiles: true });
+  return libraryEngine((await openEngine(options, { readsLocalFiles: true })).engine);
+}
+
+/** An open engine as programs see it. */
+export function libraryEngine(engine: Engine): LibraryEngine {
   return {
     run: ((source: Source, given?: LibraryRunOptions) => {
       if (given !== undefined) checkCallOptions(given, RUN_OPTIONS, "run");

@@ -310,7 +310,7 @@ describe("an embedding model of the AI SDK as a provider", () => {
         texts.map(({ length }) => ({ type: "embedding", embedding: [length, 0.5] })),
       );
       expect(objects.map(({ usage }) => usage.inputTokens)).toEqual(texts.map(() => 2));
-      expect(calls.map(({ values }) => values.length).toSorted()).toEqual([2, 4, 4]);
+      expect(Math.max(...calls.map(({ values }) => values.length))).toBe(4);
       expect(calls[0]).toMatchObject({
         providerOptions: { scripted: { dimensions: 2, user: "u" } },
         abortSignal: expect.any(AbortSignal),

@@ -90,6 +90,8 @@ describe("a provider of perigee", () => {
     [engine, { version: "v5" }, 'version must be "v2", "v3" or "v4", got "v5"'],
     [engine, { sla: 0.5 }, "sla must be whole minutes"],
     [engine, { id: "" }, "id must be a text"],
+    [engine, { retentionDays: 0 }, "retentionDays must be 1 to 3650, got 0"],
+    [{ url: "http://perigee.test", apiKey: "k" }, { retentionDays: 5 }, "retentionDays is for an engine"],
   ])("refuses %j with %j", (source, options, words) => {
     expect(() => createPerigee(source as never, options as never)).toThrow(words);
   });

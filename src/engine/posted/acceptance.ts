@@ -54,7 +54,9 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask extends Pick<NewPosted, "tap" | "check"> {
+export interface SmallTask
+  extends Pick<NewPosted, "tap" | "check">,
+    Pick<PostedRecord, "note" | "retentionDays"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -62,7 +64,6 @@ export interface SmallTask extends Pick<NewPosted, "tap" | "check"> {
   readonly lines: readonly string[];
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
-  readonly note?: string | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */
@@ -312,6 +313,7 @@ function recordFor(
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
     note: task.note,
+    retentionDays: task.retentionDays,
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,

@@ -22,6 +22,8 @@ export interface PostedBody {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
+  /** Days after its end until it is removed by itself; absent: never, or by what owns it. */
+  readonly retentionDays?: number | undefined;
   /** For each item, as counted at acceptance. */
   readonly inputTokens: readonly number[];
   /** Its models, each with its items and counted tokens. */
@@ -77,6 +79,7 @@ export function bodyOf(task: PostedBody): string {
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
     note: task.note,
+    retentionDays: task.retentionDays,
     inputTokens: task.inputTokens,
     works: task.works,
     factors: task.factors,

@@ -48,7 +48,7 @@ interface ListOptions extends ProgressOptions {
 }
 
 /** The items of a list, as lines that `taskLines` made. */
-export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes" | "note" | "check">;
+export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes" | "note" | "check" | "retentionDays">;
 
 /** Stored with the first list: then the log is opened at each start. */
 const MARK = { project: PROJECT, collection: "posted_lists", id: "first", parent: "", createdWallMs: 0 };

@@ -16,7 +16,7 @@ export interface RetryOptions
 }
 
 /** Options of `engine.retryTask`. */
-export interface RetryTaskOptions extends Omit<SubmitOptions, "id" | keyof SchemaOptions> {
+export interface RetryTaskOptions extends Omit<SubmitOptions, "id" | "retentionDays" | keyof SchemaOptions> {
   /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }

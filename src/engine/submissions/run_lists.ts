@@ -42,10 +42,11 @@ interface BeginTerms {
 
 type RunItems = (source: Source, options: EngineRunOptions) => Run;
 
-/** What identifies a list: its task's id, and the checksum of its items if the caller named it. */
+/** A list's task, with the checksum of its items if the caller named it, and how long it is kept. */
 export interface ListName {
   readonly id: string;
   readonly checksum?: string;
+  readonly retentionDays?: number;
 }
 
 /** One for an engine. */
@@ -63,7 +64,7 @@ export class RunLists {
 
   /** Writes the lines and stores the list; its runs begin. */
   async accept(
-    { id, checksum }: ListName,
+    { id, checksum, retentionDays }: ListName,
     { groups, schema, schemaTries }: RunsOfList,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly begun: Promise<Submission> }> {
@@ -73,6 +74,7 @@ export class RunLists {
       ...(groups.parts.length === 1 ? {} : { partOf: groups.partOf }),
       ...(checksum === undefined ? {} : { checksum }),
       ...storedSchema(schema, schemaTries),
+      ...(retentionDays === undefined ? {} : { retentionDays }),
       isDone: false,
     };
     try {

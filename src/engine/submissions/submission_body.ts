@@ -12,6 +12,8 @@ export interface SubmissionBody extends StoredSchema {
   readonly partOf?: readonly number[];
   /** Of its items, as `checksumOf` says; absent for a list without a name of its caller. */
   readonly checksum?: string;
+  /** Days after its end until it is removed by itself; absent: never. */
+  readonly retentionDays?: number;
   readonly isDone: boolean;
 }
 

@@ -33,6 +33,7 @@ import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
 import { checksumOf, groupBySla, isFew, postedLines } from "./list_items.ts";
 import { readListSchema } from "./list_schema.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
+import { checkRetention } from "./retention_days.ts";
 import { RunList, type Submission, taskOf } from "./run_list.ts";
 import { type ListName, notFound, type RunLists, type RunsOfList } from "./run_lists.ts";
 import type { SubmittedIn, SubmittedPart } from "./submitted_part.ts";
@@ -48,6 +49,11 @@ export interface SubmitOptions extends ProgressOptions, SchemaOptions {
    * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
    */
   readonly id?: string;
+  /**
+   * Days, 1 to 3,650, after which the list is removed by itself, as `forget` does; they begin with its deadline, or its acceptance without an sla,
+   * and its last retry begins them anew. Default: it is kept until `forget`.
+   */
+  readonly retentionDays?: number;
   /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
   readonly signal?: AbortSignal;
 }
@@ -62,6 +68,7 @@ interface ListsInLog {
   /** Undefined before the first one, in this process or before. */
   readonly lists: Promise<PostedLists> | undefined;
   openLists(): Promise<PostedLists>;
+  retain(): void;
 }
 
 /** A list that is stored, and how its call is answered. */
@@ -107,6 +114,7 @@ export class Submissions {
   async #accept(items: readonly Item[], options: SubmitOptions): Promise<AcceptedList> {
     const { signal } = options;
     checkProgressOptions(options, "submit");
+    checkRetention(options.retentionDays, "submit");
     signal?.throwIfAborted();
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
@@ -116,10 +124,13 @@ export class Submissions {
     const { schemaTries } = options;
     const hasTerms = options.schema !== undefined || schemaTries !== undefined;
     const list = { ...read, schema: hasTerms ? await readListSchema(options) : undefined, schemaTries };
-    if (options.id === undefined) return this.#store(list, { id: randomUUID() }, options);
+    if (options.retentionDays !== undefined) this.#posted.retain();
+    const kept = options.retentionDays === undefined ? {} : { retentionDays: options.retentionDays };
+    if (options.id === undefined) return this.#store(list, { id: randomUUID(), ...kept }, options);
     const name = {
       id: derivedId("submit", options.id),
       checksum: checksumOf(list.groups, list.schema?.json),
+      ...kept,
     };
     const stored = this.turns.take(name.id, async () => {
       signal?.throwIfAborted();
@@ -158,7 +169,7 @@ export class Submissions {
   /** Undefined for a list that must be runs. */
   #few(
     { groups, isFew: areFew, schema, schemaTries }: ReadList,
-    { id, checksum: note }: ListName,
+    { id, checksum: note, retentionDays }: ListName,
     { onProgress }: SubmitOptions,
   ): FewItems | undefined {
     const [part, another] = groups.parts;
@@ -167,7 +178,7 @@ export class Submissions {
     if (needsRuns || part === undefined || another !== undefined || !areFew) return undefined;
     const lines = postedLines(groups, id, schema?.json);
     if (lines === undefined) return undefined;
-    return { id, note, lines, slaMinutes: part.sla, check: schema?.check };
+    return { id, note, lines, slaMinutes: part.sla, check: schema?.check, retentionDays };
   }
 
   /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */

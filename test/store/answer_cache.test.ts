@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/clock.ts";
 import { type AnswerCache, openAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 
@@ -22,7 +23,10 @@ afterEach(() => {
 });
 
 function open(maxBytes = GIB, folder = dir): Promise<AnswerCache> {
-  return openAnswerCache({ dir: folder, maxBytes, onNotice: (message) => notices.push(message) });
+  return openAnswerCache({
+    ...{ dir: folder, maxBytes, clock: systemClock },
+    onNotice: (message) => notices.push(message),
+  });
 }
 
 function keyOf(number: number): Buffer {
@@ -94,7 +98,7 @@ describe("the cache of answers", () => {
       writer.kill();
       await writer.ended;
       const cache = await open();
-      const numbers = Array.from({ length: 500 }, (_, number) => number);
+      const numbers = Array.from({ length: 2_000 }, (_, number) => number);
       const found = await answersOf(cache, numbers);
       expect(found.filter((answer) => answer !== undefined).length).toBeGreaterThan(0);
       for (const [number, answer] of found.entries())
@@ -151,15 +155,17 @@ describe("the cache of answers", () => {
 /** Another process that keeps the answers of these numbers, each in a transaction of some. */
 async function other(from: number, to: number, more = "") {
   const source = fileURLToPath(new URL("../../src/store/answers/answer_cache.ts", import.meta.url));
+  const clock = fileURLToPath(new URL("../../src/clock.ts", import.meta.url));
   const program = `
     const { openAnswerCache } = await import(${JSON.stringify(source)});
-    const cache = await openAnswerCache({ dir: ${JSON.stringify(dir)}, maxBytes: ${GIB}, onNotice: console.error });
+    const { systemClock } = await import(${JSON.stringify(clock)});
+    const cache = await openAnswerCache({ dir: ${JSON.stringify(dir)}, maxBytes: ${GIB}, clock: systemClock, onNotice: console.error });
     for (let number = ${from}; number < ${to}; number += 1) {
       const key = Buffer.alloc(32, 7);
       key.writeUInt32LE(number);
       cache.keep({ key, answer: "answer " + number + ${JSON.stringify(more)}, origin: "other" }, 1_000);
-      if (number % 50 === 0) await cache.find(key, { wallMs: 1_000, sinceWallMs: 0 });
-      if (number === ${from} + 400) console.log("begun");
+      if (number % 50 === 0) await cache.find(Buffer.alloc(32, 9), { wallMs: 1_000, sinceWallMs: 0 });
+      if (number === ${from} + 2_000) console.log("begun");
     }
     await cache.close();`;
   const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", program], {

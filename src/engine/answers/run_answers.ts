@@ -75,8 +75,8 @@ export class RunAnswers implements StateOfAnswers {
   ): Promise<RunAnswers | undefined> {
     if (cache === undefined) return undefined;
     const { dir, ttlMs, maxBytes } = resolvedCache(cache);
-    const { openAnswers, notice } = core.storage;
-    const opened = await openAnswers({ dir, maxBytes, onNotice: notice });
+    const { openAnswers, clock, notice } = core.storage;
+    const opened = await openAnswers({ dir, maxBytes, clock, onNotice: notice });
     return new RunAnswers(core, state, opened, { ttlMs, coalesces: coalesce === true });
   }
 

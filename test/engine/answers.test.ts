@@ -39,7 +39,7 @@ function cacheInMemory(): { open: OpenAnswerCache; kept: Map<string, CachedAnswe
           }),
         ),
       keep: ({ key, ...answer }, wallMs) =>
-        void kept.set(Buffer.from(key).toString("hex"), { ...answer, wallMs }),
+        void kept.set(Buffer.from(key, "latin1").toString("hex"), { ...answer, wallMs }),
       close: () => Promise.resolve(),
     });
   return { open, kept };

@@ -43,8 +43,8 @@ async function answersOf(cache: AnswerCache, numbers: readonly number[], wallMs 
 describe("the cache of answers", () => {
   it("finds what was kept, in the order of the keys, before and after it was opened again", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
-    cache.keep({ key: keyOf(2), answer: "zwei ü \u2028", origin: "b" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(2).toString("latin1"), answer: "zwei ü \u2028", origin: "b" }, 1_000);
     expect(await answersOf(cache, [3, 2, 1])).toEqual([undefined, "zwei ü \u2028", "one"]);
     await cache.close();
     const again = await open();
@@ -57,10 +57,10 @@ describe("the cache of answers", () => {
 
   it("does not find an answer that is too old, and replaces it", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "old", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "old", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1], 5_000, 1_001)).toEqual([undefined]);
     expect(await answersOf(cache, [1], 5_000, 1_000)).toEqual(["old"]);
-    cache.keep({ key: keyOf(1), answer: "new", origin: "a" }, 5_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "new", origin: "a" }, 5_000);
     expect(await answersOf(cache, [1], 5_000, 1_001)).toEqual(["new"]);
     await cache.close();
   });
@@ -70,7 +70,7 @@ describe("the cache of answers", () => {
     const maxBytes = 10 << 20;
     const cache = await open(maxBytes);
     for (let number = 0; number < 3_000; number += 1) {
-      cache.keep({ key: keyOf(number), answer: text, origin: "a" }, 1_000 + number);
+      cache.keep({ key: keyOf(number).toString("latin1"), answer: text, origin: "a" }, 1_000 + number);
       if (number % 100 === 0) await answersOf(cache, [0], 10_000_000 + number); // used, and written with the next ones
     }
     const [first, second, last] = await answersOf(cache, [0, 1, 2_999]);
@@ -83,7 +83,7 @@ describe("the cache of answers", () => {
     const mine = await open();
     const others = await Promise.all([other(100, 200), other(200, 300)]);
     for (let number = 0; number < 100; number += 1)
-      mine.keep({ key: keyOf(number), answer: `answer ${number}`, origin: "mine" }, 1_000);
+      mine.keep({ key: keyOf(number).toString("latin1"), answer: `answer ${number}`, origin: "mine" }, 1_000);
     await Promise.all(others.map(({ ended }) => ended));
     const numbers = Array.from({ length: 300 }, (_, number) => number);
     expect(await answersOf(mine, numbers)).toEqual(numbers.map((number) => `answer ${number}`));
@@ -111,7 +111,7 @@ describe("the cache of answers", () => {
   it("puts a damaged file aside and begins anew", async () => {
     writeFileSync(join(dir, "answers.sqlite"), "this is not a database, whatever its name says".repeat(200));
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1])).toEqual(["one"]);
     await cache.close();
     expect(notices).toEqual([expect.stringMatching(/answers\.sqlite is damaged .*it is now .*\.damaged/)]);
@@ -120,7 +120,7 @@ describe("the cache of answers", () => {
 
   it("does not find an answer whose bytes changed on the disk", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "the right answer", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "the right answer", origin: "a" }, 1_000);
     await cache.close();
     const path = join(dir, "answers.sqlite");
     const bytes = readFileSync(path, "latin1");
@@ -137,7 +137,7 @@ describe("the cache of answers", () => {
     database.exec("CREATE TABLE later (x); PRAGMA user_version = 99");
     database.close();
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1])).toEqual([undefined]);
     await cache.close();
     expect(notices).toEqual([expect.stringContaining("a newer version of perigee made it (99")]);
@@ -163,7 +163,7 @@ async function other(from: number, to: number, more = "") {
     for (let number = ${from}; number < ${to}; number += 1) {
       const key = Buffer.alloc(32, 7);
       key.writeUInt32LE(number);
-      cache.keep({ key, answer: "answer " + number + ${JSON.stringify(more)}, origin: "other" }, 1_000);
+      cache.keep({ key: key.toString("latin1"), answer: "answer " + number + ${JSON.stringify(more)}, origin: "other" }, 1_000);
       if (number % 50 === 0) await cache.find(Buffer.alloc(32, 9), { wallMs: 1_000, sinceWallMs: 0 });
       if (number === ${from} + 2_000) console.log("begun");
     }

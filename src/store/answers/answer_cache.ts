@@ -96,9 +96,10 @@ class ThreadedCache implements AnswerCache {
     { wallMs, sinceWallMs }: { readonly wallMs: number; readonly sinceWallMs: number },
   ): Promise<readonly (CachedAnswer | undefined)[]> {
     while (this.#writing !== undefined && this.#unwritten.isHalfFull) await this.#writing; // no faster than the disk
+    const texts = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength).toString("latin1");
     const unwritten: (CachedAnswer | undefined)[] = [];
-    for (let start = 0; start < keys.byteLength; start += ANSWER_KEY_BYTES)
-      unwritten.push(this.#unwritten.find(keys.subarray(start, start + ANSWER_KEY_BYTES), sinceWallMs));
+    for (let start = 0; start < texts.length; start += ANSWER_KEY_BYTES)
+      unwritten.push(this.#unwritten.find(texts.slice(start, start + ANSWER_KEY_BYTES), sinceWallMs));
     if (unwritten.every((answer) => answer !== undefined)) return unwritten;
     const reply = await this.#thread.ask({ kind: "find", keys, wallMs, sinceWallMs });
     if (reply?.kind !== "found") return unwritten;

@@ -13,7 +13,8 @@ export interface CachedAnswer {
 
 /** An answer to keep. */
 export interface NewAnswer extends CachedAnswer {
-  readonly key: Uint8Array;
+  /** The 32 bytes, one a character. */
+  readonly key: string;
 }
 
 /** Answers to keep, in columns: copying a thousand objects to another thread takes ten times as long. */

@@ -12,9 +12,8 @@ import type { CachedAnswer, KeptAnswers, NewAnswer } from "./answers_requests.ts
 const UNWRITTEN_BYTES_MAX = 16 << 20;
 const GROUP_BYTES = 1 << 20;
 const GROUP_ANSWERS = 1_024;
-const KEY_BYTES = 32;
 
-interface Unwritten extends NewAnswer {
+interface Unwritten extends CachedAnswer {
   readonly wallMs: number;
 }
 
@@ -45,19 +44,17 @@ export class UnwrittenAnswers {
   }
 
   /** False for one that does not fit. */
-  add(answer: NewAnswer, wallMs: number): boolean {
-    const bytes = answer.answer.length;
+  add({ key, answer, origin }: NewAnswer, wallMs: number): boolean {
+    const bytes = answer.length;
     if (this.#waiting.bytes + this.#writing.bytes + bytes > UNWRITTEN_BYTES_MAX) return false;
-    this.#waiting.answers.set(textOf(answer.key), { ...answer, wallMs });
+    this.#waiting.answers.set(key, { answer, origin, wallMs });
     this.#waiting.bytes += bytes;
     return true;
   }
 
   /** The newest answer to a request, if it was kept at `sinceWallMs` (Unix time) or later. */
-  find(key: Uint8Array, sinceWallMs: number): CachedAnswer | undefined {
-    if (this.#waiting.answers.size + this.#writing.answers.size === 0) return undefined;
-    const text = textOf(key);
-    const found = this.#waiting.answers.get(text) ?? this.#writing.answers.get(text);
+  find(key: string, sinceWallMs: number): CachedAnswer | undefined {
+    const found = this.#waiting.answers.get(key) ?? this.#writing.answers.get(key);
     if (found === undefined || found.wallMs < sinceWallMs) return undefined;
     const { answer, origin } = found;
     return { answer, origin };
@@ -68,10 +65,8 @@ export class UnwrittenAnswers {
     this.#writing = this.#waiting;
     this.#waiting = emptyGroup();
     const all = [...this.#writing.answers.values()];
-    const keys = new Uint8Array(KEY_BYTES * all.length);
-    for (const [index, { key }] of all.entries()) keys.set(key, KEY_BYTES * index);
     return {
-      keys,
+      keys: Buffer.from([...this.#writing.answers.keys()].join(""), "latin1"),
       answers: all.map(({ answer }) => answer),
       origins: all.map(({ origin }) => origin),
       wallMs: Float64Array.from(all, ({ wallMs }) => wallMs),
@@ -86,8 +81,4 @@ export class UnwrittenAnswers {
 
 function emptyGroup(): Group {
   return { answers: new Map(), bytes: 0 };
-}
-
-function textOf(key: Uint8Array): string {
-  return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString("latin1");
 }

@@ -18,7 +18,7 @@ import type { PriceTable } from "../journal/price_table.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
-import type { Totals } from "../journal/totals.ts";
+import { isCached, type Totals } from "../journal/totals.ts";
 import type { ItemRecords, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
@@ -100,11 +100,9 @@ export class RunRecords implements ItemRecords {
 
   /** An item is answered with an earlier answer to the same request. */
   cached(item: CachedItem): void {
-    const { line, model, warnings } = item;
-    if (warnings !== "") this.#warn(warnings);
-    const sent = this.#terms.sent.ended({ model, attempts: 0, isExpired: false });
-    const counts = { status: "completed", code: undefined, attempts: 0, ambiguousAttempts: 0 } as const;
-    this.#stage({ line, ...counts, ...NOTHING_SPENT, sent }, cachedText(this.#terms, item), {});
+    if (item.warnings !== "") this.#warn(item.warnings);
+    const { record, text } = cachedEnding(this.#terms, item, this.#terms.sent);
+    this.#stage(record, text, {});
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
@@ -133,7 +131,11 @@ export class RunRecords implements ItemRecords {
       if (observer !== undefined) {
         const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
         const tokens = { inputTokens, outputTokens };
-        observer.settled({ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd });
+        const cached = isCached(record) ? ({ isCached: true } as const) : {};
+        observer.settled({
+          ...{ project, status, code, ...tokens, listUsd, usd, billedUsd, ambiguousUsd },
+          ...cached,
+        });
       }
       whenDurable?.();
     });
@@ -165,7 +167,17 @@ export function sentText(terms: TextTerms, item: SentItem, sent: Outcome): strin
   return failedLine(keyJson, terms.namesLines ? line : undefined, failure, told, warnings, fields);
 }
 
-/** The line of an item that is answered from a cache. */
+/** The record and the line of an item that is answered from a cache. */
+export function cachedEnding(
+  terms: TextTerms,
+  item: CachedItem,
+  statements: SentStatements,
+): { readonly record: StagedOutcome; readonly text: string } {
+  const sent = statements.ended({ model: item.model, attempts: 0, isExpired: false });
+  const counts = { status: "completed", code: undefined, attempts: 0, ambiguousAttempts: 0 } as const;
+  return { record: { line: item.line, ...counts, ...NOTHING_SPENT, sent }, text: cachedText(terms, item) };
+}
+
 function cachedText(
   terms: TextTerms,
   { line, keyJson, model, metadata, warnings, answer }: CachedItem,

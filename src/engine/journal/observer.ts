@@ -33,6 +33,8 @@ export interface SettledReport
   > {
   /** The project of the run; empty for all runs without one. */
   readonly project: string;
+  /** It was answered from a cache of answers, without a request. */
+  readonly isCached?: true;
 }
 
 /** Each method is called synchronously; it must be quick and must not throw. */

@@ -15,7 +15,7 @@ export interface RetryOptions
 }
 
 /** Options of `engine.retryTask`. */
-export interface RetryTaskOptions extends Omit<SubmitOptions, "id"> {
+export interface RetryTaskOptions extends Omit<SubmitOptions, "id" | "cache" | "coalesce"> {
   /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }

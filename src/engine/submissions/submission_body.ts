@@ -2,6 +2,8 @@
  * What the engine stores of a submitted list, besides the runs of its parts.
  */
 
+import type { AnswerCacheTerms } from "../config/cache_terms.ts";
+
 /** JSON in `StoredTask.body`. */
 export interface SubmissionBody {
   readonly kind: "submission";
@@ -12,6 +14,8 @@ export interface SubmissionBody {
   /** Of its items, as `checksumOf` says; absent for a list without a name of its caller. */
   readonly checksum?: string;
   readonly isDone: boolean;
+  readonly cache?: AnswerCacheTerms | undefined;
+  readonly coalesce?: boolean | undefined;
 }
 
 /** Undefined when the body is that of another task. */

@@ -9,6 +9,7 @@ import { priceFactor } from "../../price/factor.ts";
 import type { OutputLine } from "../../work/item.ts";
 import type { Failure } from "../../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { CacheOptions } from "../config/cache_terms.ts";
 import type { EngineCore } from "../core.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
@@ -29,6 +30,7 @@ export interface PartTerms {
   readonly runId: string;
   readonly slaMinutes: number | undefined;
   readonly items: number;
+  readonly cached: CacheOptions;
   /** Items that are run again, where all had ended. */
   readonly retryFailed?: RetryFailed;
 }
@@ -118,6 +120,7 @@ export class SubmittedPart {
         isRetold = true;
         index.apply(sequence, step);
       },
+      ...terms.cached,
       ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
       ...(terms.slaMinutes === undefined ? {} : { sla: terms.slaMinutes }),
     });

@@ -9,6 +9,7 @@
  * is asked for by itself, and only answers of other runs are used. A line that was sent in an earlier call of its run is not looked up.
  * A line's own outcome is recorded as that of any other: the cache changes which lines are sent, and nothing of what a restart does.
  */
+import { projectKeys } from "../../shard/answers/request_key.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf, schemaJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { pickItems } from "../../shard/pick_items.ts";
@@ -79,9 +80,12 @@ export class RunAnswers implements StateOfAnswers {
   }
 
   /** The items of a block that are to be sent; the others are answered, or wait. None wait of those that `areAlone`. */
-  async take(measured: MeasuredBlock, areAlone: boolean = false): Promise<MeasuredBlock> {
-    const { requests, count } = measured;
-    if (requests === undefined || count === 0) return measured;
+  async take(block: MeasuredBlock, areAlone: boolean = false): Promise<MeasuredBlock> {
+    const { count } = block;
+    if (block.requests === undefined || count === 0) return block;
+    const { project } = this.#state.settings;
+    const requests = { ...block.requests, keys: projectKeys(project, block.requests.keys) };
+    const measured = { ...block, requests };
     const keys = textOf(requests.keys);
     const own: number[] = [];
     for (let item = 0; item < count; item += 1) {
@@ -94,7 +98,7 @@ export class RunAnswers implements StateOfAnswers {
     if (!this.#state.isOpen) return pickItems(measured, []);
     const settled = new Set(asked.filter((item, index) => this.#settles(measured, item, answers[index])));
     const kept = own.filter((item) => !settled.has(item));
-    return kept.length === count ? measured : pickItems(measured, kept);
+    return kept.length === count ? block : pickItems(block, kept);
   }
 
   /** Whether an item waits for the answer to the same request. */
@@ -105,20 +109,26 @@ export class RunAnswers implements StateOfAnswers {
   ): boolean {
     const line = measured.lines[item] as number;
     const { items } = this.#state;
-    if (!items.isOpen(line)) return false;
+    if (items.done.has(line)) return false;
+    const { model } = measured.groups[measured.groupOf[item] as number] as MeasuredBlock["groups"][number];
+    if (!items.isOpen(line)) {
+      this.#asked.add(line, keyBytesOf(measured, item), { model, isShared }); // by an earlier call: a batch has it
+      if (isShared) this.#twins.leads(key, line);
+      return false;
+    }
     if (isShared && this.#twins.waits(key, placeOf(measured, item))) {
       items.waitingItems += 1;
       this.#waiting += 1;
       return true;
     }
-    const { model } = measured.groups[measured.groupOf[item] as number] as MeasuredBlock["groups"][number];
     this.#asked.add(line, keyBytesOf(measured, item), { model, isShared });
     return false;
   }
 
   /** Whether an item may be answered with an earlier answer: one that was sent before is, perhaps, answered by itself. */
   #mayBeCached(line: number): boolean {
-    return this.#asked.has(line) && !this.#state.items.made.has(line);
+    const { items } = this.#state;
+    return this.#asked.has(line) && items.isOpen(line) && !items.made.has(line);
   }
 
   async #find(measured: MeasuredBlock, items: readonly number[]): Promise<readonly (string | undefined)[]> {

@@ -14,6 +14,7 @@ import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import type { Item } from "../../work/item.ts";
 import { objectId } from "../../work/object_id.ts";
+import { agesOf } from "../answers/group_answers.ts";
 import type { EngineCore } from "../core.ts";
 import { goesWithBatches } from "../plans/batched_work.ts";
 import type { Admits, AdmittedWork, Work } from "./admitting.ts";
@@ -54,7 +55,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 ]);
 
 /** A small task before it is accepted: inline items of one sla. */
-export interface SmallTask extends Pick<NewPosted, "tap"> {
+export interface SmallTask extends Pick<NewPosted, "tap">, Pick<PostedRecord, "note" | "cacheTtl"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -62,7 +63,6 @@ export interface SmallTask extends Pick<NewPosted, "tap"> {
   readonly lines: readonly string[];
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
-  readonly note?: string | undefined;
 }
 
 /** The lines of the items of a small task. Throws `usage`. */
@@ -273,6 +273,7 @@ export class Acceptance<A extends AdmittedWork> {
         tasks,
         measured: itemsOf(counted.measured, ready),
         factors: ready.flatMap(({ counted: { factors } }) => factors),
+        cacheMs: agesOf(ready.map(({ offer: { task, lines } }) => ({ ...task, items: lines.length }))),
         terms: terms.get(project) as PostBounds,
       });
       for (const [index, { offer: own, admitted }] of ready.entries()) {
@@ -310,7 +311,7 @@ function recordFor(
     totalItems: lines.length,
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
-    note: task.note,
+    ...{ note: task.note, cacheTtl: task.cacheTtl },
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,

@@ -11,6 +11,7 @@ import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measu
 import { Packer } from "../../shard/pack.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import { lineLayout } from "../../work/line_layout.ts";
+import { agesOf, PostedAnswers } from "../answers/group_answers.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
@@ -32,6 +33,8 @@ export interface PostedFacts {
   readonly sinceWallMs?: number;
   /** For each item, or one number for all. */
   readonly factors?: number | readonly number[];
+  /** How old a cached answer may be, such as `1h`; absent: its items are not answered from the cache. */
+  readonly cacheTtl?: string | undefined;
 }
 
 /** The limits on a project's posts, and the resulting options for measuring them. */
@@ -50,6 +53,8 @@ export interface PostedGroup {
   /** Price factors, by line from 1. */
   readonly factors: readonly number[];
   readonly terms: PostBounds;
+  /** How old cached answers may be, by line from 1, in milliseconds; 0 and absent: none. */
+  readonly cacheMs?: readonly number[] | undefined;
   /** The id of its record, if it has batches (`batched_groups.ts`). */
   readonly batchedAs?: string | undefined;
 }
@@ -68,7 +73,8 @@ export interface NewPosted {
 }
 
 /** Tasks of one project that arrived together. */
-export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms"> {
+export interface NewGroup
+  extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms" | "cacheMs"> {
   readonly createdWallMs: number;
   /** Unix time; undefined without an sla. */
   readonly deadlineWallMs: number | undefined;
@@ -99,10 +105,18 @@ export class PostedGroups {
   readonly #accepted = new Map<number, CappedWork>();
   /** Of open tasks whose answers are read while they arrive. */
   readonly #taps = new Map<number, AnswerTap>();
+  readonly #answers: PostedAnswers | undefined;
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
     this.#options = options;
+    const { config, storage } = options.core;
+    this.#answers = config.cache === undefined ? undefined : new PostedAnswers(storage, config.cache);
+  }
+
+  /** Resolves when what was answered is in the cache. */
+  async close(): Promise<void> {
+    await this.#answers?.close();
   }
 
   /** Counts what earlier processes spent on posted tasks in the engine's cap; call it before anything is sent. */
@@ -115,7 +129,8 @@ export class PostedGroups {
     const { capsOf } = this.#options;
     const caps = [...(await this.#joined()), ...(await capsOf(project))];
     const cap = capOptions({}, new Budget(caps));
-    return { caps, options: { wantBodies: true, cap } };
+    const wantsKeys = this.#answers !== undefined;
+    return { caps, options: { wantBodies: true, wantsKeys, cap } };
   }
 
   /** Tasks were accepted, in the order of their numbers, and will enter later. */
@@ -171,6 +186,7 @@ export class PostedGroups {
     measured,
     factors,
     terms: { caps, options },
+    cacheMs = [],
     batchedAs,
   }: PostedGroup): PostedItems {
     const { core, log, onTried, onEnded, onChange } = this.#options;
@@ -206,6 +222,7 @@ export class PostedGroups {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,
+      answers: this.#answers?.ofGroup(cacheMs),
     });
     for (let item = 0; item < measured.count; item += 1)
       owner.models[(measured.lines[item] as number) - 1] =
@@ -231,7 +248,9 @@ export class PostedGroups {
       owner.records.unsent(line, keyJson, { status: "failed", code, message });
     }
     const packer = new Packer();
-    const shards = packer.add(this.#openItems(owner, measured));
+    const open = this.#openItems(owner, measured);
+    const unanswered = (await owner.answers?.take(owner, open)) ?? open;
+    const shards = packer.add(unanswered);
     await sending.shardFeed.add(owner, [...shards, ...packer.flush()]);
     owner.changed();
   }
@@ -264,7 +283,8 @@ export class PostedGroups {
     const terms = await this.terms(project);
     const measured = await core.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
-    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, facts), terms };
+    const cacheMs = agesOf(tasks.map(({ items }, index) => ({ items, cacheTtl: facts[index]?.cacheTtl })));
+    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, facts), terms, cacheMs };
   }
 
   /** Sends reopened items of a task of the group, numbered from 0. */

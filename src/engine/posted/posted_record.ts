@@ -22,6 +22,8 @@ export interface PostedBody {
   readonly slaMinutes: number | null;
   readonly hasOutputFile: boolean;
   readonly note?: string | undefined;
+  /** How old a cached answer to its items may be, such as `1h`; absent: they are not answered from the cache. */
+  readonly cacheTtl?: string | undefined;
   /** For each item, as counted at acceptance. */
   readonly inputTokens: readonly number[];
   /** Its models, each with its items and counted tokens. */
@@ -77,6 +79,7 @@ export function bodyOf(task: PostedBody): string {
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
     note: task.note,
+    cacheTtl: task.cacheTtl,
     inputTokens: task.inputTokens,
     works: task.works,
     factors: task.factors,

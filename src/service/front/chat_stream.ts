@@ -13,6 +13,7 @@ import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
 import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
+import { CACHED_HEADER, cacheTtlOf } from "../http/cache_header.ts";
 import { answerOf } from "../http/errors.ts";
 import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { KEY_HEADER } from "../http/json_body.ts";
@@ -22,7 +23,7 @@ import { answeredOf } from "./calls.ts";
 import { wholeChunks } from "./chat_answer.ts";
 import { EventStream } from "./event_stream.ts";
 
-type StreamContext = Pick<ServiceContext, "tasks" | "clock">;
+type StreamContext = Pick<ServiceContext, "tasks" | "clock" | "cache">;
 
 /** Answers with events. Throws what the caller is answered in place of them; `wantsUsage`: whether it asked for the usage. */
 export async function streamedChat(
@@ -32,7 +33,8 @@ export async function streamedChat(
   wantsUsage: boolean,
 ): Promise<FastifyReply> {
   refuseKept(item, request);
-  const { tasks } = context;
+  const { tasks, cache } = context;
+  const cacheTtl = cacheTtlOf(request, cache);
   const { project } = request.caller;
   const id = newId();
   const events = new EventStream();
@@ -42,11 +44,12 @@ export async function streamedChat(
     tasks.cancel(project, id).catch(() => undefined); // it was not accepted yet: its tap says that nothing is sent
   });
   const ended = tasks
-    .submit(project, { id, items: [item], hasOutputFile: false, tap })
+    .submit(project, { id, items: [item], hasOutputFile: false, tap, cacheTtl })
     .catch((error: unknown) => Promise.reject(callError(error)));
   const whole = await Promise.race([events.begun.then(() => undefined), ended]);
   if (whole !== undefined && !tap.hasBegun) {
     const answer = await answeredOf(context, whole);
+    if (answer.object.cached === true) reply.header(CACHED_HEADER, "true");
     for (const { json, isUsage } of wholeChunks(answer)) if (wantsUsage || !isUsage) void events.data(json);
     events.end(true);
   } else void finish(context, ended, events);

@@ -25,7 +25,7 @@ declare module "fastify" {
     /** The fields of a form, for the description; the handler reads the form itself. */
     readonly form?: z.ZodType;
     /** Headers that the description names; the handler reads them itself. */
-    readonly headers?: readonly ("Idempotency-Key" | "Output-Format" | "x-perigee-sla")[];
+    readonly headers?: readonly ("Idempotency-Key" | "Output-Format" | "x-perigee-sla" | "x-perigee-cache")[];
   }
   interface FastifyRequest {
     /** Who calls; only on routes with a scope. */

@@ -109,7 +109,8 @@ export class Retrying {
     const { core, lots } = this.#options;
     const { lot } = layers[0] as Layer;
     const { firstLine, lines: count, slaMinutes, lotId } = task.parts[base] as TaskPart;
-    const { project, fileId, rateCard, costFloors, refundShare, volumeTokens, keepsBodies } = lot.record;
+    const { project, fileId, rateCard, costFloors, refundShare, volumeTokens, keepsBodies, cacheTtl } =
+      lot.record;
     const acceptedAt = core.storage.clock.moment();
     const record: LotRecord = {
       id: `${task.id}-${index}`,
@@ -123,6 +124,7 @@ export class Retrying {
       items: lines.size,
       volumeTokens,
       keepsBodies,
+      cacheTtl,
       ...(rateCard === undefined ? {} : { rateCard }),
       ...(costFloors === undefined ? {} : { costFloors }),
       ...(refundShare === undefined ? {} : { refundShare }),

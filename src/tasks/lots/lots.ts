@@ -239,7 +239,8 @@ export class Lots {
 
   #run(lot: Lot, { path, ...input }: LotInput, cap: Cap | undefined): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies } = lot.record;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies, cacheTtl } = lot.record;
+    const { cache } = this.#options.core.config;
     return engine.run(path, {
       ...input,
       id: `lot:${id}`,
@@ -252,6 +253,9 @@ export class Lots {
       project,
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
+      ...(cacheTtl === undefined || cache === undefined
+        ? {}
+        : { cache: { dir: cache.dir, ttl: cacheTtl, maxBytes: cache.maxBytes } }),
       keepsDamage: true,
       ...(path === lot.path || lot.lost === undefined ? {} : { skip: () => true, standIn: lot.lost }),
       onHeld: () => lot.endWait(),

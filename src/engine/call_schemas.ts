@@ -19,7 +19,7 @@ import {
   type OptionKind,
   type OptionSchema,
 } from "./call_options.ts";
-import type { AnswerCacheTerms } from "./config/cache_terms.ts";
+import type { AnswerCacheTerms, CacheOptions } from "./config/cache_terms.ts";
 import { isAlias } from "./config/model_aliases.ts";
 import type { PlanOptions } from "./plans/plan_source.ts";
 import type { ProgressOptions } from "./runs/progress_feed.ts";
@@ -36,6 +36,11 @@ const A_MODEL: OptionKind = {
 const A_WAIT: OptionKind = {
   expected: "milliseconds from 0",
   isValid: (value) => typeof value === "number" && value >= 0,
+};
+
+const CACHE: OptionSchema<CacheOptions> = {
+  cache: anObjectOf<AnswerCacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
+  coalesce: A_TRUTH,
 };
 
 const PROGRESS: OptionSchema<ProgressOptions> = {
@@ -97,8 +102,7 @@ export const RUN_OPTIONS: OptionSchema<RunOptions> = {
   project: CHECKED_LATER,
   weight: CHECKED_LATER,
   skip: A_FUNCTION,
-  cache: anObjectOf<AnswerCacheTerms>({ dir: A_TEXT, ttl: CHECKED_LATER, maxBytes: CHECKED_LATER }),
-  coalesce: A_TRUTH,
+  ...CACHE,
 };
 
 /** With those of the engine's own work. */
@@ -120,6 +124,7 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
 
 export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
   ...PROGRESS,
+  ...CACHE,
   signal: A_SIGNAL,
   id: A_TEXT,
   schema: CHECKED_LATER,

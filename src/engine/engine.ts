@@ -42,7 +42,7 @@ import type { Hold } from "./items/holds.ts";
 import { Committer } from "./journal/committer.ts";
 import { DiskSpace } from "./journal/disk_space.ts";
 import { restoreLanes } from "./lanes/earlier_lanes.ts";
-import { type LaneStatus, laneStatus } from "./lanes/lane_status.ts";
+import { type LaneStatus, laneStatuses } from "./lanes/lane_status.ts";
 import { allHolds } from "./lanes/run_holds.ts";
 import { createSending } from "./lanes/sending.ts";
 import { learntFigures } from "./learnt/learnt_figures.ts";
@@ -329,11 +329,7 @@ class LocalEngine implements Engine {
   }
 
   lanes(): readonly LaneStatus[] {
-    const nowMs = this.#seams.clock.nowMs();
-    const { lanes } = this.core.sending;
-    return Array.from(lanes.all(), (lane) =>
-      laneStatus(lane, nowMs, lanes.sharesLimits(lane.terms.provider)),
-    );
+    return laneStatuses(this.core.sending.lanes, this.#seams.clock.nowMs());
   }
 
   /** Open batches at providers, with the sums of this process. */

@@ -15,6 +15,7 @@ import { OwnCodecMeasurer } from "../shard/own_codecs.ts";
 import { createThreadMeasurer, type Measurer } from "../shard/pool.ts";
 import { SchemaMeasurer } from "../shard/schemas/item_schemas.ts";
 import { type OpenAnswerCache, openAnswerCache } from "../store/answers/answer_cache.ts";
+import { sharedCaches } from "../store/answers/shared_caches.ts";
 import type { LearntStore } from "../store/learnt.ts";
 import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
@@ -70,7 +71,7 @@ export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Se
   return {
     ...seams,
     codecs,
-    openAnswers: seams.openAnswers ?? openAnswerCache,
+    openAnswers: sharedCaches(seams.openAnswers ?? openAnswerCache),
     transport: functions.size === 0 ? transport : new FunctionTransport(transport, clock, functions),
     measurer: new SchemaMeasurer(codecs.size === 0 ? measurer : new OwnCodecMeasurer(measurer, codecs)),
   };

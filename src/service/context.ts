@@ -4,6 +4,7 @@
 import type { Clock } from "../clock.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
 import type { Disk } from "../disk.ts";
+import type { ResolvedCache } from "../engine/config/cache_terms.ts";
 import type { EventSecrets } from "../engine/config/event_secrets.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { Store } from "../store/store.ts";
@@ -31,6 +32,8 @@ export interface ServiceContext {
   readonly dataDir: string;
   /** What calls of the front may name, and the sla of `service_tier: flex`, in minutes. */
   readonly front: { readonly models: ServedModels; readonly defaultSlaMinutes?: number | undefined };
+  /** That callers may ask for; absent: none. */
+  readonly cache?: ResolvedCache | undefined;
   /** How large a request may be; absent: as the defaults are. */
   readonly requestBounds?: BodyBounds | undefined;
   /** Under which the service is reached from outside, without a slash at the end: the beginning of `output_url`. */

@@ -147,7 +147,7 @@ async function open(
       idempotency: new Idempotency({ clock, store }),
       transfers: createTransfers(),
       dataDir,
-      ...{ requestBounds: options.requests, front: frontTerms(opened, options) },
+      ...{ requestBounds: options.requests, front: frontTerms(opened, options), cache: core.config.cache },
       ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },
     },
     onMounted: (request) => publicUrl.came(request),

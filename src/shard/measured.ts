@@ -101,6 +101,14 @@ export interface MeasuredBlock {
   readonly blankLines: number;
 }
 
+/** The model of an item. */
+export function modelOf(
+  { groups, groupOf }: Pick<MeasuredBlock, "groups" | "groupOf">,
+  item: number,
+): string {
+  return groups[groupOf[item] as number]?.model ?? "";
+}
+
 /** The key of an item, as a JSON string literal. */
 export function keyJsonOf({ keys, keyEnds }: MeasuredBlock, item: number): string {
   const start = item === 0 ? 0 : (keyEnds[item - 1] as number);

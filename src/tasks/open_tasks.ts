@@ -198,11 +198,11 @@ class TasksOfFolder implements OpenedTasks {
     spooled: Extract<SpooledRequest, { kind: "small" }>,
   ): Promise<TaskView> {
     const { acceptance, posted, work, lots, options } = this.#rooms;
-    const { hasOutputFile, note, tap } = request;
+    const { hasOutputFile, note, tap, cacheTtl } = request;
     const { items, slaMinutes } = spooled;
     const taskId = request.id ?? newId();
     const lines = taskLines(taskId, items);
-    const task = { id: taskId, lines, slaMinutes, project, hasOutputFile, note, tap };
+    const task = { id: taskId, lines, slaMinutes, project, hasOutputFile, note, tap, cacheTtl };
     const accepted = await acceptance.offer(task);
     if (accepted === undefined) {
       const { disk, room } = options.core.storage;

@@ -137,6 +137,10 @@ describe("the progress line", () => {
     );
   });
 
+  it("says how many lines were answered from the cache", () => {
+    expect(progressLine({ ...PROGRESS, cached: 1_200 })).toContain("  1,200 from the cache  ");
+  });
+
   it("says that the cost is unknown, or a lower bound, where a model has no known price", () => {
     const hasUnpriced = true;
     expect(progressLine({ ...PROGRESS, hasUnpriced })).toContain("  at least $1.50 billed  ");

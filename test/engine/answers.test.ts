@@ -3,20 +3,10 @@ import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
-import type { EngineRunOptions } from "../../src/engine/runs/run_options.ts";
-import type { CachedAnswer, OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
-import { type Answering, INPUT, OUTPUT, ok, status, World, type WorldOptions } from "./world.ts";
-
-interface Line {
-  readonly key: string;
-  readonly output: { readonly text: string } | null;
-  readonly error?: { readonly code: string };
-  readonly usage?: { readonly input_tokens: number; readonly output_tokens: number };
-  readonly cost?: { readonly billed_usd: number; readonly list_usd: number };
-  readonly attempts?: number;
-  readonly cached?: true;
-  readonly metadata?: object;
-}
+import type { ProgressEvent } from "../../src/engine/runs/progress_feed.ts";
+import type { SubmitOptions } from "../../src/engine/submissions/submissions.ts";
+import { CachedWorld, type Line } from "./cached_world.ts";
+import { type Answering, INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 /** An answer that ended at its limit. */
 function cut(): WireResult {
@@ -25,58 +15,6 @@ function cut(): WireResult {
     usage: { prompt_tokens: 1, completion_tokens: 1 },
   };
   return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
-}
-
-/** A cache in memory, as a folder that several runs share. */
-function cacheInMemory(): { open: OpenAnswerCache; kept: Map<string, CachedAnswer & { wallMs: number }> } {
-  const kept = new Map<string, CachedAnswer & { wallMs: number }>();
-  const open: OpenAnswerCache = () =>
-    Promise.resolve({
-      find: (keys, { sinceWallMs }) =>
-        Promise.resolve(
-          Array.from({ length: keys.byteLength / 32 }, (_, index) => {
-            const found = kept.get(Buffer.from(keys.subarray(32 * index, 32 * index + 32)).toString("hex"));
-            return found !== undefined && found.wallMs >= sinceWallMs ? found : undefined;
-          }),
-        ),
-      keep: ({ key, ...answer }, wallMs) =>
-        void kept.set(Buffer.from(key).toString("hex"), { ...answer, wallMs }),
-      close: () => Promise.resolve(),
-    });
-  return { open, kept };
-}
-
-class CachedWorld extends World {
-  readonly cache = cacheInMemory();
-
-  constructor(options: WorldOptions = {}) {
-    super(options);
-    this.openAnswers = this.cache.open;
-  }
-
-  /** One line a number: lines of the same number are the same request. */
-  write(numbers: readonly number[], more: object = { temperature: 0 }): void {
-    const lines = numbers.map((number, index) => {
-      const body = { model: "alpha:m", messages: [{ role: "user", content: `[[${number}]]` }], ...more };
-      const call = { method: "POST", url: "/v1/chat/completions" };
-      return `${JSON.stringify({ custom_id: `k${index + 1}`, ...call, body })}\n`;
-    });
-    this.disk.put(INPUT, lines.join(""));
-  }
-
-  /** A run of its own, with its own output. */
-  async run(name: string, options: Partial<EngineRunOptions> = {}) {
-    const engine = await this.engine();
-    const out = `/${name}.jsonl`;
-    const run = engine.run(INPUT, { out, cache: { dir: "/cache" }, ...options });
-    const summary = await this.settle(run.finished);
-    await this.settle(engine.close());
-    const lines = this.output(out) as unknown as Line[];
-    return {
-      summary,
-      lines: lines.sort((left, right) => Number(left.key.slice(1)) - Number(right.key.slice(1))),
-    };
-  }
 }
 
 describe("a run with a cache", () => {
@@ -249,6 +187,57 @@ describe("a run with a cache", () => {
       ),
       { numRuns: 25 },
     );
+  });
+
+  it("answers submitted lists from it, too, in the next process as well", async () => {
+    const world = new CachedWorld();
+    const items = [1, 2, 1].map((number) => ({
+      model: "alpha:m",
+      input: `[[${number}]]`,
+      generation_config: { temperature: 0 },
+    }));
+    const submit = async (options: SubmitOptions, count = 3) => {
+      const engine = await world.engine();
+      const task = await world.settle(engine.submit(items.slice(0, count), options));
+      await world.settle(engine.close());
+      return task.objects.map(({ cached, cost }) => [cached, cost?.billed_usd === 0]);
+    };
+    const cache = { dir: "/cache" };
+    expect(await submit({ cache })).toEqual([
+      [undefined, true],
+      [undefined, true],
+      [true, true],
+    ]);
+    expect(await submit({ cache }, 2)).toEqual([
+      [true, true],
+      [true, true],
+    ]);
+    expect(world.sent.length).toBe(2);
+    await submit({});
+    expect(world.sent.length).toBe(5);
+  });
+
+  it("shares no answers between the runs of two projects", async () => {
+    const world = new CachedWorld();
+    world.write([1, 2]);
+    await world.run("first", { project: "red" });
+    const other = await world.run("second", { project: "blue" });
+    expect(other.summary).not.toHaveProperty("cached");
+    const same = await world.run("third", { project: "red" });
+    expect(same.summary).toMatchObject({ cached: 2, requests_sent: 0 });
+  });
+
+  it("says in its progress how many lines were answered from it", async () => {
+    const world = new CachedWorld();
+    world.write([1, 2]);
+    await world.run("first");
+    world.write([1, 2, 3]);
+    const seen: (number | undefined)[] = [];
+    const onProgress = ({ progress }: ProgressEvent) => void seen.push(progress.cached);
+    await world.run("second", { onProgress });
+    expect(seen.at(-1)).toBe(2);
+    await world.run("second", { onProgress }); // over before
+    expect(seen.at(-1)).toBe(2);
   });
 
   it.each([

@@ -153,7 +153,7 @@ describe("metrics", () => {
       billedUsd: 0.5,
       ambiguousUsd: 0,
     };
-    activity.settled({ ...item, status: "completed", code: undefined });
+    activity.settled({ ...item, status: "completed", code: undefined, isCached: true });
     activity.settled({ ...item, status: "failed", code: "timeout" });
     const attempt = { project: "p", lane: "openai:realtime:gpt", model: "openai:gpt", usage: undefined };
     activity.attempted({ ...attempt, code: "timeout", latencyMs: 9 });
@@ -163,6 +163,7 @@ describe("metrics", () => {
     const { text } = await metrics.render(); // asked twice, counted once
     expect(figure(text, 'perigee_items_total{outcome="completed"}')).toBe(1);
     expect(figure(text, 'perigee_items_total{outcome="timeout"}')).toBe(1);
+    expect(figure(text, "perigee_items_cached_total")).toBe(1);
     expect(figure(text, 'perigee_tokens_total{direction="input"}')).toBe(20);
     expect(figure(text, 'perigee_cost_usd_total{price="list"}')).toBe(1);
     expect(figure(text, 'perigee_cost_usd_total{price="factored"}')).toBe(0.5);

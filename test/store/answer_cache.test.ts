@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/clock.ts";
 import { type AnswerCache, openAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 
@@ -22,7 +23,10 @@ afterEach(() => {
 });
 
 function open(maxBytes = GIB, folder = dir): Promise<AnswerCache> {
-  return openAnswerCache({ dir: folder, maxBytes, onNotice: (message) => notices.push(message) });
+  return openAnswerCache({
+    ...{ dir: folder, maxBytes, clock: systemClock },
+    onNotice: (message) => notices.push(message),
+  });
 }
 
 function keyOf(number: number): Buffer {
@@ -39,8 +43,8 @@ async function answersOf(cache: AnswerCache, numbers: readonly number[], wallMs 
 describe("the cache of answers", () => {
   it("finds what was kept, in the order of the keys, before and after it was opened again", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
-    cache.keep({ key: keyOf(2), answer: "zwei ü \u2028", origin: "b" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(2).toString("latin1"), answer: "zwei ü \u2028", origin: "b" }, 1_000);
     expect(await answersOf(cache, [3, 2, 1])).toEqual([undefined, "zwei ü \u2028", "one"]);
     await cache.close();
     const again = await open();
@@ -53,10 +57,10 @@ describe("the cache of answers", () => {
 
   it("does not find an answer that is too old, and replaces it", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "old", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "old", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1], 5_000, 1_001)).toEqual([undefined]);
     expect(await answersOf(cache, [1], 5_000, 1_000)).toEqual(["old"]);
-    cache.keep({ key: keyOf(1), answer: "new", origin: "a" }, 5_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "new", origin: "a" }, 5_000);
     expect(await answersOf(cache, [1], 5_000, 1_001)).toEqual(["new"]);
     await cache.close();
   });
@@ -66,7 +70,7 @@ describe("the cache of answers", () => {
     const maxBytes = 10 << 20;
     const cache = await open(maxBytes);
     for (let number = 0; number < 3_000; number += 1) {
-      cache.keep({ key: keyOf(number), answer: text, origin: "a" }, 1_000 + number);
+      cache.keep({ key: keyOf(number).toString("latin1"), answer: text, origin: "a" }, 1_000 + number);
       if (number % 100 === 0) await answersOf(cache, [0], 10_000_000 + number); // used, and written with the next ones
     }
     const [first, second, last] = await answersOf(cache, [0, 1, 2_999]);
@@ -79,7 +83,7 @@ describe("the cache of answers", () => {
     const mine = await open();
     const others = await Promise.all([other(100, 200), other(200, 300)]);
     for (let number = 0; number < 100; number += 1)
-      mine.keep({ key: keyOf(number), answer: `answer ${number}`, origin: "mine" }, 1_000);
+      mine.keep({ key: keyOf(number).toString("latin1"), answer: `answer ${number}`, origin: "mine" }, 1_000);
     await Promise.all(others.map(({ ended }) => ended));
     const numbers = Array.from({ length: 300 }, (_, number) => number);
     expect(await answersOf(mine, numbers)).toEqual(numbers.map((number) => `answer ${number}`));
@@ -94,7 +98,7 @@ describe("the cache of answers", () => {
       writer.kill();
       await writer.ended;
       const cache = await open();
-      const numbers = Array.from({ length: 500 }, (_, number) => number);
+      const numbers = Array.from({ length: 2_000 }, (_, number) => number);
       const found = await answersOf(cache, numbers);
       expect(found.filter((answer) => answer !== undefined).length).toBeGreaterThan(0);
       for (const [number, answer] of found.entries())
@@ -107,7 +111,7 @@ describe("the cache of answers", () => {
   it("puts a damaged file aside and begins anew", async () => {
     writeFileSync(join(dir, "answers.sqlite"), "this is not a database, whatever its name says".repeat(200));
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1])).toEqual(["one"]);
     await cache.close();
     expect(notices).toEqual([expect.stringMatching(/answers\.sqlite is damaged .*it is now .*\.damaged/)]);
@@ -116,7 +120,7 @@ describe("the cache of answers", () => {
 
   it("does not find an answer whose bytes changed on the disk", async () => {
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "the right answer", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "the right answer", origin: "a" }, 1_000);
     await cache.close();
     const path = join(dir, "answers.sqlite");
     const bytes = readFileSync(path, "latin1");
@@ -133,7 +137,7 @@ describe("the cache of answers", () => {
     database.exec("CREATE TABLE later (x); PRAGMA user_version = 99");
     database.close();
     const cache = await open();
-    cache.keep({ key: keyOf(1), answer: "one", origin: "a" }, 1_000);
+    cache.keep({ key: keyOf(1).toString("latin1"), answer: "one", origin: "a" }, 1_000);
     expect(await answersOf(cache, [1])).toEqual([undefined]);
     await cache.close();
     expect(notices).toEqual([expect.stringContaining("a newer version of perigee made it (99")]);
@@ -151,15 +155,17 @@ describe("the cache of answers", () => {
 /** Another process that keeps the answers of these numbers, each in a transaction of some. */
 async function other(from: number, to: number, more = "") {
   const source = fileURLToPath(new URL("../../src/store/answers/answer_cache.ts", import.meta.url));
+  const clock = fileURLToPath(new URL("../../src/clock.ts", import.meta.url));
   const program = `
     const { openAnswerCache } = await import(${JSON.stringify(source)});
-    const cache = await openAnswerCache({ dir: ${JSON.stringify(dir)}, maxBytes: ${GIB}, onNotice: console.error });
+    const { systemClock } = await import(${JSON.stringify(clock)});
+    const cache = await openAnswerCache({ dir: ${JSON.stringify(dir)}, maxBytes: ${GIB}, clock: systemClock, onNotice: console.error });
     for (let number = ${from}; number < ${to}; number += 1) {
       const key = Buffer.alloc(32, 7);
       key.writeUInt32LE(number);
-      cache.keep({ key, answer: "answer " + number + ${JSON.stringify(more)}, origin: "other" }, 1_000);
-      if (number % 50 === 0) await cache.find(key, { wallMs: 1_000, sinceWallMs: 0 });
-      if (number === ${from} + 400) console.log("begun");
+      cache.keep({ key: key.toString("latin1"), answer: "answer " + number + ${JSON.stringify(more)}, origin: "other" }, 1_000);
+      if (number % 50 === 0) await cache.find(Buffer.alloc(32, 9), { wallMs: 1_000, sinceWallMs: 0 });
+      if (number === ${from} + 2_000) console.log("begun");
     }
     await cache.close();`;
   const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", program], {

@@ -57,6 +57,7 @@ export function progressLine(progress: Progress, ran?: Ran): string {
     isDone ? "" : timeLeft(progress),
     isDone ? "" : `${short(progress.itemsPerSecond)}/s`,
     errorsText(errors),
+    cachedText(progress),
     ran === undefined || isDone ? "" : retriesText(ran.counts.all),
     money(progress),
     isDone ? "" : `${short(progress.tokensPerSecond)} tok/s`,
@@ -100,6 +101,7 @@ function figures(progress: Progress, all: AttemptCounts["all"]): readonly ShownP
     { text: `${short(progress.itemsPerSecond)}/s` },
     { text: billedSoFar(progress) },
     { text: errorsText(errors), ...(errors === 0 ? {} : { style: "red" }) },
+    { text: cachedText(progress) },
     { text: retriesText(all) },
     { text: medianText(all) },
     { text: doubt },
@@ -229,6 +231,10 @@ function billedSoFar(progress: Progress): string {
 
 function errorsText(errors: number): string {
   return `${count(errors)} ${errors === 1 ? "error" : "errors"}`;
+}
+
+function cachedText({ cached }: Progress): string {
+  return cached === undefined ? "" : `${count(cached)} from the cache`;
 }
 
 /** What the whole run will have billed, by the mean of the lines so far; undefined while that says little. */

@@ -9,6 +9,7 @@
  * is asked for by itself, and only answers of other runs are used. A line that was sent in an earlier call of its run is not looked up.
  * A line's own outcome is recorded as that of any other: the cache changes which lines are sent, and nothing of what a restart does.
  */
+import { projectKeys } from "../../shard/answers/request_key.ts";
 import { keyJsonOf, type MeasuredBlock, metadataJsonOf, schemaJsonOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { pickItems } from "../../shard/pick_items.ts";
@@ -20,6 +21,7 @@ import { endMessage } from "../items/run_stopped.ts";
 import type { CachedItem, EndedLine } from "../items/settle.ts";
 import { checkFor } from "../schemas/answer_fit.ts";
 import { answerOf, keptText, readKept } from "./answer_form.ts";
+import { AskedLines } from "./asked_lines.ts";
 import { type FreedTwins, WaitingTwins } from "./waiting_twins.ts";
 
 type Answer = CachedItem["answer"];
@@ -35,17 +37,6 @@ interface AnswerTerms {
   readonly coalesces: boolean;
 }
 
-/** A line that is asked for. */
-interface AskedLine {
-  readonly key: string;
-  /** The model that it was measured for: another one may answer an alias. */
-  readonly model: string;
-  /** Whether other lines of the run may have its answer. */
-  readonly isShared: boolean;
-  /** What the cache had for it. */
-  answer?: Answer;
-}
-
 const NO_KEY = Buffer.alloc(ANSWER_KEY_BYTES).toString("latin1");
 
 /** Close it when the run is over. */
@@ -55,7 +46,9 @@ export class RunAnswers implements StateOfAnswers {
   readonly #cache: AnswerCache;
   readonly #terms: AnswerTerms;
   readonly #twins = new WaitingTwins();
-  readonly #asked = new Map<number, AskedLine>();
+  readonly #asked = new AskedLines();
+  /** What the cache had for lines that are being settled, for those that wait for them. */
+  readonly #found = new Map<number, Answer>();
   #waiting = 0;
   #last: Promise<void> = Promise.resolve();
 
@@ -75,8 +68,8 @@ export class RunAnswers implements StateOfAnswers {
   ): Promise<RunAnswers | undefined> {
     if (cache === undefined) return undefined;
     const { dir, ttlMs, maxBytes } = resolvedCache(cache);
-    const { openAnswers, notice } = core.storage;
-    const opened = await openAnswers({ dir, maxBytes, onNotice: notice });
+    const { openAnswers, clock, notice } = core.storage;
+    const opened = await openAnswers({ dir, maxBytes, clock, onNotice: notice });
     return new RunAnswers(core, state, opened, { ttlMs, coalesces: coalesce === true });
   }
 
@@ -87,59 +80,66 @@ export class RunAnswers implements StateOfAnswers {
   }
 
   /** The items of a block that are to be sent; the others are answered, or wait. None wait of those that `areAlone`. */
-  async take(measured: MeasuredBlock, areAlone: boolean = false): Promise<MeasuredBlock> {
-    const { requests, count } = measured;
-    if (requests === undefined || count === 0) return measured;
-    const own = Array.from({ length: count }, (_, item) => item).filter((item) => {
-      const isShared = this.#terms.coalesces || requests.areCertain[item] === 1;
-      return !this.#waits(measured, item, isShared && !areAlone);
-    });
+  async take(block: MeasuredBlock, areAlone: boolean = false): Promise<MeasuredBlock> {
+    const { count } = block;
+    if (block.requests === undefined || count === 0) return block;
+    const { project } = this.#state.settings;
+    const requests = { ...block.requests, keys: projectKeys(project, block.requests.keys) };
+    const measured = { ...block, requests };
+    const keys = textOf(requests.keys);
+    const own: number[] = [];
+    for (let item = 0; item < count; item += 1) {
+      const key = keys.slice(ANSWER_KEY_BYTES * item, ANSWER_KEY_BYTES * (item + 1));
+      const isShared = !areAlone && (this.#terms.coalesces || requests.areCertain[item] === 1);
+      if (key === NO_KEY || !this.#waits(measured, item, { key, isShared })) own.push(item);
+    }
     const asked = own.filter((item) => this.#mayBeCached(measured.lines[item] as number));
     const answers = await this.#find(measured, asked);
     if (!this.#state.isOpen) return pickItems(measured, []);
     const settled = new Set(asked.filter((item, index) => this.#settles(measured, item, answers[index])));
     const kept = own.filter((item) => !settled.has(item));
-    return kept.length === count ? measured : pickItems(measured, kept);
+    return kept.length === count ? block : pickItems(block, kept);
   }
 
   /** Whether an item waits for the answer to the same request. */
-  #waits(measured: MeasuredBlock, item: number, isShared: boolean): boolean {
-    const key = keyOf(measured, item);
+  #waits(
+    measured: MeasuredBlock,
+    item: number,
+    { key, isShared }: { readonly key: string; readonly isShared: boolean },
+  ): boolean {
     const line = measured.lines[item] as number;
     const { items } = this.#state;
-    if (key === NO_KEY || !items.isOpen(line)) return false;
-    const place = {
-      line,
-      offset: measured.offsets[item] as number,
-      length: measured.lengths[item] as number,
-    };
-    if (isShared && this.#twins.waits(key, place)) {
+    if (items.done.has(line)) return false;
+    const { model } = measured.groups[measured.groupOf[item] as number] as MeasuredBlock["groups"][number];
+    if (!items.isOpen(line)) {
+      this.#asked.add(line, keyBytesOf(measured, item), { model, isShared }); // by an earlier call: a batch has it
+      if (isShared) this.#twins.leads(key, line);
+      return false;
+    }
+    if (isShared && this.#twins.waits(key, placeOf(measured, item))) {
       items.waitingItems += 1;
       this.#waiting += 1;
       return true;
     }
-    const { model } = measured.groups[measured.groupOf[item] as number] as MeasuredBlock["groups"][number];
-    this.#asked.set(line, { key, model, isShared });
+    this.#asked.add(line, keyBytesOf(measured, item), { model, isShared });
     return false;
   }
 
   /** Whether an item may be answered with an earlier answer: one that was sent before is, perhaps, answered by itself. */
   #mayBeCached(line: number): boolean {
-    return this.#asked.has(line) && !this.#state.items.made.has(line);
+    const { items } = this.#state;
+    return this.#asked.has(line) && items.isOpen(line) && !items.made.has(line);
   }
 
-  async #find(
-    { requests, lines }: MeasuredBlock,
-    items: readonly number[],
-  ): Promise<readonly (string | undefined)[]> {
-    if (items.length === 0 || requests === undefined) return [];
-    const keys = Buffer.concat(
-      items.map((item) => requests.keys.subarray(ANSWER_KEY_BYTES * item, ANSWER_KEY_BYTES * (item + 1))),
-    );
+  async #find(measured: MeasuredBlock, items: readonly number[]): Promise<readonly (string | undefined)[]> {
+    if (items.length === 0) return [];
+    const keys = new Uint8Array(ANSWER_KEY_BYTES * items.length);
+    for (const [index, item] of items.entries())
+      keys.set(keyBytesOf(measured, item), ANSWER_KEY_BYTES * index);
     const wallMs = this.#core.storage.clock.wallMs();
     const found = await this.#cache.find(keys, { wallMs, sinceWallMs: wallMs - this.#terms.ttlMs });
     return found.map((each, index) => {
-      const isShared = this.#asked.get(lines[items[index] as number] as number)?.isShared === true;
+      const isShared = this.#asked.isShared(measured.lines[items[index] as number] as number);
       return each === undefined || (each.origin === this.#state.id && !isShared) ? undefined : each.answer;
     });
   }
@@ -149,8 +149,7 @@ export class RunAnswers implements StateOfAnswers {
     const { settings } = this.#state;
     const answer = kept === undefined ? undefined : readKept(kept, settings.keepsBody);
     if (answer === undefined || !this.#fits(measured, item, answer)) return false;
-    const asked = this.#asked.get(measured.lines[item] as number);
-    if (asked !== undefined) asked.answer = answer;
+    this.#found.set(measured.lines[item] as number, answer);
     this.#settle(measured, item, answer);
     return true;
   }
@@ -189,18 +188,16 @@ export class RunAnswers implements StateOfAnswers {
 
   /** Keeps the answer of a line that was asked for, and continues with the lines that wait for it. */
   ended({ line, sent }: EndedLine): void {
-    const asked = this.#asked.get(line);
+    const asked = this.#asked.take(line);
     if (asked === undefined) return;
-    this.#asked.delete(line);
     const { key, model } = asked;
     const isOwn = sent !== undefined && sent.model === model; // else by another model than it was measured for
     const fresh = isOwn ? answerOf(sent.outcome) : undefined;
     const text = fresh === undefined ? undefined : keptText(fresh);
-    const bytes = Buffer.from(key, "latin1");
     const { clock } = this.#core.storage;
-    if (text !== undefined)
-      this.#cache.keep({ key: bytes, answer: text, origin: this.#state.id }, clock.wallMs());
-    const answer = fresh ?? asked.answer;
+    if (text !== undefined) this.#cache.keep({ key, answer: text, origin: this.#state.id }, clock.wallMs());
+    const answer = fresh ?? this.#found.get(line);
+    this.#found.delete(line);
     const freed = this.#twins.ended(key, line, answer !== undefined);
     if (freed !== undefined && this.#state.isOpen) this.#lookAgain(freed, answer);
   }
@@ -238,8 +235,17 @@ export class RunAnswers implements StateOfAnswers {
   }
 }
 
-function keyOf({ requests }: MeasuredBlock, item: number): string {
-  if (requests === undefined) return NO_KEY;
-  const start = requests.keys.byteOffset + ANSWER_KEY_BYTES * item;
-  return Buffer.from(requests.keys.buffer, start, ANSWER_KEY_BYTES).toString("latin1");
+/** Keys as a text, one byte a character. */
+function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
+}
+
+function keyBytesOf({ requests }: MeasuredBlock, item: number): Uint8Array {
+  const { keys } = requests as NonNullable<MeasuredBlock["requests"]>; // only of blocks that have them
+  return keys.subarray(ANSWER_KEY_BYTES * item, ANSWER_KEY_BYTES * (item + 1));
+}
+
+function placeOf({ lines, offsets, lengths }: MeasuredBlock, item: number) {
+  const [line, offset, length] = [lines[item] as number, offsets[item] as number, lengths[item] as number];
+  return { line, offset, length };
 }

@@ -43,6 +43,11 @@ export class WaitingTwins {
     return true;
   }
 
+  /** A line is under way already: others wait for it, unless they wait for one already. */
+  leads(key: string, line: number): void {
+    if (!this.#asked.has(key)) this.#asked.set(key, { line, failures: 0, waiting: [] });
+  }
+
   /** The lines that are to be looked at again now that a line has ended, in their order; undefined for none. */
   ended(key: string, line: number, isAnswered: boolean): FreedTwins | undefined {
     const asked = this.#asked.get(key);

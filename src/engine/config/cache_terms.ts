@@ -27,7 +27,8 @@ export interface CacheOptions {
 
 const DEFAULT_TTL = "30d";
 const DEFAULT_BYTES = 1 << 30;
-const BYTES_MIN = 1 << 20;
+/** Bytes of all answers at least. */
+export const CACHE_BYTES_MIN: number = 1 << 20;
 
 /** Throws `usage` for what cannot be; `where` names the call. */
 export function checkCache({ cache, coalesce }: CacheOptions, where: string): void {
@@ -44,18 +45,25 @@ export function checkCache({ cache, coalesce }: CacheOptions, where: string): vo
       "usage",
       `${where}: cache.ttl must be a duration such as 90m, 24h or 7d, got ${JSON.stringify(ttl)}`,
     );
-  if (maxBytes !== undefined && !(Number.isInteger(maxBytes) && maxBytes >= BYTES_MIN))
+  if (maxBytes !== undefined && !(Number.isInteger(maxBytes) && maxBytes >= CACHE_BYTES_MIN))
     throw new PerigeeError(
       "usage",
-      `${where}: cache.maxBytes must be a whole number of bytes from ${BYTES_MIN}, got ${JSON.stringify(maxBytes)}`,
+      `${where}: cache.maxBytes must be a whole number of bytes from ${CACHE_BYTES_MIN}, got ${JSON.stringify(maxBytes)}`,
     );
 }
 
-/** What is checked, with the defaults. */
-export function resolvedCache({ dir, ttl = DEFAULT_TTL, maxBytes = DEFAULT_BYTES }: AnswerCacheTerms): {
+/** With the defaults. */
+export interface ResolvedCache {
   readonly dir: string;
   readonly ttlMs: number;
   readonly maxBytes: number;
-} {
+}
+
+/** Of what is checked. */
+export function resolvedCache({
+  dir,
+  ttl = DEFAULT_TTL,
+  maxBytes = DEFAULT_BYTES,
+}: AnswerCacheTerms): ResolvedCache {
   return { dir, ttlMs: parseDurationMs(ttl) ?? 0, maxBytes };
 }

@@ -20,6 +20,7 @@ import type { Offer } from "../../queue/offers.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import { providerCapitals } from "../../work/provider_capitals.ts";
 import { type BatchConfig, batchConfig, vainBatches } from "./batch_options.ts";
+import { type ResolvedCache, resolvedCache } from "./cache_terms.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
@@ -51,6 +52,8 @@ export interface EngineConfig {
   readonly prices: PriceOverrides;
   /** Of all runs together. */
   readonly cap: ConfigOptions["cap"];
+  /** That callers of the service may ask for. */
+  readonly cache: ResolvedCache | undefined;
   readonly rateCard: RateCard;
   /** Of the service's projects. */
   readonly saleTermsOf: SaleTermsOf;
@@ -194,6 +197,7 @@ export function resolveConfig(
     aliases: modelAliases(options.models, names),
     prices,
     cap: options.cap,
+    cache: options.cache === undefined ? undefined : resolvedCache(options.cache),
     rateCard: {
       standard: { ...RATE_CARD.standard, ...options.rateCard?.standard },
       models: { ...RATE_CARD.models, ...options.rateCard?.models },

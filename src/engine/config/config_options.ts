@@ -9,6 +9,7 @@ import type { LanePriors } from "../../queue/lane_priors.ts";
 import type { FamilySettings } from "../../queue/lanes.ts";
 import type { LimitSettings, RampSettings } from "../../work/limits.ts";
 import type { BatchOptions, DeferredOptions } from "./batch_options.ts";
+import type { AnswerCacheTerms } from "./cache_terms.ts";
 import type { OwnProvider } from "./own_providers.ts";
 import type { SaleOptions } from "./sale_terms.ts";
 
@@ -39,6 +40,11 @@ export interface ConfigOptions {
   readonly sellBelowCost?: boolean;
   /** Only for the service: share of the charged price that an item gets back which missed its deadline, 0 to 1. Default 0. */
   readonly refunds?: { readonly missedSla?: number };
+  /**
+   * Only for the service: the cache of answers that its callers may ask for, and how old an answer may be at most. Default: none, and
+   * such calls are refused.
+   */
+  readonly cache?: AnswerCacheTerms;
   /**
    * What to do with settings that a model or its provider does not take, for all providers that do not say it themselves:
    * `drop` leaves all of them out with a warning, `refuse` fails the item. Default: what only shapes sampling is left out,

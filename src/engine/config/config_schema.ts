@@ -6,6 +6,8 @@ import { isModelPattern } from "../../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
 import { LANE_POLICIES, MIN_ON_TIME } from "../../queue/lane_choice.ts";
 import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
+import { parseDurationMs } from "../../work/sla.ts";
+import { CACHE_BYTES_MIN } from "./cache_terms.ts";
 import type { ConfigOptions } from "./config_options.ts";
 import { choicesSchema, laneSchema } from "./lane_schema.ts";
 
@@ -100,6 +102,7 @@ const providerOptions = z
       });
   });
 const usd = z.number().min(0);
+const TTL_FAULT = "expected a duration such as 90m, 24h or 7d";
 const factorRate = z.strictObject({
   floor: z.number().min(0.3).max(1),
   laneDiscount: z.number().min(0).max(0.7),
@@ -143,6 +146,16 @@ const fileOptions = z.strictObject({
     })
     .optional(),
   ...sale,
+  cache: z
+    .strictObject({
+      dir: z.string().min(1),
+      ttl: z
+        .string()
+        .refine((text) => (parseDurationMs(text) ?? 0) > 0, TTL_FAULT)
+        .optional(),
+      maxBytes: positive.min(CACHE_BYTES_MIN).optional(),
+    })
+    .optional(),
   unsupportedConfig: z.enum(["drop", "refuse"]).optional(),
   delivery: z.enum(["at_least_once", "at_most_once"]).optional(),
   hedge: z.boolean().optional(),

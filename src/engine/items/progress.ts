@@ -49,6 +49,8 @@ export interface Progress {
   readonly linesRead: number;
   readonly settled: number;
   readonly completed: number;
+  /** Of the completed ones, those answered from the cache, which no request was sent for; absent for none. */
+  readonly cached?: number;
   readonly errors: number;
   readonly inFlight: number;
   /** Items whose last request failed and that wait for the next one; held ones included. */

@@ -25,7 +25,7 @@ import type { PriceTable } from "../journal/price_table.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
-import type { Totals } from "../journal/totals.ts";
+import { isCached, type Totals } from "../journal/totals.ts";
 import type { ItemRecords, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
@@ -107,11 +107,9 @@ export class RunRecords implements ItemRecords {
 
   /** An item is answered with an earlier answer to the same request. */
   cached(item: CachedItem): void {
-    const { line, model, warnings } = item;
-    if (warnings !== "") this.#warn(warnings);
-    const sent = this.#terms.sent.ended({ model, attempts: 0, isExpired: false });
-    const counts = { status: "completed", code: undefined, attempts: 0, ambiguousAttempts: 0 } as const;
-    this.#stage({ line, ...counts, ...NOTHING_SPENT, sent }, cachedText(this.#terms, item), {});
+    if (item.warnings !== "") this.#warn(item.warnings);
+    const { record, text } = cachedEnding(this.#terms, item, this.#terms.sent);
+    this.#stage(record, text, {});
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
@@ -140,8 +138,9 @@ export class RunRecords implements ItemRecords {
       if (observer !== undefined) {
         const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
         const tokens = { inputTokens, outputTokens };
+        const cached = isCached(record) ? ({ isCached: true } as const) : {};
         const money = { listUsd, usd, billedUsd, ambiguousUsd };
-        observer.settled({ project, status, code, ...tokens, ...money, model: sent?.model });
+        observer.settled({ project, status, code, ...tokens, ...money, ...cached, model: sent?.model });
       }
       whenDurable?.();
     });
@@ -177,7 +176,17 @@ function sentLine(terms: TextTerms, item: SentItem, sent: Outcome): LineText {
   return failedLine(keyJson, terms.namesLines ? line : undefined, failure, told, warnings, fields);
 }
 
-/** The line of an item that is answered from a cache. */
+/** The record and the line of an item that is answered from a cache. */
+export function cachedEnding(
+  terms: TextTerms,
+  item: CachedItem,
+  statements: SentStatements,
+): { readonly record: StagedOutcome; readonly text: LineText } {
+  const sent = statements.ended({ model: item.model, attempts: 0, isExpired: false });
+  const counts = { status: "completed", code: undefined, attempts: 0, ambiguousAttempts: 0 } as const;
+  return { record: { line: item.line, ...counts, ...NOTHING_SPENT, sent }, text: cachedText(terms, item) };
+}
+
 function cachedText(
   terms: TextTerms,
   { line, keyJson, model, metadata, warnings, answer }: CachedItem,

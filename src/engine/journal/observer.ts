@@ -35,6 +35,8 @@ export interface SettledReport
   readonly project: string;
   /** As of its last attempt; absent where it ended without one or after the last one, and for posted items. */
   readonly model?: string | undefined;
+  /** It was answered from a cache of answers, without a request. */
+  readonly isCached?: true;
 }
 
 /** Each method is called synchronously; it must be quick and must not throw. */

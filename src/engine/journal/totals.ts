@@ -128,7 +128,7 @@ export class Totals {
   }
 }
 
-/** Every other answer took an attempt. */
-function isCached({ status, attempts }: Pick<StagedOutcome, "status" | "attempts">): boolean {
+/** Whether an item was answered from a cache: every other answer took an attempt. */
+export function isCached({ status, attempts }: Pick<StagedOutcome, "status" | "attempts">): boolean {
   return status === "completed" && attempts === 0;
 }

@@ -9,6 +9,7 @@ import type { QuotasUse } from "../../limits/quotas.ts";
 import type { LaneKind } from "../../queue/lanes.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { Lane } from "./lane.ts";
+import type { Lanes } from "./lanes.ts";
 
 /** One limit in units a minute, configured or learnt, of the lane or of its whole provider: whichever is used more. */
 export interface LimitStatus {
@@ -63,8 +64,16 @@ export interface LaneStatus extends LimitStatuses {
   readonly answerMs?: number;
 }
 
+/** Of all lanes, in the order in which they were opened. */
+export function laneStatuses(
+  lanes: Pick<Lanes, "all" | "sharesLimits">,
+  nowMs: number,
+): readonly LaneStatus[] {
+  return Array.from(lanes.all(), (lane) => laneStatus(lane, nowMs, lanes.sharesLimits(lane.terms.provider)));
+}
+
 /** `isShared`: the provider has limits for all its lanes together. */
-export function laneStatus(lane: Lane, nowMs: number, isShared: boolean): LaneStatus {
+function laneStatus(lane: Lane, nowMs: number, isShared: boolean): LaneStatus {
   const { provider, kind, family } = lane.terms;
   const limits = lane.limits.snapshot(nowMs);
   const { shared, own } = limits;

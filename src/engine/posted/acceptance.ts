@@ -10,10 +10,11 @@
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
-import type { MeasuredBlock, RejectedLine } from "../../shard/measured.ts";
+import { type MeasuredBlock, modelOf, type RejectedLine } from "../../shard/measured.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import type { Item } from "../../work/item.ts";
 import { objectId } from "../../work/object_id.ts";
+import { agesOf } from "../answers/group_answers.ts";
 import type { EngineCore } from "../core.ts";
 import { goesWithBatches } from "../plans/batched_work.ts";
 import type { Admits, AdmittedWork, Work } from "./admitting.ts";
@@ -56,7 +57,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask
   extends Pick<NewPosted, "tap" | "check">,
-    Pick<PostedRecord, "note" | "retentionDays"> {
+    Pick<PostedRecord, "note" | "retentionDays" | "cacheTtl"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -275,6 +276,7 @@ export class Acceptance<A extends AdmittedWork> {
         tasks,
         measured: itemsOf(counted.measured, ready),
         factors: ready.flatMap(({ counted: { factors } }) => factors),
+        cacheMs: agesOf(ready.map(({ offer: { task, lines } }) => ({ ...task, items: lines.length }))),
         terms: terms.get(project) as PostBounds,
       });
       for (const [index, { offer: own, admitted }] of ready.entries()) {
@@ -312,8 +314,7 @@ function recordFor(
     totalItems: lines.length,
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
-    note: task.note,
-    retentionDays: task.retentionDays,
+    ...{ note: task.note, retentionDays: task.retentionDays, cacheTtl: task.cacheTtl },
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,
@@ -329,7 +330,7 @@ function recordFor(
 function coverCosts({ at, measured, factors }: Counted, floors: CostFloors | undefined): void {
   if (floors === undefined) return;
   for (const [index, item] of at.entries())
-    factors[index] = flooredFactor(modelAt(measured, item), factors[index] ?? 1, floors);
+    factors[index] = flooredFactor(modelOf(measured, item), factors[index] ?? 1, floors);
 }
 
 /** The measured items of these offers, as lines of a separate text, from 1. */
@@ -344,10 +345,6 @@ function itemsOf(all: MeasuredBlock, ready: readonly CountedOffer[]): MeasuredBl
     offset += (measured.lengths[item] as number) + 1;
   }
   return { ...measured, rejected: [] };
-}
-
-function modelAt(measured: MeasuredBlock, item: number): string {
-  return measured.groups[measured.groupOf[item] as number]?.model ?? "";
 }
 
 /** For each offer what was counted, or why it is refused. */
@@ -370,7 +367,7 @@ function countedOf(
         refusal ??= refusalOf(index, rejected.get(line));
         continue;
       }
-      const model = modelAt(measured, item);
+      const model = modelOf(measured, item);
       counted.at.push(item);
       const inputTokens = measured.inputTokens[item] as number;
       counted.inputTokens.push(inputTokens);

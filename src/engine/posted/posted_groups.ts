@@ -7,10 +7,11 @@
 import type { AnswerTap } from "../../dispatch/answer_tap.ts";
 import { Budget, type Cap } from "../../price/budget.ts";
 import type { MeasureOptions } from "../../shard/measure.ts";
-import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf, modelOf } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import { lineLayout } from "../../work/line_layout.ts";
+import { agesOf, PostedAnswers } from "../answers/group_answers.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
@@ -34,6 +35,8 @@ export interface PostedFacts {
   readonly sinceWallMs?: number;
   /** For each item, or one number for all. */
   readonly factors?: number | readonly number[];
+  /** How old a cached answer may be, such as `1h`; absent: its items are not answered from the cache. */
+  readonly cacheTtl?: string | undefined;
 }
 
 /** The limits on a project's posts, and the resulting options for measuring them. */
@@ -52,6 +55,8 @@ export interface PostedGroup {
   /** Price factors, by line from 1. */
   readonly factors: readonly number[];
   readonly terms: PostBounds;
+  /** How old cached answers may be, by line from 1, in milliseconds; 0 and absent: none. */
+  readonly cacheMs?: readonly number[] | undefined;
   /** The id of its record, if it has batches (`batched_groups.ts`). */
   readonly batchedAs?: string | undefined;
 }
@@ -72,7 +77,8 @@ export interface NewPosted {
 }
 
 /** Tasks of one project that arrived together. */
-export interface NewGroup extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms"> {
+export interface NewGroup
+  extends Pick<PostedGroup, "project" | "measured" | "factors" | "terms" | "cacheMs"> {
   readonly createdWallMs: number;
   /** Unix time; undefined without an sla. */
   readonly deadlineWallMs: number | undefined;
@@ -105,10 +111,18 @@ export class PostedGroups {
   readonly #taps = new Map<number, AnswerTap>();
   /** Of open tasks whose answers a program checks itself. */
   readonly #checks = new Map<number, OwnCheck>();
+  readonly #answers: PostedAnswers | undefined;
   #made = 0;
 
   constructor(options: PostedGroupsOptions) {
     this.#options = options;
+    const { config, storage } = options.core;
+    this.#answers = config.cache === undefined ? undefined : new PostedAnswers(storage, config.cache);
+  }
+
+  /** Resolves when what was answered is in the cache. */
+  async close(): Promise<void> {
+    await this.#answers?.close();
   }
 
   /** Counts what earlier processes spent on posted tasks in the engine's cap; call it before anything is sent. */
@@ -121,7 +135,8 @@ export class PostedGroups {
     const { capsOf } = this.#options;
     const caps = [...(await this.#joined()), ...(await capsOf(project))];
     const cap = capOptions({}, new Budget(caps));
-    return { caps, options: { wantBodies: true, cap } };
+    const wantsKeys = this.#answers !== undefined;
+    return { caps, options: { wantBodies: true, wantsKeys, cap } };
   }
 
   /** Tasks were accepted, in the order of their numbers, and will enter later. */
@@ -136,12 +151,12 @@ export class PostedGroups {
     }
     if (caps.length === 0) return;
     const { money } = this.#options.core.sending.sender;
-    const modelOf = (item: number): string => measured.groups[measured.groupOf[item] as number]?.model ?? "";
+    const modelOfItem = (item: number): string => modelOf(measured, item);
     let from = 0; // no line was rejected
     for (const [index, { items: count }] of tasks.entries()) {
       const budget = new Budget(caps);
       const { inputTokens, maxOutputTokens, most } = measured;
-      money.expect(budget, { inputTokens, maxOutputTokens, most, from, count }, modelOf);
+      money.expect(budget, { inputTokens, maxOutputTokens, most, from, count }, modelOfItem);
       this.#accepted.set(numbers[index] as number, { settings: { budget, deadlineMs }, openItems: count });
       from += count;
     }
@@ -180,6 +195,7 @@ export class PostedGroups {
     measured,
     factors,
     terms: { caps, options },
+    cacheMs = [],
     batchedAs,
   }: PostedGroup): PostedItems {
     const { core, log, onTried, onEnded, onChange } = this.#options;
@@ -219,10 +235,10 @@ export class PostedGroups {
       recordsOf: (its) => new PostedRecords(recorded, its),
       isOpen: (task, item) => log.log.isOpen(task, item),
       onChange,
+      answers: this.#answers?.ofGroup(cacheMs),
     });
     for (let item = 0; item < measured.count; item += 1)
-      owner.models[(measured.lines[item] as number) - 1] =
-        measured.groups[measured.groupOf[item] as number]?.model ?? "";
+      owner.models[(measured.lines[item] as number) - 1] = modelOf(measured, item);
     return owner;
   }
 
@@ -244,7 +260,9 @@ export class PostedGroups {
       owner.records.unsent(line, keyJson, { status: "failed", code, message });
     }
     const packer = new Packer();
-    const shards = packer.add(this.#openItems(owner, measured));
+    const open = this.#openItems(owner, measured);
+    const unanswered = (await owner.answers?.take(owner, open)) ?? open;
+    const shards = packer.add(unanswered);
     await sending.shardFeed.add(owner, [...shards, ...packer.flush()]);
     owner.changed();
   }
@@ -277,7 +295,8 @@ export class PostedGroups {
     const terms = await this.terms(project);
     const measured = await core.measurer.measure(block, terms.options);
     const deadlineMs = Math.min(...parked.map((task) => task.deadlineMs));
-    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, facts), terms };
+    const cacheMs = agesOf(tasks.map(({ items }, index) => ({ items, cacheTtl: facts[index]?.cacheTtl })));
+    return { project, deadlineMs, tasks, measured, factors: factorsOf(tasks, facts), terms, cacheMs };
   }
 
   /** Sends reopened items of a task of the group, numbered from 0. */

@@ -19,9 +19,11 @@ import type { Measurer } from "../../shard/measurer.ts";
 import { type LinePlaces, type MeasuringAgain, measureAgain, reloadShard } from "../../shard/reload.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { LineSet } from "../../work/line_set.ts";
+import type { GroupAnswers } from "../answers/group_answers.ts";
 import type { HeldEnd, Hold } from "../items/holds.ts";
 import type { ItemOwner, ItemRecords, OwnerPhase, OwnerTerms } from "../items/item_owner.ts";
 import { ItemStates } from "../items/item_states.ts";
+import type { CachedItem } from "../items/settle.ts";
 
 /** A posted task in memory. */
 export interface PostedTask {
@@ -50,6 +52,11 @@ export interface PostedTexts {
   tapOf(task: number): AnswerTap | undefined;
 }
 
+/** With those of items that a cache answers. */
+interface PostedItemRecords extends ItemRecords {
+  cached(item: CachedItem): void;
+}
+
 const LINE_END = 0x0a;
 /** One for all groups: the reason that an abort makes by itself has a stack trace, which takes 0.1 ms a group. */
 const NOT_OPEN = new DOMException("the group is not open any more", "AbortError");
@@ -59,7 +66,9 @@ export class PostedItems implements ItemOwner {
   readonly id: string;
   readonly settings: OwnerTerms;
   readonly items: ItemStates = new ItemStates(new LineSet(0));
-  readonly records: ItemRecords;
+  readonly records: PostedItemRecords;
+  /** The cache of answers; undefined where no task wants it. */
+  readonly answers: GroupAnswers | undefined;
   readonly tasks: readonly PostedTask[];
   readonly unreadItems = 0;
   readonly hasMore = false;
@@ -89,8 +98,10 @@ export class PostedItems implements ItemOwner {
       recordsOf,
       isOpen,
       onChange,
+      answers,
     }: {
-      readonly recordsOf: (owner: PostedItems) => ItemRecords;
+      readonly recordsOf: (owner: PostedItems) => PostedItemRecords;
+      readonly answers: GroupAnswers | undefined;
       /** Whether an item of a task has not ended in the log: the rest of its task may end before its memory knows. */
       readonly isOpen: (task: number, item: number) => boolean;
       /** Called after every change that may end it. */
@@ -103,6 +114,7 @@ export class PostedItems implements ItemOwner {
     this.#texts = texts;
     this.#onChange = onChange;
     this.#isOpen = isOpen;
+    this.answers = answers;
     this.records = recordsOf(this);
     this.models = new Array<string>(this.lineCount).fill("");
     if (texts.isBatched) this.measureAgain = (places, chosen) => this.#measureAgain(places, chosen);

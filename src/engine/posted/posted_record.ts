@@ -24,6 +24,8 @@ export interface PostedBody {
   readonly note?: string | undefined;
   /** Days after its end until it is removed by itself; absent: never, or by what owns it. */
   readonly retentionDays?: number | undefined;
+  /** How old a cached answer to its items may be, such as `1h`; absent: they are not answered from the cache. */
+  readonly cacheTtl?: string | undefined;
   /** For each item, as counted at acceptance. */
   readonly inputTokens: readonly number[];
   /** Its models, each with its items and counted tokens. */
@@ -80,6 +82,7 @@ export function bodyOf(task: PostedBody): string {
     hasOutputFile: task.hasOutputFile,
     note: task.note,
     retentionDays: task.retentionDays,
+    cacheTtl: task.cacheTtl,
     inputTokens: task.inputTokens,
     works: task.works,
     factors: task.factors,

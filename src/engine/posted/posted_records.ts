@@ -1,17 +1,28 @@
 /**
  * The records of posted items in the work log. The text of an ended item (`answer_text.ts`) is in the row of its answer.
  */
+
 import type { Clock } from "../../clock.ts";
+import { wholeLine } from "../../jsonl/write.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import type { Outcome } from "../../work/outcome.ts";
 import type { ItemRecords, SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import { SentStatements } from "../items/sent_as.ts";
-import { recordOf, sentText, type TextTerms, unsentEnding, unsentFacts } from "../items/settle.ts";
+import {
+  type CachedItem,
+  cachedEnding,
+  recordOf,
+  sentText,
+  type TextTerms,
+  unsentEnding,
+  unsentFacts,
+} from "../items/settle.ts";
 import type { ClosedRecord, IntentRecord, StagedOutcome } from "../journal/journal.ts";
 import type { EngineObserver } from "../journal/observer.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
+import { isCached } from "../journal/totals.ts";
 import { answerText } from "./answer_text.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
@@ -91,7 +102,21 @@ export class PostedRecords implements ItemRecords {
   }
 
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
-    this.#end(recordOf(item, outcome, this.#sent), sentText(this.#terms, item, outcome), whenDurable);
+    const { answers } = this.#owner;
+    const ended =
+      answers === undefined
+        ? whenDurable
+        : () => {
+            void answers.ended(this.#owner, item.line, item.model, outcome);
+            whenDurable();
+          };
+    this.#end(recordOf(item, outcome, this.#sent), sentText(this.#terms, item, outcome), ended);
+  }
+
+  /** An item is answered with an earlier answer to the same request. */
+  cached(item: CachedItem): void {
+    const { record, text } = cachedEnding(this.#terms, item, this.#sent);
+    this.#end(record, wholeLine(text));
   }
 
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void {
@@ -141,7 +166,8 @@ export class PostedRecords implements ItemRecords {
     const bytes = Buffer.from(this.#textOf(record, text, { endedWallMs, wallOffsetMs }));
     const ended = (): void => {
       this.#owner.items.finished(line);
-      if (!isReported) reportEnd(observer, project, { status, code, taken: record, before });
+      const cached = isCached(record) ? ({ isCached: true } as const) : {};
+      if (!isReported) reportEnd(observer, project, { status, code, taken: record, before, ...cached });
       this.#terms.onEnded(this.#owner, record, endedWallMs);
       this.#owner.changed();
       whenDurable?.();

@@ -7,15 +7,15 @@ import { NO_MONEY } from "../../price/money.ts";
 import type { EngineObserver, SettledReport } from "../journal/observer.ts";
 
 /** Tokens and money of an item. */
-export type ReportedTaken = Omit<SettledReport, "project" | "status" | "code" | "model">;
+export type ReportedTaken = Omit<SettledReport, "project" | "status" | "code" | "model" | "isCached">;
 
-interface ReportedEnd extends Pick<SettledReport, "status" | "code"> {
+interface ReportedEnd extends Pick<SettledReport, "status" | "code" | "isCached"> {
   readonly taken: ReportedTaken;
   readonly before: ReportedTaken | undefined;
 }
 
 /** An item that has not ended, and what its attempts took. */
-interface OpenItem extends Omit<ReportedEnd, "status" | "code"> {
+interface OpenItem extends Pick<ReportedEnd, "taken" | "before"> {
   readonly item: number;
 }
 
@@ -24,9 +24,10 @@ const NOTHING_TAKEN: ReportedTaken = { inputTokens: 0, outputTokens: 0, ...NO_MO
 export function reportEnd(
   observer: EngineObserver | undefined,
   project: string,
-  { status, code, taken, before = NOTHING_TAKEN }: ReportedEnd,
+  { status, code, taken, before = NOTHING_TAKEN, isCached }: ReportedEnd,
 ): void {
   observer?.settled({
+    ...(isCached === true ? { isCached } : {}),
     project,
     status,
     code,

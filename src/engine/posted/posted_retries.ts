@@ -4,10 +4,12 @@
  * The window of an item counts from its retry. While other items of its task are open it has their deadline instead, because a task has
  * only one. The price factor does not change.
  */
+
 import { PerigeeError } from "../../errors.ts";
 import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { NO_MONEY } from "../../price/money.ts";
+import { modelOf } from "../../shard/measured.ts";
 import type { EngineCore } from "../core.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import { isWanted } from "../reopening/wanted_errors.ts";
@@ -112,7 +114,7 @@ export class PostedRetries<A extends AdmittedWork> {
     const works = new Map<string, Pick<Work, "items" | "inputTokens" | "outputTokens">>();
     for (let item = 0; item < measured.count; item += 1) {
       if (!lines.has(measured.lines[item] as number)) continue;
-      const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+      const model = modelOf(measured, item);
       const { items, inputTokens, outputTokens } = works.get(model) ?? NO_WORK;
       const limit = measured.maxOutputTokens[item] as number;
       works.set(model, {

@@ -282,6 +282,7 @@ export class PostedWork {
     const timeout = storage.clock.sleep(DRAIN_MS, { signal: settled.signal }).catch(() => undefined);
     await Promise.race([this.#log.settled(), timeout]);
     settled.abort();
+    await this.groups.close();
     this.#log.close();
   }
 
@@ -296,7 +297,7 @@ export class PostedWork {
     { numbers, wallOffsetMs }: { readonly numbers: readonly number[]; readonly wallOffsetMs: number },
     deadlineMs: number,
   ): Promise<void> {
-    const { project, measured, factors, terms, createdWallMs, deadlineWallMs = Infinity } = group;
+    const { project, measured, factors, terms, cacheMs, createdWallMs, deadlineWallMs = Infinity } = group;
     const windowMs = deadlineWallMs - createdWallMs;
     const isWaiting = !this.#isClosed && this.#batched.isWorthWaiting(project, windowMs, measured);
     if (isWaiting || !this.#mayEnter(project, deadlineMs)) {
@@ -316,7 +317,7 @@ export class PostedWork {
       }),
     );
     const isCancelled = numbers.some((number) => !this.#log.log.has(number));
-    await this.#enter({ project, deadlineMs, tasks, measured, factors, terms }, isCancelled);
+    await this.#enter({ project, deadlineMs, tasks, measured, factors, terms, cacheMs }, isCancelled);
   }
 
   /** Whether a group may enter at once: few items are in memory, and it is due before all parked tasks. */

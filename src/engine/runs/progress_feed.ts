@@ -136,6 +136,7 @@ export function progressOfAll(each: readonly Progress[]): Progress {
   const etas = open.flatMap(({ etaMs }) => etaMs ?? []);
   const retries = open.flatMap(({ retry }) => retry ?? []);
   const [retry] = retries.sort((left, right) => left.nextTryInMs - right.nextTryInMs);
+  const cached = sum((one) => one.cached ?? 0);
   const isTotalKnown = each.every(({ linesTotal }) => linesTotal !== undefined);
   return {
     state: isPaused ? "paused" : (open.find(({ state }) => state !== "paused")?.state ?? "done"),
@@ -144,6 +145,7 @@ export function progressOfAll(each: readonly Progress[]): Progress {
     linesRead: sum(({ linesRead }) => linesRead),
     settled: sum(({ settled }) => settled),
     completed: sum(({ completed }) => completed),
+    ...(cached === 0 ? {} : { cached }),
     errors: sum(({ errors }) => errors),
     inFlight: sum(({ inFlight }) => inFlight),
     retrying: sum(({ retrying }) => retrying),

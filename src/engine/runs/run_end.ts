@@ -6,7 +6,7 @@
  * thousand lines are staged at a time; the disk sets the pace.
  */
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
-import { keyJsonOf, type MeasuredBlock, metadataJsonOf } from "../../shard/measured.ts";
+import { keyJsonOf, type MeasuredBlock, metadataJsonOf, modelOf } from "../../shard/measured.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { EngineCore } from "../core.ts";
 import { encodeBody } from "../files/task_body.ts";
@@ -69,7 +69,7 @@ export async function endRest(
       end(line, key === null ? null : JSON.stringify(key), isWaiting ? endOf(state, status, "") : own);
     }
     for (let index = 0; index < measured.count; index += 1) {
-      const model = measured.groups[measured.groupOf[index] as number]?.model ?? "";
+      const model = modelOf(measured, index);
       const unsent = { ...endOf(state, status, model), metadata: metadataJsonOf(measured, index) };
       end(measured.lines[index] as number, keyJsonOf(measured, index), unsent);
     }

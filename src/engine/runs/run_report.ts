@@ -60,6 +60,7 @@ export class RunReport {
       linesRead: state.linesRead,
       settled: totals.settled,
       completed: totals.completed,
+      ...(totals.cached === 0 ? {} : { cached: totals.cached }),
       errors: totals.settled - totals.completed,
       inFlight: state.items.inFlight,
       retrying: state.items.retrying.size,
@@ -191,7 +192,7 @@ export class RunReport {
   }
 
   /** The progress of a run that was over before. */
-  over({ items, counts, cost }: Summary): Progress {
+  over({ items, counts, cached, cost }: Summary): Progress {
     return {
       ...opening(),
       state: "done",
@@ -199,6 +200,7 @@ export class RunReport {
       linesRead: items,
       settled: items,
       completed: counts.completed,
+      ...(cached === undefined ? {} : { cached }),
       errors: items - counts.completed,
       billedUsd: cost.billed_usd,
       ambiguousUsd: cost.ambiguous_usd,

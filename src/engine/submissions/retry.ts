@@ -3,6 +3,7 @@
  */
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import type { Store } from "../../store/store.ts";
+import type { CacheOptions } from "../config/cache_terms.ts";
 import { decodeBody } from "../files/task_body.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
 import type { SchemaOptions } from "../schemas/run_schema.ts";
@@ -16,7 +17,8 @@ export interface RetryOptions
 }
 
 /** Options of `engine.retryTask`. */
-export interface RetryTaskOptions extends Omit<SubmitOptions, "id" | "retentionDays" | keyof SchemaOptions> {
+export interface RetryTaskOptions
+  extends Omit<SubmitOptions, "id" | "retentionDays" | keyof SchemaOptions | keyof CacheOptions> {
   /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }

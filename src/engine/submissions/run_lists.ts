@@ -10,6 +10,7 @@ import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { objectNumber, stemOf } from "../../work/object_id.ts";
+import type { CacheOptions } from "../config/cache_terms.ts";
 import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
 import { asFailure } from "../journal/file_errors.ts";
@@ -66,7 +67,7 @@ export class RunLists {
   async accept(
     { id, checksum, retentionDays }: ListName,
     { groups, schema, schemaTries }: RunsOfList,
-    signal: AbortSignal | undefined,
+    { signal, cache, coalesce }: CacheOptions & { readonly signal?: AbortSignal },
   ): Promise<{ readonly begun: Promise<Submission> }> {
     const body: SubmissionBody = {
       kind: "submission",
@@ -76,6 +77,8 @@ export class RunLists {
       ...storedSchema(schema, schemaTries),
       ...(retentionDays === undefined ? {} : { retentionDays }),
       isDone: false,
+      cache,
+      coalesce,
     };
     try {
       for (const [part, chunks] of groups.lines.entries())
@@ -183,6 +186,7 @@ export class RunLists {
           runId: partRunId(id, part),
           slaMinutes: sla ?? undefined,
           items,
+          cached: cacheOf(body),
           ...(retryFailed === undefined ? {} : { retryFailed }),
           ...(schema === undefined ? {} : { schema }),
           ...(body.schemaTries === undefined ? {} : { schemaTries: body.schemaTries }),
@@ -226,6 +230,12 @@ export class RunLists {
       await file.close();
     }
   }
+}
+
+/** As an option of its runs. */
+function cacheOf({ cache, coalesce }: SubmissionBody): CacheOptions {
+  if (cache === undefined) return {};
+  return coalesce === undefined ? { cache } : { cache, coalesce };
 }
 
 function rethrowFileError(error: unknown): never {

@@ -1,6 +1,8 @@
 /**
  * What the engine stores of a submitted list, besides the runs of its parts.
  */
+
+import type { AnswerCacheTerms } from "../config/cache_terms.ts";
 import type { StoredSchema } from "./list_schema.ts";
 
 /** JSON in `StoredTask.body`. */
@@ -15,6 +17,8 @@ export interface SubmissionBody extends StoredSchema {
   /** Days after its end until it is removed by itself; absent: never. */
   readonly retentionDays?: number;
   readonly isDone: boolean;
+  readonly cache?: AnswerCacheTerms | undefined;
+  readonly coalesce?: boolean | undefined;
 }
 
 /** Undefined when the body is that of another task. */

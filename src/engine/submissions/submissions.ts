@@ -1,7 +1,7 @@
 /**
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
- * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap, `schemaTries` or batches need runs. Every other one becomes one
+ * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap, a cache, `schemaTries` or batches need runs. Every other one becomes one
  * run for each different sla in it (`run_lists.ts`): items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes. The id of a task that the caller named follows from that name.
@@ -16,6 +16,7 @@ import { derivedId } from "../../work/derived_id.ts";
 import type { Item } from "../../work/item.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 import { unlessAborted } from "../abort.ts";
+import { type CacheOptions, checkCache } from "../config/cache_terms.ts";
 import type { Summary } from "../items/progress.ts";
 import type { OpenCalls } from "../open_calls.ts";
 import type { PostedRecord } from "../posted/posted_record.ts";
@@ -43,7 +44,7 @@ import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } f
 const ITEMS_MAX = 1_000_000;
 
 /** Options of `engine.submit`. */
-export interface SubmitOptions extends ProgressOptions, SchemaOptions {
+export interface SubmitOptions extends ProgressOptions, SchemaOptions, CacheOptions {
   /**
    * 1 to 512 bytes, the caller's name of this list: the same items under it again are the same task, also in a later process, and nothing
    * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
@@ -115,6 +116,7 @@ export class Submissions {
     const { signal } = options;
     checkProgressOptions(options, "submit");
     checkRetention(options.retentionDays, "submit");
+    checkCache(options, "submit");
     signal?.throwIfAborted();
     if (items.length === 0) throw new PerigeeError("usage", "a task needs at least one item");
     if (items.length > ITEMS_MAX)
@@ -158,7 +160,7 @@ export class Submissions {
     const few = this.#few(list, name, options);
     const posted = few === undefined ? undefined : await this.#post(few, options.signal);
     if (posted !== undefined) return asPosted(posted, options);
-    const { begun } = await this.runs.accept(name, list, options.signal);
+    const { begun } = await this.runs.accept(name, list, options);
     return this.#asRuns(name.id, begun, options);
   }
 
@@ -170,11 +172,11 @@ export class Submissions {
   #few(
     { groups, isFew: areFew, schema, schemaTries }: ReadList,
     { id, checksum: note, retentionDays }: ListName,
-    { onProgress }: SubmitOptions,
+    { onProgress, cache }: SubmitOptions,
   ): FewItems | undefined {
     const [part, another] = groups.parts;
-    const needsRuns =
-      onProgress !== undefined || schemaTries !== undefined || this.#core.config.cap !== undefined;
+    const { cap } = this.#core.config;
+    const needsRuns = [onProgress, cache, schemaTries, cap].some((each) => each !== undefined);
     if (needsRuns || part === undefined || another !== undefined || !areFew) return undefined;
     const lines = postedLines(groups, id, schema?.json);
     if (lines === undefined) return undefined;

@@ -1,14 +1,17 @@
 /**
  * One part of a submitted list: the items of one sla, run as lines of a file.
  */
+
 import type { DiskFile } from "../../disk.ts";
 import { lastLineOf } from "../../jsonl/block.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
 import { parseOutputLine } from "../../jsonl/write.ts";
 import { priceFactor } from "../../price/factor.ts";
+import { modelOf } from "../../shard/measured.ts";
 import type { OutputLine } from "../../work/item.ts";
 import type { Failure } from "../../work/outcome.ts";
 import type { ObjectPhase, TaskObject } from "../../work/task.ts";
+import type { CacheOptions } from "../config/cache_terms.ts";
 import type { EngineCore } from "../core.ts";
 import { decodeBody } from "../files/task_body.ts";
 import { countingEntries } from "../files/task_journal.ts";
@@ -30,6 +33,7 @@ export interface PartTerms extends SchemaOptions {
   readonly runId: string;
   readonly slaMinutes: number | undefined;
   readonly items: number;
+  readonly cached: CacheOptions;
   /** Items that are run again, where all had ended. */
   readonly retryFailed?: RetryFailed;
 }
@@ -119,6 +123,7 @@ export class SubmittedPart {
         isRetold = true;
         index.apply(sequence, step);
       },
+      ...terms.cached,
       ...(terms.retryFailed === undefined ? {} : { retryFailed: terms.retryFailed }),
       ...(terms.schema === undefined ? {} : { schema: terms.schema }),
       ...(terms.schemaTries === undefined ? {} : { schemaTries: terms.schemaTries }),
@@ -239,7 +244,7 @@ export class SubmittedPart {
         });
         for (let item = 0; item < measured.count; item += 1) {
           const line = measured.lines[item] as number;
-          const model = measured.groups[measured.groupOf[item] as number]?.model ?? "";
+          const model = modelOf(measured, item);
           this.#models[line] = model;
           this.#inputTokens[line] = measured.inputTokens[item] as number;
           this.#factors[line] = priceFactor(model, this.#terms.slaMinutes, volumeTokens, config.rateCard);

@@ -13,7 +13,6 @@ import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
 
 const SLA_HEADER = "x-perigee-sla";
-const CACHE_HEADER = "x-perigee-cache";
 const MINUTE_MS = 60_000;
 
 /** What a body may say of its terms. */
@@ -36,8 +35,6 @@ export function termsOf(
   { metadata, service_tier }: TermsBody,
   defaultSla: number | undefined,
 ): CallTerms {
-  if (headers[CACHE_HEADER] !== undefined)
-    throw refused(CACHE_HEADER, "answers are not cached by content yet; leave the header out");
   const { sla: stated, ...others } = metadata ?? {};
   const isFlex = service_tier === "flex";
   return {

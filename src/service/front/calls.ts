@@ -13,6 +13,7 @@ import type { Item } from "../../work/item.ts";
 import { newId } from "../../work/new_id.ts";
 import type { TaskObject } from "../../work/task.ts";
 import type { ServiceContext } from "../context.ts";
+import { CACHED_HEADER, cacheTtlOf } from "../http/cache_header.ts";
 import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { KEY_HEADER } from "../http/json_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
@@ -35,10 +36,13 @@ export interface CallAnswer {
 
 /** One for a service. */
 export class FrontCalls {
-  readonly #context: Pick<ServiceContext, "tasks" | "idempotency" | "clock">;
+  readonly #context: Pick<ServiceContext, "tasks" | "idempotency" | "clock" | "cache">;
   readonly #finals: FinalTasks;
 
-  constructor(context: Pick<ServiceContext, "tasks" | "idempotency" | "clock">, finals: FinalTasks) {
+  constructor(
+    context: Pick<ServiceContext, "tasks" | "idempotency" | "clock" | "cache">,
+    finals: FinalTasks,
+  ) {
     this.#context = context;
     this.#finals = finals;
   }
@@ -56,6 +60,7 @@ export class FrontCalls {
     if (seen.status === "submitted" && (item.sla !== undefined || hasKey)) throw lateCall(hasKey);
     const answer = await answeredOf(this.#context, seen);
     reply.header("x-perigee-cost-usd", String(answer.object.cost?.billed_usd ?? 0));
+    if (answer.object.cached === true) reply.header(CACHED_HEADER, "true");
     return answer;
   }
 
@@ -70,9 +75,10 @@ export class FrontCalls {
     { item, note }: { readonly item: Item; readonly note?: string | undefined },
     signal: AbortSignal,
   ): Promise<TaskView> {
-    const { tasks, idempotency } = this.#context;
+    const { tasks, idempotency, cache } = this.#context;
     const { project } = request.caller;
     const hasKey = request.headers[KEY_HEADER] !== undefined;
+    const cacheTtl = cacheTtlOf(request, cache);
     try {
       const task = await onceFor(
         idempotency,
@@ -84,7 +90,7 @@ export class FrontCalls {
             const isQuick = item.sla !== undefined;
             try {
               return await tasks.submit(project, {
-                ...{ id, isNewId: given === undefined, items: [item], hasOutputFile: false },
+                ...{ id, isNewId: given === undefined, items: [item], hasOutputFile: false, cacheTtl },
                 ...(isQuick ? {} : { signal }),
                 ...(note === undefined ? {} : { note }),
               });

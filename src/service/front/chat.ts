@@ -66,12 +66,16 @@ const chatCompletion = z
 /** The route of chat completions. */
 export function registerChatRoute(
   app: FastifyInstance,
-  context: Pick<ServiceContext, "front" | "tasks" | "clock">,
+  context: Pick<ServiceContext, "front" | "tasks" | "clock" | "cache">,
   calls: FrontCalls,
 ): void {
   const { front } = context;
   app.post<{ Body: ChatRequest }>("/v1/chat/completions", {
-    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-sla"] },
+    config: {
+      scope: "infer:write",
+      event: "task.created",
+      headers: ["Idempotency-Key", "x-perigee-sla", "x-perigee-cache"],
+    },
     schema: {
       summary: "A chat completion (OpenAI)",
       description:

@@ -51,7 +51,7 @@ export function registerEndpointRoutes(
   const config = {
     scope: "infer:write",
     event: "task.created",
-    headers: ["Idempotency-Key", "x-perigee-sla"],
+    headers: ["Idempotency-Key", "x-perigee-sla", "x-perigee-cache"],
   } as const;
   const refused = failures(402, 404, 409);
   app.post<{ Body: z.infer<typeof embeddingRequest> }>("/v1/embeddings", {

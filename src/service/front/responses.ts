@@ -79,7 +79,11 @@ export function registerResponseRoutes(app: FastifyInstance, context: Context, c
 
 function registerCreate(app: FastifyInstance, context: Context, calls: FrontCalls): void {
   app.post<{ Body: ResponseRequest }>("/v1/responses", {
-    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-sla"] },
+    config: {
+      scope: "infer:write",
+      event: "task.created",
+      headers: ["Idempotency-Key", "x-perigee-sla", "x-perigee-cache"],
+    },
     schema: {
       summary: "A response (OpenAI)",
       description: "Stateless: `previous_response_id` and `conversation` are refused.",

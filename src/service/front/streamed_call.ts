@@ -12,6 +12,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
 import type { ServiceContext } from "../context.ts";
+import { CACHED_HEADER, cacheTtlOf } from "../http/cache_header.ts";
 import { answerOf } from "../http/errors.ts";
 import type { FastifyReply, FastifyRequest } from "../http/fastify.ts";
 import { KEY_HEADER } from "../http/json_body.ts";
@@ -21,7 +22,7 @@ import { answeredOf } from "./calls.ts";
 import { EventStream } from "./event_stream.ts";
 import type { StreamShape } from "./stream_shape.ts";
 
-type StreamContext = Pick<ServiceContext, "tasks" | "clock">;
+type StreamContext = Pick<ServiceContext, "tasks" | "clock" | "cache">;
 
 /** A call to be streamed. */
 export interface StreamedCall {
@@ -42,7 +43,8 @@ export async function streamedCall(
 ): Promise<FastifyReply> {
   const { request, reply, id, item, note } = call;
   refuseKept(item, request);
-  const { tasks } = context;
+  const { tasks, cache } = context;
+  const cacheTtl = cacheTtlOf(request, cache);
   const { project } = request.caller;
   const events = new EventStream();
   const tap = new AnswerTap((chunk) => events.send(shape.part(chunk)));
@@ -52,13 +54,16 @@ export async function streamedCall(
   });
   const ended = tasks
     .submit(project, {
-      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap },
+      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl },
       ...(note === undefined ? {} : { note }),
     })
     .catch((error: unknown) => Promise.reject(callError(error)));
   const whole = await Promise.race([events.begun.then(() => undefined), ended]);
-  if (whole !== undefined && !tap.hasBegun) events.end(shape.whole(await answeredOf(context, whole)));
-  else void finish(context, ended, { events, shape });
+  if (whole !== undefined && !tap.hasBegun) {
+    const answer = await answeredOf(context, whole);
+    if (answer.object.cached === true) reply.header(CACHED_HEADER, "true");
+    events.end(shape.whole(answer));
+  } else void finish(context, ended, { events, shape });
   request.audited = { id };
   return events.answer(reply.header("x-perigee-task-id", id));
 }

@@ -51,6 +51,12 @@ const HEADERS = {
     .max(255)
     .optional()
     .describe("A request that is repeated with it within 24 hours gets what the first one made."),
+  "x-perigee-cache": z
+    .string()
+    .optional()
+    .describe(
+      "How old an answer from the service's cache may be, such as 1h; 422 where the operator has none.",
+    ),
   "x-perigee-sla": z
     .string()
     .optional()

@@ -30,6 +30,7 @@ declare module "fastify" {
       | "Output-Format"
       | "x-perigee-sla"
       | "x-perigee-schema"
+      | "x-perigee-cache"
     )[];
   }
   interface FastifyRequest {

@@ -4,6 +4,7 @@
 import { PerigeeError } from "../../errors.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import type { ServiceContext } from "../context.ts";
+import { cacheTtlOf } from "../http/cache_header.ts";
 import { failures } from "../http/description.ts";
 import { etagOf, matches } from "../http/etag.ts";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "../http/fastify.ts";
@@ -45,7 +46,7 @@ export function registerInferRoutes(app: FastifyInstance, context: ServiceContex
 
 function registerSubmit(
   app: FastifyInstance,
-  { tasks, idempotency, requestBounds }: ServiceContext,
+  { tasks, idempotency, requestBounds, cache }: ServiceContext,
   urlOf: OutputUrl,
 ): void {
   app.route({
@@ -55,14 +56,14 @@ function registerSubmit(
       scope: "infer:write",
       streamsBody: true,
       event: "task.created",
-      headers: ["Idempotency-Key", "Output-Format", "x-perigee-schema"],
+      headers: ["Idempotency-Key", "Output-Format", "x-perigee-schema", "x-perigee-cache"],
     },
     // The items are checked one by one, with their index.
     validatorCompiler: () => (data) => ({ value: data }),
     schema: {
       summary: "Submit items",
       description:
-        "Items with an sla answer later: poll the task. Items without one are answered in the response, which waits 10 minutes at most, and 30 s while all that is left is held; after that, poll the task. `Output-Format: jsonl` gives output_url instead of objects. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
+        "Items with an sla answer later: poll the task. Items without one are answered in the response, which waits 10 minutes at most, and 30 s while all that is left is held; after that, poll the task. `Output-Format: jsonl` gives output_url instead of objects. `x-perigee-cache: 1h` answers items from the cache that were answered for the project within the hour. A POST that is repeated with its `Idempotency-Key` within 24 hours gets the same task.",
       tags: ["inference"],
       body: requestItems,
       response: { 200: answers.task, ...failures(402, 404, 409, 410) },
@@ -71,6 +72,7 @@ function registerSubmit(
       const { project } = request.caller;
       const hasOutputFile = wantsFile(request);
       const schema = await schemaOf(request);
+      const cacheTtl = cacheTtlOf(request, cache);
       const task = await onceFor(
         idempotency,
         { request, reply },
@@ -85,6 +87,7 @@ function registerSubmit(
               items,
               schema,
               hasOutputFile,
+              cacheTtl,
             });
           },
           find: (id) => tasks.task(project, id),

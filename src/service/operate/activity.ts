@@ -24,6 +24,8 @@ const LANES_MAX = 200;
 export interface ActivitySums extends Money {
   /** Items by how they ended: `completed`, or the code of their failure. */
   readonly outcomes: ReadonlyMap<string, number>;
+  /** Of the completed ones, those answered from a cache of answers. */
+  readonly cached: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
 }
@@ -39,6 +41,7 @@ export interface RecentSeconds {
 /** Sums and rings of one project, or of all. */
 export class ActivityTally implements ActivitySums {
   readonly outcomes: Map<string, number> = new Map();
+  cached = 0;
   inputTokens = 0;
   outputTokens = 0;
   listUsd = 0;
@@ -51,6 +54,7 @@ export class ActivityTally implements ActivitySums {
   add(report: SettledReport, second: number): void {
     const outcome = report.code ?? report.status;
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+    if (report.isCached === true) this.cached += 1;
     this.inputTokens += report.inputTokens;
     this.outputTokens += report.outputTokens;
     this.listUsd += report.listUsd;

@@ -170,6 +170,11 @@ function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refr
   const counter = (name: string, help: string, labelNames: string[]): Counter =>
     new Counter({ name, help, labelNames, registers });
   const items = counter("perigee_items_total", "Items by how they ended.", ["outcome"]);
+  const cached = counter(
+    "perigee_items_cached_total",
+    "Completed items answered from the cache of answers.",
+    [],
+  );
   const tokens = counter("perigee_tokens_total", "Tokens of settled items.", ["direction"]);
   const cost = counter("perigee_cost_usd_total", "Cost of settled items.", ["price"]);
   const attempts = counter("perigee_attempts_total", "Attempts at items, sent or not.", [
@@ -177,8 +182,9 @@ function sums(registers: Registry[], activity: MetricsOptions["activity"]): Refr
     "outcome",
   ]);
   return () => {
-    for (const one of [items, tokens, cost, attempts]) one.reset();
+    for (const one of [items, cached, tokens, cost, attempts]) one.reset();
     const { outcomes, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = activity.total;
+    cached.inc(activity.total.cached);
     for (const [outcome, count] of outcomes) items.inc({ outcome }, count);
     tokens.inc({ direction: "input" }, inputTokens);
     tokens.inc({ direction: "output" }, outputTokens);

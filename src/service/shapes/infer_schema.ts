@@ -69,6 +69,7 @@ const factFields = {
     .literal(true)
     .optional()
     .describe("The answer came from a batch and was collected after the deadline."),
+  cached: z.literal(true).optional().describe("Answered from the cache, without a request."),
   attempts: tokens.optional().describe("How often the item was tried."),
   provider_request_id: z.string().optional().describe("The provider's id of the last request."),
   metadata: z.record(z.string(), z.unknown()).optional().describe("The item's own."),

@@ -5,7 +5,7 @@
  *
  * Without members of the body that change the price, the speed or the prompt cache, and not the answer. Two requests with the same key are the
  * same request; the same request in another spelling (names in another order) has another key, which costs one more request. The provider's
- * name and its API key are not in it. The schema is what the answer is checked against, which the body need not have.
+ * name and its API key are not in it. Work of a project has keys of its own: SHA-256( project, line end, key ). The schema is what the answer is checked against, which the body need not have.
  */
 import { createHash } from "node:crypto";
 import type { ProviderSettings } from "../../providers/provider.ts";
@@ -14,6 +14,8 @@ import type { EndpointKind, ModelRequest } from "../../work/request.ts";
 
 /** A higher one forgets all answers: raised when what is sent for a body changes. */
 const VERSION = 1;
+
+const KEY_BYTES = 32;
 
 /** Members of a body beside the request: tiers and prompt caches (OpenAI, Anthropic). */
 const OUTER_NAMES: readonly string[] = [
@@ -50,6 +52,18 @@ export interface AskedRequest {
 export function requestKey(start: string, { body, isExact, schema }: AskedRequest): Uint8Array {
   const plain = isExact || !OUTER.test(body) ? body : withoutOuter(body);
   return createHash("sha256").update(`${start}\n${schema}\n`).update(plain).digest();
+}
+
+/** The keys of a project, end to end: others never find an answer under them. Without a project they are as they were. */
+export function projectKeys(project: string, keys: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  if (project === "") return keys;
+  const own = new Uint8Array(keys.byteLength);
+  for (let start = 0; start < keys.byteLength; start += KEY_BYTES) {
+    const key = keys.subarray(start, start + KEY_BYTES);
+    if (key.every((byte) => byte === 0)) continue; // it has none
+    own.set(createHash("sha256").update(`${project}\n`).update(key).digest(), start);
+  }
+  return own;
 }
 
 /** Whether the request says that its answer is not left to chance: temperature 0, and embeddings and moderations. */

@@ -2,14 +2,15 @@
  * The cache of answers in a folder: its requests to the thread that has the database (answers_worker.ts).
  *
  *   open -> closed
- *   open -> off       its database failed: nothing is found in it or kept any more, and `onFailure` was called once
+ *   open -> off       its database failed: nothing is found in it or kept any more, and `onNotice` was called once
  *
- * Answers that are kept while the thread writes wait here and are written together. Limits: 16 MiB of them wait at most, further ones
- * are not kept; an answer has at most 4 MiB. Both are the cache's loss alone: the answers are in their runs' outputs.
+ * Answers are written in groups (unwritten_answers.ts), a quarter of a second after the first of a group at the latest; a process that is
+ * killed loses those. Limits: an answer has at most 4 MiB. What the cache loses is in the outputs of the runs.
  */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../../built_files.ts";
+import type { Clock, Timer } from "../../clock.ts";
 import type {
   AnswersReply,
   AnswersRequest,
@@ -17,13 +18,14 @@ import type {
   CachedAnswer,
   NewAnswer,
 } from "./answers_requests.ts";
+import { UnwrittenAnswers } from "./unwritten_answers.ts";
 
 export type { CachedAnswer } from "./answers_requests.ts";
 
 /** Bytes of a key: SHA-256. */
 export const ANSWER_KEY_BYTES = 32;
 
-const WAITING_BYTES_MAX = 16 << 20;
+const WRITTEN_AFTER_MS = 250;
 const ANSWER_BYTES_MAX = 4 << 20;
 
 /** Port. No call rejects: what fails is not found, or not kept. Calls after `close` find nothing. */
@@ -44,6 +46,7 @@ export interface AnswerCacheOptions {
   readonly dir: string;
   /** Bytes of all answers; those not used for longest are deleted beyond. */
   readonly maxBytes: number;
+  readonly clock: Pick<Clock, "timer">;
   /** Called with what went wrong, and what that means for the cache; the run continues. */
   readonly onNotice: (message: string) => void;
 }
@@ -52,18 +55,18 @@ export interface AnswerCacheOptions {
 export type OpenAnswerCache = (options: AnswerCacheOptions) => Promise<AnswerCache>;
 
 /** That of a folder, shared with other processes. */
-export const openAnswerCache: OpenAnswerCache = async ({ dir, maxBytes, onNotice }) => {
+export const openAnswerCache: OpenAnswerCache = async ({ dir, maxBytes, clock, onNotice }) => {
   const workerData: AnswersThreadData = { dir: resolve(dir), maxBytes };
-  let cache: ThreadedCache;
+  let thread: AnswersThread;
   try {
     const worker = new Worker(builtFile("answers_thread.mjs"), { execArgv: [], workerData });
-    cache = new ThreadedCache(worker, dir, onNotice);
+    thread = new AnswersThread(worker, dir, onNotice);
   } catch (error) {
     onNotice(offText(dir, error instanceof Error ? error.message : String(error)));
     return NO_CACHE;
   }
-  await cache.opened;
-  return cache;
+  await thread.opened;
+  return new ThreadedCache(thread, clock);
 };
 
 /** One that could not be opened. */
@@ -77,6 +80,66 @@ const NO_CACHE: AnswerCache = {
 type Unnumbered<R> = R extends AnswersRequest ? Omit<R, "id"> : never;
 
 class ThreadedCache implements AnswerCache {
+  readonly #thread: AnswersThread;
+  readonly #clock: Pick<Clock, "timer">;
+  readonly #unwritten = new UnwrittenAnswers();
+  #due: Timer | undefined;
+  #writing: Promise<void> | undefined;
+
+  constructor(thread: AnswersThread, clock: Pick<Clock, "timer">) {
+    this.#thread = thread;
+    this.#clock = clock;
+  }
+
+  async find(
+    keys: Uint8Array,
+    { wallMs, sinceWallMs }: { readonly wallMs: number; readonly sinceWallMs: number },
+  ): Promise<readonly (CachedAnswer | undefined)[]> {
+    while (this.#writing !== undefined && this.#unwritten.isHalfFull) await this.#writing; // no faster than the disk
+    const texts = Buffer.from(keys.buffer, keys.byteOffset, keys.byteLength).toString("latin1");
+    const unwritten: (CachedAnswer | undefined)[] = [];
+    for (let start = 0; start < texts.length; start += ANSWER_KEY_BYTES)
+      unwritten.push(this.#unwritten.find(texts.slice(start, start + ANSWER_KEY_BYTES), sinceWallMs));
+    if (unwritten.every((answer) => answer !== undefined)) return unwritten;
+    const reply = await this.#thread.ask({ kind: "find", keys, wallMs, sinceWallMs });
+    if (reply?.kind !== "found") return unwritten;
+    return unwritten.map((answer, index) => answer ?? reply.answers[index]);
+  }
+
+  keep(answer: NewAnswer, wallMs: number): void {
+    if (this.#thread.isOff || answer.answer.length > ANSWER_BYTES_MAX) return;
+    if (!this.#unwritten.add(answer, wallMs)) return;
+    if (this.#writing === undefined) this.#writeWhenDue();
+  }
+
+  async close(): Promise<void> {
+    while (this.#writing !== undefined || !this.#unwritten.isEmpty) {
+      if (this.#writing === undefined) this.#write();
+      await this.#writing;
+    }
+    this.#due?.cancel();
+    await this.#thread.close();
+  }
+
+  #writeWhenDue(): void {
+    if (this.#unwritten.isDue) this.#write();
+    else if (!this.#unwritten.isEmpty)
+      this.#due ??= this.#clock.timer(WRITTEN_AFTER_MS, () => this.#write(), { keepsAlive: false });
+  }
+
+  #write(): void {
+    this.#due?.cancel();
+    this.#due = undefined;
+    this.#writing = this.#thread.ask({ kind: "keep", ...this.#unwritten.take() }).then(() => {
+      this.#unwritten.written();
+      this.#writing = undefined;
+      this.#writeWhenDue();
+    });
+  }
+}
+
+/** The requests to the thread, and whether it still takes them. */
+class AnswersThread {
   /** Settles when the thread has opened the database, or could not. */
   readonly opened: Promise<unknown>;
   readonly #worker: Worker;
@@ -86,8 +149,6 @@ class ThreadedCache implements AnswerCache {
   readonly #exited: Promise<void>;
   #lastId = 0;
   #isOff = false;
-  #waiting: { answers: NewAnswer[]; bytes: number; wallMs: number } = { answers: [], bytes: 0, wallMs: 0 };
-  #writing: Promise<unknown> | undefined;
 
   constructor(worker: Worker, dir: string, onNotice: (message: string) => void) {
     this.#worker = worker;
@@ -106,47 +167,12 @@ class ThreadedCache implements AnswerCache {
     });
   }
 
-  async find(
-    keys: Uint8Array,
-    moments: { readonly wallMs: number; readonly sinceWallMs: number },
-  ): Promise<readonly (CachedAnswer | undefined)[]> {
-    this.#write(); // first: what was kept before is found
-    const reply = await this.#ask({ kind: "find", keys, ...moments });
-    return reply?.kind === "found" ? reply.answers : nothingOf(keys);
+  get isOff(): boolean {
+    return this.#isOff;
   }
 
-  keep(answer: NewAnswer, wallMs: number): void {
-    const bytes = answer.answer.length;
-    if (this.#isOff || bytes > ANSWER_BYTES_MAX || this.#waiting.bytes + bytes > WAITING_BYTES_MAX) return;
-    this.#waiting.answers.push(answer);
-    this.#waiting.bytes += bytes;
-    this.#waiting.wallMs = wallMs;
-    if (this.#writing === undefined) this.#write();
-  }
-
-  async close(): Promise<void> {
-    while (this.#writing !== undefined || this.#waiting.answers.length > 0) {
-      this.#write();
-      await this.#writing;
-    }
-    this.#isOff = true;
-    this.#worker.postMessage({ kind: "close", id: 0 } satisfies AnswersRequest); // also if it is off: the thread ends
-    await this.#exited;
-  }
-
-  #write(): void {
-    const { answers, wallMs } = this.#waiting;
-    if (answers.length === 0) return;
-    this.#waiting = { answers: [], bytes: 0, wallMs: 0 };
-    const writing = this.#ask({ kind: "keep", answers, wallMs }).then(() => {
-      if (this.#writing !== writing) return;
-      this.#writing = undefined;
-      this.#write();
-    });
-    this.#writing = writing;
-  }
-
-  #ask(request: Unnumbered<AnswersRequest>): Promise<AnswersReply | undefined> {
+  /** Undefined once it is off. */
+  ask(request: Unnumbered<AnswersRequest>): Promise<AnswersReply | undefined> {
     if (this.#isOff) return Promise.resolve(undefined);
     this.#lastId += 1;
     const id = this.#lastId;
@@ -154,6 +180,13 @@ class ThreadedCache implements AnswerCache {
       this.#pending.set(id, resolveReply);
       this.#worker.postMessage({ ...request, id });
     });
+  }
+
+  /** Resolves when the thread has ended. */
+  async close(): Promise<void> {
+    this.#isOff = true;
+    this.#worker.postMessage({ kind: "close", id: 0 } satisfies AnswersRequest); // also if it is off: the thread ends
+    await this.#exited;
   }
 
   #settle(reply: AnswersReply): void {

@@ -47,8 +47,6 @@ const SCHEMA = `
   );
   CREATE INDEX answers_used ON answers (used_ms);
   CREATE TABLE sums (bytes INTEGER NOT NULL);
-  CREATE TRIGGER answer_kept AFTER INSERT ON answers BEGIN UPDATE sums SET bytes = bytes + new.bytes; END;
-  CREATE TRIGGER answer_deleted AFTER DELETE ON answers BEGIN UPDATE sums SET bytes = bytes - old.bytes; END;
   INSERT INTO sums VALUES (0);
   PRAGMA user_version = ${VERSION};
 `;
@@ -59,11 +57,12 @@ const STATEMENTS = {
   commit: "COMMIT",
   rollback: "ROLLBACK",
   find: "SELECT created_ms, used_ms, origin, crc, answer FROM answers WHERE key = ?",
-  remove: "DELETE FROM answers WHERE key = ?",
-  keep: "INSERT INTO answers (key, created_ms, used_ms, origin, crc, bytes, answer) VALUES (?, ?, ?, ?, ?, ?, ?)",
+  remove: "DELETE FROM answers WHERE key = ? RETURNING bytes",
+  keep: "INSERT OR IGNORE INTO answers (key, created_ms, used_ms, origin, crc, bytes, answer) VALUES (?, ?, ?, ?, ?, ?, ?)",
   use: "UPDATE answers SET used_ms = ? WHERE key = ?",
   sum: "SELECT bytes FROM sums",
-  evict: `DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers ORDER BY used_ms LIMIT ${EVICTED_ROWS})`,
+  setSum: "UPDATE sums SET bytes = ?",
+  evict: `DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers ORDER BY used_ms LIMIT ${EVICTED_ROWS}) RETURNING bytes`,
 } as const;
 
 interface AnswerRow {
@@ -110,17 +109,23 @@ export class AnswerTable {
     return found;
   }
 
-  keep({ answers, wallMs }: Keeping): void {
+  keep({ keys, answers, origins, wallMs }: Keeping): void {
     this.#write(() => {
-      for (const key of this.#broken) this.#run("remove", key);
+      let sum = this.#sum();
+      for (const key of this.#broken) sum -= this.#remove(key);
       this.#broken = [];
       this.#writeUses();
-      for (const { key, answer, origin } of answers) {
-        this.#run("remove", key); // not replaced, so that the trigger sums
-        const bytes = Buffer.byteLength(answer);
-        this.#run("keep", key, wallMs, wallMs, origin, crc32(answer), bytes + ROW_BYTES, answer);
+      for (const [index, answer] of answers.entries()) {
+        const key = keys.subarray(KEY_BYTES * index, KEY_BYTES * (index + 1));
+        const [at, origin] = [wallMs[index] as number, origins[index] as string];
+        const bytes = Buffer.byteLength(answer) + ROW_BYTES;
+        const values = [key, at, at, origin, crc32(answer), bytes, answer] as const;
+        sum += bytes;
+        if (this.#isChanged("keep", ...values)) continue; // nearly all are new
+        sum -= this.#remove(key);
+        this.#run("keep", ...values);
       }
-      if (this.#sum() > this.#maxBytes) while (this.#sum() > this.#maxBytes * 0.9) this.#run("evict");
+      this.#run("setSum", this.#evicted(sum));
     });
   }
 
@@ -156,6 +161,23 @@ export class AnswerTable {
     return (this.#statement("sum").get() as { readonly bytes: number }).bytes;
   }
 
+  /** Its bytes; 0 if it is not there. */
+  #remove(key: Uint8Array): number {
+    return bytesOf(this.#statement("remove").all(key));
+  }
+
+  /** The bytes that are left when there is room again. */
+  #evicted(sum: number): number {
+    let left = sum;
+    if (left <= this.#maxBytes) return left;
+    while (left > this.#maxBytes * 0.9) {
+      const freed = bytesOf(this.#statement("evict").all());
+      if (freed === 0) return 0; // no row is left
+      left -= freed;
+    }
+    return left;
+  }
+
   #version(): number {
     const row = this.#database.prepare("PRAGMA user_version").get();
     return (row as { readonly user_version: number }).user_version;
@@ -185,6 +207,12 @@ export class AnswerTable {
     this.#statement(name).run(...values);
   }
 
+  /** Whether it changed a row. */
+  #isChanged(name: keyof typeof STATEMENTS, ...values: readonly SqliteValue[]): boolean {
+    const { changes } = this.#statement(name).run(...values) as { readonly changes: number | bigint }; // of node:sqlite
+    return Number(changes) > 0;
+  }
+
   #statement(name: keyof typeof STATEMENTS): SqliteStatement {
     const known = this.#statements.get(name);
     if (known !== undefined) return known;
@@ -192,4 +220,8 @@ export class AnswerTable {
     this.#statements.set(name, statement);
     return statement;
   }
+}
+
+function bytesOf(rows: readonly unknown[]): number {
+  return (rows as readonly { readonly bytes: number }[]).reduce((sum, { bytes }) => sum + bytes, 0); // of this column
 }

@@ -7,8 +7,8 @@
  *
  * Another process that has the moved files open works on in them, and finds the new ones when it opens the cache again.
  */
-import { mkdirSync, renameSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, renameSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { isMainThread, parentPort, workerData } from "node:worker_threads";
 import { errorCodeOf } from "../../disk.ts";
 import { hasCode } from "../../errors.ts";
@@ -53,7 +53,7 @@ class Answers {
     this.#open = open;
     this.#data = data;
     this.#note = note;
-    mkdirSync(data.dir, { recursive: true, mode: 0o700 });
+    makeFolders(data.dir);
     this.#table = this.#opened();
   }
 
@@ -105,6 +105,23 @@ class Answers {
       `${path} is damaged (${messageOf(cause)}); it is now ${path}.damaged, and the cache starts empty`,
     );
     return this.#tableOf();
+  }
+}
+
+/** One after the other: where the last one cannot be made (`/proc`), `recursive` of Node 20 tries for ever. */
+function makeFolders(dir: string): void {
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    const code = errorCodeOf(error);
+    if (code === "EEXIST") {
+      if (!statSync(dir).isDirectory()) throw new Error("it is a file; name a folder");
+      return;
+    }
+    const parent = dirname(dir);
+    if (code !== "ENOENT" || parent === dir || existsSync(parent)) throw error;
+    makeFolders(parent);
+    mkdirSync(dir, { mode: 0o700 });
   }
 }
 

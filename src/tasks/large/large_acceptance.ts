@@ -65,6 +65,7 @@ export class LargeAcceptance {
         volumeTokens,
         maxCostUsd: request.maxCostUsd,
         keepsBodies: request.keepsBodies,
+        cacheTtl: request.cacheTtl,
       }),
     );
     const { lots: opened, made: task } = await this.open(project, records, (accepted) => {

@@ -5,9 +5,11 @@
  * is missing or damaged, the lot's own index knows which lines were items, and their tokens as the provider counted; the model is known
  * only if the lot has just one.
  */
+
 import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
+import { modelOf } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/pool.ts";
 import { itemLinesIn, itemsUpTo } from "../lots/item_lines.ts";
 import type { Lot } from "../lots/lot.ts";
@@ -107,7 +109,7 @@ export class LineTable {
             line: measured.lines[item] as number,
             tokens: measured.inputTokens[item] as number,
             most: measured.maxOutputTokens[item] as number,
-            model: measured.groups[measured.groupOf[item] as number]?.model ?? "",
+            model: modelOf(measured, item),
           });
         for (const { line } of measured.rejected) found.push({ line, tokens: 0, most: 0, model: "" });
       }

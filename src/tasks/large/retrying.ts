@@ -109,8 +109,17 @@ export class Retrying {
     const { core, lots } = this.#options;
     const { lot } = layers[0] as Layer;
     const { firstLine, lines: count, slaMinutes, lotId } = task.parts[base] as TaskPart;
-    const { project, fileId, schema, rateCard, costFloors, refundShare, volumeTokens, keepsBodies } =
-      lot.record;
+    const {
+      project,
+      fileId,
+      schema,
+      rateCard,
+      costFloors,
+      refundShare,
+      volumeTokens,
+      keepsBodies,
+      cacheTtl,
+    } = lot.record;
     const acceptedAt = core.storage.clock.moment();
     const record: LotRecord = {
       id: `${task.id}-${index}`,
@@ -125,6 +134,7 @@ export class Retrying {
       volumeTokens,
       keepsBodies,
       ...(schema === undefined ? {} : { schema }),
+      cacheTtl,
       ...(rateCard === undefined ? {} : { rateCard }),
       ...(costFloors === undefined ? {} : { costFloors }),
       ...(refundShare === undefined ? {} : { refundShare }),

@@ -47,6 +47,8 @@ export interface LotRecord {
   readonly refundShare?: number;
   /** Its answers include the provider's body. */
   readonly keepsBodies?: boolean | undefined;
+  /** How old answers from the operator's cache may be, such as `1h`; absent: it is not used. */
+  readonly cacheTtl?: string | undefined;
   /** Line and byte offset of every 1,000th item; empty for shared lots. */
   readonly itemLines: readonly number[];
   readonly itemOffsets: readonly number[];
@@ -144,7 +146,10 @@ export function lotOf(
   {
     maxCostUsd,
     ...terms
-  }: Pick<LotRecord, "id" | "project" | "acceptedWallMs" | "acceptedAt" | "volumeTokens" | "keepsBodies"> & {
+  }: Pick<
+    LotRecord,
+    "id" | "project" | "acceptedWallMs" | "acceptedAt" | "volumeTokens" | "keepsBodies" | "cacheTtl"
+  > & {
     readonly taskId: string;
     readonly maxCostUsd: number | undefined;
   },

@@ -239,7 +239,9 @@ export class Lots {
 
   #run(lot: Lot, { path, ...input }: LotInput, cap: Cap | undefined): Run {
     const { engine } = this.#options;
-    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies, schema } = lot.record;
+    const { id, project, slaMinutes, volumeTokens, maxCostUsd, taskId, keepsBodies, schema, cacheTtl } =
+      lot.record;
+    const { cache } = this.#options.core.config;
     return engine.run(path, {
       ...input,
       id: `lot:${id}`,
@@ -253,6 +255,9 @@ export class Lots {
       ...(taskId === undefined ? { skip: (line: number) => lot.isSkipped(line) } : {}),
       ...(keepsBodies === true ? { fields: LINE_FIELDS } : {}),
       ...(schema === undefined ? {} : { schema }),
+      ...(cacheTtl === undefined || cache === undefined
+        ? {}
+        : { cache: { dir: cache.dir, ttl: cacheTtl, maxBytes: cache.maxBytes } }),
       keepsDamage: true,
       ...(path === lot.path || lot.lost === undefined ? {} : { skip: () => true, standIn: lot.lost }),
       onHeld: () => lot.endWait(),

@@ -34,6 +34,8 @@ export interface TaskRequest {
   readonly schema?: JsonObject | boolean | undefined;
   /** Hard cap in USD on what the providers may charge. */
   readonly maxCostUsd?: number;
+  /** How old answers from the operator's cache may be, such as `1h`; absent: it is not used. */
+  readonly cacheTtl?: string | undefined;
   /** Whether `answers` include the provider's bodies for the lines of its files. Default false. */
   readonly keepsBodies?: boolean;
   /**

@@ -8,6 +8,7 @@ import { type ConfigOptions, resolveConfig } from "../../../src/engine/config/co
 import { type OpenedEngine, openEngine } from "../../../src/engine/engine.ts";
 import { POSTED_GROUPS } from "../../../src/engine/posted/batched_groups.ts";
 import { createInlineMeasurer } from "../../../src/shard/measurer.ts";
+import type { OpenAnswerCache } from "../../../src/store/answers/answer_cache.ts";
 import type { RecordChange } from "../../../src/store/records.ts";
 import type { Store } from "../../../src/store/store.ts";
 import {
@@ -42,6 +43,8 @@ export class BatchWorld {
   readonly store: CrashableStore;
   readonly wire: BatchTransport;
   readonly notices: string[] = [];
+  /** Opens the caches of runs; default: in files. */
+  openAnswers: OpenAnswerCache | undefined;
   #config: ConfigOptions;
 
   /** `fakesOf` makes the providers, by the origins of their base URLs. */
@@ -90,6 +93,7 @@ export class BatchWorld {
         ...{ providers, lineBytesMax: 10 * 1024 * 1024, depthMax: 64, keyBytesMax: 512 },
       }),
       onNotice: (message) => this.notices.push(message),
+      ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
     });
   }
 

@@ -34,8 +34,8 @@ export function encoded(
   seedPlace: SeedPlace,
   isCheckOnly = false,
 ): Encoded {
-  const left = leftOf(request, dropped);
-  const refusal = refusalOfDropped(left.dropped, model, settings);
+  const { dropped: left, leavesSchema } = leftOf(request, dropped);
+  const refusal = refusalOfDropped(left, model, settings);
   if (refusal !== undefined) return refusal;
   const { seed } = request.config;
   const hasDigits = typeof seed === "object" && seedPlace.name !== undefined;
@@ -45,9 +45,9 @@ export function encoded(
   const json = isCheckOnly ? "" : JSON.stringify(body); // most of the work
   const isDone = isCheckOnly || !hasDigits;
   const text = isDone ? json : withDigits(json, seedPlace.name, seed.digits, seedPlace.depth);
-  return inserts.length === 0
-    ? { ok: true, body: text, ...left }
-    : { ok: true, body: text, ...left, inserts };
+  if (leavesSchema !== true && inserts.length === 0) return { ok: true, body: text, dropped: left }; // hot: spreading takes as long as all else
+  const further = leavesSchema === true ? { leavesSchema } : {};
+  return { ok: true, body: text, dropped: left, ...further, ...(inserts.length === 0 ? {} : { inserts }) };
 }
 
 /** An answer that is checked here may come from a provider that does not take its schema: leaving that out is not a dropped setting. */

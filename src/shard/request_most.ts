@@ -29,6 +29,7 @@ import {
   type MediaPart,
   type MediaType,
   type ModelRequest,
+  type Turn,
   type TurnPart,
   textsOf,
 } from "../work/request.ts";
@@ -150,7 +151,8 @@ const NOTHING_MORE: Beyond = { inputTokens: 0, expectedTokens: 0, outputTokens: 
 
 function textTokens({ request, tokenizer, countedTokens }: MeasuredRequest): number {
   if (!tokenizer.isEstimated) return textsMost([], tokenizer, countedTokens);
-  const texts = [...request.system, ...request.turns.flatMap(({ parts }) => [...textsOf(parts)])];
+  const texts = [...request.system];
+  for (const { parts } of request.turns) for (const text of textsOf(parts)) texts.push(text);
   return textsMost(texts, tokenizer, countedTokens) + MESSAGE_TOKENS * (request.turns.length + 1);
 }
 
@@ -164,32 +166,37 @@ export function textsMost(texts: readonly string[], tokenizer: Tokenizer, counte
     const found = bytesOf(text);
     words += found.words;
     signs += found.signs;
-    beyondAscii += Buffer.byteLength(text) - found.words - found.signs;
+    if (found.words + found.signs < text.length)
+      beyondAscii += Buffer.byteLength(text) - found.words - found.signs;
   }
   const ascii = Math.min(words + signs, Math.ceil(countedTokens * ESTIMATE_SLACK) + signs);
   return beyondAscii + ascii + SLACK_TOKENS;
 }
 
-/** Counts the ASCII bytes of a text: letters and white space as words, the others as signs. */
+/** By code: 1 for letters, spaces and control characters, 0 for other signs. */
+const IN_WORDS: Uint8Array = Uint8Array.from({ length: 0x80 }, (_, code) => {
+  const lower = code | 0x20;
+  return code <= 0x20 || (lower >= 0x61 && lower <= 0x7a) ? 1 : 0;
+});
+
+/** Of what is ASCII. Hot: a table is twice as fast as comparing. */
 function bytesOf(text: string): { readonly words: number; readonly signs: number } {
   let words = 0;
-  let signs = 0;
+  let ascii = 0;
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) continue;
-    const lower = code | 0x20;
-    if (code <= 0x20 || (lower >= 0x61 && lower <= 0x7a)) words += 1;
-    else signs += 1;
+    words += IN_WORDS[code] as number;
+    ascii += 1;
   }
-  return { words, signs };
+  return { words, signs: ascii - words };
 }
 
 /** What a request in the neutral shape holds besides its texts: a schema, functions, calls, results and media. */
 function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): Beyond {
   const { config, tools, turns } = request;
   const schema = config.responseJsonSchema ?? config.responseSchema;
-  if (schema === undefined && tools === undefined && turns.every(({ parts }) => hasOnlyTexts(parts)))
-    return NOTHING_MORE; // most items
+  if (schema === undefined && tools === undefined && areTexts(turns)) return NOTHING_MORE; // most items
   const isClaude = settings.protocol === "anthropic";
   const sum = new PartSum();
   if (schema !== undefined) {
@@ -205,6 +212,11 @@ function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): 
   for (const { parts } of turns)
     for (const part of parts) if (typeof part !== "string") addPart(sum, part, tokenizer, reader);
   return sum.beyond();
+}
+
+function areTexts(turns: readonly Turn[]): boolean {
+  for (const { parts } of turns) if (!hasOnlyTexts(parts)) return false; // hot: no function a request
+  return true;
 }
 
 function addPart(

@@ -105,9 +105,15 @@ export function anthropicBody(
 
 /** 4.6 of `claude-opus-4-6`, 3.5 of `claude-3-5-sonnet-20241022`; infinity for a name without a version, as the newest. */
 function generationOf(model: string): number {
+  if (model === last.model) return last.generation;
   const match = /claude-(?:[a-z]+-)?(\d)(?:[-.](\d)(?!\d))?/.exec(model);
-  return match === null ? Number.POSITIVE_INFINITY : Number(`${match[1]}.${match[2] ?? 0}`);
+  const generation = match === null ? Number.POSITIVE_INFINITY : Number(`${match[1]}.${match[2] ?? 0}`);
+  last = { model, generation };
+  return generation;
 }
+
+/** Most lines name the model of the line before; the pattern takes a microsecond. */
+let last = { model: "", generation: Number.POSITIVE_INFINITY };
 
 function contentOf(texts: readonly string[]): string | TextBlock[] {
   if (texts.length === 1 && texts[0] !== undefined) return texts[0];

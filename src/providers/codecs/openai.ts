@@ -99,7 +99,8 @@ function encodeGiven(
   const refusal = refusalOfDropped(left.dropped, model, settings);
   if (refusal !== undefined) return refusal;
   const body = isCheckOnly === true ? "" : JSON.stringify({ ...given.body, model });
-  return { ok: true, body, ...left };
+  const { dropped, leavesSchema } = left;
+  return leavesSchema === true ? { ok: true, body, dropped, leavesSchema } : { ok: true, body, dropped };
 }
 
 function decode(answer: WireAnswer, name: string, hasCost: boolean): Decoded {

@@ -65,7 +65,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   dispatch: [["inserts"]],
   limits: [["hidden"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
-  queue: [["plan", "prefixes"]],
+  queue: [["plan", "prefixes", "failures"]],
   shard: [["answers", "schemas"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [

@@ -11,7 +11,7 @@
  *   permanent   never                                                     its code
  *   any, when no attempt fits before the deadline                         `expired`, at the deadline
  *
- * A failed attempt counts when the item is to blame for it (queue/blame.ts): an outage, a rate limit or an overload
+ * A failed attempt counts when the item is to blame for it (queue/failures/blame.ts): an outage, a rate limit or an overload
  * (529, or 503 with a wait) costs the item nothing, however often it is met.
  *
  * Wait: full jitter, random x min(30 s, 0.5 s x 2^(attempts - 1)), at most half of the remaining time, and at least

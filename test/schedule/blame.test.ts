@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Blame } from "../../src/queue/blame.ts";
+import { Blame } from "../../src/queue/failures/blame.ts";
 
 describe("blame by comparison", () => {
   it("is the lane's while nobody else is answered, however often the item fails", () => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { InnocentFailures } from "../../src/queue/innocent_failures.ts";
+import { InnocentFailures } from "../../src/queue/failures/innocent_failures.ts";
 
 /** A lane that answered items after so many failures each, one a second. */
 function laneOf(failuresBefore: readonly number[]): InnocentFailures {

@@ -1,6 +1,6 @@
 /** How many other items a lane fails at a moment. */
 import { describe, expect, it } from "vitest";
-import { OtherFailures } from "../../src/queue/other_failures.ts";
+import { OtherFailures } from "../../src/queue/failures/other_failures.ts";
 
 /** Items 0 to `count` - 1 have failed, each in a request that was sent at its number in ms. */
 function failed(count: number): OtherFailures<number> {

@@ -6,7 +6,7 @@
  *   account  the first refusal stops its lane
  *   model    the first refusal holds the model, in a lane of its own (model_lanes.ts)
  *
- * A refused model is compared with answers for that model (queue/blame.ts), a refused key with those of its lane. One
+ * A refused model is compared with answers for that model (queue/failures/blame.ts), a refused key with those of its lane. One
  * proof ends an item here, so a second condition holds: nobody else was refused since the last request that was answered. Else the
  * key is what is refused, and the answers were on their way. Once several were refused together, an item needs two proofs
  * in a row: what is answered between two times when all are refused proves nothing at the second one. An item that is refused
@@ -15,7 +15,7 @@
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import type { EarlyProbes } from "../../limits/pause.ts";
-import { Blame } from "../../queue/blame.ts";
+import { Blame } from "../../queue/failures/blame.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { KeyTrials } from "./key_trials.ts";

@@ -11,7 +11,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "../http/fast
 import { itemsOf } from "../http/infer_body.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { leaving } from "../http/leaving.ts";
-import { schemaOf } from "../http/schema_header.ts";
 import {
   answers,
   checkedRetry,
@@ -28,6 +27,7 @@ import { pageOf } from "../shapes/list_page.ts";
 import { outputUrl } from "./output.ts";
 import { registerReceiptRoutes } from "./receipts.ts";
 import { retryHint } from "./retry_hint.ts";
+import { schemaOf } from "./schema_header.ts";
 import { type OutputUrl, objectBody, TaskBodies, taskHead, taskJson } from "./task_body.ts";
 
 interface PageRequest {

@@ -16,8 +16,8 @@ import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { checkedItems } from "../http/infer_body.ts";
-import { schemaOf } from "../http/schema_header.ts";
 import { requestItems } from "../shapes/item_schema.ts";
+import { schemaOf } from "./schema_header.ts";
 
 /** Windows that are quoted besides the earliest one. */
 const SLAS: readonly number[] = [60, 1_440];

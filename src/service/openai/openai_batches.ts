@@ -10,7 +10,7 @@ import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { onceFor } from "../http/keyed_request.ts";
-import { schemaOf } from "../http/schema_header.ts";
+import { schemaOf } from "../infer/schema_header.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
 import { type BatchView, ServedBatches } from "./batches.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";

@@ -5,7 +5,7 @@
 import { PerigeeError } from "../../errors.ts";
 import { checkSchema } from "../../tasks/shapes/request_schema.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
-import type { FastifyRequest } from "./fastify.ts";
+import type { FastifyRequest } from "../http/fastify.ts";
 
 const SCHEMA_HEADER = "x-perigee-schema";
 

@@ -295,13 +295,14 @@ describe("every operation", () => {
       return names.length === 0 ? [] : [`${method} ${path} ${names.join(" ")}`];
     });
     expect(named.sort()).toEqual([
-      "POST /v0/infer/ Idempotency-Key Output-Format",
-      "POST /v1/batches Idempotency-Key",
-      "POST /v1/chat/completions Idempotency-Key x-perigee-sla",
+      "POST /v0/infer/ Idempotency-Key Output-Format x-perigee-schema x-perigee-cache",
+      "POST /v0/quote x-perigee-schema",
+      "POST /v1/batches Idempotency-Key x-perigee-schema",
+      "POST /v1/chat/completions Idempotency-Key x-perigee-sla x-perigee-cache",
       "POST /v1/clusters Idempotency-Key",
-      "POST /v1/completions Idempotency-Key x-perigee-sla",
-      "POST /v1/embeddings Idempotency-Key x-perigee-sla",
-      "POST /v1/responses Idempotency-Key x-perigee-sla",
+      "POST /v1/completions Idempotency-Key x-perigee-sla x-perigee-cache",
+      "POST /v1/embeddings Idempotency-Key x-perigee-sla x-perigee-cache",
+      "POST /v1/responses Idempotency-Key x-perigee-sla x-perigee-cache",
       "POST /v1/satellites/{project}/{satellite} Idempotency-Key",
     ]);
   });

@@ -3,8 +3,11 @@
  * a data folder, or the address of a service and its key in one word, and the kind `chat` or `embedding`. Prints one line for each answer.
  */
 import { embed, generateText } from "ai";
-import { createPerigee } from "../../src/ai/index.ts";
-import { createEngine } from "../../src/index.ts";
+
+/** As the build has made them: the sources would be compiled again at each start. */
+const built = (name: string): string => new URL(`../../dist/${name}.js`, import.meta.url).href;
+const { createEngine }: typeof import("../../src/index.ts") = await import(built("index"));
+const { createPerigee }: typeof import("../../src/ai/index.ts") = await import(built("ai/index"));
 
 const [source = "", calls = "0", sla = "0", kind = "chat"] = process.argv.slice(2);
 const [url = "", apiKey] = source.split("#");

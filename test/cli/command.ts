@@ -69,8 +69,8 @@ export function openDesk({ ownProcesses = false } = {}): Desk {
   };
 }
 
-/** Runs `perigee <words>` in a folder, with PATH and `env` as its environment. */
-export function commandIn(
+/** Runs `perigee <words>` in a folder, with PATH and `env` as its environment. Without the line "opening", which only a slow machine writes. */
+export async function commandIn(
   dir: string,
   words: readonly string[],
   options: {
@@ -81,7 +81,9 @@ export function commandIn(
 ): Promise<Ended> {
   const env = { PATH: process.env["PATH"], NO_COLOR: "1", ...options.env };
   const call = { main: MAIN, dir, words, env, stdin: options.stdin ?? "" };
-  return (options.ownProcess === true ? undefined : hostedCommand(call)) ?? inOwnProcess(call);
+  const hosted = options.ownProcess === true ? undefined : hostedCommand(call);
+  const ended = await (hosted ?? inOwnProcess(call));
+  return { ...ended, stderr: ended.stderr.replace(/^opening {2}.*\n/m, "") };
 }
 
 function inOwnProcess({ main, dir, words, env, stdin }: HostedCall): Promise<Ended> {

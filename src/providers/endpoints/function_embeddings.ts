@@ -3,7 +3,8 @@
  *
  *   texts -> a body as OpenAI has it (`encode`, in any thread) -> the function on the main thread -> an answer in OpenAI's form -> `decode`
  *
- * How a call ends is as of a chat (function.ts). An answer without one list of numbers for each text is an ambiguous `invalid_response`.
+ * How a call ends is as of a chat (function.ts). An answer without one list of numbers for each text is an ambiguous `invalid_response`,
+ * and named to be of its texts: a function has no server whose outage could be the reason.
  */
 import type { JsonValue } from "../../work/request.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
@@ -58,8 +59,11 @@ export function functionEmbeddings(
       const message = "input: a function embeds texts, not token ids";
       return { ok: false, code: "unsupported_request", message };
     },
-    decode: (answer) =>
-      answer.status === 200 ? endpointAnswer("embedding", answer, settings.name) : refused(answer),
+    decode: (answer) => {
+      if (answer.status !== 200) return refused(answer);
+      const decoded = endpointAnswer("embedding", answer, settings.name);
+      return decoded.class === "ambiguous" ? { ...decoded, member: "input" } : decoded;
+    },
     limits: () => undefined,
   };
 }

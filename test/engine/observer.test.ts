@@ -54,6 +54,7 @@ describe("the observer of an engine", () => {
     ]);
     expect(observer.items.find(({ status }) => status === "completed")).toEqual({
       project: "red",
+      model: "alpha:m1",
       status: "completed",
       code: undefined,
       inputTokens: 10,

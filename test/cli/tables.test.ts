@@ -249,6 +249,11 @@ describe("perigee run over a table refuses before anything is sent", () => {
     }
   });
 
+  it("a schema that does not exist, naming it", async () => {
+    const { code, stderr } = await desk.perigee([...RUN, "--schema", "none.json"]);
+    expect([code, stderr]).toEqual([74, "perigee: input_unreadable: the schema none.json does not exist\n"]);
+  });
+
   it("two rows of one key, and a row without one, naming the table", async () => {
     file("rows.csv", "id,review\na,1\nb,2\na,3\n");
     const twice = await desk.perigee([...RUN, "--key", "id"]);

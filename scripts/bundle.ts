@@ -34,6 +34,7 @@ const settings = {
   platform: "node",
   packages: "external",
   minifyWhitespace: true, // a quarter of their bytes when packed
+  lineLimit: 500, // Node prints the line of an error that nobody catches
 } as const;
 
 const kept = await importedBy(MAIN);

@@ -89,8 +89,9 @@ export function answerCheck(json: string): AnswerCheck {
 /** The schema in a file, checked. Throws `input_unreadable`, `invalid_config`. */
 export async function readSchemaFile(path: string): Promise<JsonObject | boolean> {
   const text = await readFile(path, "utf8").catch((cause: unknown) => {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new PerigeeError("input_unreadable", `cannot read the schema ${path}: ${reason}`, { cause });
+    const { code } = cause as NodeJS.ErrnoException; // of the file system
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
+    throw new PerigeeError("input_unreadable", `the schema ${path} ${why}`, { cause });
   });
   try {
     const schema = parsed(text.replace(/^\uFEFF/, ""));

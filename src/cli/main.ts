@@ -102,7 +102,7 @@ function declareRun(root: Command): void {
   const command = root
     .command("run")
     .description("Answer every line of a file. The same command again continues where it was.")
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .argument("<input>", "JSONL file, .json array, a table with --prompt, or - for standard input")
     .requiredOption("-o, --out <file>", "where the answers go, one line per key")
     .option("--data <dir>", "where the run keeps its state (default: OUT.perigee/)")
     .option(

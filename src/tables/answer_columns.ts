@@ -44,7 +44,7 @@ export function answerColumns(
   if (taken !== undefined)
     throw new PerigeeError(
       "usage",
-      `${table.name} already has a column ${JSON.stringify(taken.name)}, and the answers would be another: add --prefix with a text for their names, such as --prefix ${prefix}answer_`,
+      `${table.name} already has a column ${JSON.stringify(taken.name)}, which is the name of a column of the answers: add --prefix with a text before their names, such as --prefix ${prefix}answer_`,
     );
   if (fields?.some(({ name }) => name === "error") === true)
     throw new PerigeeError(

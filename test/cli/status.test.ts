@@ -64,7 +64,7 @@ describe("the errors of a run", () => {
         "invalid_json: 2 lines, first line 2",
         "  the line is not one JSON value",
         "  what to do: correct the line, then run the same command with --update",
-        "unknown_model: 1 line, first line 3",
+        'unknown_model: 1 line, first line 3 (key "c")',
         '  model must be "<provider>:<name>", got "gpt-4o"; did you mean "openai:gpt-4o"?',
         "  what to do: write the model as <provider>:<name>, then run the same command with --update; or add --model and --retry-failed=unknown_model",
         "",

@@ -103,6 +103,9 @@ describe("perigee run over a table", () => {
       error: "schema_unmet: the answer does not fit its schema: the answer is not JSON",
     });
     expect(bodies.filter(({ messages }) => messages[1]?.content === "prose").length).toBe(3);
+    expect((await desk.perigee(["errors", "out.jsonl"])).stdout).toContain(
+      'schema_unmet: 1 row, first row 2 (key "2")\n',
+    );
     expect(c).toMatchObject({
       mood: null,
       error: "invalid_request: local answered 400: the request was refused",
@@ -123,7 +126,7 @@ describe("perigee run over a table", () => {
   it("shows state, errors and steps of the run by the name of the table", async () => {
     await desk.perigee([...RUN, "--key", "id"]);
     expect((await desk.perigee(["status", "out.csv"])).stdout).toMatch(/^answered +3\n/);
-    expect((await desk.perigee(["errors", "out.csv"])).stdout).toBe("no line ended in an error\n");
+    expect((await desk.perigee(["errors", "out.csv"])).stdout).toBe("no row ended in an error\n");
     expect((await desk.perigee(["trace", "out.csv", "b"])).code).toBe(0);
     expect((await desk.perigee(["repair", "out.csv"])).stderr).toContain("is as it was written");
   });
@@ -190,6 +193,12 @@ describe("perigee run over a table refuses before anything is sent", () => {
       "prompt.md: temperature must be",
     ],
     ["settings that are not YAML", [], "---\nmodel: [\n---\nhi", "prompt.md:"],
+    [
+      "settings that are not ended",
+      ["--model", "echo:test"],
+      "---\nmodel: echo:test\nhi",
+      "no other line --- ends them",
+    ],
     ["a prompt without a model", [], "Say: {{review}}", "no model is named: add --model"],
     ["an empty prompt", [], "---\nmodel: echo:test\n---\n\n", "prompt.md has no prompt after its settings"],
     [
@@ -214,7 +223,7 @@ describe("perigee run over a table refuses before anything is sent", () => {
     const refused = await desk.perigee(RUN);
     expect([refused.code, refused.stderr]).toEqual([
       2,
-      'perigee: usage: rows.csv already has a column "output", and the answers would be another: add --prefix with a text for their names, such as --prefix answer_\n',
+      'perigee: usage: rows.csv already has a column "output", which is the name of a column of the answers: add --prefix with a text before their names, such as --prefix answer_\n',
     ]);
     await desk.perigee([...RUN, "--prefix", "new_"]);
     expect(desk.read("out.csv")).toBe("id,review,output,new_output,new_error\na,b,c,Say: b,\n");
@@ -233,11 +242,16 @@ describe("perigee run over a table refuses before anything is sent", () => {
     file("rows.csv", "id,review\n");
     for (let time = 0; time < 2; time += 1) {
       const { code, stderr } = await desk.perigee(RUN);
-      expect([code, stderr]).toEqual([
+      expect([code, withoutOpening(stderr)]).toEqual([
         74,
         "perigee: input_unreadable: rows.csv has no rows below its header\n",
       ]);
     }
+  });
+
+  it("a schema that does not exist, naming it", async () => {
+    const { code, stderr } = await desk.perigee([...RUN, "--schema", "none.json"]);
+    expect([code, stderr]).toEqual([74, "perigee: input_unreadable: the schema none.json does not exist\n"]);
   });
 
   it("two rows of one key, and a row without one, naming the table", async () => {
@@ -256,7 +270,7 @@ describe("perigee run over a table refuses before anything is sent", () => {
     await desk.perigee(RUN);
     file("rows.csv", "id,review\na,other\n");
     const changed = await desk.perigee(RUN);
-    expect([changed.code, changed.stderr]).toEqual([
+    expect([changed.code, withoutOpening(changed.stderr)]).toEqual([
       74,
       "perigee: input_changed: rows.csv is not the file that this run began with; put it back, run the same command with --update to ask the rows that are new or changed, or start over with another output\n",
     ]);
@@ -289,4 +303,9 @@ describe("perigee run over a table refuses before anything is sent", () => {
 
 function file(name: string, text: string): void {
   writeFileSync(join(desk.dir, name), text);
+}
+
+/** A slow machine shows what is opened. */
+function withoutOpening(stderr: string): string {
+  return stderr.replace(/^opening .*\n/, "");
 }

@@ -27,6 +27,24 @@ describe("what submit returns", () => {
     expect(finished).toEqual(await world.settle(engine.task(task.task_id)));
   });
 
+  it("keeps the process from ending until it is answered, and while somebody waits for the end or the next object", async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
+    const world = new World({ latencyMs: 5_000 });
+    const engine = await world.engine();
+    const before = timers();
+    const submitted = engine.submit([item(1, 60), item(2, 60)]);
+    expect(timers()).toBe(before + 1);
+    await world.settle(submitted);
+    expect(timers()).toBe(before);
+    const { finished } = submitted;
+    expect(timers()).toBe(before + 1);
+    const first = submitted[Symbol.asyncIterator]().next();
+    await Promise.resolve();
+    expect(timers()).toBe(before + 2);
+    await world.settle(Promise.all([finished, first]));
+    expect(timers()).toBe(before); // the reader has left after one object
+  });
+
   it("yields each object once, when it is final, in the order in which they end", async () => {
     const world = new World({
       answer: (line) => (line === 2 ? status(400) : { afterMs: (10 - line) * 1_000, result: ok(line) }),

@@ -355,6 +355,9 @@ describe("the interface's layout", () => {
     expect(refused({ contents: [{ rol: "user", parts: [{ text: "x" }] }] })).toBe(
       '"rol" is not a known member of contents[0]; did you mean "role"?',
     );
+    expect(refused({ contents: [{ parts: [{ text: "x" }, { path: "cat.png" }] }] })).toBe(
+      '"path" of contents[0].parts[1] belongs in file_data: {"file_data": {"path": ...}}',
+    );
     expect(refused({ system_instruction: { text: "x" } })).toBe(
       '"text" is not a known member of system_instruction; expected one of role, parts',
     );

@@ -100,6 +100,9 @@ describe("a chat completion at once", () => {
     const error = await errorOf(client.chat.completions.create(HELLO));
     expect(error).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
     expect(error.message).toContain("no key for openai");
+    const unknown = await errorOf(client.chat.completions.create({ ...HELLO, model: "nope:m1" }));
+    expect(unknown).toMatchObject({ status: 404, code: "model_not_found", param: "model" });
+    expect(unknown.message).toContain('no provider "nope" is configured');
     expect(received).toHaveLength(0);
   });
 
@@ -209,8 +212,8 @@ describe("a chat completion with a deadline", () => {
       param: "x-perigee-cache",
     });
     expect(await errorOf(create({ n: 9 }))).toMatchObject({ status: 422, param: "n" });
-    const claude = { model: "anthropic:claude-haiku-4-5", n: 2, stream: true };
-    expect(await errorOf(create(claude))).toMatchObject({ status: 422, param: "n" });
+    const two = { model: "anthropic:claude-haiku-4-5", n: 2, stream: true };
+    expect(await errorOf(create(two))).toMatchObject({ status: 422, param: "n" });
   });
 });
 

@@ -1,6 +1,7 @@
 import { type FastifyInstance, fastify } from "fastify";
 import { describe, expect, it } from "vitest";
 import { PerigeeError } from "../../src/errors.ts";
+import { StatedError } from "../../src/service/http/errors.ts";
 import { logFault, logRequests, logSatellite, logSettings } from "../../src/service/http/log.ts";
 import { FakeClock } from "../../src/testing/index.ts";
 
@@ -86,6 +87,16 @@ describe("the log", () => {
     expect(found.at(-1)).toMatchObject({ level: "error", error: "TypeError", request_id: "req_1" });
     expect(found.at(-1)?.["at"]).toEqual(expect.arrayContaining([expect.stringContaining("log.test.ts")]));
     expect(text()).not.toContain(CANARY);
+  });
+
+  it("has the code that a refusal states, which is not a fault of perigee", async () => {
+    const { app, lines } = await world((routes) => {
+      routes.get("/waiting", async () => {
+        throw new StatedError(408, { code: "not_ready", message: CANARY });
+      });
+    });
+    await app.inject({ url: "/waiting" });
+    expect((await lines()).map(({ code }) => code)).toEqual(["not_ready"]);
   });
 
   it("leaves out what others log that is not allowed", async () => {

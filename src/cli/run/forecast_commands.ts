@@ -40,7 +40,7 @@ export function addForecastCommands(
   const quote = root
     .command("quote")
     .description("What a file would take: tokens, price for each sla, time under the limits. Sends nothing.")
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .argument("<input>", "JSONL file, .json array, a table with --prompt, or - for standard input")
     .option("--sla <minutes>", "one or more windows, comma separated (default: 60,1440)", read(slaList))
     .option("--config <file>", "configuration: providers, limits, prices")
     .option(...NO_CONFIG)
@@ -60,7 +60,7 @@ export function addForecastCommands(
     .description(
       "Which lanes a file would go to, when and why, and what that costs, for an sla. Sends nothing.",
     )
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .argument("<input>", "JSONL file, .json array, a table with --prompt, or - for standard input")
     .option(
       "--sla <minutes>",
       "the time for the whole file: 1 to 43200 minutes, or 90m, 24h, 7d; without it, all goes in realtime",

@@ -36,7 +36,7 @@ export function addSimulateCommand(root: Commands, checked: Checked, finish: (co
     .description(
       "What a run would take, by running it in virtual time: time, cost, lanes, deadline. Sends nothing.",
     )
-    .argument("<input>", "JSONL file, .json array, or - for standard input")
+    .argument("<input>", "JSONL file, .json array, a table with --prompt, or - for standard input")
     .option(
       "--sla <minutes>",
       "answer within this many minutes (1 to 43200, or 90m, 24h, 7d); without it, at once",

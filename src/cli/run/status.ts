@@ -43,20 +43,23 @@ interface ShownStatus extends RunStatus {
 
 /** Returns the exit code; throws for what `exitCodeOf` knows. */
 export function status(out: string, options: Record<string, unknown>): Promise<number> {
-  return show(out, options, (found) => ({
+  return show(out, options, (found, noun) => ({
     json: found,
-    text: `${statusTable(found, systemClock.wallMs())}${errorLines(found.errors, errorsCommand(out, options))}`,
+    text: `${statusTable(found, systemClock.wallMs())}${errorLines(found.errors, errorsCommand(out, options), noun)}`,
   }));
 }
+
+/** What an item of the run is in its input. */
+type Noun = "line" | "row";
 
 /** Of a key in a text, in characters. */
 const KEY_SHOWN_MAX = 64;
 
 /** As `status`. */
 export function errors(out: string, options: Record<string, unknown>): Promise<number> {
-  return show(out, options, (found) => {
+  return show(out, options, (found, noun) => {
     const groups = found.errors.map((group) => ({ ...group, what_to_do: adviceOf(group.code) }));
-    const ended = groups.map(errorText).join("") || "no line ended in an error\n";
+    const ended = groups.map((group) => errorText(group, noun)).join("") || `no ${noun} ended in an error\n`;
     return {
       json: { errors: groups, retrying: found.retrying_errors },
       text: `${ended}${retryingLine(found)}${heldText(found, out, options)}`,
@@ -89,11 +92,7 @@ function heldText({ counts: { held } }: RunStatus, out: string, options: StatusA
 }
 
 /** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
-export function errorLines(
-  groups: readonly ErrorGroup[],
-  command: string,
-  noun: "line" | "row" = "line",
-): string {
+export function errorLines(groups: readonly ErrorGroup[], command: string, noun: Noun = "line"): string {
   if (groups.length === 0) return "";
   const lines = groups.map(
     ({ code, count: lineCount, first_line, first_key, message }) =>
@@ -120,11 +119,11 @@ function commandOf(name: string, out: string, { data }: StatusArguments): string
 async function show(
   out: string,
   options: Record<string, unknown>,
-  shown: (found: ShownStatus) => { readonly json: object; readonly text: string },
+  shown: (found: ShownStatus, noun: Noun) => { readonly json: object; readonly text: string },
 ): Promise<number> {
   const given = options as StatusArguments; // commander's own shape, declared in main.ts
   try {
-    const { json, text } = shown(await statusOf(out, given));
+    const { json, text } = shown(...(await statusOf(out, given)));
     process.stdout.write(given.json === true ? `${JSON.stringify(json)}\n` : text);
     return 0;
   } catch (error) {
@@ -133,13 +132,14 @@ async function show(
   }
 }
 
-function statusOf(out: string, { data }: StatusArguments): Promise<ShownStatus> {
-  return readRun(out, data, async (store, task, dataDir) =>
+function statusOf(out: string, { data }: StatusArguments): Promise<[ShownStatus, Noun]> {
+  return readRun(out, data, async (store, task, dataDir) => [
     withBatches(
       current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
       recordsOfRun(store, task.id).map(recordedBatch),
     ),
-  );
+    isRunOf(task, tableAnswers(dataDir)) ? "row" : "line",
+  ]);
 }
 
 /** Reads what is stored of the run of an output; `data` as the command names it. Throws `not_found` with what to do. */
@@ -236,8 +236,10 @@ function doubtRow(found: RunStatus): string {
   return `${doubtText(ambiguous_usd, unpriced_models.length > 0)} (${requests} may have been billed without an answer${underWay})`;
 }
 
-function errorText({ code, count: lineCount, first_line, message, what_to_do }: ShownGroup): string {
-  return `${code}: ${linesText(lineCount)}, ${placeText(first_line)}\n  ${message}\n  what to do: ${what_to_do}\n`;
+function errorText(group: ShownGroup, noun: Noun): string {
+  const { code, count: lineCount, first_line, first_key, message, what_to_do } = group;
+  const where = `${linesText(lineCount, noun)}, ${placeText(first_line, noun)}${keyText(first_key)}`;
+  return `${code}: ${where}\n  ${message}\n  what to do: ${what_to_do}\n`;
 }
 
 interface ShownGroup extends ErrorGroup {

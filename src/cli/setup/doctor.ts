@@ -15,10 +15,10 @@ import { type ConfigOptions, keyVariable, resolveConfig } from "../../engine/con
 import { importModules, isOwnProvider } from "../../engine/config/own_providers.ts";
 import { namesIn } from "../../engine/config/variables.ts";
 import { PerigeeError } from "../../errors.ts";
-import { nearest } from "../../nearest.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import { createProvider, KNOWN_PROVIDERS } from "../../providers/registry.ts";
 import { providerCapitals } from "../../work/provider_capitals.ts";
+import { unknownProviderMessage } from "../../work/unknown_provider.ts";
 import { errorJson } from "../exit.ts";
 import { sizeText } from "../numbers.ts";
 import { readConfiguration } from "./config_file.ts";
@@ -156,12 +156,8 @@ function wantedOf(
   const asked = model === undefined ? names : [...names, model.split(":")[0] ?? ""];
   for (const name of asked) {
     if (providers.some((one) => one.name === name)) continue;
-    const near = nearest(
-      name,
-      providers.map((one) => one.name),
-    );
-    const hint = near === undefined ? "" : `; did you mean "${near}"?`;
-    throw new PerigeeError("usage", `provider "${name}" is not configured${hint}`);
+    const configured = providers.map((one) => one.name);
+    throw new PerigeeError("usage", unknownProviderMessage(name, configured));
   }
   if (asked.length > 0) return providers.filter(({ name }) => asked.includes(name));
   const inEnvironment = new Set(namesIn(process.env));

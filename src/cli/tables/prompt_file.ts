@@ -8,7 +8,8 @@
  *   ---
  *   Summarise this review in one sentence: {{review}}
  *
- * Settings are `model`, `system`, and the generation settings of an input line, under their names there; others are refused.
+ * Settings are `model`, `system`, and the generation settings of an input line, under their names there; others are refused, and so are
+ * settings that are not ended.
  */
 import { readFile } from "node:fs/promises";
 import { readDeclaration } from "../../clusters/declaration/yaml_declaration.ts";
@@ -23,6 +24,7 @@ import { modelId } from "../values.ts";
 /** A file of text that belongs to a command, at most. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const OWN_NAMES = ["model", "system"] as const;
+const OPENED = /^---[ \t]*\n/;
 const FRONT_MATTER = /^---[ \t]*\n([\s\S]*?)(?:^|\n)---[ \t]*(?:\n|$)/;
 
 /** A prompt file that was read. */
@@ -38,6 +40,11 @@ export interface PromptFile {
 export async function readPromptFile(path: string): Promise<PromptFile> {
   const whole = await readTextFile(path, "--prompt");
   const front = FRONT_MATTER.exec(whole);
+  if (front === null && OPENED.test(whole))
+    throw new PerigeeError(
+      "usage",
+      `${path}: line 1 opens settings with ---, and no other line --- ends them; a prompt that begins with --- needs a blank line before it`,
+    );
   const text = (front === null ? whole : whole.slice(front[0].length)).replace(/\n$/, "");
   if (text.trim() === "")
     throw new PerigeeError(

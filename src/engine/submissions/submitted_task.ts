@@ -5,8 +5,11 @@
  *   await engine.submit(items).finished        the task when every object is final
  *   for await (const object of ...)            each object once, when it is final; leaving the loop stops nothing
  *
- * The end and the objects are read only if somebody asks for them.
+ * The end and the objects are read only if somebody asks for them. While a call is not answered, or somebody waits for the end or the
+ * next object, the process does not end: what is held, or goes with a batch later, has neither a socket nor a timer that would prevent
+ * it, and Node would end with code 13 where a program awaits it.
  */
+import { systemClock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { Task, TaskObject } from "../../work/task.ts";
 
@@ -27,8 +30,9 @@ export interface SubmittedList {
   objects(): AsyncGenerator<TaskObject>;
 }
 
-/** `stored` and `answered` are of one call. */
-export function submittedTask(stored: Promise<SubmittedList>, answered: Promise<Task>): SubmittedTask {
+/** `stored` and `ended` are of one call. */
+export function submittedTask(stored: Promise<SubmittedList>, ended: Promise<Task>): SubmittedTask {
+  const answered = keptAlive(ended);
   let finished: Promise<Task> | undefined;
   stored.catch(() => undefined); // `answered` reports it
   /** Who reads the end or the objects gets the same error there: it must not end the process as unhandled. */
@@ -38,7 +42,7 @@ export function submittedTask(stored: Promise<SubmittedList>, answered: Promise<
   Object.defineProperties(answered, {
     finished: {
       get: () => {
-        finished ??= stored.then((list) => list.finished());
+        finished ??= keptAlive(stored.then((list) => list.finished()));
         finished.catch(() => undefined); // `answered` reports it, too
         reportedElsewhere();
         return finished;
@@ -71,5 +75,24 @@ export function closedBefore(id: string): PerigeeError {
 }
 
 async function* objectsOf(stored: Promise<SubmittedList>): AsyncGenerator<TaskObject> {
-  yield* (await stored).objects();
+  const objects = (await stored).objects();
+  try {
+    for (;;) {
+      const next = await keptAlive(objects.next());
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    await objects.return(undefined);
+  }
+}
+
+/** The process does not end before it settles. */
+async function keptAlive<Value>(awaited: Promise<Value>): Promise<Value> {
+  const timer = systemClock.timer(Number.POSITIVE_INFINITY, () => undefined);
+  try {
+    return await awaited;
+  } finally {
+    timer.cancel();
+  }
 }

@@ -15,7 +15,7 @@ import type { JsonValue, MediaPart, SignedText, ToolCallPart, ToolResultPart } f
 import { givenTwice, LineFault, wrongContents } from "../fault.ts";
 import { isText } from "../numbers.ts";
 import { mediaPart, sourceOfAddress } from "./media.ts";
-import { type Members, membersOf, textIn, textsIn } from "./members.ts";
+import { type Members, membersOf, snakeOf, textIn, textsIn } from "./members.ts";
 
 const HOLDERS = ["text", "inlineData", "fileData", "functionCall", "functionResponse"] as const;
 const BESIDE = ["thought", "thoughtSignature", "videoMetadata", "mediaResolution"] as const;
@@ -36,11 +36,22 @@ const ALLOWED: Readonly<Record<(typeof HOLDERS)[number], readonly string[]>> = {
   functionResponse: [],
 };
 
+/** Members of `fileData`, of which one says where the file is. */
+const PLACES = ["fileUri", "uri", "path", "fileId"] as const;
+
 /** What such a part is. */
 export type OtherPart = SignedText | MediaPart | ToolCallPart | ToolResultPart;
 
 /** Reads a part. `place` is its path, for faults. */
 export function readGeminiPart(part: JsonObject, place: string): OtherPart | LineFault {
+  const bare = PLACES.find((name) => part[name] !== undefined || part[snakeOf(name)] !== undefined);
+  if (bare !== undefined) {
+    const name = snakeOf(bare);
+    return new LineFault(
+      "invalid_config",
+      `${JSON.stringify(name)} of ${place} belongs in file_data: {"file_data": {"${name}": ...}}`,
+    );
+  }
   const members = membersOf(part, PART_NAMES, place);
   if (members instanceof LineFault) return members;
   const unsupported = UNSUPPORTED.find((name) => members.has(name));
@@ -163,8 +174,6 @@ function readInline(
   if (data === undefined || data === "") return wrongContents(`${where}.data`, "base64 data", undefined);
   return mediaPart({ source: { base64: data }, mimeType, fileName, details }, where);
 }
-
-const PLACES = ["fileUri", "uri", "path", "fileId"] as const;
 
 function readFile(
   held: JsonObject,

@@ -50,7 +50,9 @@ export class ServedModels {
     if (!isWhole && model.startsWith(`${BARE_PROVIDER}:`)) throw unknownModel(model, "a name is missing");
     const missing = this.#config.keysMissing.get(provider);
     if (missing === undefined) return isWhole ? model : `${BARE_PROVIDER}:${model}`;
-    const whose = isWhole ? "" : `a name without a provider is ${BARE_PROVIDER}'s, and `;
+    const unknown =
+      isWhole || id === undefined ? "" : `no provider ${JSON.stringify(id.provider)} is configured, `;
+    const whose = isWhole ? "" : `${unknown}a name without a provider is ${BARE_PROVIDER}'s, and `;
     throw unknownModel(model, `${whose}the service has no key for ${provider}; GET /v1/models lists others`);
   }
 

@@ -11,6 +11,7 @@
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { SatelliteLogLine } from "../../satellites/executions/attempt_run.ts";
+import { StatedError } from "./errors.ts";
 import { type FastifyInstance, type FastifyRequest, LogController } from "./fastify.ts";
 
 /** A log line may hold these. Ids, sizes, perigee's own names and codes; never a text, an address or a header of a user. */
@@ -186,6 +187,6 @@ function isRefusal(error: unknown): boolean {
 
 function codeOf(error: unknown): string {
   if (error instanceof PerigeeError) return error.code;
-  const { code } = error as { readonly code?: unknown };
+  const { code } = error instanceof StatedError ? error.answer.error : (error as { readonly code?: unknown });
   return typeof code === "string" && CODE.test(code) ? code : "internal_error";
 }

@@ -195,6 +195,7 @@ describe("perigee doctor", () => {
     expect((await desk.perigee(["doctor", "opnai"])).stderr).toContain(
       'provider "opnai" is not configured; did you mean "openai"?',
     );
+    expect((await desk.perigee(["doctor", "mybox"])).stderr).toContain("set PERIGEE_PROVIDER_MYBOX_BASE_URL");
   });
 
   it("uses the configuration and the .env of the folder, and warns of one that others can read", async () => {

@@ -149,7 +149,11 @@ describe.each(KINDS)("a named list of %s", (_kind, items) => {
     const followed = statuses();
     await world.clock.advance(500);
     await world.settle(engine.cancel(task_id));
-    expect((await world.settle(list.finished)).counts).toMatchObject({ completed: 1, cancelled: 1, expired: 0 });
+    expect((await world.settle(list.finished)).counts).toMatchObject({
+      completed: 1,
+      cancelled: 1,
+      expired: 0,
+    });
     expect(await world.settle(followed)).toEqual(["cancelled", "completed"]);
     await world.settle(engine.close());
   });

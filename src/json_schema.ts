@@ -3,8 +3,8 @@
  * schema.
  *
  *   $schema of draft-06 or -07, 2019-09    that draft; otherwise 2020-12
- *   refused with `invalid_config`          invalid by its draft, a reference out of the schema, a pattern that is invalid or hangs,
- *                                          above 1 MiB or 64 levels
+ *   refused with `invalid_config`          invalid by its draft, `false`, a reference out of the schema or to itself without end, a
+ *                                          pattern that is invalid or hangs, above 1 MiB or 64 levels
  *
  * Names that no draft knows are passed over, formats are checked as far as ajv-formats knows them.
  *
@@ -30,12 +30,16 @@ const FAULTS_MAX = 8;
 const FAULT_CHARS_MAX = 2_000;
 /** Compiled schemas that are kept; work with more different ones compiles them again, in about 2 ms each. */
 const KEPT_MAX = 256;
+/** A value of each type: a schema that leads to itself without end for one of them is refused. */
+const PROBES: readonly Json[] = [null, true, 0, "", [], {}];
 
 type RegExpEngine = NonNullable<NonNullable<Options["code"]>["regExp"]>;
 
+type CompiledSchema = ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+
 /** What is used of an ajv instance. */
 interface Compiler {
-  compile(schema: object | boolean): ((value: unknown) => boolean) & { errors?: ErrorObject[] | null };
+  compile(schema: object | boolean): CompiledSchema;
   removeSchema(schema: object | boolean): unknown;
 }
 
@@ -117,15 +121,14 @@ function parsed(json: string): Json {
 function compiled(json: string): AnswerCheck {
   if (validators === undefined) throw new Error("the validators are not loaded");
   const schema = parsed(json);
-  if (typeof schema !== "boolean" && !isObject(schema))
-    throw refused("it must be an object, or true or false");
+  if (typeof schema !== "boolean" && !isObject(schema)) throw refused("it must be an object or true");
+  if (schema === false) throw refused("no answer fits false; for any JSON use true");
   if (isDeeper(schema, DEPTH_MAX)) throw refused(`it is nested deeper than ${DEPTH_MAX} levels`);
   const ajv = compilerFor(schema, validators);
   try {
     const check = ajv.compile(schema);
-    return {
-      fault: (value) => (check(value) ? undefined : faultText(check.errors ?? [])),
-    };
+    for (const probe of PROBES) check(probe);
+    return { fault: (value) => faultOf(check, value) };
   } catch (cause) {
     throw refused(reasonOf(cause), cause);
   } finally {
@@ -151,6 +154,7 @@ function isDeeper(value: Json, levels: number): boolean {
 
 function reasonOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
+  if (isStackOverflow(cause)) return 'a "$ref" of it leads to itself without end';
   if ("missingRef" in cause)
     return `it refers to ${JSON.stringify(cause.missingRef)}, which is not in it; put what it refers to into "$defs"`;
   return cause.message.slice(0, FAULT_CHARS_MAX);
@@ -158,6 +162,20 @@ function reasonOf(cause: unknown): string {
 
 function refused(reason: string, cause?: unknown): PerigeeError {
   return new PerigeeError("invalid_config", `the schema cannot be used: ${reason}`, { cause });
+}
+
+function isStackOverflow(error: unknown): boolean {
+  return error instanceof RangeError && error.message.includes("call stack"); // refused patterns are RangeErrors, too
+}
+
+/** A `$ref` may lead to itself for some values only: then these do not fit. */
+function faultOf(check: CompiledSchema, value: unknown): string | undefined {
+  try {
+    return check(value) ? undefined : faultText(check.errors ?? []);
+  } catch (error) {
+    if (isStackOverflow(error)) return '/: a "$ref" of the schema leads to itself without end';
+    throw error;
+  }
 }
 
 /** Places are JSON pointers; the whole answer is `/`. */

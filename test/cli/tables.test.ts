@@ -1,7 +1,7 @@
 /**
  * `perigee run` over a table with the built command: what is asked, what is written, what is refused, and how it continues.
  */
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -281,6 +281,9 @@ describe("perigee run over a table refuses before anything is sent", () => {
   it("an output that is not its own, or was changed", async () => {
     file("out.csv", "mine\n");
     expect((await desk.perigee(RUN)).stderr).toContain("output_unwritable");
+    mkdirSync(join(desk.dir, "folder.csv"));
+    const folder = await desk.perigee([...RUN.slice(0, -1), "folder.csv"]);
+    expect(folder.stderr).toContain("folder.csv is not a file");
     const moved = [...RUN.slice(0, -1), "own.csv"];
     await desk.perigee(moved);
     file("own.csv", `${readFileSync(join(desk.dir, "own.csv"), "utf8")}d,,,\n`);

@@ -136,6 +136,28 @@ describe.each(KINDS)("a named list of %s", (_kind, items) => {
     await world.settle(next.close());
   });
 
+  it("shows callers from before the cancel that its items were cancelled, not expired", async () => {
+    const world = new World({ config: { maxInFlight: 1 }, latencyMs: 1_000 });
+    const engine = await world.engine();
+    const list = engine.submit(items, { id: "evening" });
+    const { task_id } = await world.settle(list);
+    const statuses = async (): Promise<string[]> => {
+      const seen: string[] = [];
+      for await (const { status } of list) seen.push(status);
+      return seen.sort();
+    };
+    const followed = statuses();
+    await world.clock.advance(500);
+    await world.settle(engine.cancel(task_id));
+    expect((await world.settle(list.finished)).counts).toMatchObject({
+      completed: 1,
+      cancelled: 1,
+      expired: 0,
+    });
+    expect(await world.settle(followed)).toEqual(["cancelled", "completed"]);
+    await world.settle(engine.close());
+  });
+
   it("is cancelled when the engine is closed right after the call", async () => {
     const world = new World({ config: { maxInFlight: 1 }, latencyMs: 1_000 });
     const engine = await world.engine();
@@ -157,6 +179,16 @@ describe.each(KINDS)("a named list of %s", (_kind, items) => {
     expect(await world.settle(engine.cancel(task.task_id))).toEqual(task);
     await world.settle(engine.close());
   });
+});
+
+it("a list of few items that was forgotten is not found by its caller, who asks for its end later", async () => {
+  const world = new World();
+  const engine = await world.engine();
+  const list = engine.submit([item(1)]);
+  const { task_id } = await world.settle(list); // its end is not asked for yet
+  await world.settle(engine.forget(task_id));
+  await expect(world.settle(list.finished)).rejects.toMatchObject({ code: "not_found" });
+  await world.settle(engine.close());
 });
 
 describe("the name of a list", () => {

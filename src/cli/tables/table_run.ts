@@ -175,7 +175,10 @@ export class TableRun {
   /** Throws where the output is another's, or was changed since this run wrote it. */
   async #checkOut(): Promise<void> {
     const found = await systemDisk.stat(this.#out);
-    if (found === undefined || found.sizeBytes === 0) return;
+    if (found === undefined) return;
+    if (!found.isSeekable)
+      throw new PerigeeError("output_unwritable", `${this.#out} is not a file: name a file for the answers`);
+    if (found.sizeBytes === 0) return;
     const written = this.#record?.written;
     if (written?.includes(stateText(found)) === true) return;
     if (written !== undefined)

@@ -159,8 +159,9 @@ export class PostedLists {
     return row?.kind === WORK_KINDS.list ? rowToPosted(this.#log, row) : undefined;
   }
 
+  /** Throws `not_found` for one that was forgotten since. */
   async task(record: PostedRecord): Promise<Task> {
-    return taskOfObjects(record.id, await this.#reader.objects(record, { from: 0, to: record.totalItems }));
+    return taskOfObjects(record.id, await this.#objects(record, 0, record.totalItems));
   }
 
   /** Throws `not_found`. */
@@ -170,7 +171,7 @@ export class PostedLists {
 
   /** By its number, from 0. */
   async objectAt(record: PostedRecord, item: number): Promise<TaskObject> {
-    const [object] = await this.#reader.objects(record, { from: item, to: item + 1 });
+    const [object] = await this.#objects(record, item, item + 1);
     return object as TaskObject; // each item has one
   }
 
@@ -237,6 +238,16 @@ export class PostedLists {
   close(): void {
     this.#unsubscribe();
     this.#leaveAll(closedBefore);
+  }
+
+  /** The caller's record may be older than a cancel or a retry, which say how items without an answer ended. */
+  async #objects(record: PostedRecord, from: number, to: number): Promise<TaskObject[]> {
+    const objects = await this.#reader.objects(record, { from, to });
+    if (!objects.some(({ status }) => status === "expired" || status === "cancelled")) return objects;
+    const present = await this.find(record.id);
+    if (present?.number !== record.number)
+      throw new PerigeeError("not_found", `no task ${JSON.stringify(record.id)}: it was forgotten`);
+    return this.#reader.objects(present, { from, to });
   }
 
   #follow({ number, id, totalItems }: PostedRecord): ListEnds {

@@ -60,8 +60,9 @@ function setsFormat({ config, openaiBody }: ModelRequest): boolean {
   );
 }
 
+/** Of `false` too: it is refused with the schemas that cannot be used. */
 function isAnyJson(schema: JsonValue): boolean {
-  return schema === true || (isObject(schema) && Object.keys(schema).length === 0);
+  return typeof schema === "boolean" || (isObject(schema) && Object.keys(schema).length === 0);
 }
 
 function sent(schema: JsonObject): JsonObject {

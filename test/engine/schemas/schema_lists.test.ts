@@ -99,9 +99,15 @@ describe.each([
   it("is refused before anything is stored when the schema cannot be used", async () => {
     const { world } = answering("no");
     const engine = await world.engine();
-    for (const schema of [{ type: "objct" }, { pattern: "(a+)+$" }])
+    for (const [schema, message] of [
+      [{ type: "objct" }, "schema is invalid"],
+      [{ pattern: "(a+)+$" }, "the pattern"],
+      [false, "no answer fits false"],
+      [{ $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/a" } } }, "leads to itself"],
+    ] as const)
       await expect(world.settle(engine.submit([item(1)], { ...how, schema }))).rejects.toMatchObject({
         code: "invalid_config",
+        message: expect.stringContaining(message),
       });
     await expect(
       world.settle(engine.submit([item(1)], { ...how, schema: 7 as unknown as boolean })),

@@ -206,15 +206,29 @@ describe("the schema of an item", () => {
     const world = new World();
     world.disk.put(
       INPUT,
-      lines({ schema: { type: "objct" } }, { schema: { pattern: "(a+)+$" } }, { schema: 7 }),
+      lines(
+        { schema: { type: "objct" } },
+        { schema: { pattern: "(a+)+$" } },
+        { schema: 7 },
+        { schema: false },
+        { schema: { $ref: "#" } },
+        { schema: { if: { not: { type: "object" } }, else: { allOf: [{ $ref: "#" }] } } },
+      ),
     );
     const found = await ran(world, {});
-    expect(found.map(({ error }) => error?.code)).toEqual([
-      "invalid_config",
-      "invalid_config",
-      "invalid_config",
-    ]);
+    expect(found.map(({ error }) => error?.code)).toEqual(Array(6).fill("invalid_config"));
+    expect(found.find(({ key }) => key === "k4")?.error?.message).toContain("no answer fits false");
     expect(world.sent).toEqual([]);
+  });
+
+  it("counts an answer as unmet for which its schema leads to itself without end", async () => {
+    const world = new World({
+      answer: () => openaiAnswer('{"loop":1}', { inputTokens: 10, outputTokens: 5 }),
+    });
+    const schema = { if: { not: { type: "object", required: ["loop"] } }, else: { $ref: "#" } };
+    world.disk.put(INPUT, lines({ schema }));
+    const [line] = await ran(world, { schemaTries: 1 });
+    expect(line?.error?.code).toBe("schema_unmet");
   });
 
   it("is also read beside the body of OpenAI's layout, whose format is only set where it has none", async () => {

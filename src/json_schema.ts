@@ -4,13 +4,18 @@
  *
  *   $schema of draft-06 or -07, 2019-09    that draft; otherwise 2020-12
  *   refused with `invalid_config`          invalid by its draft, `false`, a reference out of the schema or to itself without end, a
- *                                          pattern that is invalid or hangs, above 1 MiB or 64 levels
+ *                                          pattern that is invalid or hangs, above 1 MiB or 64 levels, or one that takes longer than
+ *                                          5 s to compile
  *
  * Names that no draft knows are passed over, formats are checked as far as ajv-formats knows them.
+ *
+ * A check may take time that grows without bound with a small schema (definitions that apply each other twice, or lists of unique items), so
+ * that of a schema that is long or has such members runs under a time limit of 1 s, which costs about 0.5 ms. All others are checked at once.
  *
  * To leave: any validator of JSON Schema that reports places and takes its regular expressions from outside.
  */
 import { readFile } from "node:fs/promises";
+import { createContext, Script } from "node:vm";
 import type { ErrorObject, Options } from "ajv";
 import { PerigeeError } from "./errors.ts";
 import { safePattern } from "./safe_pattern.ts";
@@ -18,9 +23,15 @@ import { isObject, type Json, type JsonObject } from "./work/json.ts";
 
 /** A schema that answers are checked against. */
 export interface AnswerCheck {
-  /** What does not fit, in words with places (`/price: must be number`); undefined for a value that fits. */
+  /**
+   * What does not fit, in words with places (`/price: must be number`); undefined for a value that fits. Throws `UnendingCheck`
+   * where the check itself takes too long.
+   */
   fault(value: unknown): string | undefined;
 }
+
+/** A check that takes too long, whatever the answer. */
+export class UnendingCheck extends Error {}
 
 const SCHEMA_CHARS_MAX = 1024 * 1024;
 const DEPTH_MAX = 64;
@@ -28,6 +39,13 @@ const DEPTH_MAX = 64;
 const FAULTS_MAX = 8;
 /** Characters of all faults together. */
 const FAULT_CHARS_MAX = 2_000;
+const COMPILE_MS = 5_000;
+const CHECK_MS = 1_000;
+/** Checks of one schema that may run into their time limit; after them it is not tried any more. */
+const SLOW_CHECKS_MAX = 5;
+/** Schemas up to this length without the members below are checked at once. */
+const PLAIN_CHARS = 4_096;
+const SLOW_MEMBERS = /"(?:\$ref|\$dynamicRef|\$recursiveRef|uniqueItems)"/;
 /** Compiled schemas that are kept; work with more different ones compiles them again, in about 2 ms each. */
 const KEPT_MAX = 256;
 /** A value of each type: a schema that leads to itself without end for one of them is refused. */
@@ -49,12 +67,13 @@ interface Validators {
   readonly draft2020: Compiler;
 }
 
+let makeValidators: (() => Validators) | undefined;
 let validators: Validators | undefined;
 const kept = new Map<string, AnswerCheck | PerigeeError>();
 
 /** Loads the validator, in 200 ms; at once when it is loaded. To be called before `answerCheck`. */
 export async function loadValidators(): Promise<void> {
-  if (validators !== undefined) return;
+  if (makeValidators !== undefined) return;
   const [{ Ajv }, { Ajv2019 }, { Ajv2020 }, formats] = await Promise.all([
     import("ajv"),
     import("ajv/dist/2019.js"),
@@ -69,9 +88,15 @@ export async function loadValidators(): Promise<void> {
     code: { regExp: Object.assign(safePattern, { code: "safePattern" }) as RegExpEngine },
   };
   const addFormats = formats.default as unknown as (ajv: object) => void; // its types are those of an ES module
-  const made = { draft7: new Ajv(options), draft2019: new Ajv2019(options), draft2020: new Ajv2020(options) };
-  for (const ajv of Object.values(made)) addFormats(ajv);
-  validators ??= made;
+  makeValidators ??= () => {
+    const made = {
+      draft7: new Ajv(options),
+      draft2019: new Ajv2019(options),
+      draft2020: new Ajv2020(options),
+    };
+    for (const ajv of Object.values(made)) addFormats(ajv);
+    return made;
+  };
 }
 
 /** The check for a schema, which is JSON text. Throws `invalid_config`. */
@@ -119,21 +144,66 @@ function parsed(json: string): Json {
 }
 
 function compiled(json: string): AnswerCheck {
-  if (validators === undefined) throw new Error("the validators are not loaded");
+  if (makeValidators === undefined) throw new Error("the validators are not loaded");
+  validators ??= makeValidators();
   const schema = parsed(json);
   if (typeof schema !== "boolean" && !isObject(schema)) throw refused("it must be an object or true");
   if (schema === false) throw refused("no answer fits false; for any JSON use true");
   if (isDeeper(schema, DEPTH_MAX)) throw refused(`it is nested deeper than ${DEPTH_MAX} levels`);
   const ajv = compilerFor(schema, validators);
   try {
-    const check = ajv.compile(schema);
-    for (const probe of PROBES) check(probe);
-    return { fault: (value) => faultOf(check, value) };
+    const check = withinMs(COMPILE_MS, () => ajv.compile(schema));
+    const fault = (value: unknown): string | undefined =>
+      check(value) ? undefined : faultText(check.errors ?? []);
+    if (json.length <= PLAIN_CHARS && !SLOW_MEMBERS.test(json)) return { fault };
+    withinMs(COMPILE_MS, () => {
+      for (const probe of PROBES) check(probe);
+    });
+    return boundedCheck(fault);
   } catch (cause) {
-    throw refused(reasonOf(cause), cause);
+    if (!isTimeout(cause)) throw refused(reasonOf(cause), cause);
+    validators = undefined; // what it kept of this schema is not whole
+    throw refused(`it takes longer than ${COMPILE_MS / 1_000} s to compile`, cause);
   } finally {
     if (typeof schema === "object") ajv.removeSchema(schema); // it refuses true and false
   }
+}
+
+/** A check that ends in any case. */
+function boundedCheck(fault: AnswerCheck["fault"]): AnswerCheck {
+  let slowChecks = 0;
+  const tooSlow = (cause?: unknown): UnendingCheck =>
+    new UnendingCheck(`its check takes longer than ${CHECK_MS / 1_000} s`, { cause });
+  return {
+    fault: (value) => {
+      if (slowChecks >= SLOW_CHECKS_MAX) throw tooSlow();
+      try {
+        return withinMs(CHECK_MS, () => fault(value));
+      } catch (error) {
+        if (error instanceof RangeError)
+          throw new UnendingCheck("the schema refers to itself without end", { cause: error });
+        if (!isTimeout(error)) throw error;
+        slowChecks += 1;
+        throw tooSlow(error);
+      }
+    },
+  };
+}
+
+const RUN = new Script("run()");
+/** One for all: to make one takes 1.5 ms. */
+let context: { run: () => unknown } | undefined;
+
+/** What the function returns. Throws what `isTimeout` knows when it takes longer; may be called by what it runs. */
+function withinMs<T>(timeoutMs: number, run: () => T): T {
+  context ??= createContext({ run }) as { run: () => unknown };
+  context.run = run;
+  return RUN.runInContext(context, { timeout: timeoutMs }) as T; // what `run` returns
+}
+
+/** An error of the other context is not an instance of this one's Error. */
+function isTimeout(error: unknown): boolean {
+  return (error as { readonly code?: unknown }).code === "ERR_SCRIPT_EXECUTION_TIMEOUT";
 }
 
 function compilerFor(schema: Json, { draft7, draft2019, draft2020 }: Validators): Compiler {
@@ -166,16 +236,6 @@ function refused(reason: string, cause?: unknown): PerigeeError {
 
 function isStackOverflow(error: unknown): boolean {
   return error instanceof RangeError && error.message.includes("call stack"); // refused patterns are RangeErrors, too
-}
-
-/** A `$ref` may lead to itself for some values only: then these do not fit. */
-function faultOf(check: CompiledSchema, value: unknown): string | undefined {
-  try {
-    return check(value) ? undefined : faultText(check.errors ?? []);
-  } catch (error) {
-    if (isStackOverflow(error)) return '/: a "$ref" of the schema leads to itself without end';
-    throw error;
-  }
 }
 
 /** Places are JSON pointers; the whole answer is `/`. */

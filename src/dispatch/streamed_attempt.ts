@@ -3,12 +3,13 @@
  *
  *   head -> no success, or no events: read whole, as without a tap
  *        -> events: each is passed on and kept -> whole: the body that the codec reads
- *                                              -> broken off before its end: ambiguous, with what was seen of it
+ *                                              -> broken off, or ended by an error: ambiguous, with what was seen of it
  *   the reader leaves: the provider's stream is cut; before it was sent, it is not sent
  *
- * Limits: an answer of 32 MiB; the provider's socket is paused while the reader is slow.
+ * Limits: an answer of 32 MiB; the provider's socket is paused while the reader is slow. A provider that has said that nothing follows
+ * has a second to end its response, so that the connection can be used again; then it is cut, and the answer counts.
  */
-import type { Clock } from "../clock.ts";
+import type { Clock, Timer } from "../clock.ts";
 import type { Provider } from "../providers/provider.ts";
 import type { EventReader } from "../providers/streams/event_reader.ts";
 import { SseReader } from "../providers/streams/sse.ts";
@@ -19,16 +20,17 @@ import { failureOf, readWhole } from "./inserts/insert_transport.ts";
 import type { SendOptions, Transport, WireRequest, WireResult, WireStream } from "./transport.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
+const LAST_MS = 1_000;
 const LEFT = {
   ok: false,
   failure: "aborted",
   message: "the caller left before the end of the answer",
 } as const;
 
-/** What a streamed attempt came to; `seen`: what arrived of an answer that was broken off, in the provider's own form. */
+/** What a streamed attempt came to; `seen`: what arrived of the answer, in the provider's own form, once a chunk was passed on. */
 interface StreamedEnd {
   readonly wire: WireResult;
-  readonly seen: Uint8Array | undefined;
+  readonly seen: (() => Uint8Array) | undefined;
 }
 
 interface StreamedCall {
@@ -56,8 +58,13 @@ export async function streamedAttempt(
   const result = read(wire);
   const isLeft = tap.left.aborted;
   if (result.class === "success" || (seen === undefined && !isLeft)) return result;
-  const taken = seen === undefined ? {} : usageOf(call, result, { seen, wallMs: sending.clock.wallMs() });
-  if (!isLeft) return { ...result, ...taken };
+  const taken =
+    seen === undefined || result.usage !== undefined
+      ? {}
+      : usageOf(call, result, { seen: seen(), wallMs: sending.clock.wallMs() });
+  // A part of the answer has arrived: it may be billed, and it is not held to be asked for again, whatever the provider says.
+  const isOwn = result.class === "permanent" && result.scope === "item";
+  if (!isLeft) return { ...result, ...taken, class: isOwn ? "permanent" : "ambiguous", scope: "item" };
   const status = seen === undefined ? {} : { status: 200 }; // it may be billed
   const { latencyMs } = result;
   return {
@@ -67,6 +74,7 @@ export async function streamedAttempt(
     scope: "item",
     latencyMs,
     ...status,
+    ...(result.usage === undefined ? {} : { usage: result.usage }),
     ...taken,
   };
 }
@@ -85,7 +93,9 @@ function usageOf(
 async function sendStreamed(provider: Provider, tap: AnswerTap, sending: Sending): Promise<StreamedEnd> {
   const { clock, transport, request, options } = sending;
   if (tap.left.aborted) return { wire: { ...LEFT, failure: "not_sent" }, seen: undefined };
-  const signal = options.signal === undefined ? tap.left : AbortSignal.any([options.signal, tap.left]);
+  const last = new AbortController();
+  const signals = options.signal === undefined ? [] : [options.signal];
+  const signal = AbortSignal.any([...signals, tap.left, last.signal]);
   const form = streamFormOf(provider);
   if (form === undefined)
     return { wire: await transport.send(request, { ...options, signal }), seen: undefined };
@@ -94,7 +104,16 @@ async function sendStreamed(provider: Provider, tap: AnswerTap, sending: Sending
   if (!stream.ok) return { wire: stream, seen: undefined };
   const isEvents = stream.headers["content-type"]?.startsWith("text/event-stream") === true;
   if (stream.status !== 200 || !isEvents) return { wire: await readWhole(stream), seen: undefined };
-  return passOn(tap, stream, form.reader(Math.floor(clock.wallMs() / 1_000)));
+  const reader = form.reader(Math.floor(clock.wallMs() / 1_000));
+  let timer: Timer | undefined;
+  const onDone = (): void => {
+    timer ??= clock.timer(LAST_MS, () => last.abort(), { keepsAlive: false });
+  };
+  try {
+    return await passOn(tap, stream, { reader, onDone });
+  } finally {
+    timer?.cancel();
+  }
 }
 
 function asStreamed(form: StreamForm, { origin, path, headers, body }: WireRequest): WireRequest {
@@ -105,10 +124,15 @@ function asStreamed(form: StreamForm, { origin, path, headers, body }: WireReque
 async function passOn(
   tap: AnswerTap,
   { status, headers, chunks }: WireStream & { readonly ok: true },
-  reader: EventReader,
+  { reader, onDone }: { readonly reader: EventReader; readonly onDone: () => void },
 ): Promise<StreamedEnd> {
   const events = new SseReader();
-  const body = (): Uint8Array => Buffer.from(JSON.stringify(reader.whole()));
+  const end = (wire: WireResult): StreamedEnd => {
+    const seen = (): Uint8Array => Buffer.from(JSON.stringify(reader.seen()));
+    return { wire, seen: tap.hasBegun ? seen : undefined };
+  };
+  const whole = (): StreamedEnd =>
+    end({ ok: true, status, headers, body: Buffer.from(JSON.stringify(reader.whole())) });
   try {
     for await (const bytes of chunks) {
       for (const data of events.read(bytes)) {
@@ -117,13 +141,13 @@ async function passOn(
           if (taken !== undefined) await taken;
         }
       }
-      if (events.isTooLong) return brokenOff(tap, body(), TOO_LONG);
+      if (reader.isDone) onDone();
+      else if (events.isTooLong) return end(TOO_LONG);
     }
   } catch (error) {
-    return brokenOff(tap, body(), failureOf(error));
+    return reader.isDone ? whole() : end(failureOf(error));
   }
-  if (reader.isEnded) return { wire: { ok: true, status, headers, body: body() }, seen: undefined };
-  return brokenOff(tap, body(), ENDED_EARLY);
+  return reader.isEnded ? whole() : end(ENDED_EARLY);
 }
 
 const TOO_LONG = {
@@ -136,7 +160,3 @@ const ENDED_EARLY = {
   failure: "lost",
   message: "the stream ended before the answer did",
 } as const;
-
-function brokenOff(tap: AnswerTap, seen: Uint8Array, wire: WireResult): StreamedEnd {
-  return { wire, seen: tap.hasBegun ? seen : undefined };
-}

@@ -147,7 +147,7 @@ function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
         "invalid_config",
         `${name} cannot be used beside messages that only OpenAI's protocol has; use OpenAI's names for settings`,
       );
-    if (body[own] !== undefined) return givenTwice(own, name);
+    if (Object.hasOwn(body, own)) return givenTwice(own, name);
     body[own] = value;
   }
   const read = readOpenaiBody(body);

@@ -2,7 +2,7 @@
 import type { PassThrough } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { AnswerTap } from "../../src/dispatch/answer_tap.ts";
-import type { AttemptResult } from "../../src/dispatch/attempt.ts";
+import { type AttemptResult, answered, failedOnWire } from "../../src/dispatch/attempt.ts";
 import { streamedAttempt } from "../../src/dispatch/streamed_attempt.ts";
 import { type Transport, WireError, type WireResult } from "../../src/dispatch/transport.ts";
 import { createProvider } from "../../src/providers/registry.ts";
@@ -121,5 +121,77 @@ describe("a reader that leaves", () => {
     expect(result).toMatchObject({ class: "permanent", code: "cancelled" });
     expect(result).not.toHaveProperty("usage");
     expect(pulled()).toBe(0);
+  });
+});
+
+/** An attempt that is sent these events; the response ends with them, is lost after them, or stays open until it is cut. */
+async function attemptOf(texts: readonly string[], then: "ends" | "lost" | "open", clock = new FakeClock()) {
+  const transport = {
+    stream: async (_: unknown, { signal }: { signal?: AbortSignal }) => ({
+      ok: true,
+      status: 200,
+      headers: { "content-type": "text/event-stream" },
+      chunks: (async function* () {
+        for (const text of texts) yield Buffer.from(`data: ${text}\n\n`);
+        if (then === "open") await new Promise((resolve) => signal?.addEventListener("abort", resolve));
+        if (then !== "ends") throw new WireError({ failure: "lost", message: "reset" });
+      })(),
+    }),
+  } as unknown as Transport;
+  const provider = createProvider({ name: "openai", protocol: "openai", baseUrl: "http://127.0.0.1:1/v1" });
+  const request = { origin: "http://127.0.0.1:1", path: "/", headers: {}, body: Buffer.from("{}") };
+  const sending = { clock, transport, request, options: { timeoutMs: 1_000 } };
+  const passed: string[] = [];
+  const tap = new AnswerTap(({ json }) => void passed.push(json));
+  const read = (wire: WireResult): AttemptResult => {
+    if (!wire.ok) return failedOnWire(wire.failure, wire.message, 1);
+    const decoded = provider.decode({ ...wire, wallMs: 0 });
+    return answered(decoded, { status: wire.status, learnt: undefined, latencyMs: 1, inputTokens: 5 });
+  };
+  const result = streamedAttempt({ provider, inputTokens: 5 }, tap, sending, read);
+  await settle();
+  await clock.advance(1_000);
+  return { passed, result: await result };
+}
+
+const part = (content: string, finish: string | null = null): string =>
+  JSON.stringify({ id: "c", choices: [{ index: 0, delta: { content }, finish_reason: finish }] });
+const USAGE = JSON.stringify({ id: "c", choices: [], usage: { prompt_tokens: 7, completion_tokens: 3 } });
+
+describe("an error in the middle of a stream", () => {
+  it.each([
+    "insufficient_quota",
+    "rate_limit_exceeded",
+    "server_error",
+    "invalid_api_key",
+    "model_not_found",
+  ])("is the item's, and what had arrived is estimated: %s", async (code) => {
+    const error = JSON.stringify({ error: { message: "no", type: code, code } });
+    const { passed, result } = await attemptOf([part(WORDS), part(WORDS), error], "ends");
+    expect(passed).toHaveLength(2);
+    expect(result).toMatchObject({ scope: "item", status: 200 });
+    expect(result.class).not.toBe("success");
+    expect(result.usage).toMatchObject({ inputTokens: 5, isEstimated: true });
+    expect(result.usage?.outputTokens).toBeGreaterThan(2);
+  });
+
+  it("before its first part is what it is without a stream", async () => {
+    const error = JSON.stringify({ error: { message: "no", code: "insufficient_quota" } });
+    const { result } = await attemptOf([error], "ends");
+    expect(result).not.toHaveProperty("usage");
+    expect(result.scope).not.toBe("item");
+  });
+});
+
+describe("a provider that has said that nothing follows", () => {
+  it.each(["open", "lost"] as const)("has answered, also if its connection is then %s", async (then) => {
+    const { result } = await attemptOf([part("Paris"), part("", "stop"), USAGE, "[DONE]"], then);
+    expect(result).toMatchObject({ class: "success", text: "Paris" });
+    expect(result.usage).toMatchObject({ inputTokens: 7, outputTokens: 3, isEstimated: false });
+  });
+
+  it("but not before: a connection that is lost after the finish reason may hide the usage", async () => {
+    const { result } = await attemptOf([part("Paris"), part("", "stop")], "lost");
+    expect(result).toMatchObject({ class: "ambiguous", usage: { isEstimated: true } });
   });
 });

@@ -134,6 +134,22 @@ describe("a chat completion at once", () => {
     });
   });
 
+  it.each(["constructor", "toString", "hasOwnProperty"])(
+    "may have a member that is called %s",
+    async (name) => {
+      const { client } = await front(echo);
+      const body = { ...HELLO, [name]: { x: 1 } };
+      expect((await client.chat.completions.create(body)).object).toBe("chat.completion");
+    },
+  );
+
+  it("names what it found in place of a duration", async () => {
+    const { client } = await front(echo);
+    const body = { ...HELLO, metadata: { sla: null } } as unknown as typeof HELLO;
+    const error = await errorOf(client.chat.completions.create(body));
+    expect(error).toMatchObject({ status: 422, message: expect.stringContaining("got null") });
+  });
+
   it("is counted in the usage of its project like any other item", async () => {
     const { client, call } = await front(echo);
     await client.chat.completions.create(HELLO);

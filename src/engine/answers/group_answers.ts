@@ -24,7 +24,7 @@ import type { ResolvedCache } from "../config/cache_terms.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { CachedItem } from "../items/settle.ts";
 import type { EngineStorage } from "../journal/storage.ts";
-import { checkFor } from "../schemas/answer_fit.ts";
+import { checkFor, stillFits } from "../schemas/answer_fit.ts";
 import { answerOf, keptText, readKept } from "./answer_form.ts";
 import { AskedLines } from "./asked_lines.ts";
 
@@ -180,5 +180,5 @@ function fits(
   { parsed }: Answer,
 ): boolean {
   const check = checkFor(settings.fit, schemaJsonOf(measured, item), measured.lines[item] as number);
-  return check === undefined || (parsed !== undefined && check.fault(JSON.parse(parsed)) === undefined);
+  return stillFits(check, parsed);
 }

@@ -19,7 +19,7 @@ import type { EngineCore } from "../core.ts";
 import type { RunState, StateOfAnswers } from "../items/run_state.ts";
 import { endMessage } from "../items/run_stopped.ts";
 import type { CachedItem, EndedLine } from "../items/settle.ts";
-import { checkFor } from "../schemas/answer_fit.ts";
+import { checkFor, stillFits } from "../schemas/answer_fit.ts";
 import { answerOf, keptText, readKept } from "./answer_form.ts";
 import { AskedLines } from "./asked_lines.ts";
 import { type FreedTwins, WaitingTwins } from "./waiting_twins.ts";
@@ -158,7 +158,7 @@ export class RunAnswers implements StateOfAnswers {
   #fits(measured: MeasuredBlock, item: number, { parsed }: Answer): boolean {
     const { settings } = this.#state;
     const check = checkFor(settings.fit, schemaJsonOf(measured, item), measured.lines[item] as number);
-    return check === undefined || (parsed !== undefined && check.fault(JSON.parse(parsed)) === undefined);
+    return stillFits(check, parsed);
   }
 
   #settle(measured: MeasuredBlock, item: number, answer: Answer): void {

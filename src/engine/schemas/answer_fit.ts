@@ -4,14 +4,15 @@
  *   answered -> fits                              success, with the answer as JSON on one line
  *            -> not JSON, or not of the schema    unfit: asked again with the answer and the fault as two more turns
  *            -> no answer (tool calls, refusal),  unfit, and final: asking again would change nothing
- *               or an answer of echo
+ *               an answer of echo, or a schema
+ *               whose check does not end
  *
  * Answers that did not fit are kept while their items are open, so that an item may wait, change its lane or go with a batch before it is
  * asked again; not across processes, where it begins with its first request. Limit: 256 Ki characters each and 16 Mi together; an item
  * beyond that is asked again without them.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import { type AnswerCheck, answerCheck } from "../../json_schema.ts";
+import { type AnswerCheck, answerCheck, UnendingCheck } from "../../json_schema.ts";
 import { readAnswerJson } from "../../jsonl/answer_json.ts";
 import { withAnswered } from "../../providers/further_turns.ts";
 import type { Provider } from "../../providers/provider.ts";
@@ -59,10 +60,33 @@ export function fitted(
   if (finish === "refusal" || finish === "content_filter" || members?.refusal !== undefined)
     return { ...unfit(result, "the model declined to answer"), isFinal: true };
   const read = readAnswerJson(text);
-  const fault = read.ok ? check.fault(read.value) : read.message;
+  const checked = read.ok ? checkedWith(check, read.value) : { fault: read.message };
+  if ("unending" in checked) return { ...unfit(result, checked.unending), isFinal: true };
+  const { fault } = checked;
   if (fault === undefined) return read.ok ? { ...result, parsed: read.json } : result;
   if (protocol === "echo") return { ...unfit(result, `${fault}; echo has one answer`), isFinal: true };
   return unfit(result, finish === "length" ? `${fault}; the answer was cut at its token limit` : fault);
+}
+
+/** Whether an answer fits that was read before, as JSON; one whose check does not end does not. */
+export function stillFits(check: AnswerCheck | undefined, parsed: string | undefined): boolean {
+  if (check === undefined) return true;
+  if (parsed === undefined) return false;
+  const checked = checkedWith(check, JSON.parse(parsed));
+  return "fault" in checked && checked.fault === undefined;
+}
+
+/** `unending`: the check itself does not end, whatever the answer. */
+function checkedWith(
+  check: AnswerCheck,
+  value: unknown,
+): { readonly fault: string | undefined } | { readonly unending: string } {
+  try {
+    return { fault: check.fault(value) };
+  } catch (error) {
+    if (error instanceof UnendingCheck) return { unending: error.message };
+    throw error;
+  }
 }
 
 function unfit(result: AttemptResult, fault: string): AttemptResult {

@@ -66,10 +66,17 @@ export class AnthropicStream implements EventReader {
     }
   }
 
+  get isDone(): boolean {
+    return this.isEnded;
+  }
+
   whole(): object {
+    return { ...this.seen(), ...(this.#error === undefined ? {} : { error: this.#error }) };
+  }
+
+  seen(): object {
     const content = [...this.#blocks.values()].map(wholeBlock);
-    const error = this.#error === undefined ? {} : { error: this.#error };
-    return { ...this.#message, content, ...this.#stop, usage: this.#usage, ...error };
+    return { ...this.#message, content, ...this.#stop, usage: this.#usage };
   }
 
   get #head(): ChunkHead {

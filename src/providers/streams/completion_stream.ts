@@ -14,6 +14,7 @@ const LISTS = ["tokens", "token_logprobs", "top_logprobs", "text_offset"] as con
 
 export class CompletionStream implements EventReader {
   isEnded = false;
+  isDone = false;
   #first: Unchecked = {};
   #text = "";
   #finish: unknown;
@@ -24,6 +25,7 @@ export class CompletionStream implements EventReader {
   read(data: string): readonly StreamChunk[] {
     if (data === "[DONE]") {
       this.isEnded = true;
+      this.isDone = true;
       return [];
     }
     const chunk = eventOf(data);
@@ -33,6 +35,7 @@ export class CompletionStream implements EventReader {
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
       this.#error = chunk["error"];
       this.isEnded = true;
+      this.isDone = true;
       return [];
     }
     const choices = arrayOf(chunk["choices"]) ?? [];
@@ -42,8 +45,13 @@ export class CompletionStream implements EventReader {
   }
 
   whole(): object {
+    if (this.#error === undefined) return this.seen();
+    const { id, model } = this.#first;
+    return { id, model, error: this.#error, usage: this.#usage };
+  }
+
+  seen(): object {
     const { id, model, created } = this.#first;
-    if (this.#error !== undefined) return { id, model, error: this.#error, usage: this.#usage };
     const logprobs = Object.keys(this.#logprobs).length === 0 ? null : this.#logprobs;
     const choices = [{ index: 0, text: this.#text, logprobs, finish_reason: this.#finish ?? null }];
     return { id, object: "text_completion", created, model, choices, usage: this.#usage };

@@ -16,6 +16,10 @@ export interface EventReader {
   read(data: string): readonly StreamChunk[];
   /** Whether the provider said that the answer is whole, or that it failed. */
   readonly isEnded: boolean;
-  /** The answer so far in the provider's own form without streaming. */
+  /** Whether nothing follows, by what the provider said; false where its protocol has no word for it. */
+  readonly isDone: boolean;
+  /** The answer so far in the provider's own form without streaming; with the error that ended it. */
   whole(): object;
+  /** The same without the error. */
+  seen(): object;
 }

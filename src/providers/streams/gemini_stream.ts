@@ -42,13 +42,21 @@ export class GeminiStream implements EventReader {
     return reason === undefined ? chunks : [...chunks, ...this.#end(reason)];
   }
 
+  get isDone(): boolean {
+    return this.#last["error"] !== undefined;
+  }
+
   whole(): object {
-    const { error } = this.#last;
+    return this.isDone ? this.#last : this.seen();
+  }
+
+  seen(): object {
+    const { error: _, ...last } = this.#last;
     const hasCandidate = Object.keys(this.#candidate).length > 0;
     const candidates = hasCandidate
       ? [{ ...this.#candidate, content: { role: "model", parts: this.#parts } }]
       : undefined;
-    return { ...this.#last, ...(error === undefined ? { candidates } : {}) };
+    return { ...last, candidates };
   }
 
   get #head(): ChunkHead {

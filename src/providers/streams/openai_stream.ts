@@ -23,6 +23,7 @@ interface ToolCall {
 /** One for an answer. */
 export class OpenaiStream implements EventReader {
   isEnded = false;
+  isDone = false;
   #first: Unchecked = {};
   readonly #choices = new Map<number, StreamedChoice>();
   #usage: unknown;
@@ -32,6 +33,7 @@ export class OpenaiStream implements EventReader {
   read(data: string): readonly StreamChunk[] {
     if (data === "[DONE]") {
       this.isEnded = true;
+      this.isDone = true;
       return [];
     }
     const chunk = eventOf(data);
@@ -42,6 +44,7 @@ export class OpenaiStream implements EventReader {
     if (chunk["error"] !== undefined && chunk["error"] !== null) {
       this.#error = chunk["error"];
       this.isEnded = true;
+      this.isDone = true;
       return [];
     }
     const choices = arrayOf(chunk["choices"]) ?? [];
@@ -51,8 +54,13 @@ export class OpenaiStream implements EventReader {
   }
 
   whole(): object {
+    if (this.#error === undefined) return this.seen();
+    const { id, model } = this.#first;
+    return { id, model, error: this.#error, usage: this.#usage };
+  }
+
+  seen(): object {
     const { id, model, created, system_fingerprint } = this.#first;
-    if (this.#error !== undefined) return { id, model, error: this.#error, usage: this.#usage };
     const seen = this.#choices.size === 0 ? [[0, new StreamedChoice()] as const] : [...this.#choices];
     const choices = seen.toSorted(([one], [other]) => one - other).map(([index, each]) => each.whole(index));
     const head = { id, object: "chat.completion", created, model, system_fingerprint };

@@ -49,10 +49,18 @@ export class ResponseStream implements EventReader {
 
   whole(): object {
     if (this.#error !== undefined) return { ...this.#response, error: this.#error };
-    return this.isEnded ? this.#response : { ...this.#response, status: "incomplete", output: this.#seen() };
+    return this.isEnded ? this.#response : this.seen();
   }
 
-  #seen(): readonly object[] {
+  get isDone(): boolean {
+    return this.isEnded;
+  }
+
+  seen(): object {
+    return { ...this.#response, error: null, status: "incomplete", output: this.#outputs() };
+  }
+
+  #outputs(): readonly object[] {
     const { text, reasoning, arguments: given } = this.#texts;
     const summary = [{ type: "summary_text", text: reasoning }];
     const content = [{ type: "output_text", text }];

@@ -49,8 +49,13 @@ export function slaMinutesOf(text: unknown, param: string): number {
   const ms = typeof text === "string" ? parseDurationMs(text) : undefined;
   const minutes = ms === undefined ? Number.NaN : ms / MINUTE_MS;
   if (Number.isInteger(minutes) && minutes >= 1 && minutes <= SLA_MINUTES_MAX) return minutes;
-  const found = typeof text === "string" ? JSON.stringify(text.slice(0, 32)) : `a ${typeof text}`;
+  const found = typeof text === "string" ? JSON.stringify(text.slice(0, 32)) : kindOf(text);
   throw refused(param, `expected a duration in whole minutes from 1m to 30d, such as 15m; got ${found}`);
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return "null";
+  return typeof value === "object" ? "an object or a list" : `a ${typeof value}`;
 }
 
 function minutesOf(header: unknown, stated: unknown): number | undefined {

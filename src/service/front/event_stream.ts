@@ -29,7 +29,11 @@ export class EventStream {
     if (this.#through.destroyed) return undefined;
     if (this.#through.write(events.map(textOf).join(""))) return undefined;
     return new Promise((resolve) => {
-      this.#through.once("drain", resolve).once("close", resolve);
+      const taken = (): void => {
+        this.#through.off("drain", taken).off("close", taken); // one for each wait would stay until the end
+        resolve();
+      };
+      this.#through.on("drain", taken).on("close", taken);
     });
   }
 

@@ -2,6 +2,7 @@
  * Schemas that items bring with them, checked when their lines are measured: a line whose schema cannot be used is rejected before anything
  * of it is sent. The validator is loaded with the first one.
  */
+import { systemClock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
 import { answerCheck, loadValidators } from "../../json_schema.ts";
 import type { Block } from "../../jsonl/block.ts";
@@ -10,6 +11,8 @@ import type { MeasureOptions } from "../measure.ts";
 import { hasMetadata, keyJsonOf, type MeasuredBlock, type RejectedLine, schemaJsonOf } from "../measured.ts";
 import type { Measurer } from "../measurer.ts";
 import { pickItems } from "../pick_items.ts";
+
+const TURN_MS = 500;
 
 /** Measures with another measurer, and checks what items say of their answers. */
 export class SchemaMeasurer implements Measurer {
@@ -56,8 +59,11 @@ async function withoutFaulty(measured: MeasuredBlock): Promise<MeasuredBlock> {
 
 async function faultOf(schema: string): Promise<string | undefined> {
   await loadValidators();
+  const startMs = systemClock.nowMs();
   try {
     answerCheck(schema);
+    // One may take seconds, and a block has many: others have a turn between two of them.
+    if (systemClock.nowMs() - startMs > TURN_MS) await new Promise<void>((done) => systemClock.soon(done));
     return undefined;
   } catch (error) {
     if (error instanceof PerigeeError) return error.message;

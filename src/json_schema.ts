@@ -156,11 +156,11 @@ function compiled(json: string): AnswerCheck {
     const fault = (value: unknown): string | undefined =>
       check(value) ? undefined : faultText(check.errors ?? []);
     if (json.length <= PLAIN_CHARS && !SLOW_MEMBERS.test(json)) return { fault };
-    withinMs(COMPILE_MS, () => {
-      for (const probe of PROBES) check(probe);
-    });
-    return boundedCheck(fault);
+    const bounded = boundedCheck(fault);
+    for (const probe of PROBES) bounded.fault(probe);
+    return bounded;
   } catch (cause) {
+    if (cause instanceof UnendingCheck) throw refused(cause.message, cause);
     if (!isTimeout(cause)) throw refused(reasonOf(cause), cause);
     validators = undefined; // what it kept of this schema is not whole
     throw refused(`it takes longer than ${COMPILE_MS / 1_000} s to compile`, cause);
@@ -181,7 +181,7 @@ function boundedCheck(fault: AnswerCheck["fault"]): AnswerCheck {
         return withinMs(CHECK_MS, () => fault(value));
       } catch (error) {
         if (error instanceof RangeError)
-          throw new UnendingCheck("the schema refers to itself without end", { cause: error });
+          throw new UnendingCheck('a "$ref" of it leads to itself without end', { cause: error });
         if (!isTimeout(error)) throw error;
         slowChecks += 1;
         throw tooSlow(error);

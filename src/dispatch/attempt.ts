@@ -211,17 +211,22 @@ function holdsAnswer({ text, output, members }: Extract<Decoded, { readonly clas
 /** The usage of an answer without one: `inputTokens` as perigee counted them, and the output by its characters. */
 function estimate(
   inputTokens: number,
-  { text, members }: { text: string; members?: AnswerMembers | undefined },
+  { text, members = {} }: { readonly text: string; readonly members?: AnswerMembers | undefined },
 ): Usage {
-  const { reasoning = "", refusal = "", tool_calls, other_candidates: others } = members ?? {};
-  const calls = `${jsonOf(tool_calls) ?? ""}${jsonOf(others) ?? ""}`;
-  const chars = text.length + reasoning.length + refusal.length + calls.length;
   return {
     inputTokens,
     cachedTokens: 0,
     cacheWriteTokens: 0,
-    outputTokens: tokensOfChars(chars),
+    outputTokens: tokensOfChars(charsOf(text, members)),
     reasoningTokens: 0,
     isEstimated: true,
   };
+}
+
+/** Of all that a model wrote, the other candidates included. */
+function charsOf(text: string, members: AnswerMembers): number {
+  const { reasoning = "", refusal = "", tool_calls, other_candidates: others = [] } = members;
+  const calls = jsonOf(tool_calls) ?? "";
+  const own = text.length + reasoning.length + refusal.length + calls.length;
+  return others.reduce((chars, other) => chars + charsOf(other.text, other), own);
 }

@@ -49,6 +49,15 @@ describe("the dispatcher", () => {
     });
   });
 
+  it("estimates it from the texts of all candidates, not from their JSON", async () => {
+    const other = { text: "12345678", finish_reason: "stop" } as const;
+    const members = { reasoning: "1234", other_candidates: [other, other] };
+    const result = await new Stage([
+      { class: "success", text: "1234", finish: "stop", usage: undefined, members },
+    ]).run();
+    expect(result).toMatchObject({ outcome: { usage: { outputTokens: 6, isEstimated: true } } });
+  });
+
   it("answers an embedded provider without the transport", async () => {
     const stage = new Stage([SUCCESS]);
     const call = stage.call();

@@ -84,7 +84,7 @@ function camelCase(name: string): string {
   return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
-/** `Infinity` is no limit. */
+/** `Infinity`: unlimited. */
 function isLimit(most: unknown): most is number {
   return Number.isInteger(most) && (most as number) >= 1;
 }

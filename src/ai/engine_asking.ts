@@ -32,7 +32,7 @@ const namesOf = new WeakMap<AskedEngine, CallNames>();
 export class EngineAsking implements Asks {
   readonly names: CallNames;
   readonly #engine: AskedEngine;
-  /** Calls that wait; the one looked at last is the last. */
+  /** Calls that wait; the one checked last is the last. */
   readonly #waiting = new Set<WaitingCall>();
   #timer: Timer | undefined;
 

@@ -1,7 +1,7 @@
 /**
  * Clients of S3, and of stores that speak its protocol. The only import of @aws-sdk/client-s3, an optional peer.
  *
- * A request is made once: whoever asks repeats it. Checksums are sent only where the protocol requires them, because compatible
+ * A request is made once: the caller repeats it. Checksums are sent only where the protocol requires them, because compatible
  * stores refuse others; bodies are signed with their hash.
  *
  * Limits: 5 s to connect, 60 s without a byte.

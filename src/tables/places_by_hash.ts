@@ -24,12 +24,12 @@ export class PlacesByHash {
     this.#count += 1;
   }
 
-  /** A slot with this hash; -1 when there is none. */
+  /** A slot with this hash, or -1. */
   first(hash: number): number {
     return this.#slotFrom(hash, this.#homeOf(hash));
   }
 
-  /** The next slot with the hash of this one; -1 when there is none. */
+  /** The next slot with the hash of this one, or -1. */
   after(slot: number): number {
     return this.#slotFrom(this.#hashes[slot] as number, (slot + 1) & (this.#places.length - 1));
   }

@@ -109,7 +109,7 @@ describe("a body that names files", () => {
     expect(body.fault?.blamed).toBe("change");
   });
 
-  it("is looked at once where what is read is what was found", async () => {
+  it("is checked once where what is read is what was found", async () => {
     let looks = 0;
     const { look, ...others } = filesOf({ 0: new Uint8Array(6) });
     const files: InsertFiles = {

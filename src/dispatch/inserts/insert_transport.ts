@@ -1,7 +1,7 @@
 /**
  * Requests whose bodies name files: sent as streams in which the files' content is in its place.
  *
- *   sealed body -> its files are looked at -> stream of the transport below -> its answer
+ *   sealed body -> its files are checked -> stream of the transport below -> its answer
  *                  --a file cannot be sent--> `source_refused`; `source_failed` where another try may find it otherwise;
  *                                             `source_away` where its disk or store is to blame
  *

@@ -1,7 +1,7 @@
 /**
  * The bytes of a request whose body names files (providers/inserts.ts): its JSON with the content of each in its place.
  *
- *   all files looked at (their sizes make the length of the request) -> sent: each read in turn -> all looked at again
+ *   all files checked (their sizes make the length of the request) -> sent: each read in turn -> all checked again
  *     --missing, no regular file, empty, too large, no text---> refused: nothing is sent
  *     --a fault of its place, or changed since it was found---> failed: the last bytes are not sent, so nobody answers it
  *
@@ -18,7 +18,7 @@ export interface InsertFile {
   readonly sizeBytes: number;
   /** Another one when the content may be another. */
   readonly state: string;
-  /** Whether `read` has the content of this state or rejects; else it is looked at again when it was read. */
+  /** Whether `read` has the content of this state or rejects; else it is checked again when it was read. */
   readonly isReadAsFound?: true;
 }
 

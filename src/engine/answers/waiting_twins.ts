@@ -48,7 +48,7 @@ export class WaitingTwins {
     if (!this.#asked.has(key)) this.#asked.set(key, { line, failures: 0, waiting: [] });
   }
 
-  /** The lines that are to be looked at again now that a line has ended, in their order; undefined for none. */
+  /** The lines that are to be checked again now that a line has ended, in their order; undefined for none. */
   ended(key: string, line: number, isAnswered: boolean): FreedTwins | undefined {
     const asked = this.#asked.get(key);
     if (asked === undefined || asked.line !== line) return undefined;

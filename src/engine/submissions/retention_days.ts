@@ -3,7 +3,7 @@
  *
  *   resting (an hour, a minute at first) -> looking: all lists, a page at a time -> resting
  *
- * A list that is at work is skipped, and looked at again an hour later. Nothing is stored but the days with each list, so that a restart loses
+ * A list that is at work is skipped, and checked again an hour later. Nothing is stored but the days with each list, so that a restart loses
  * nothing. A wall clock that jumps ahead does not count within a process: ages are measured by the time that passed since its start.
  *
  * Limits: 500 lists a page, a second apart.

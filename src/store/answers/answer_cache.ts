@@ -30,7 +30,7 @@ const ANSWER_BYTES_MAX = 4 << 20;
 
 /** Port. No call rejects: what fails is not found, or not kept. Calls after `close` find nothing. */
 export interface AnswerCache {
-  /** The answers of so many keys, end to end, that were kept at `sinceWallMs` (Unix time) or later; undefined where there is none. */
+  /** The answers of so many keys, end to end, that were kept at `sinceWallMs` (Unix time) or later; undefined for those that were not kept. */
   find(
     keys: Uint8Array,
     moments: { readonly wallMs: number; readonly sinceWallMs: number },

@@ -30,7 +30,7 @@ async function* eachUnder(
   for await (const item of items) yield itemUnder(item, schema);
 }
 
-/** An item with it; the same one where it says something itself, or is no chat and no file. */
+/** An item with it; the same one where it says something itself, or is neither a chat nor a file. */
 export function itemUnder(item: RequestItem, schema: JsonObject | boolean): RequestItem {
   if ("kind" in item && item.kind !== undefined && item.kind !== "chat") return item;
   return "schema" in item && item.schema !== undefined ? item : { ...item, schema };

@@ -17,9 +17,8 @@ import { fdatasync, writeSync } from "node:fs";
 import type { PerigeeError } from "../errors.ts";
 import type { Reserve } from "./folder/reserve.ts";
 import { outputError } from "./outputs.ts";
-import { packedBytes, unpackChanges } from "./pack_changes.ts";
-import { packedLogBytes } from "./pack_log.ts";
-import { EVERY_PROJECT } from "./records.ts";
+import { packedBytes, unpackChanges } from "./packed/pack_changes.ts";
+import { packedLogBytes } from "./packed/pack_log.ts";
 import type {
   LoneRequest,
   PackedOutputs,
@@ -27,7 +26,8 @@ import type {
   StoreReply,
   StoreRequest,
   WriteRequest,
-} from "./requests.ts";
+} from "./packed/requests.ts";
+import { EVERY_PROJECT } from "./records.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 import type { SqliteTables } from "./sqlite_tables.ts";
 

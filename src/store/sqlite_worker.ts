@@ -14,7 +14,13 @@ import { type DataDirLock, lockDataDir, openPrivately } from "./folder/data_dir.
 import { readMark, refuseLostJournal, refuseOtherJournal, writeMark } from "./folder/folder_identity.ts";
 import { Reserve } from "./folder/reserve.ts";
 import { bytesOf, GroupCommit, refusal, type WorkRequest } from "./group_commit.ts";
-import type { EntryPage, StoreReply, StoreRequest, StoreThreadData } from "./requests.ts";
+import type {
+  EntryPage,
+  SqliteFolder,
+  StoreReply,
+  StoreRequest,
+  StoreThreadData,
+} from "./packed/requests.ts";
 import { loadSqlite, type OpenDatabase } from "./sqlite_database.ts";
 import { storeFailure } from "./sqlite_failure.ts";
 import { SqliteTables } from "./sqlite_tables.ts";
@@ -23,6 +29,8 @@ import { checkWal } from "./wal_check.ts";
 /** Requests taken from the port at once. */
 const REQUESTS_MAX = 1_024;
 
+type SqliteThreadData = SqliteFolder & StoreThreadData;
+
 interface OpenStore {
   readonly lock: DataDirLock;
   readonly tables: SqliteTables;
@@ -30,9 +38,9 @@ interface OpenStore {
   readonly dataDir: string;
 }
 
-if (!isMainThread) await serve(workerData as StoreThreadData); // sqlite.ts starts it so
+if (!isMainThread) await serve(workerData as SqliteThreadData); // sqlite.ts starts it so
 
-async function serve(data: StoreThreadData): Promise<void> {
+async function serve(data: SqliteThreadData): Promise<void> {
   const { port, answered } = data;
   const answer = (replies: readonly StoreReply[], isSpaceLow: boolean): void => {
     port.postMessage({ replies, isSpaceLow }, replies.flatMap(buffersOf));
@@ -73,7 +81,7 @@ async function serve(data: StoreThreadData): Promise<void> {
   });
 }
 
-function openStore(open: OpenDatabase, data: StoreThreadData): OpenStore {
+function openStore(open: OpenDatabase, data: SqliteFolder): OpenStore {
   const lock = lockDataDir(open, data.dataDir);
   const path = join(data.dataDir, "journal.sqlite");
   try {

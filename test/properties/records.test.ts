@@ -3,9 +3,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GroupCommit, type WorkRequest } from "../../src/store/group_commit.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import { packChanges } from "../../src/store/pack_changes.ts";
+import { packChanges } from "../../src/store/packed/pack_changes.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../src/store/records.ts";
-import { packScope } from "../../src/store/requests.ts";
+import { packScope } from "../../src/store/packed/requests.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
 

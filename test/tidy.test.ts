@@ -131,6 +131,7 @@ const DOORS: Readonly<Record<string, string>> = {
   unpdf: "satellites/builtin/parse_with_docling/parse_pdf.ts",
   yaml: "clusters/declaration/yaml_declaration.ts",
   "@photostructure/sqlite": "store/sqlite_database.ts",
+  pg: "store/postgres/pg_session.ts",
   "@pydantic/genai-prices": "price/base.ts",
   "@fastify/multipart": "service/http/fastify.ts",
   "@fastify/swagger": "service/http/fastify.ts",
@@ -170,6 +171,7 @@ const ENTRIES = [
   "satellites/builtin/parse_with_docling/parser_process.ts",
   "satellites/builtin/parse_with_docling/parser_watch.ts",
   "store/answers/answers_worker.ts",
+  "store/postgres/postgres_worker.ts",
   "store/sqlite_worker.ts",
 ];
 

@@ -10,7 +10,7 @@ import { idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
   type NumberedPlace,
-  numberOfBody,
+  newestAtMost,
   type ProjectScope,
   type RecordChange,
   type RecordQuery,
@@ -140,22 +140,17 @@ export class SqliteRecords {
     return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRecord); // columns as selected
   }
 
-  /** The newest of these rows with at most that number; 0 without one. Hot: 20 of a million rows are read. */
   #rowAt(where: readonly string[], values: readonly SqliteValue[], place: NumberedPlace): number {
     const newest = this.#statement(
       `SELECT row, body FROM records WHERE ${where.join(" AND ")} AND row <= ? ORDER BY row DESC LIMIT 1`,
     );
-    const newestTo = (row: number): Pick<RecordRow, "row" | "body"> | undefined =>
-      newest.get(...values, row) as Pick<RecordRow, "row" | "body"> | undefined; // as selected
-    let [found, low, high] = [0, 1, newestTo(Number.MAX_SAFE_INTEGER)?.row ?? 0];
-    while (low <= high) {
-      const middle = Math.floor((low + high) / 2);
-      const row = newestTo(middle);
-      if (row === undefined) low = middle + 1;
-      else if (numberOfBody(row.body, place) > place.value) high = row.row - 1;
-      else [found, low] = [row.row, middle + 1];
-    }
-    return found;
+    const search = newestAtMost(place);
+    let step = search.next();
+    while (step.done !== true)
+      step = search.next(
+        newest.get(...values, step.value) as Pick<RecordRow, "row" | "body"> | undefined, // as selected
+      );
+    return step.value;
   }
 
   #ensureTable(): void {

@@ -49,9 +49,9 @@ const FLOORS: Readonly<Record<string, number>> = {
   jobs: 6,
   testing: 6,
   satellites: 7,
-  fleet: 7,
   simulation: 7,
   clusters: 8,
+  "fleet.ts": 6,
   "satellites.ts": 9,
   service: 9,
   cli: 10,
@@ -160,6 +160,7 @@ const DOORS: Readonly<Record<string, string>> = {
 const ENTRIES = [
   "index.ts",
   "ai/index.ts",
+  "fleet.ts",
   "providers/index.ts",
   "satellites.ts",
   "service/index.ts",

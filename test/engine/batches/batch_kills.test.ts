@@ -19,7 +19,7 @@ describe.each([...WIRES, ...PRICED_WIRES])("kills beside batches of $name", (wir
   it.each(["before", "after"] as const)("do so exactly %s each write and each call", async (when) => {
     let steps = 0;
     for (let nth = 1; ; nth += 1) {
-      const wrong = await stepTrial(wire, nth, when);
+      const wrong = await stepTrial(wire, nth, when, 20);
       if (wrong === undefined) break;
       expect(wrong).toEqual([]);
       steps = nth;

@@ -153,9 +153,17 @@ export class MeasuredColumns {
     this.#count += 1;
   }
 
-  reject(key: string | null, code: FailureCode, message: string, provider?: string): void {
-    const named = provider === undefined ? {} : { provider };
-    this.#rejected.push({ line: this.#line, key, code, message, ...named });
+  reject(
+    key: string | null,
+    code: FailureCode,
+    message: string,
+    { provider, field }: { readonly provider?: string; readonly field?: string | undefined } = {},
+  ): void {
+    this.#rejected.push({
+      ...{ line: this.#line, key, code, message },
+      ...(provider === undefined ? {} : { provider }),
+      ...(field === undefined ? {} : { field }),
+    });
   }
 
   addBlank(): void {

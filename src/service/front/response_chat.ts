@@ -45,6 +45,32 @@ export function chatOfResponse(body: JsonObject): JsonObject {
   } as JsonObject;
 }
 
+/** What a response calls members of the chat that it became. */
+const RESPONSES_NAMES: ReadonlyMap<string, string> = new Map([
+  ["response_format.json_schema", "text.format"],
+  ["response_format", "text.format"],
+  ["reasoning_effort", "reasoning.effort"],
+  ["max_completion_tokens", "max_output_tokens"],
+  ["max_tokens", "max_output_tokens"],
+]);
+const CHATS_NAME = new RegExp(
+  `\\b(?:${[...RESPONSES_NAMES.keys()].join("|").replaceAll(".", "\\.")})\\b`,
+  "g",
+);
+
+/** A refusal of the chat in words for the response. */
+export function responseError(error: unknown): unknown {
+  if (!(error instanceof PerigeeError) || typeof error.details["param"] !== "string") return error;
+  const { code, message, details, cause } = error;
+  const { param } = error.details;
+  const own = param === "messages" ? "input" : inResponse(param);
+  return new PerigeeError(code, inResponse(message), { cause, details: { ...details, param: own } });
+}
+
+function inResponse(text: string): string {
+  return text.replace(CHATS_NAME, (name) => RESPONSES_NAMES.get(name) ?? name);
+}
+
 function messagesOf(input: JsonValue | undefined): readonly JsonValue[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
   if (!Array.isArray(input) || input.length === 0)

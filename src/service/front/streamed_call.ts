@@ -57,7 +57,7 @@ export async function streamedCall(
       ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl },
       ...(note === undefined ? {} : { note }),
     })
-    .catch((error: unknown) => Promise.reject(callError(error)));
+    .catch((error: unknown) => Promise.reject(callError(error, item)));
   const whole = await Promise.race([events.begun.then(() => undefined), ended]);
   if (whole !== undefined && !tap.hasBegun) {
     const answer = await answeredOf(context, whole);
@@ -77,7 +77,7 @@ async function finish(
   try {
     events.end(shape.ended(await answeredOf(context, await ended)));
   } catch (thrown) {
-    events.end(shape.failed(answerOf(callError(thrown)).error));
+    events.end(shape.failed(answerOf(thrown).error));
   }
 }
 

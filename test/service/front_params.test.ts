@@ -82,3 +82,14 @@ it("a refused request names the member by the caller's own name, and nothing is 
   );
   expect(received).toHaveLength(0);
 });
+
+it.each([
+  `{"model":"${OPENAI}","messages":[{"role":"user","content":"x"}],"__proto__":{"a":1}}`,
+  `{"model":"${OPENAI}","messages":[{"role":"user","content":"x","__proto__":{"a":1}}]}`,
+])("a member that is called __proto__ is refused, because it would not be passed on: %s", async (body) => {
+  const { call, received } = await front((_request, response) => sendJson(response, completion({})));
+  const answer = await call("/v1/chat/completions", { method: "POST", body });
+  expect(answer.status).toBe(422);
+  expect(await answer.text()).toContain("__proto__");
+  expect(received).toHaveLength(0);
+});

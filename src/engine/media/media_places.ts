@@ -6,6 +6,8 @@
  *   `file_id`   a file of the store      only in the service
  */
 import type { Clock } from "../../clock.ts";
+import { proxiesFrom } from "../../dispatch/proxy.ts";
+import { proxyAgents } from "../../dispatch/proxy_agents.ts";
 import { type ObjectState, S3Objects } from "../../s3/s3_objects.ts";
 import { MediaOutages } from "./media_outages.ts";
 
@@ -55,7 +57,9 @@ export function mediaPlaces(
 ): MediaPlaces {
   return {
     readsLocalFiles,
-    buckets: readsLocalFiles ? (buckets ?? new S3Objects(env)) : undefined,
+    buckets: readsLocalFiles
+      ? (buckets ?? new S3Objects(env, proxyAgents(proxiesFrom(env), outages.clock)))
+      : undefined,
     outages: new MediaOutages(outages),
   };
 }

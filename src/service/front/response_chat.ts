@@ -10,7 +10,7 @@
  *
  * Source: `ResponseCreateParams` and `ChatCompletionCreateParams` of openai 6
  */
-import { PerigeeError } from "../../errors.ts";
+import { PerigeeError, refusedParam } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { JsonValue } from "../../work/request.ts";
 
@@ -74,12 +74,12 @@ function inResponse(text: string): string {
 function messagesOf(input: JsonValue | undefined): readonly JsonValue[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
   if (!Array.isArray(input) || input.length === 0)
-    throw refused("input", "must be a text or a list of items");
+    throw refusedParam("input", "must be a text or a list of items");
   return (input as readonly JsonValue[]).flatMap((item, index) => messageOf(item, `input.${index}`));
 }
 
 function messageOf(item: JsonValue, place: string): readonly JsonValue[] {
-  if (!isObject(item)) throw refused(place, "must be an object");
+  if (!isObject(item)) throw refusedParam(place, "must be an object");
   const { type = "message", role, content, call_id, name, arguments: given, output } = item;
   if (type === "message" && isGiven(content))
     return [{ role: role ?? "user", content: contentOf(content, place) }];
@@ -137,9 +137,5 @@ function isGiven(value: JsonValue | undefined): boolean {
 }
 
 function unsupported(param: string): PerigeeError {
-  return refused(param, "is not supported for a model whose provider has no responses");
-}
-
-function refused(param: string, reason: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${reason}`, { details: { param } });
+  return refusedParam(param, "is not supported for a model whose provider has no responses");
 }

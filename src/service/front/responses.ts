@@ -6,7 +6,7 @@
  *
  * A response in the background has the sla of its call, or the operator's default one.
  */
-import { PerigeeError } from "../../errors.ts";
+import { PerigeeError, refusedParam } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
@@ -116,7 +116,7 @@ async function responded(
   const isBackground = background === true;
   const note = { isBackground, model };
   if (stream === true) {
-    if (isBackground) throw refused("background", "a response in the background cannot stream");
+    if (isBackground) throw refusedParam("background", "a response in the background cannot stream");
     const id = newId();
     const shape = shapeOf(item, {
       ...{ id: responseIdOf({ id }), note, metadata: item.metadata },
@@ -169,12 +169,8 @@ async function shownResponse({ tasks }: Pick<Context, "tasks">, task: TaskView):
 }
 
 function withoutSla(): PerigeeError {
-  return refused(
+  return refusedParam(
     "background",
     "a response in the background needs an sla; send the header x-perigee-sla: 15m (the service has no default)",
   );
-}
-
-function refused(param: string, message: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
 }

@@ -8,7 +8,7 @@
  * Hot: 500 streams at once in 300 MiB, and a provider's first byte is passed on within 5 ms (bench/jobs/front.ts).
  */
 import { AnswerTap } from "../../dispatch/answer_tap.ts";
-import { PerigeeError } from "../../errors.ts";
+import { refusedParam } from "../../errors.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
 import type { ServiceContext } from "../context.ts";
@@ -82,11 +82,8 @@ async function finish(
 }
 
 function refuseKept({ sla }: Item, { headers }: FastifyRequest): void {
-  if (sla !== undefined) throw refused("stream", "a call with an sla cannot stream; leave out one of them");
+  if (sla !== undefined)
+    throw refusedParam("stream", "a call with an sla cannot stream; leave out one of them");
   if (headers[KEY_HEADER] !== undefined)
-    throw refused("Idempotency-Key", "a stream cannot be fetched again; leave out one of them");
-}
-
-function refused(param: string, message: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
+    throw refusedParam("Idempotency-Key", "a stream cannot be fetched again; leave out one of them");
 }

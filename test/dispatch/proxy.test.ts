@@ -6,9 +6,9 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { proxiesFrom } from "../../src/dispatch/proxy.ts";
-import { proxyAgents } from "../../src/dispatch/proxy_agents.ts";
 import type { Transport } from "../../src/dispatch/transport.ts";
 import { createUndiciTransport, loadUndici } from "../../src/dispatch/undici.ts";
+import { proxyAgents } from "../../src/engine/media/proxy_agents.ts";
 import { CERTIFICATE, KEY } from "../satellites/builtin/mail_server.ts";
 
 const closers: (() => unknown)[] = [];

@@ -7,9 +7,10 @@
  */
 import type { Clock } from "../../clock.ts";
 import { proxiesFrom } from "../../dispatch/proxy.ts";
-import { proxyAgents } from "../../dispatch/proxy_agents.ts";
+
 import { type ObjectState, S3Objects } from "../../s3/s3_objects.ts";
 import { MediaOutages } from "./media_outages.ts";
+import { proxyAgents } from "./proxy_agents.ts";
 
 /** One for an engine. */
 export interface MediaPlaces {

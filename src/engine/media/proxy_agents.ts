@@ -10,8 +10,8 @@ import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
 import type { Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
-import type { Clock } from "../clock.ts";
-import { type ProxyOf, tunnelConnector } from "./proxy.ts";
+import type { Clock } from "../../clock.ts";
+import { type ProxyOf, tunnelConnector } from "../../dispatch/proxy.ts";
 
 const AGENT = { keepAlive: true, maxSockets: 1_024 };
 const TUNNEL_MS = 5_000;

@@ -70,6 +70,7 @@ export function refusalOfDropped(
     ok: false,
     code,
     message: `${name}:${model} does not take ${refused.join(", ")}; ${wayOn}`,
+    field: refused[0],
   };
 }
 

@@ -163,7 +163,7 @@ export class BlockMeasurer {
       if (parsed.kind === "blank") {
         this.#columns.addBlank();
       } else if (parsed.kind === "rejected") {
-        this.#columns.reject(parsed.key, parsed.code, parsed.message, parsed.provider);
+        this.#columns.reject(parsed.key, parsed.code, parsed.message, parsed);
       } else {
         key = parsed.key;
         this.#measureItem(parsed, options);
@@ -185,7 +185,7 @@ export class BlockMeasurer {
     }
     const { request, encoded } = this.#encoded(item.request, model, codec, options);
     if (!encoded.ok) {
-      this.#columns.reject(item.key, encoded.code, encoded.message);
+      this.#columns.reject(item.key, encoded.code, encoded.message, encoded);
       return;
     }
     const { inserts = NO_INSERTS } = encoded;

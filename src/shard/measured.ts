@@ -54,6 +54,8 @@ export interface RejectedLine {
   readonly message: string;
   /** For `provider_missing`: the name of the provider. */
   readonly provider?: string;
+  /** The member of the item that is at fault, as the item calls it; absent where the code says it. */
+  readonly field?: string;
 }
 
 /** Keys of requests as columns (answers/request_key.ts). */

@@ -155,6 +155,8 @@ export interface GenerationConfig {
     readonly thinkingLevel?: string;
     readonly includeThoughts?: boolean;
   };
+  /** Of media that say nothing themselves, as Gemini names levels: `MEDIA_RESOLUTION_LOW`. */
+  readonly mediaResolution?: string;
 }
 
 /** What a request asks for, besides the turns of a chat. */

@@ -8,6 +8,7 @@ import type { AnswerCheck } from "../../json_schema.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
+import { inputsIn, wrongCount } from "../../providers/endpoints/joins.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/failures/blame.ts";
@@ -368,7 +369,8 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
-    const several = this.count > 1 ? this.#judgedTogether(result) : result;
+    const isCounted = this.count > 1 || result.output?.type === "embedding";
+    const several = isCounted ? this.#judgedTogether(result) : result;
     if (several !== result) return several;
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
@@ -377,16 +379,17 @@ export class ItemCall implements Call {
   }
 
   #judgedTogether(result: AttemptResult): AttemptResult {
-    const answers = result.output?.values.length ?? this.count;
-    const isShort = result.class === "success" && answers !== this.count;
-    if (result.class !== "success" || isShort) {
+    const { joins } = this.shard.group;
+    const asked = this.count > 1 || joins !== undefined ? this.count : inputsIn(this.body);
+    const answers = result.output?.values.length ?? asked;
+    const isShort = result.class === "success" && answers !== asked;
+    if (this.count > 1 && (result.class !== "success" || isShort)) {
       this.joinedFailures ??= new JoinedFailures();
-      this.joinedFailures.answered(isShort ? "input" : result.member, this.shard.group.joins?.close ?? "");
+      this.joinedFailures.answered(isShort ? "input" : result.member, joins?.close ?? "");
     }
     if (!isShort) return result;
     const { output: _, text: __, finish: ___, ...rest } = result;
-    const message = `${this.count} inputs were sent, and ${answers} answers returned`;
-    return { ...rest, class: "ambiguous", code: "invalid_response", message };
+    return { ...rest, ...wrongCount(asked, answers) };
   }
 }
 

@@ -133,7 +133,7 @@ function localFiles(disk: Disk, path: string): MediaPlace {
   return {
     async look() {
       const found = await disk.stat(path);
-      if (found === undefined) throw new InsertFault(`does not exist: there is no file ${path}`, "file");
+      if (found === undefined) throw new InsertFault(`does not exist: ${path}`, "file");
       if (!found.isSeekable) throw new InsertFault(`is not a regular file: ${path}`, "file");
       const { sizeBytes, modifiedMs, identity } = found;
       return { sizeBytes, state: `${modifiedMs} ${identity}` };

@@ -393,7 +393,7 @@ function countedOf(
 /** A rejection names the line; the caller only knows items. */
 function refusalOf(index: number, rejected: RejectedLine | undefined): PerigeeError {
   const about = rejected?.message.replace(/^line \d+: /, "") ?? "it cannot be read";
-  const field = rejected === undefined ? undefined : FIELD_AT_FAULT.get(rejected.code);
+  const field = rejected && (rejected.field ?? FIELD_AT_FAULT.get(rejected.code));
   const param = field === undefined ? String(index) : `${index}.${field}`;
   return new PerigeeError("usage", `item ${index}: ${about}`, { details: { param } });
 }

@@ -9,7 +9,7 @@
  *
  * Hot path: 1.2 to 2.3 ns a byte, where `JSON.parse` takes 5.6 (1.5 MB of 500 vectors); the whole job: bench/jobs/embeddings.ts.
  */
-import { parseJson } from "../json.ts";
+import { parseJson, stringEnd } from "../json.ts";
 
 /** What was cut, in the order of the bytes, and the rest, in which the value of each is its place in the list. */
 export interface CutEmbeddings {
@@ -18,7 +18,6 @@ export interface CutEmbeddings {
 }
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 const OPEN = 0x5b;
 const CLOSE = 0x5d;
 const COLON = 0x3a;
@@ -55,16 +54,6 @@ export function cutEmbeddings(body: Uint8Array, member: string): CutEmbeddings |
 
 function isAt(bytes: Buffer, name: Buffer, at: number): boolean {
   return bytes.compare(name, 0, name.length, at, Math.min(bytes.length, at + name.length)) === 0;
-}
-
-/** After the quote that ends the text which begins at `at`; undefined if it does not end. */
-function stringEnd(bytes: Buffer, at: number): number | undefined {
-  for (let end = bytes.indexOf(QUOTE, at + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
-    let slashes = 0;
-    while (bytes[end - 1 - slashes] === BACKSLASH) slashes += 1;
-    if (slashes % 2 === 0) return end + 1;
-  }
-  return undefined;
 }
 
 /** Where the value of a member begins that is a list or a text; undefined if the text was not a name, or its value is neither. */

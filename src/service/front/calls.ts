@@ -106,7 +106,7 @@ export class FrontCalls {
       reply.header("x-perigee-task-id", task.id);
       return task;
     } catch (error) {
-      throw callError(error);
+      throw callError(error, item);
     }
   }
 }

@@ -217,7 +217,7 @@ export interface ModelRequest {
    * sentence that names it: a provider of another protocol refuses the request.
    */
   readonly unheld?: string;
-  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change only the price. */
+  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change no answer. */
   readonly leftOut?: readonly string[];
   /** Arguments of calls, which OpenAI's layout has as text, hold numbers that are marked (`jsonl/numbers.ts`). */
   readonly hasExactNumbers?: true;

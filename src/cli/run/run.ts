@@ -5,6 +5,8 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { systemClock } from "../../clock.ts";
+import type { ConfigOptions } from "../../engine/config/config.ts";
+import { keyPlace } from "../../engine/config/key_places.ts";
 import { type Engine, type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
@@ -97,23 +99,25 @@ interface Last {
   table?: TableRun | undefined;
   /** Until its deadline; below 0 when that has passed. */
   deadlineInMs?: number | undefined;
+  keyPlace?: Stopped["keyPlace"];
 }
 
 /** How to continue: what to change, and the command with that change and with `more` added. */
 function toContinue(
   { cap, prices, sla }: RunArguments,
   held: Stopped["held"],
-  { deadlineInMs }: Last,
+  { deadlineInMs, keyPlace }: Last,
   more: readonly string[] = [],
 ): string {
   const words = [...process.argv.slice(2), ...more];
-  return continueLine({ words, held, cap: cap?.name, prices, sla, deadlineInMs });
+  return continueLine({ words, held, cap: cap?.name, prices, sla, deadlineInMs, keyPlace });
 }
 
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
   const terms = { ...termsOf(given, sla), ...(await schemaOptions(given)) };
   const options = await engineOptions(given);
+  last.keyPlace = (provider) => keyPlaceIn(options, provider, given.config);
   refuseVainUpdate(input, given);
   await checkCancel(given);
   await requireFile(input);
@@ -287,6 +291,14 @@ async function checkCancel({ cancel, detach, finish, out, data }: RunArguments):
     throw new PerigeeError("usage", "--cancel ends what --detach leaves: remove one of them");
   const { readRun } = await import("./status.ts");
   await readRun(out, data, async () => undefined);
+}
+
+/** Where a provider's key was read from, with the file if it is one. */
+function keyPlaceIn({ providers = {} }: ConfigOptions, provider: string, file: string | undefined): string {
+  const settings = providers[provider];
+  const key = settings !== undefined && "key" in settings ? settings.key : undefined;
+  const place = keyPlace(provider, key, process.env);
+  return key === undefined || file === undefined ? place : `${place} in ${file}`;
 }
 
 async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {

@@ -3,6 +3,7 @@
  */
 import { open } from "node:fs/promises";
 import { PerigeeError } from "../errors.ts";
+import { lineEnds } from "../jsonl/lines.ts";
 import { type Foreign, HEAD_BYTES_MAX, sniff } from "../jsonl/sniff.ts";
 
 /** Of 1 MiB, a million rows peak at 232 MiB instead of 140, because texts cut from a piece keep it. */
@@ -94,10 +95,4 @@ function beforeFault(bytes: Buffer): Buffer {
     at = end;
   }
   return bytes.subarray(0, 0);
-}
-
-function lineEnds(bytes: Buffer): number {
-  let count = 0;
-  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) count += 1;
-  return count;
 }

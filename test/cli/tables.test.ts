@@ -189,7 +189,9 @@ describe("perigee run over a table", () => {
     expect(held.stderr).toMatch(
       /warning: seed is left out for anthropic:claude-opus-4-8, .*\(first in row 1\)\n/,
     );
-    expect(held.stderr).toMatch(/warning: row 1 and others would be held: .* needs a key; set ANTHROPIC_API_KEY/);
+    expect(held.stderr).toMatch(
+      /warning: row 1 and others would be held: .* needs a key; set ANTHROPIC_API_KEY/,
+    );
     file("prompt.md", "---\nmodel: nope:test\n---\nSay: {{review}}\n");
     const failed = await desk.perigee([...RUN, "--dry-run"]);
     expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining("3 rows that fail")]);

@@ -157,6 +157,8 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   isPosted: A_TRUTH,
   sizeBytes: AN_AMOUNT,
   modelsMax: AN_AMOUNT,
+  onWarning: A_FUNCTION,
+  onMissing: A_FUNCTION,
   signal: A_SIGNAL,
 };
 

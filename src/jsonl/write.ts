@@ -99,6 +99,8 @@ export interface ReadOutput {
   readonly textChars?: number;
   /** What its item took, where the line says so in numbers that can be true. */
   readonly used?: LineUsage;
+  /** Of an answer that was cut at its limit; absent for others, and in other formats than perigee's own. */
+  readonly isCut?: true;
   /** The provider's body of an answer, where the line has it. */
   readonly body?: JsonObject;
   /** Its warnings as JSON; absent without any. */
@@ -273,6 +275,7 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
       key,
       ok: true,
       textChars: charsOf(value, output),
+      ...(value["finish_reason"] === "length" ? { isCut: true as const } : {}),
       ...(isObject(value["body"]) ? { body: value["body"] } : {}),
       ...(typeof model === "string" ? { model } : {}),
       ...usedOf(value),

@@ -25,7 +25,7 @@ import type { PriceTable } from "../journal/price_table.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
-import { isCached, type Totals } from "../journal/totals.ts";
+import { CUT_ANSWER, isCached, type Totals } from "../journal/totals.ts";
 import type { ItemRecords, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
@@ -101,6 +101,7 @@ export class RunRecords implements ItemRecords {
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
     const text = sentLine(this.#terms, item, outcome);
     if (item.warnings !== "") this.#warn(item.warnings);
+    if (outcome.status === "completed" && outcome.finish === "length") this.#warn(CUT_ANSWER);
     const sent = { model: item.model, outcome };
     this.#stage(recordOf(item, outcome, this.#terms.sent), text, { sent, whenDurable });
   }

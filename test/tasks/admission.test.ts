@@ -10,6 +10,7 @@ import { INPUT, OUTPUT, World } from "../engine/world.ts";
 function work(items: number, slaMinutes: number | null): Work {
   return {
     model: "alpha:m1",
+    endpoints: ["chat"],
     slaMinutes,
     items,
     inputTokens: items * 10,

@@ -101,7 +101,7 @@ export class BatchSettler {
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
     const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
-    const check = checkFor(this.#owner.settings.fit, item.schema, item.line);
+    const check = this.#checkOf(item);
     this.#judge(place, item, check === undefined ? answer : fitted(answer, check, this.#services.provider));
   }
 
@@ -185,6 +185,13 @@ export class BatchSettler {
     this.#close(item, { ...made, ambiguousAttempts, unusableAnswers, spent }, last.ambiguousUsd > 0, failure);
     this.#services.held.settle(0, last);
     if (isUnfit) this.#owner.settings.fit.kept.keep(item.line, new UnfitAnswer(result));
+  }
+
+  /** Of chats only. */
+  #checkOf({ schema, line }: BatchItem): ReturnType<typeof checkFor> {
+    return this.#kept.record.endpoint === "chat"
+      ? checkFor(this.#owner.settings.fit, schema, line)
+      : undefined;
   }
 
   /** In realtime or in another batch, with the answer and what does not fit. */

@@ -5,13 +5,15 @@
  *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
-import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
+import { kindOfBatch, servesAll } from "../../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint, RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
 import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
 import type { SharedLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Usage } from "../../work/outcome.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { BatchTally } from "../items/batch_tally.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -61,7 +63,8 @@ export interface BatchServices extends OutlookServices {
   wireOf(model: string, kind: RemoteKind): RemoteWire | undefined;
   /** Whether an owner's items of a model may go with batches of a kind. */
   isAllowed(model: string, owner: LaneUser, kind: RemoteKind): boolean;
-  providerOf(model: string): Provider;
+  /** What reads the answers to items of a kind; undefined: chats. */
+  providerOf(model: string, kind: EndpointKind | undefined): Provider;
   learn(record: Pick<BatchRecord, "model" | "kind">, tookMs: number): void;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
@@ -127,11 +130,17 @@ export class Batches {
     return this.#services.wireOf(`${provider}:`, kind) !== undefined;
   }
 
-  /** The wire for a model, where its run may use batches of a kind and its provider takes them now; undefined otherwise. */
-  wireOf(model: string, owner: LaneUser, kind: RemoteKind): RemoteWire | undefined {
+  /** The wire for a model, where its run may use batches of a kind and its provider takes them now for these endpoints; undefined otherwise. */
+  wireOf(
+    model: string,
+    owner: LaneUser,
+    kind: RemoteKind,
+    endpoints: readonly BatchEndpoint[],
+  ): RemoteWire | undefined {
     const { isAllowed, wireOf } = this.#services;
     const wire = isAllowed(model, owner, kind) ? wireOf(model, kind) : undefined;
-    return wire === undefined || this.#stocks.isRefused(wire, model) ? undefined : wire;
+    if (wire === undefined || !servesAll(wire, endpoints)) return undefined;
+    return this.#stocks.isRefused(wire, model) ? undefined : wire;
   }
 
   /**
@@ -146,14 +155,18 @@ export class Batches {
     return open < this.#stocks.openMaxOf(wire, call.model) ? "yes" : "full";
   }
 
-  /** Takes an item whose money is reserved and which its lane has claimed. */
-  take(call: ItemCall, kind: RemoteKind): void {
+  /** Takes what its lane has claimed and whose money is reserved. `items`: those of the call, each in a call of its own. */
+  take(call: ItemCall, kind: RemoteKind, items: readonly ItemCall[]): void {
     const wire = this.#services.wireOf(call.model, kind);
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
     const usd = call.reservation?.usd ?? 0;
+    const most = call.most.inputTokens;
     this.#services.money.giveBack(call);
-    this.outlooks.joins(call);
-    this.#filling.take(call, wire, usd);
+    for (const item of items) {
+      const share = items.length === 1 ? 1 : item.most.inputTokens / Math.max(1, most); // those that share a request have no output
+      this.outlooks.joins(item);
+      this.#filling.take(item, wire, usd * share);
+    }
   }
 
   /** What is with batches and due by a deadline, in items and tokens. */
@@ -275,7 +288,7 @@ export class Batches {
   #openOf(owner: ItemOwner, record: BatchRecord, wire: RemoteWire, held: BatchMoney): OpenBatch {
     const { storage, calls, times, money, prefixes } = this.#services;
     const { model } = record;
-    const provider = this.#services.providerOf(model);
+    const provider = this.#services.providerOf(model, kindOfBatch(record.endpoint));
     const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
     const kept = new KeptBatch({ wire, calls, storage, times, lines, tally: this.tally }, record, () =>

@@ -7,6 +7,7 @@ import type { AnswerMeans } from "../../queue/answer_means.ts";
 import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import type { AnswerFits } from "../learnt/answer_fits.ts";
 import type { ItemCall } from "./item_call.ts";
 
@@ -18,7 +19,7 @@ interface LearntAnswers {
 }
 
 /** Embeddings and moderations have no output tokens. */
-function hasNoOutput({ endpoint }: Shard["group"]): boolean {
+export function hasNoOutput(endpoint: EndpointKind | undefined): boolean {
   return endpoint === "embedding" || endpoint === "moderation";
 }
 
@@ -38,20 +39,22 @@ export class ItemLoads {
     const ratio = this.#inputRatios.ratio(model, group.isEstimated);
     return {
       inputTokens: Math.ceil(counted * ratio),
-      outputTokens: hasNoOutput(group) ? 0 : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
+      outputTokens: hasNoOutput(group.endpoint)
+        ? 0
+        : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
     };
   }
 
   /** Output tokens that the items of a shard are expected to take together. */
   outputTokens({ model, group, count, maxOutputTokensTotal }: Shard): number {
-    return hasNoOutput(group)
+    return hasNoOutput(group.endpoint)
       ? 0
       : count * this.outputTokensOf(model, Math.ceil(maxOutputTokensTotal / count));
   }
 
-  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
-  outputTokensOf(model: string, maxOutputTokens: number): number {
-    return this.#learnt.lengths.expect(model, maxOutputTokens);
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one; `kind` undefined: a chat. */
+  outputTokensOf(model: string, maxOutputTokens: number, kind?: EndpointKind): number {
+    return hasNoOutput(kind) ? 0 : this.#learnt.lengths.expect(model, maxOutputTokens);
   }
 
   /** Output tokens of a mean answer; 0 before any is known. */

@@ -62,7 +62,7 @@ export function createBatches(
     minItems,
     wireOf: (model, kind) => known[kind].get(providerOf(model)),
     isAllowed: (model, { settings }, kind) => settings.lanes.allows(kind, model),
-    providerOf: (model) => wires.of(model).provider,
+    providerOf: (model, kind) => wires.of(model, kind).provider,
     latencyOf: (model, kind) => {
       const prior = latencyPrior(providerOf(model), kind, priors);
       const key = latencyKey(model, kind);

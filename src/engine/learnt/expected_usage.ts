@@ -18,6 +18,8 @@
 import { skewT95, studentT95 } from "../../price/band.ts";
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
 import type { FurtherRequests } from "../../price/quote_requests.ts";
+import { batchEndpointOf } from "../../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint } from "../../providers/batches/batch_wire.ts";
 import {
   type AlikeItems,
   type AnswerEstimate,
@@ -28,6 +30,7 @@ import {
 } from "../../queue/answer_means.ts";
 import type { LatencyGroup } from "../../queue/last_answer.ts";
 import { hasMetadata, type MeasuredBlock, type MeasuredGroup, schemaJsonOf } from "../../shard/measured.ts";
+import { hasNoOutput } from "../items/item_loads.ts";
 import type { AnswerFits } from "./answer_fits.ts";
 
 const DEFAULT_TOKENS = 512;
@@ -59,8 +62,8 @@ export interface ModelWork {
   readonly latencies: readonly LatencyGroup[];
   /** Whether that was measured. */
   readonly isMeasured: boolean;
-  /** Whether some are of other endpoints than a chat's, for which no lane is cheaper: then all count as sent in realtime. */
-  readonly isRealtimeOnly: boolean;
+  /** What they ask for: all of them go where each may go. */
+  readonly endpoints: readonly BatchEndpoint[];
 }
 
 interface Row {
@@ -110,8 +113,8 @@ export class ExpectedUsage {
   /** By model, and within it by system prompt where answers to it are known. */
   readonly #rows = new Map<string, Row>();
   readonly #estimates = new Map<string, AnswerEstimate | undefined>();
-  /** Models of items of other endpoints than a chat's. */
-  readonly #realtimeOnly = new Set<string>();
+  /** What the items of each model ask for. */
+  readonly #endpoints = new Map<string, Set<BatchEndpoint>>();
 
   constructor(
     { answers, fits }: { readonly answers: AnswerMeans; readonly fits: AnswerFits },
@@ -136,6 +139,7 @@ export class ExpectedUsage {
       sums.most += isOneOfThem ? this.#checked.answersMax : 1;
     }
     for (const [index, group] of measured.groups.entries()) {
+      if ((requests[index]?.items ?? 0) > 0) this.#asked(group);
       if (group.beyond === undefined) continue;
       const row = this.#rowOf(group);
       const { items, expected, most } = requests[index] ?? { items: 0, expected: 1, most: 1 };
@@ -146,17 +150,20 @@ export class ExpectedUsage {
     }
   }
 
+  #asked({ model, endpoint }: MeasuredGroup): void {
+    const known = this.#endpoints.get(model) ?? new Set();
+    this.#endpoints.set(model, known.add(batchEndpointOf(endpoint)));
+  }
+
   /** Returns the further requests that are expected of it. */
   #add(measured: MeasuredBlock, item: number, isChecked: boolean): number {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) return 0;
     const row = this.#rowOf(group);
     const { endpoint } = group;
-    if (endpoint !== undefined) this.#realtimeOnly.add(group.model);
     const counted = measured.inputTokens[item] as number;
     const limit = measured.maxOutputTokens[item] as number;
-    const hasOutput = endpoint !== "embedding" && endpoint !== "moderation";
-    const { most, output } = hasOutput ? outputOf(row, counted, limit) : { most: 0, output: 0 };
+    const { most, output } = !hasNoOutput(endpoint) ? outputOf(row, counted, limit) : { most: 0, output: 0 };
     const further = isChecked ? this.#further(row, { counted, output, most }) : 0;
     row.items += 1;
     row.countedTokens += counted * (1 + further);
@@ -202,7 +209,7 @@ export class ExpectedUsage {
         busyMs: 0,
         latencies: [],
         isMeasured: true,
-        isRealtimeOnly: this.#realtimeOnly.has(model),
+        endpoints: [...(this.#endpoints.get(model) ?? [])],
       };
       work.items += items;
       work.inputTokens += inputOf(row);

@@ -2,10 +2,10 @@
  * What is sold for a model at this moment, as a plan takes it: the lanes that its work may use, with prices, latencies as they were
  * measured or are known, limits, and what leaving them takes.
  *
- *   realtime   every model; alone where items are of other endpoints than a chat's
- *   flex, slow where its provider sells them, and as far as is known the model has them
- *   offpeak    where the price list has a lower price from a later moment on
- *   batch      where the provider's wire is known
+ *   realtime   every model
+ *   flex, slow where its provider sells them, and as far as is known the model has them; chats only
+ *   offpeak    where the price list has a lower price from a later moment on; chats only
+ *   batch      where the provider's wire is known, and has the endpoints of all items of the model
  *   deferred   the same, where the configuration says its price
  *
  * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
@@ -14,6 +14,7 @@ import { remoteFactor } from "../../price/lane_factors.ts";
 import { type MeanRates, meanRates } from "../../price/mean_rates.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
+import { servesAll } from "../../providers/batches/batch_endpoints.ts";
 import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
 import {
@@ -62,16 +63,16 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   const { forecasts } = core.sending.lanes;
   const capacity = usableBy(forecasts.plannedCapacity(model, itemMs, shares, deadlineMs), work);
   const realtime = realtimeOffer(core, work, { provider, rates, capacity });
-  if (work.isRealtimeOnly) return [realtime];
+  const isChat = work.endpoints.every((endpoint) => endpoint === "chat");
   const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
-    if (!rules.lanes.allows(offer.kind, model)) return [];
+    if (!isChat || !rules.lanes.allows(offer.kind, model)) return [];
     if (offer.kind === "offpeak") return price === undefined ? [] : offPeakOffer(core, price, realtime);
     if (offer.kind === "flex" && !mayHaveFlex(provider, parseModelId(model)?.name ?? "")) return [];
     return [tierOffer(core, work, offer, { provider, rates, capacity })];
   });
   const remote = (["batch", "deferred"] as const).flatMap((kind) => {
     const wire = rules.lanes.allows(kind, model) ? core.sending.remoteWires[kind].get(provider) : undefined;
-    return wire === undefined || isTooSoon(core, terms, wire)
+    return wire === undefined || !servesAll(wire, work.endpoints) || isTooSoon(core, terms, wire)
       ? []
       : [remoteOffer(core, terms, wire, { provider, rates })];
   });

@@ -9,8 +9,9 @@
 import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
-import { modelOf } from "../../shard/measured.ts";
+import { kindOf, modelOf } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/pool.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { itemLinesIn, itemsUpTo } from "../lots/item_lines.ts";
 import type { Lot } from "../lots/lot.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
@@ -25,6 +26,8 @@ export interface LotItemRows {
   /** The items' own limits; 0 without one. */
   readonly maxOutputTokens: readonly number[];
   readonly models: readonly string[];
+  /** Undefined for chats, and where the file is gone. */
+  readonly kinds: readonly (EndpointKind | undefined)[];
 }
 
 /** Keeps the thousands that were read last. */
@@ -89,6 +92,7 @@ export class LineTable {
       readonly tokens: number;
       readonly most: number;
       readonly model: string;
+      readonly kind: EndpointKind | undefined;
     }[] = [];
     const file = await this.#disk.open(lot.path, "read");
     try {
@@ -100,7 +104,7 @@ export class LineTable {
       };
       for await (const event of readBlocks(file, options)) {
         if (event.kind === "refused") {
-          found.push({ line: event.refused.line, tokens: 0, most: 0, model: "" });
+          found.push({ line: event.refused.line, tokens: 0, most: 0, model: "", kind: undefined });
           continue;
         }
         const measured = await this.#measurer.measure(event.block, { wantBodies: false });
@@ -110,8 +114,10 @@ export class LineTable {
             tokens: measured.inputTokens[item] as number,
             most: measured.maxOutputTokens[item] as number,
             model: modelOf(measured, item),
+            kind: kindOf(measured, item),
           });
-        for (const { line } of measured.rejected) found.push({ line, tokens: 0, most: 0, model: "" });
+        for (const { line } of measured.rejected)
+          found.push({ line, tokens: 0, most: 0, model: "", kind: undefined });
       }
     } finally {
       await file.close();
@@ -123,6 +129,7 @@ export class LineTable {
       inputTokens: items.map(({ tokens }) => tokens),
       maxOutputTokens: items.map(({ most }) => most),
       models: items.map(({ model }) => model),
+      kinds: items.map(({ kind }) => kind),
     };
   }
 }
@@ -141,5 +148,6 @@ function recalled(lot: Lot, step: number): LotItemRows {
     inputTokens: lines.map((line) => index.get(line).inputTokens),
     maxOutputTokens: lines.map(() => 0),
     models: lines.map(() => (others.length === 0 ? model : "")),
+    kinds: lines.map(() => undefined),
   };
 }

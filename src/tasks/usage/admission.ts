@@ -132,12 +132,12 @@ export class Admission implements Admits<Admitted> {
   /** Throws `sla_infeasible`; `before`: items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
     const { core } = this.#options;
-    const { model, slaMinutes, items, inputTokens, outputTokens } = work;
+    const { model, endpoints, slaMinutes, items, inputTokens, outputTokens } = work;
     const windowMs = windowMsOf(work);
     const nowMs = core.storage.clock.nowMs();
     const forecast = forecastBehind(
       core,
-      { project, model, items, inputTokens, outputTokens, windowMs },
+      { project, model, endpoints, items, inputTokens, outputTokens, windowMs },
       before,
     );
     if (forecast.doneMs - nowMs < windowMs / 2)

@@ -143,7 +143,7 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
   const load = { items: 0, inputTokens: 0, outputTokens: 0 };
   let busyMs = 0;
   for (const work of works) {
-    load.items += work.items;
+    load.items += work.requests;
     load.inputTokens += work.inputTokens;
     load.outputTokens += work.outputTokens;
     busyMs += work.busyMs;

@@ -233,6 +233,7 @@ function workOf({ figures, storage }: EngineCore, model: string, items: number):
   return {
     model,
     items,
+    requests: items,
     inputTokens: items * meanInput * inputRatio,
     outputTokens: items * meanOutput,
     busyMs: items * itemMs,

@@ -59,9 +59,11 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   const wallMs = core.storage.clock.wallMs();
   const { price } = core.figures.prices.priceOf(model, wallMs);
   const rates = price === undefined ? UNKNOWN : meanRates(rows, price);
-  const itemMs = work.busyMs / Math.max(1, items);
+  const requestMs = work.busyMs / Math.max(1, work.requests);
   const { forecasts } = core.sending.lanes;
-  const capacity = usableBy(forecasts.plannedCapacity(model, itemMs, shares, deadlineMs), work);
+  const known = forecasts.plannedCapacity(model, requestMs, shares, deadlineMs);
+  const usable = usableBy(known, { ...work, items: work.requests });
+  const capacity = forPacks(usable, items / Math.max(1, work.requests));
   const realtime = realtimeOffer(core, work, { provider, rates, capacity });
   const isChat = work.endpoints.every((endpoint) => endpoint === "chat");
   const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
@@ -79,6 +81,20 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   return [realtime, ...cheaper, ...remote];
 }
 
+/** For items of which so many share each request, from 1. */
+function forPacks(capacity: Capacity, itemsPerRequest: number): Capacity {
+  if (itemsPerRequest <= 1) return capacity;
+  const all = (count: number | undefined): number | undefined =>
+    count === undefined ? undefined : count * itemsPerRequest;
+  const { requestsPerMinute, concurrency, concurrencyNow } = capacity;
+  return {
+    ...capacity,
+    requestsPerMinute: all(requestsPerMinute),
+    concurrency: all(concurrency),
+    concurrencyNow: all(concurrencyNow),
+  };
+}
+
 const UNKNOWN: MeanRates = { usdPerInputToken: 1e-6, usdPerFreshToken: 1e-6, usdPerOutputToken: 1e-6 };
 
 interface LaneFigures {
@@ -89,12 +105,12 @@ interface LaneFigures {
 
 function realtimeOffer(
   { sending }: EngineCore,
-  { model, items, busyMs, latencies, isMeasured }: ModelWork,
+  { model, requests, busyMs, latencies, isMeasured }: ModelWork,
   { provider, rates, capacity }: LaneFigures,
 ): PlanOffer {
   const { usdPerInputToken, usdPerOutputToken } = rates;
   const p99 = sending.patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99) ?? REALTIME_P99_MS;
-  const meanMs = busyMs / Math.max(1, items);
+  const meanMs = busyMs / Math.max(1, requests);
   const [group] = latencies;
   const isSpread = isMeasured && group !== undefined && latencies.length === 1;
   const p50 = Math.min(p99, isSpread ? Math.exp(group.meanLn) : meanMs);
@@ -178,7 +194,7 @@ function isTooSoon(
 
 function remoteOffer(
   { sending, config, storage }: EngineCore,
-  { work: { model, items, inputTokens }, deadlineMs }: PlannedOffers,
+  { work: { model, items, inputTokens, endpoints }, deadlineMs }: PlannedOffers,
   { limits, traits, kind = "batch" }: RemoteWire,
   { provider, rates }: Omit<LaneFigures, "capacity">,
 ): PlanOffer {
@@ -191,6 +207,8 @@ function remoteOffer(
   // A batch holds all that is to be sent; of deferred requests others follow those that have ended.
   const turns = kind === "batch" ? 1 : turnsIn(deadlineMs - storage.clock.nowMs(), latency);
   const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;
+  const isEmbedding = endpoints.includes("embeddings");
+  const itemsMax = Math.min(limits.itemsMax, isEmbedding ? (limits.inputsMax ?? limits.itemsMax) : Infinity);
   const bytesPerItem = LINE_BYTES + BYTES_PER_TOKEN * (inputTokens / Math.max(1, items));
   return {
     name: `${provider}:${kind}`,
@@ -205,7 +223,7 @@ function remoteOffer(
       ...(limits.openMax === undefined
         ? {}
         : { openBatchesLeft: Math.max(0, limits.openMax - open) * turns }),
-      itemsMax: Math.max(1, Math.min(limits.itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
+      itemsMax: Math.max(1, Math.min(itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
       cancelMs: cancelMsOf(latency),
       collectMs: collectMsOf(Math.min(items, limits.itemsMax)) + config.lanes.pollMs.min,
       results: resultsOf(traits),

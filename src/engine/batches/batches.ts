@@ -66,6 +66,8 @@ export interface BatchServices extends OutlookServices {
   /** What reads the answers to items of a kind; undefined: chats. */
   providerOf(model: string, kind: EndpointKind | undefined): Provider;
   learn(record: Pick<BatchRecord, "model" | "kind">, tookMs: number): void;
+  /** A batch of an earlier process has embeddings, which would share requests. */
+  sharesRequests(record: BatchRecord): void;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   /** What holds or ends runs has changed. */
@@ -187,6 +189,7 @@ export class Batches {
       const open = this.#openOf(owner, record, wire, held);
       owner.items.claimOpen(linesIn(record.lines));
       this.#loads.add(record.lane, owner.settings.deadlineMs, record);
+      if (record.endpoint === "embeddings") this.#services.sharesRequests(record);
       this.#start(open);
     }
   }

@@ -15,6 +15,8 @@ export interface CountedWork {
   /** What they ask for, each once. */
   readonly endpoints: readonly BatchEndpoint[];
   readonly items: number;
+  /** In which they are sent, where several may share one. */
+  readonly requests: number;
   readonly inputTokens: number;
   /** Expected, of each item no more than its own limit. */
   readonly outputTokens: number;
@@ -25,6 +27,8 @@ interface CountedItem {
   readonly model: string;
   /** Undefined: a chat. */
   readonly kind: EndpointKind | undefined;
+  /** Its part of a request; 1 for one that is sent by itself. */
+  readonly requests: number;
   readonly inputTokens: number;
   /** 0 without one. */
   readonly maxOutputTokens: number;
@@ -45,14 +49,15 @@ export class CountedWorks {
   }
 
   /** `scale`: how many items like it there are. */
-  add({ model, kind, inputTokens, maxOutputTokens }: CountedItem, scale = 1): void {
+  add({ model, kind, requests, inputTokens, maxOutputTokens }: CountedItem, scale = 1): void {
     const endpoint = batchEndpointOf(kind);
     let work = this.#works.get(model);
     if (work === undefined) {
-      work = { model, endpoints: [endpoint], items: 0, inputTokens: 0, outputTokens: 0 };
+      work = { model, endpoints: [endpoint], items: 0, requests: 0, inputTokens: 0, outputTokens: 0 };
       this.#works.set(model, work);
     } else if (!work.endpoints.includes(endpoint)) work.endpoints = [...work.endpoints, endpoint];
     work.items += scale;
+    work.requests += scale * requests;
     work.inputTokens += scale * inputTokens;
     work.outputTokens += scale * this.#loads.outputTokensOf(model, maxOutputTokens, kind);
   }

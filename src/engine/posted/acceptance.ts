@@ -10,6 +10,7 @@
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
 import { kindOf, type MeasuredBlock, modelOf, type RejectedLine } from "../../shard/measured.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import type { Item } from "../../work/item.ts";
@@ -375,7 +376,8 @@ function countedOf(
       const inputTokens = measured.inputTokens[item] as number;
       counted.inputTokens.push(inputTokens);
       const maxOutputTokens = measured.maxOutputTokens[item] as number;
-      works.add({ model, kind: kindOf(measured, item), inputTokens, maxOutputTokens });
+      const requests = requestShareOf(measured, item);
+      works.add({ model, kind: kindOf(measured, item), requests, inputTokens, maxOutputTokens });
       counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, config.rateCard));
     }
     return refusal ?? counted;

@@ -14,6 +14,7 @@
 import { randomUUID } from "node:crypto";
 import type { WorkKind } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../store/records.ts";
 import { LineSet } from "../../work/line_set.ts";
@@ -272,16 +273,17 @@ export function hasLine(
 
 /** What its items take: of each model, and of each endpoint of a model, since a batch has one. */
 function loadsOf(
-  { count, groups, groupOf, inputTokens, maxOutputTokens }: MeasuredBlock,
+  measured: MeasuredBlock,
   { sending: { sender } }: Pick<BatchingCore, "sending">,
 ): readonly CountedWork[] {
+  const { count, groups, groupOf, inputTokens, maxOutputTokens } = measured;
   const works = new Map<EndpointKind | undefined, CountedWorks>();
   for (let item = 0; item < count; item += 1) {
     const { model = "", endpoint: kind } = groups[groupOf[item] as number] ?? {};
     const own = works.get(kind) ?? new CountedWorks(sender.loads);
     works.set(kind, own);
     own.add({
-      ...{ model, kind },
+      ...{ model, kind, requests: requestShareOf(measured, item) },
       inputTokens: inputTokens[item] as number,
       maxOutputTokens: maxOutputTokens[item] as number,
     });

@@ -9,6 +9,7 @@ import { PerigeeError } from "../../errors.ts";
 import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { NO_MONEY } from "../../price/money.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
 import { kindOf, modelOf } from "../../shard/measured.ts";
 import type { EngineCore } from "../core.ts";
 import { CountedWorks } from "../plans/counted_work.ts";
@@ -116,6 +117,7 @@ export class PostedRetries<A extends AdmittedWork> {
       works.add({
         model: modelOf(measured, item),
         kind: kindOf(measured, item),
+        requests: requestShareOf(measured, item),
         inputTokens: measured.inputTokens[item] as number,
         maxOutputTokens: measured.maxOutputTokens[item] as number,
       });

@@ -22,7 +22,7 @@ export interface WindowedWork extends CountedWork {
  */
 export function forecastBehind(
   core: Pick<EngineCore, "config" | "storage" | "sending">,
-  { project, model, endpoints, items, inputTokens, outputTokens, windowMs }: WindowedWork,
+  { project, model, endpoints, items, requests, inputTokens, outputTokens, windowMs }: WindowedWork,
   before = 0,
 ): Forecast {
   const { sending } = core;
@@ -31,7 +31,10 @@ export function forecastBehind(
   const unread = before + sending.backlog.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  const forecast = sending.lanes.forecasts.forecast({ model, project, ...load, deadlineMs });
+  const forecast = sending.lanes.forecasts.forecast({
+    ...{ model, project, ...load, deadlineMs },
+    requests: requests * scale,
+  });
   if (forecast.sla !== "infeasible") return forecast;
   const coming = { model, endpoints, ...load, outputTokens: outputTokens * scale };
   const batchedMs = batchedByMs(core, project, coming);

@@ -98,7 +98,8 @@ export class TaskObjects {
     for (const [index, model] of rows.models.entries()) {
       const inputTokens = rows.inputTokens[index] ?? 0;
       const maxOutputTokens = rows.maxOutputTokens[index] ?? 0;
-      works.add({ model, kind: rows.kinds[index], inputTokens, maxOutputTokens }, scale);
+      const requests = rows.requests[index] ?? 1;
+      works.add({ model, kind: rows.kinds[index], requests, inputTokens, maxOutputTokens }, scale);
     }
     return works.all.map((work) => ({ ...work, slaMinutes, volumeTokens }));
   }

@@ -152,6 +152,20 @@ describe("items of other endpoints whose deadline leaves time for a batch", () =
     expect(wrongsOf(world, fake, 200)).toEqual([]);
   });
 
+  it("are on time at half of the list price although their texts are more than the requests of a minute", async () => {
+    const { world, fake } = worldWith(
+      { times: { p50: 600_000, p90: 1_200_000, p99: 2_400_000 } },
+      {
+        limits: { openai: { requestsPerMinute: 1 } },
+        lanes: { deny: ["flex"], priors: { batch: { p50: 600, p90: 1_200, p99: 2_400 } } },
+      },
+    );
+    world.requests(400, (line) => KINDS.embedding(line).request); // 2 requests
+    const { counts } = await world.run({ sla: 300 }); // realtime alone would need 400 minutes for single texts
+    expect(counts.completed).toBe(400);
+    expect(fake.ledger.sums("batch").answers).toBe(400);
+  });
+
   it("cost no more than a cap, which holds half of the list price of each", async () => {
     const { world, fake } = worldWith();
     world.requests(200, (line) => KINDS.embedding(line).request);

@@ -38,6 +38,7 @@ import type { BatchMoments } from "./batch_polling.ts";
 import { BATCHES, type BatchRecord, keyPrintOf, linesIn } from "./batch_record.ts";
 import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
+import type { SettlingServices } from "./batch_settler.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
@@ -66,6 +67,7 @@ export interface BatchServices extends OutlookServices {
   /** What reads the answers to items of a kind; undefined: chats. */
   providerOf(model: string, kind: EndpointKind | undefined): Provider;
   learn(record: Pick<BatchRecord, "model" | "kind">, tookMs: number): void;
+  checked: SettlingServices["checked"];
   /** A batch of an earlier process has embeddings, which would share requests. */
   sharesRequests(record: BatchRecord): void;
   /** Passes measured items to their lane. */
@@ -299,6 +301,7 @@ export class Batches {
     );
     const settling = {
       ...{ money, held, provider: owner.settings.keepsBody ? keepingBody(provider) : provider },
+      checked: this.#services.checked,
       answered: (usage: Usage) => prefixes.answered({ model, provider }, usage),
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
     };

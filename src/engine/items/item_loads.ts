@@ -82,11 +82,16 @@ export class ItemLoads {
       latencyMs,
     });
   }
-  /** Of an item that this call asks from its first answer on, whether that or a further one fits. */
+  /** Of an item whose answers must fit, whether this one or a further one does. */
   #checked({ model, answersMax, unusableAnswers, failed, count }: ItemCall, result: AttemptResult): void {
-    if (answersMax === undefined || unusableAnswers > 0 || count > 1) return;
-    const before = failed?.unusableAnswers ?? 0;
+    if (answersMax === undefined || count > 1) return;
+    const before = failed?.unusableAnswers ?? unusableAnswers;
     const isAgain = result.class === "unfit" && result.isFinal !== true && before + 1 < answersMax;
-    this.#learnt.fits.checked(model, { isFirst: before === 0, isAgain });
+    this.checked(model, { isFirst: before === 0, isAgain });
+  }
+
+  /** An answer was checked: the first of an item or not, and asked for again or not. */
+  checked(model: string, answer: { readonly isFirst: boolean; readonly isAgain: boolean }): void {
+    this.#learnt.fits.checked(model, answer);
   }
 }

@@ -71,6 +71,7 @@ export function createBatches(
       return learntLatency((share) => patience.quantileMs(key, share), prior);
     },
     learn: ({ model, kind = "batch" }, tookMs) => patience.ended(latencyKey(model, kind), tookMs),
+    checked: (model, answer) => sender.loads.checked(model, answer),
     sharesRequests: ({ model, lane, items, inputTokens }) => {
       const { settings } = wires.of(model, "embedding").provider;
       const bounds = joinBounds(settings, undefined, undefined); // its lines are not read for their settings

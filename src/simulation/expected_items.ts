@@ -9,7 +9,6 @@
  * costs what a request of that size does. It is simulated as one that takes all of their tokens.
  */
 
-import { hasNoOutput } from "../engine/items/item_loads.ts";
 import type { AnswerFits } from "../engine/learnt/answer_fits.ts";
 import { type CheckedItems, checkedIn, REPLY_TOKENS } from "../engine/learnt/expected_usage.ts";
 import { costOf } from "../price/cost.ts";
@@ -17,6 +16,7 @@ import type { BasePrice } from "../price/rates.ts";
 import { type AnswerEstimate, type AnswerMeans, expectedOutput } from "../queue/answer_means.ts";
 import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
 import { NO_USAGE } from "../work/outcome.ts";
+import { hasNoOutput } from "../work/request.ts";
 
 const DEFAULT_TOKENS = 512;
 /** System prompts that are looked up once; beyond, all are looked up again. */

@@ -107,8 +107,7 @@ function strideOf(
 class Rows {
   rejectedLines = 0;
   readonly #expected: ExpectedItems;
-  readonly #models: string[] = [];
-  readonly #endpoints: Set<BatchEndpoint>[] = [];
+  readonly #models: { readonly name: string; readonly endpoints: Set<BatchEndpoint> }[] = [];
   readonly #numberOf = new Map<string, number>();
   #columns = columnsOf(ROWS_START);
   #items = 0;
@@ -140,7 +139,7 @@ class Rows {
       outputTokensMax[row] = measured.maxOutputTokens[item] as number;
       const group = groups[index];
       if (group === undefined) continue;
-      this.#endpoints[numbers[index] as number]?.add(batchEndpointOf(group.endpoint));
+      this.#models[numbers[index] as number]?.endpoints.add(batchEndpointOf(group.endpoint));
       const beyond = (group.beyond?.tokens ?? 0) / Math.max(1, groupCounts[index] as number);
       const counted = (measured.inputTokens[item] as number) + beyond;
       tokens += this.#expect(row, group, counted, isChecked(item));
@@ -188,8 +187,8 @@ class Rows {
     const sampledShare = this.#lines === 0 ? 1 : this.#sampledLines / this.#lines;
     return {
       items: this.#items,
-      models: this.#models,
-      endpoints: this.#endpoints,
+      models: this.#models.map(({ name }) => name),
+      endpoints: this.#models.map(({ endpoints }) => endpoints),
       ...this.#columns,
       rejectedLines: this.rejectedLines,
       sampledShare,
@@ -211,8 +210,7 @@ class Rows {
     if (known !== undefined) return known;
     if (this.#models.length === MODELS_MAX) throw new RangeError(`more than ${MODELS_MAX} models`);
     this.#numberOf.set(model, this.#models.length);
-    this.#endpoints.push(new Set());
-    return this.#models.push(model) - 1;
+    return this.#models.push({ name: model, endpoints: new Set() }) - 1;
   }
 
   #grow(more: number): void {

@@ -17,8 +17,8 @@ import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.
 import { namesTier } from "../../providers/tier.ts";
 import { type BatchOutlook, isFeasible, mayBatch, type WaitingItem } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
+import { hasNoOutput } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
-import { hasNoOutput } from "../items/item_loads.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
 import type { TierFailure } from "../offers/judgement.ts";

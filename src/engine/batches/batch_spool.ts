@@ -58,10 +58,8 @@ export class BatchSpool {
   readonly #writer: BatchLinesWriter;
   readonly #onFlush: (spool: BatchSpool) => void;
   readonly lines: number[] = [];
-  /** Of requests for embeddings. */
-  #inputs = 0;
-  inputTokens = 0;
-  outputTokens = 0;
+  /** Of its items; `inputs`: of requests for embeddings. */
+  readonly #sums = { inputs: 0, inputTokens: 0, outputTokens: 0 };
   /** Monotonic: when its last item came. */
   #addedMs = 0;
   #hasReturned = false;
@@ -77,6 +75,14 @@ export class BatchSpool {
 
   get items(): number {
     return this.#writer.items;
+  }
+
+  get inputTokens(): number {
+    return this.#sums.inputTokens;
+  }
+
+  get outputTokens(): number {
+    return this.#sums.outputTokens;
   }
 
   get bytes(): number {
@@ -97,7 +103,7 @@ export class BatchSpool {
     return (
       this.items < pieceItems &&
       this.items + 1 <= shareOf(Math.min(itemsMax, ITEMS_MAX)) &&
-      this.#inputs + this.#inputsOf(call) <= shareOf(inputsMax) &&
+      this.#sums.inputs + this.#inputsOf(call) <= shareOf(inputsMax) &&
       bytes <= shareOf(bytesMax) &&
       this.inputTokens + call.load.inputTokens <= shareOf(tokensMax)
     );
@@ -118,9 +124,9 @@ export class BatchSpool {
     const requeues = owner.items.requeues.get(call.line);
     this.#writer.add(call, requeues ?? 0, request);
     this.lines.push(call.line);
-    this.#inputs += this.#inputsOf(call);
-    this.inputTokens += call.load.inputTokens;
-    this.outputTokens += call.load.outputTokens;
+    this.#sums.inputs += this.#inputsOf(call);
+    this.#sums.inputTokens += call.load.inputTokens;
+    this.#sums.outputTokens += call.load.outputTokens;
     this.#hasReturned ||= requeues !== undefined;
     this.#addedMs = this.terms.clock.nowMs();
     this.#timer ??= this.terms.clock.timer(IDLE_MS, () => this.#look());

@@ -7,7 +7,7 @@ import type { AnswerMeans } from "../../queue/answer_means.ts";
 import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
-import type { EndpointKind } from "../../work/request.ts";
+import { type EndpointKind, hasNoOutput } from "../../work/request.ts";
 import type { AnswerFits } from "../learnt/answer_fits.ts";
 import type { ItemCall } from "./item_call.ts";
 
@@ -16,11 +16,6 @@ interface LearntAnswers {
   readonly answers: AnswerMeans;
   readonly lengths: OutputLengths;
   readonly fits: AnswerFits;
-}
-
-/** Embeddings and moderations have no output tokens. */
-export function hasNoOutput(endpoint: EndpointKind | undefined): boolean {
-  return endpoint === "embedding" || endpoint === "moderation";
 }
 
 /** One for an engine. */

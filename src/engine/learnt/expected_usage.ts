@@ -31,7 +31,7 @@ import {
 import type { LatencyGroup } from "../../queue/last_answer.ts";
 import { requestsOf } from "../../shard/joined_body.ts";
 import { hasMetadata, type MeasuredBlock, type MeasuredGroup, schemaJsonOf } from "../../shard/measured.ts";
-import { hasNoOutput } from "../items/item_loads.ts";
+import { hasNoOutput } from "../../work/request.ts";
 import type { AnswerFits } from "./answer_fits.ts";
 
 const DEFAULT_TOKENS = 512;

@@ -204,9 +204,14 @@ describe("a plan of a source", () => {
   });
 
   it("has items in realtime at list price where the provider's batches do not have their endpoint", async () => {
-    const { plan, quoted } = await embeddings(1_000, { sla: 1_440 }, {}, {
-      openai: { batches: { endpoints: ["chat"] } },
-    });
+    const { plan, quoted } = await embeddings(
+      1_000,
+      { sla: 1_440 },
+      {},
+      {
+        openai: { batches: { endpoints: ["chat"] } },
+      },
+    );
     expect(plan.models[0]?.lanes.map(({ lane }) => lane)).toEqual(["openai:realtime"]);
     expect(plan.expected_usd).toBeCloseTo(plan.realtime_usd, 9);
     expect(quoted.slas[0]?.billed_usd).toBeCloseTo(quoted.billed_usd, 9);

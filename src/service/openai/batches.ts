@@ -108,7 +108,11 @@ export class ServedBatches {
   }
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
-  async create(project: string, { schema, cacheTtl, ...terms }: NewBatch, id: string = newId()): Promise<BatchView> {
+  async create(
+    project: string,
+    { schema, cacheTtl, ...terms }: NewBatch,
+    id: string = newId(),
+  ): Promise<BatchView> {
     const [tasks, files, store, clock] = [this.#tasks, this.#files, this.#store, this.#clock];
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };

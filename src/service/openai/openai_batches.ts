@@ -114,7 +114,11 @@ function registerCreate(
   { idempotency, cache }: ServiceContext,
 ): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-schema", "x-perigee-cache"] },
+    config: {
+      scope: "infer:write",
+      event: "task.created",
+      headers: ["Idempotency-Key", "x-perigee-schema", "x-perigee-cache"],
+    },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],

@@ -23,6 +23,7 @@ import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
 import {
   type EndpointRequest,
+  hasNoOutput,
   hasOnlyTexts,
   type JsonValue,
   type ModelRequest,
@@ -305,8 +306,7 @@ function limitedEndpoint(
   { outputTokens }: CapOptions,
 ): ModelRequest {
   const { kind, body } = endpoint;
-  if (kind === "embedding" || kind === "moderation" || request.config.maxOutputTokens !== undefined)
-    return request;
+  if (hasNoOutput(kind) || request.config.maxOutputTokens !== undefined) return request;
   const limit = kind === "response" ? { max_output_tokens: outputTokens } : { max_tokens: outputTokens };
   return {
     ...request,

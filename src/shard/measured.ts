@@ -103,6 +103,14 @@ export interface MeasuredBlock {
   readonly blankLines: number;
 }
 
+/** What an item asks for; undefined: a chat. */
+export function kindOf(
+  { groups, groupOf }: Pick<MeasuredBlock, "groups" | "groupOf">,
+  item: number,
+): EndpointKind | undefined {
+  return groups[groupOf[item] as number]?.endpoint;
+}
+
 /** The model of an item. */
 export function modelOf(
   { groups, groupOf }: Pick<MeasuredBlock, "groups" | "groupOf">,

@@ -165,6 +165,11 @@ export const ENDPOINT_KINDS = ["embedding", "response", "completion", "moderatio
 /** The kind of a request for another endpoint than a chat's. */
 export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
 
+/** Whether answers to items of a kind have no output tokens; undefined: chats. */
+export function hasNoOutput(kind: EndpointKind | undefined): boolean {
+  return kind === "embedding" || kind === "moderation";
+}
+
 /** A request for another endpoint than a chat's. */
 export interface EndpointRequest {
   readonly kind: EndpointKind;

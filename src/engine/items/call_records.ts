@@ -171,6 +171,14 @@ export function callAgain(
   return again;
 }
 
+/** The items of a call, each in a call of its own, as batches have them. */
+export function singlesOf(call: ItemCall, services: Parameters<typeof callAgain>[2]): readonly ItemCall[] {
+  if (call.count === 1) return [call];
+  return call.lines.map((_, place) =>
+    callAgain(call, { index: call.index + place, count: 1, isSkipped: false }, services),
+  );
+}
+
 /** Ends items that are not sent, or not again. */
 export function recordUnsent(
   { owner, shard, sentAs, startedWallMs }: ItemCall,

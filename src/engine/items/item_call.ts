@@ -108,7 +108,7 @@ export class ItemCall implements Call {
   startedWallMs: number | undefined;
   /** What its attempt has to do with the provider's prompt cache. */
   cacheUse: CacheUse | undefined;
-  /** Whether no such offer is for it: it failed there, asks for a tier itself, or is for another endpoint than a chat's. */
+  /** Whether no such offer is for it: it failed there, asks for a tier itself, or is for another endpoint than a chat's. Batches decide themselves. */
   isRealtimeOnly = false;
   /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
   failedInOffer = false;
@@ -151,7 +151,7 @@ export class ItemCall implements Call {
     this.startedWallMs = made?.startedWallMs;
     if (count > 1)
       this.#shares = new SpentShares(shard.inputTokens.subarray(index, index + count), this.#spentBefore());
-    this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
+    this.isRealtimeOnly = shard.group.endpoint !== undefined; // cheaper tiers are for chats
     const unfit = owner.settings.fit.kept.get(this.line);
     if (unfit !== undefined) this.#with(unfit);
     this.#isAnew = this.unusableAnswers > 0 && unfit === undefined;

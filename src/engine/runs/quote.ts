@@ -236,15 +236,15 @@ function behindSeconds(
   project: string,
   { usage }: Pick<Counted, "usage">,
 ): NonNullable<QuoteInput["behindSeconds"]> {
-  const expected = new Map(usage.works().map((work) => [work.model, work.outputTokens]));
+  const expected = new Map(usage.works().map((work) => [work.model, work]));
   return (model, items, inputTokens) => {
-    const outputTokens = expected.get(model) ?? 0;
+    const work = expected.get(model) ?? { outputTokens: 0, endpoints: [], requests: items };
     const nowMs = core.storage.clock.nowMs();
     let foundMs = 0; // from now
     for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
       const windowMs = minutes * MINUTE_MS;
       const forecast = forecastBehind(core, {
-        ...{ project, model, items, inputTokens, outputTokens, windowMs },
+        ...{ project, ...work, model, items, inputTokens, windowMs },
       });
       if (forecast.sla !== "infeasible") {
         const aloneMs = Math.max(0, forecast.doneMs - nowMs);

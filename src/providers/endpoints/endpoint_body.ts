@@ -89,9 +89,13 @@ export function endpointBody(
   const { kind, body } = request;
   const misspelt = unknownMember(kind, body, server.isOpenai);
   if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
-  if (isCheckOnly) return { ok: true, body: "", dropped: [] };
+  const sharesRequests = kind === "embedding" && isJoined(request);
+  if (isCheckOnly && !sharesRequests) return { ok: true, body: "", dropped: [] };
   const sent = { ...sentBody(kind, body, server), model };
-  if (kind === "embedding" && isJoined(request)) return joinable(sent, request, server.settings);
+  if (sharesRequests) {
+    const joined = joinable(sent, request, server.settings);
+    return isCheckOnly ? { ...joined, body: "" } : joined;
+  }
   return { ok: true, body: JSON.stringify(sent), dropped: [] };
 }
 
@@ -106,7 +110,7 @@ function joinable(
   { input: _, ...others }: Body,
   { body, texts }: EndpointRequest,
   to: ProviderSettings,
-): Encoded {
+): Extract<Encoded, { ok: true }> {
   const close = `,${JSON.stringify(others).slice(1)}`; // it has a model
   const joins = {
     open: OPEN,

@@ -55,26 +55,3 @@ export function heldError(taskId: string, { held }: LibraryObject, message?: str
     taskId,
   });
 }
-
-/** Settles as the promise does, or rejects with the signal's reason when that aborts first, and calls `leave`. */
-export async function untilAborted<T>(
-  promise: Promise<T>,
-  signal: AbortSignal | undefined,
-  leave: () => void,
-): Promise<T> {
-  if (signal === undefined) return promise;
-  let abort = (): void => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => {
-      leave();
-      reject(signal.reason);
-    };
-  });
-  promise.catch(() => undefined); // nobody may be left to hear of it
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
-}

@@ -8,11 +8,12 @@
  *   or by what only the program can change (no provider, no key, a cap) -> cancelled, and the call rejects with what holds it
  */
 import { systemClock, type Timer } from "../clock.ts";
+import { unlessAborted } from "../engine/abort.ts";
 import type { LibraryEngine, LibraryObject, LibraryTask } from "../engine/library.ts";
 import { hasCode, ifFound } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { Item } from "../work/item.ts";
-import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError } from "./asking.ts";
 import { CallNames } from "./call_names.ts";
 
 /** What it needs of an engine. */
@@ -50,7 +51,7 @@ export class EngineAsking implements Asks {
     signal?.throwIfAborted();
     const taskId = derivedId("submit", name);
     const asked = this.#finished(items, { name, taskId, signal });
-    return answersIn(await untilAborted(asked, signal, () => void this.#leave(taskId)));
+    return answersIn(await unlessAborted(asked, signal, () => void this.#leave(taskId)));
   }
 
   async #finished(items: readonly Item[], { name, taskId, signal }: NamedCall): Promise<LibraryTask> {

@@ -10,12 +10,13 @@
  */
 import { hash } from "node:crypto";
 import { systemClock } from "../clock.ts";
+import { unlessAborted } from "../engine/abort.ts";
 import type { LibraryTask } from "../engine/library.ts";
 import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
 import type { Task } from "../work/task.ts";
-import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError } from "./asking.ts";
 import { ModelCallError } from "./call_error.ts";
 import { CallNames } from "./call_names.ts";
 
@@ -69,7 +70,7 @@ export class ServiceAsking implements Asks {
     const isAtOnce = items[0]?.sla === undefined;
     // A post with an sla is answered at once: it is waited for even when its caller has left, so that it can be cancelled.
     const posting = this.#post(items, name, isAtOnce ? signal : undefined);
-    const posted = await untilAborted(posting, signal, () => {
+    const posted = await unlessAborted(posting, signal, () => {
       posting.then(({ task: { taskId } }) => this.#cancel(taskId)).catch(() => undefined);
     });
     const { taskId } = posted.task;

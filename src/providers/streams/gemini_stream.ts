@@ -76,7 +76,7 @@ export class GeminiStream implements EventReader {
       const index = this.#calls;
       this.#calls += 1;
       const call = { name: called["name"], arguments: jsonOf(called["args"] ?? {}) ?? "{}" };
-      const id = stringOf(called["id"]) ?? `call_${index}`;
+      const id = stringOf(called["id"]) ?? `call_${this.#calls}`; // as in its whole answer
       return [
         chunkOf(this.#head, { ...role, tool_calls: [{ index, id, type: "function", function: call }] }),
       ];

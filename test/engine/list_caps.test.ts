@@ -73,7 +73,11 @@ describe("lists under the cap of their engine", () => {
         for (const step of all) {
           if (step.do === "submit") {
             const sla = step.isAtOnce ? {} : { sla: 600 };
-            const items = Array.from({ length: step.items }, () => ({ ...bounded((line += 1)), ...sla }));
+            const items = Array.from({ length: step.items }, (_, index) => ({
+              ...bounded(line + index + 1),
+              ...sla,
+            }));
+            line += step.items;
             ids.push((await world.settle(engine.submit(items))).task_id);
           } else if (step.do === "wait") await world.clock.advance(5_000);
           else if (step.do === "kill") {

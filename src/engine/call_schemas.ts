@@ -124,6 +124,7 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
 
 export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
   ...PROGRESS,
+  onChunk: A_FUNCTION,
   ...CACHE,
   signal: A_SIGNAL,
   id: A_TEXT,

@@ -67,7 +67,7 @@ export interface EarlierGroup {
   readonly record: GroupRecord;
   /** Lines that are with batches. */
   readonly lines: LineSet;
-  readonly batches: readonly Pick<BatchRecord, "model" | "lines">[];
+  readonly batches: readonly Pick<BatchRecord, "model" | "lines" | "mostUsd">[];
 }
 
 /** One for a kind of tasks of an engine. */
@@ -252,7 +252,7 @@ export class BatchedGroups {
     const lines = new LineSet(0);
     const batches: EarlierGroup["batches"][number][] = [];
     for await (const batch of batchRecords(this.#core.storage.store, record.id)) {
-      batches.push({ model: batch.model, lines: batch.lines });
+      batches.push({ model: batch.model, lines: batch.lines, mostUsd: batch.mostUsd });
       for (const line of linesIn(batch.lines)) lines.add(line);
     }
     return batches.length === 0 ? undefined : { record, lines, batches };

@@ -130,6 +130,15 @@ export class PostedGroups {
     for (const cap of await this.#joined()) cap.count(usd);
   }
 
+  /** Counts what batches of a project may cost in its caps. Returns how to end that, once their group holds it. */
+  async countHeld(project: string, usd: number): Promise<() => void> {
+    const { caps } = await this.terms(project);
+    for (const cap of caps) cap.count(usd);
+    return () => {
+      for (const cap of caps) cap.forget(usd);
+    };
+  }
+
   /** The limits on posts of a project, and how they are measured. */
   async terms(project: string): Promise<PostBounds> {
     const { capsOf } = this.#options;

@@ -76,7 +76,7 @@ export class GeminiStream implements EventReader {
       const index = this.#calls;
       this.#calls += 1;
       const call = { name: called["name"], arguments: jsonOf(called["args"] ?? {}) ?? "{}" };
-      const id = stringOf(called["id"]) ?? `call_${index + 1}`;
+      const id = stringOf(called["id"]) ?? `call_${this.#calls}`; // as in its whole answer
       const signature = stringOf(part["thoughtSignature"]);
       const back =
         signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };

@@ -142,6 +142,12 @@ export class TaskLog {
     this.#touch(this);
   }
 
+  /** Calls back when all that was staged so far is durable. */
+  afterStaged(whenDurable: () => void): void {
+    this.#staged.after.push(whenDurable);
+    this.#touch(this);
+  }
+
   /** Adds these warnings to the line of the next record. */
   warned(warnings: string): void {
     this.#staged.step.warned(warnings);
@@ -149,10 +155,7 @@ export class TaskLog {
 
   /** Resolves when all that was staged so far is durable; lines may wait in the journal. */
   recorded(): Promise<void> {
-    return new Promise<void>((resolve) => {
-      this.#staged.after.push(resolve);
-      this.#touch(this);
-    });
+    return new Promise<void>((resolve) => this.afterStaged(resolve));
   }
 
   /** The same, when no line waits for space in the output. */

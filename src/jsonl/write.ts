@@ -81,7 +81,15 @@ export interface LineAnswer {
 }
 
 /** A line, or its parts: a long one is copied once less if nobody puts it together before its bytes are written. */
-export type LineText = string | readonly string[];
+export type LineText = string | LineParts;
+
+/** A line with a long value. */
+export interface LineParts {
+  readonly before: string;
+  /** Only characters of ASCII. */
+  readonly value: string;
+  readonly after: string;
+}
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -130,11 +138,13 @@ export function completedLine(
   const key = `{"key":${literal(keyJson)},"output":`;
   const after = `${json}${beside}${warned}${body}}\n`;
   if (typeof text === "string") return `${key}${text}${after}`;
-  return [`${key}{"type":"embedding","embedding":`, text.embedding, `}${after}`];
+  const before = `${key}{"type":"embedding","embedding":`;
+  return { before, value: text.embedding, after: `}${after}` };
 }
 
 /** The line as one text. */
-export const wholeLine = (line: LineText): string => (typeof line === "string" ? line : line.join(""));
+export const wholeLine = (line: LineText): string =>
+  typeof line === "string" ? line : line.before + line.value + line.after;
 
 /** One input has one embedding; several have a list. */
 function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {

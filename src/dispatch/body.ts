@@ -9,7 +9,7 @@
  */
 
 /** Announced lengths are believed up to this many bytes, and smaller bodies have plain memory. */
-const PLAIN_BYTES_MAX = 256 * 1024;
+const PLAIN_BYTES_MAX = 1024 * 1024;
 const PLAIN_BYTES_MIN = 64 * 1024;
 /** A resizable buffer is this much larger than its contents; pages that nothing was written to take no memory. */
 const GROWTH_BYTES = 1024 * 1024;

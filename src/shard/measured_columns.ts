@@ -90,6 +90,8 @@ export class MeasuredColumns {
   #requests: RequestKeys | undefined;
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
+  /** The last item without a system instruction, and its group. */
+  #last: { readonly item: MeasuredItem; readonly group: number } | undefined;
   #rejected: RejectedLine[] = [];
   #blankLines = 0;
   #long: LongItem[] = [];
@@ -119,6 +121,7 @@ export class MeasuredColumns {
     this.#warningLists = new WarningLists();
     this.#groups = [];
     this.#groupIndexes = new Map();
+    this.#last = undefined;
     this.#rejected = [];
     this.#blankLines = 0;
     this.#long = [];
@@ -254,6 +257,15 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
+    if (item.system.length > 0) return this.#namedGroup(item);
+    const last = this.#last;
+    if (last !== undefined && isAlike(item, last.item)) return last.group;
+    const group = this.#namedGroup(item);
+    this.#last = { item, group };
+    return group;
+  }
+
+  #namedGroup(item: MeasuredItem): number {
     const { model, alias, system, endpoint, joins } = item;
     const plain = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
     const of = item.hasInserts ? `${plain}\u0004` : plain;
@@ -282,6 +294,17 @@ export class MeasuredColumns {
     this.#groups.push(group);
     return index;
   }
+}
+
+/** Whether items without a system instruction are of one group; different objects that say the same count as different. */
+function isAlike(one: MeasuredItem, other: MeasuredItem): boolean {
+  return (
+    one.model === other.model &&
+    one.alias === other.alias &&
+    one.endpoint === other.endpoint &&
+    one.joins === other.joins &&
+    one.hasInserts === other.hasInserts
+  );
 }
 
 /** The system instruction, which is worth a group before another line has it. */

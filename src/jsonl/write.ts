@@ -80,16 +80,8 @@ export interface LineAnswer {
   readonly attempts: number;
 }
 
-/** A line, or its parts: a long one is copied once less if nobody puts it together before its bytes are written. */
-export type LineText = string | LineParts;
-
-/** A line with a long value. */
-export interface LineParts {
-  readonly before: string;
-  /** Only characters of ASCII. */
-  readonly value: string;
-  readonly after: string;
-}
+/** A line, or its parts: a long value, only of ASCII, is copied once less if nobody puts the line together before it is written. */
+export type LineText = string | { readonly before: string; readonly value: string; readonly after: string };
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -138,8 +130,7 @@ export function completedLine(
   const key = `{"key":${literal(keyJson)},"output":`;
   const after = `${json}${beside}${warned}${body}}\n`;
   if (typeof text === "string") return `${key}${text}${after}`;
-  const before = `${key}{"type":"embedding","embedding":`;
-  return { before, value: text.embedding, after: `}${after}` };
+  return { before: `${key}{"type":"embedding","embedding":`, value: text.embedding, after: `}${after}` };
 }
 
 /** The line as one text. */

@@ -69,7 +69,7 @@ export interface SentItem {
 }
 
 /** How one of several items ended that were sent in one request. */
-export interface EndedItem {
+export interface JoinedEnd {
   readonly item: SentItem;
   /** Its part. */
   readonly outcome: Outcome;
@@ -88,7 +88,7 @@ export interface ItemRecords {
   /** An item that was sent has ended. */
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void;
   /** Items that were sent in one request have ended, all in the same way. `whenDurable` is called once, after the last of them. */
-  outcomes(ended: Iterable<EndedItem>, whenDurable: () => void): void;
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void;
   /** An item or line ends without a request, or a further one. `keyJson` is null when the key could not be read. */
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void;
 }

@@ -26,7 +26,7 @@ import type { AttemptsMade } from "../journal/replay.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
 import { isCached, type Totals } from "../journal/totals.ts";
-import type { EndedItem, ItemRecords, SentItem } from "./item_owner.ts";
+import type { ItemRecords, JoinedEnd, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 import type { SentStatements } from "./sent_as.ts";
@@ -113,7 +113,7 @@ export class RunRecords implements ItemRecords {
   }
 
   /** Hot: what is kept of each item until all are durable is its line, unless somebody listens for more. */
-  outcomes(ended: Iterable<EndedItem>, whenDurable: () => void): void {
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void {
     const { log, sent: statements, totals } = this.#terms;
     const settled: Settled[] = [];
     let facts: SentFacts | undefined;

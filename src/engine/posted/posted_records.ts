@@ -6,7 +6,7 @@ import type { Clock } from "../../clock.ts";
 import { wholeLine } from "../../jsonl/write.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import type { Outcome } from "../../work/outcome.ts";
-import type { EndedItem, ItemRecords, SentItem } from "../items/item_owner.ts";
+import type { ItemRecords, JoinedEnd, SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import { SentStatements } from "../items/sent_as.ts";
 import {
@@ -118,7 +118,7 @@ export class PostedRecords implements ItemRecords {
   }
 
   /** The log writes rows in the order of these calls, and the last one calls back. */
-  outcomes(ended: Iterable<EndedItem>, whenDurable: () => void): void {
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void {
     const all = [...ended];
     all.forEach(({ item, outcome }, index) => {
       this.outcome(item, outcome, index === all.length - 1 ? whenDurable : NOTHING);

@@ -14,7 +14,14 @@ const item = fc
   .tuple(
     fc.constantFrom<JsonObject>({ input: "a" }, { input: 'b"' }, { input: ["a", "b"] }, { input: [1, 2] }),
     fc.subarray<JsonObject>([{ dimensions: 2 }, { dimensions: 3 }, { user: "u" }]),
-    fc.constantFrom<JsonObject>({}, {}, { dimensions: null }, { stream: false }, { top_k: 1 }, { tags: ["t"] }),
+    fc.constantFrom<JsonObject>(
+      {},
+      {},
+      { dimensions: null },
+      { stream: false },
+      { top_k: 1 },
+      { tags: ["t"] },
+    ),
     fc.boolean(),
   )
   .map(([input, members, other, isFirst]): JsonObject => {

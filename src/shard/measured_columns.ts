@@ -90,7 +90,7 @@ export class MeasuredColumns {
   #requests: RequestKeys | undefined;
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
-  /** The last item without a system instruction, and its group. */
+  /** The last item that is sent with others, and its group. */
   #last: { readonly item: MeasuredItem; readonly group: number } | undefined;
   #rejected: RejectedLine[] = [];
   #blankLines = 0;
@@ -257,7 +257,7 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
-    if (item.system.length > 0) return this.#namedGroup(item);
+    if (item.joins === undefined) return this.#namedGroup(item);
     const last = this.#last;
     if (last !== undefined && isAlike(item, last.item)) return last.group;
     const group = this.#namedGroup(item);
@@ -296,7 +296,7 @@ export class MeasuredColumns {
   }
 }
 
-/** Whether items without a system instruction are of one group; different objects that say the same count as different. */
+/** Whether items that are sent with others, without a system instruction, are of one group. False where only their names say it. */
 function isAlike(one: MeasuredItem, other: MeasuredItem): boolean {
   return (
     one.model === other.model &&

@@ -20,7 +20,7 @@ import {
   type TurnPart,
 } from "../work/request.ts";
 import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
-import { kindOfItem, readEndpointRequest } from "./endpoint_item.ts";
+import { kindOfItem, readEndpointBody } from "./endpoint_item.ts";
 import { givenTwice, LineFault, mustBe, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiBody } from "./openai_batch.ts";
@@ -100,11 +100,11 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
   if (request["kind"] !== undefined) {
     const kind = kindOfItem(request);
     if (kind instanceof LineFault) return kind;
-    const { kind: _, ...chat } = request;
     if (kind !== "chat") {
-      const { schema: __, ...body } = chat;
-      return readEndpointRequest(kind, body);
+      const { kind: _, model: __, schema: ___, ...body } = request;
+      return readEndpointBody(kind, body);
     }
+    const { kind: _, ...chat } = request;
     return readItem(chat, place);
   }
   if (request["input"] === undefined && request["messages"] === undefined)

@@ -80,8 +80,8 @@ export interface LineAnswer {
   readonly attempts: number;
 }
 
-/** A line, or its parts: a long one is copied once less if nobody puts it together before its bytes are written. */
-export type LineText = string | readonly string[];
+/** A line, or its parts: a long value, only of ASCII, is copied once less if nobody puts the line together before it is written. */
+export type LineText = string | { readonly before: string; readonly value: string; readonly after: string };
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -132,11 +132,12 @@ export function completedLine(
   const key = `{"key":${literal(keyJson)},"output":`;
   const after = `${json}${beside}${warned}${body}}\n`;
   if (typeof text === "string") return `${key}${text}${after}`;
-  return [`${key}{"type":"embedding","embedding":`, text.embedding, `}${after}`];
+  return { before: `${key}{"type":"embedding","embedding":`, value: text.embedding, after: `}${after}` };
 }
 
 /** The line as one text. */
-export const wholeLine = (line: LineText): string => (typeof line === "string" ? line : line.join(""));
+export const wholeLine = (line: LineText): string =>
+  typeof line === "string" ? line : line.before + line.value + line.after;
 
 /** One input has one embedding; several have a list. */
 function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {

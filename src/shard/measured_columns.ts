@@ -89,6 +89,8 @@ export class MeasuredColumns {
   #requests: RequestKeys | undefined;
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
+  /** The last item that is sent with others, and its group. */
+  #last: { readonly item: MeasuredItem; readonly group: number } | undefined;
   #rejected: RejectedLine[] = [];
   #blankLines = 0;
   #long: LongItem[] = [];
@@ -118,6 +120,7 @@ export class MeasuredColumns {
     this.#warningLists = new WarningLists();
     this.#groups = [];
     this.#groupIndexes = new Map();
+    this.#last = undefined;
     this.#rejected = [];
     this.#blankLines = 0;
     this.#long = [];
@@ -261,6 +264,15 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
+    if (item.joins === undefined) return this.#namedGroup(item);
+    const last = this.#last;
+    if (last !== undefined && isAlike(item, last.item)) return last.group;
+    const group = this.#namedGroup(item);
+    this.#last = { item, group };
+    return group;
+  }
+
+  #namedGroup(item: MeasuredItem): number {
     const { model, alias, system, endpoint, joins } = item;
     const plain = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
     const of = item.hasInserts ? `${plain}\u0004` : plain;
@@ -289,6 +301,17 @@ export class MeasuredColumns {
     this.#groups.push(group);
     return index;
   }
+}
+
+/** Whether items that are sent with others, without a system instruction, are of one group. False where only their names say it. */
+function isAlike(one: MeasuredItem, other: MeasuredItem): boolean {
+  return (
+    one.model === other.model &&
+    one.alias === other.alias &&
+    one.endpoint === other.endpoint &&
+    one.joins === other.joins &&
+    one.hasInserts === other.hasInserts
+  );
 }
 
 /** The system instruction, which is worth a group before another line has it. */

@@ -6,13 +6,14 @@ import type { Clock } from "../../clock.ts";
 import { wholeLine } from "../../jsonl/write.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import type { Outcome } from "../../work/outcome.ts";
-import type { ItemRecords, SentItem } from "../items/item_owner.ts";
+import type { ItemRecords, JoinedEnd, SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import { SentStatements } from "../items/sent_as.ts";
 import {
   type CachedItem,
   cachedEnding,
   recordOf,
+  sentFacts,
   sentText,
   type TextTerms,
   unsentEnding,
@@ -27,6 +28,8 @@ import { answerText } from "./answer_text.ts";
 import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
+
+const NOTHING = (): void => undefined;
 
 /** What records of a group need in addition to the group. */
 export interface PostedTerms extends TextTerms {
@@ -110,7 +113,16 @@ export class PostedRecords implements ItemRecords {
             void answers.ended(this.#owner, item.line, item.model, outcome);
             whenDurable();
           };
-    this.#end(recordOf(item, outcome, this.#sent), sentText(this.#terms, item, outcome), ended);
+    const record = recordOf(item, outcome, sentFacts(this.#sent, item, outcome));
+    this.#end(record, sentText(this.#terms, item, outcome), ended);
+  }
+
+  /** The log writes rows in the order of these calls, and the last one calls back. */
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void {
+    const all = [...ended];
+    all.forEach(({ item, outcome }, index) => {
+      this.outcome(item, outcome, index === all.length - 1 ? whenDurable : NOTHING);
+    });
   }
 
   /** An item is answered with an earlier answer to the same request. */

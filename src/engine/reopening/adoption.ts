@@ -20,7 +20,7 @@ import {
   stamped,
 } from "../journal/journal.ts";
 import { readWhole } from "../journal/line_bytes.ts";
-import type { OutputFile } from "../journal/output.ts";
+import { type OutputFile, summed } from "../journal/output.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { Replay } from "../journal/replay.ts";
 import type { SentAs, SentFacts } from "../journal/sent_rows.ts";
@@ -94,7 +94,7 @@ export class Adoption {
     for (const list of warned) step.warned(list);
     for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
     output.resume(replay.outEnd, replay.outCrc32);
-    const { range, write } = output.claim(Buffer.concat(lines.map(({ bytes }) => bytes)));
+    const { range, write } = output.claim(summed(Buffer.concat(lines.map(({ bytes }) => bytes))));
     const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
     await store.append([stamped({ taskId, records, output: write }, moment)]);
     onStep?.(0, readStep(records), moment);

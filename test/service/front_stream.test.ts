@@ -113,6 +113,30 @@ describe("a streamed chat completion", () => {
     expect(task.objects[0].cost).not.toHaveProperty("is_estimated");
   });
 
+  it("begins for all of 150 clients that come at once, before the first of them ends", {
+    timeout: 30_000,
+  }, async () => {
+    const open: (() => void)[] = [];
+    const { call, received } = await front((_request, response) => {
+      const send = events(response);
+      send(chunk({ role: "assistant", content: "Hel" }));
+      open.push(() => {
+        send(chunk({}, "stop"), USAGE_CHUNK, "[DONE]");
+        response.end();
+      });
+    });
+    const body = JSON.stringify({ ...HELLO, stream: true });
+    const streams = Array.from({ length: 150 }, async () => {
+      const response = await call("/v1/chat/completions", { method: "POST", body });
+      const reader = response.body?.getReader();
+      await reader?.read();
+      return reader;
+    });
+    for (const reader of await Promise.all(streams)) expect(reader).toBeDefined();
+    expect(received).toHaveLength(150);
+    for (const end of open) end();
+  });
+
   it("ends with the usage for those who ask for it", async () => {
     const { client } = await front(words);
     const more = { stream: true as const, stream_options: { include_usage: true } };

@@ -6,7 +6,7 @@
  *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
  *   read from the log, enough for a batch -> recorded (`batched_groups.ts`) -> in memory -> with batches -> final
  *   open -> rest ended (cancelled, expired) -> final with its last request under way, and with the last batch of its items
- *   start: every open task of the log is parked, but for those whose items are with batches: their groups go on
+ *   start: `posted_start.ts`
  *
  * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog limits their bytes.
  */
@@ -21,7 +21,7 @@ import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 import { BatchedGroups } from "./batched_groups.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
-import { MicroBatches } from "./micro_batches.ts";
+import { MicroBatches } from "../arrivals/micro_batches.ts";
 import { AGAIN_MS, ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { PostedEnds } from "./posted_ends.ts";
@@ -29,8 +29,8 @@ import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions
 import { type PostedHome, PostedHomes } from "./posted_homes.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
+import { PostedStart } from "./posted_start.ts";
 import { Resuming } from "./resuming.ts";
-import { endDoubts } from "./tried_items.ts";
 import { WaitingPosts } from "./waiting_posts.ts";
 
 const ITEMS_MAX = 200_000;
@@ -62,6 +62,7 @@ export class PostedWork {
   readonly #batched: BatchedGroups;
   readonly #reading: ParkedReading;
   readonly #resuming: Resuming;
+  readonly #start: PostedStart;
   readonly #ends: PostedEnds;
   /** Resolves when the groups of earlier processes have their batches. */
   #resumed: Promise<void> = Promise.resolve();
@@ -117,35 +118,22 @@ export class PostedWork {
         onFault: listeners.onFault,
       },
     });
+    const [ends, resuming] = [this.#ends, this.#resuming];
+    this.#start = new PostedStart({ ...{ core, log, kind: listeners.kind, parked }, ends, resuming });
     this.callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
   }
 
-  /** Reads which groups of earlier processes have batches. Before `open`. */
-  async prepare(): Promise<void> {
-    await this.#resuming.read();
+  /** Reads what earlier processes have left open. Before `open`. */
+  prepare(): Promise<void> {
+    return this.#start.prepare();
   }
 
   /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
   open(): void {
-    const { log } = this.#log;
-    const batched = this.#resuming.places();
-    log.onFinal((task, kind) => {
+    this.#log.log.onFinal((task, kind) => {
       if (kind === this.#listeners.kind) this.#final(task);
     });
-    for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
-      if (kind !== this.#listeners.kind || left === 0) continue;
-      const place = batched.get(number);
-      for (const [item, tried] of log.triedItems(number))
-        if (tried.intents.length > 0 && place?.lines.has(place.firstLine + item) !== true)
-          this.#log.write((into) => endDoubts(into, tried));
-      if (place === undefined)
-        this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
-    }
-    this.#resumed = this.#resuming.start();
-    this.#log.settled().then(
-      () => this.#reading.feed(),
-      () => undefined,
-    );
+    this.#resumed = this.#start.open(() => this.#reading.feed());
   }
 
   /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked and just accepted ones. */

@@ -10,7 +10,7 @@ import type { PostedHome } from "../../engine/posted/posted_homes.ts";
 import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "../../engine/posted/posted_record.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
-import { RECENT_MS } from "../../engine/posted/recent_items.ts";
+import { RECENT_MS } from "../../engine/arrivals/recent_items.ts";
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { roundedUsd } from "../../price/cost.ts";

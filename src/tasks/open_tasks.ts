@@ -203,7 +203,17 @@ class TasksOfFolder implements OpenedTasks {
     const taskId = request.id ?? newId();
     const lines = taskLines(taskId, items);
     const endsWithCaller = request.endsWithCaller === true ? (true as const) : undefined;
-    const task = { id: taskId, lines, slaMinutes, project, hasOutputFile, note, tap, cacheTtl, endsWithCaller };
+    const task = {
+      id: taskId,
+      lines,
+      slaMinutes,
+      project,
+      hasOutputFile,
+      note,
+      tap,
+      cacheTtl,
+      endsWithCaller,
+    };
     const accepted = await acceptance.offer(task);
     if (accepted === undefined) {
       const { disk, room } = options.core.storage;

@@ -128,14 +128,14 @@ export class Lanes {
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => {
-        const money = sender.reserveMoney(call, tier);
+        const money = sender.money.reserve(call, tier);
         if (money === "ok" && tier === undefined) prefixes.chosen(call);
         return money;
       },
       batch: (call, kind) => this.#options.cheaper.batches.take(call, kind, singlesOf(call, sender)),
       returnMoney: (call) => {
         freeCache(call);
-        sender.returnMoney(call);
+        sender.money.giveBack(call);
       },
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),

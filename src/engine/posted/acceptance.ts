@@ -59,7 +59,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask
   extends Pick<NewPosted, "tap" | "check">,
-    Pick<PostedRecord, "note" | "retentionDays" | "cacheTtl"> {
+    Pick<PostedRecord, "note" | "retentionDays" | "cacheTtl" | "endsWithCaller"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -317,7 +317,8 @@ function recordFor(
     totalItems: lines.length,
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
-    ...{ note: task.note, retentionDays: task.retentionDays, cacheTtl: task.cacheTtl },
+    ...{ note: task.note, retentionDays: task.retentionDays },
+    ...{ cacheTtl: task.cacheTtl, endsWithCaller: task.endsWithCaller },
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,

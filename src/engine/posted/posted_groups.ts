@@ -91,6 +91,8 @@ export interface PostedGroupsOptions {
   readonly log: PostedLog;
   /** Caps on a project's posts. */
   readonly capsOf: (project: string) => Promise<readonly Cap[]>;
+  /** Whether the acceptance of a task in memory is not durable yet. */
+  readonly isEntering: PostedTerms["isEntering"];
   readonly onTried: PostedTerms["onTried"];
   readonly onEnded: PostedTerms["onEnded"];
   readonly onChange: (owner: PostedItems) => void;
@@ -207,7 +209,7 @@ export class PostedGroups {
     cacheMs = [],
     batchedAs,
   }: PostedGroup): PostedItems {
-    const { core, log, onTried, onEnded, onChange } = this.#options;
+    const { core, log, isEntering, onTried, onEnded, onChange } = this.#options;
     this.#made += 1;
     const settings: OwnerTerms = {
       deadlineMs,
@@ -228,7 +230,7 @@ export class PostedGroups {
       prices: this.#prices,
     };
     const recorded = {
-      ...{ log, onTried, onEnded, prices: this.#prices },
+      ...{ log, isEntering, onTried, onEnded, prices: this.#prices },
       taskId: "",
       layout: lineLayout({}),
       namesLines: false,
@@ -242,7 +244,7 @@ export class PostedGroups {
     const texts = { requestOf, tapOf, measurer: core.measurer, measureOptions: options, isBatched };
     const owner: PostedItems = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
-      isOpen: (task, item) => log.log.isOpen(task, item),
+      isOpen: (task, item) => isEntering(task) || log.log.isOpen(task, item),
       onChange,
       answers: this.#answers?.ofGroup(cacheMs),
     });

@@ -37,6 +37,8 @@ export interface PostedTerms extends TextTerms {
   readonly observer: EngineObserver | undefined;
   readonly prices: Pick<PriceTable, "sourceOf" | "versionOf">;
   readonly clock: Clock;
+  /** Whether the acceptance of a task is not durable yet: its intents end with it if it is refused. */
+  readonly isEntering: (task: number) => boolean;
   /** An attempt has ended durably, and its item continues. */
   readonly onTried: (task: number) => void;
   /** An item has ended durably. */
@@ -158,8 +160,18 @@ export class PostedRecords implements ItemRecords {
       offset: 0,
       lengthBytes: 0,
     };
-    this.#terms.log.write((log) => log.intend(intent), whenDurable);
+    const { log, isEntering } = this.#terms;
+    const endsWith = isEntering(task) ? (): boolean => this.#endsWith(task, whenDurable) : undefined;
+    log.write((into) => into.intend(intent), whenDurable, endsWith);
     this.#owner.version += 1;
+  }
+
+  /** The commit of an intent was refused. Whether its task is not accepted either: then its group is over, and its request not sent. */
+  #endsWith(task: number, giveUp: (() => void) | undefined): boolean {
+    if (this.#terms.log.log.has(task)) return false;
+    this.#owner.phase = "done";
+    giveUp?.();
+    return true;
   }
 
   /** Items that ended with the rest of their task meanwhile keep that end. */
@@ -173,7 +185,7 @@ export class PostedRecords implements ItemRecords {
     const before = this.#before.get(line) ?? this.#beforeOf(task, item);
     this.#attempts.delete(line);
     this.#before.delete(line);
-    const isOpen = log.log.isOpen(task, item);
+    const isOpen = this.#terms.isEntering(task) || log.log.isOpen(task, item);
     const endedWallMs = Math.round(clock.nowMs() + wallOffsetMs);
     const bytes = Buffer.from(this.#textOf(record, text, { endedWallMs, wallOffsetMs }));
     const ended = (): void => {

@@ -70,7 +70,7 @@ export class PostedRetries<A extends AdmittedWork> {
     const works = await this.#worksOf(task, items);
     const admitted = await admission.admit(project, works, { items: items.length, bytes: 0 });
     try {
-      const { isCancelled: _was, cancelledWallMs: _since, ...left } = task;
+      const { isCancelled: _was, cancelledWallMs: _since, endsWithCaller: _caller, ...left } = task;
       const sums = await log.sumsOf(number);
       const again = new Set(items.map(({ item }) => item));
       const sold = await postedSales(reader, task, (item) => !again.has(item));

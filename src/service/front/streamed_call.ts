@@ -3,7 +3,7 @@
  *
  *   posted -> the first part: 200 and events -> the item's end is durable: its last events, or one with the error
  *          -> the item's end before any part: one answer in events (providers without streams), or a status and the error
- *   the client leaves: the provider's stream is cut, and what is not sent is cancelled
+ *   the client leaves: the provider's stream is cut, and what is not sent is cancelled; so it is when this process has ended
  *
  * Hot: 500 streams at once in 300 MiB, and a provider's first byte is passed on within 5 ms (bench/jobs/front.ts).
  */
@@ -54,7 +54,7 @@ export async function streamedCall(
   });
   const ended = tasks
     .submit(project, {
-      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl },
+      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl, endsWithCaller: true },
       ...(note === undefined ? {} : { note }),
     })
     .catch((error: unknown) => Promise.reject(callError(error, item)));

@@ -84,17 +84,17 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
 
   it("answers the held items when the account has money again before the stream ends", async () => {
     const world = noMoney();
-    const { run } = await readingRest(world, 1_250);
+    const { run } = await readingRest(world, 1_750);
     world.answer = (line) => ok(line);
     expect(await world.settle(run.finished)).toMatchObject({
       status: "completed",
-      items: 1_250,
-      counts: { completed: 1_250 },
+      items: 1_750,
+      counts: { completed: 1_750 },
     });
   });
 
   it("does not read ahead of the backlog any more once the account has money again", async () => {
-    const world = noMoney({ limits: { alpha: { requestsPerMinute: 60 } } });
+    const world = noMoney({ limits: { alpha: { requestsPerMinute: 15 } } });
     const { run, given } = await readingRest(world, 100_000);
     world.answer = (line) => ok(line);
     await world.clock.advance(90_000);

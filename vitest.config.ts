@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join, relative } from "node:path";
+import { parseArgs } from "node:util";
 import { defineConfig } from "vitest/config";
 import { filesBelow } from "./test/files_below.ts";
 import { LongestFirst } from "./test/longest_first.ts";
@@ -15,13 +16,21 @@ const isolated = filesBelow(join(import.meta.dirname, "test"))
 /** A sequencer of the configuration would override the random one. */
 const isShuffled = process.argv.some((word) => word.startsWith("--sequence.shuffle"));
 
+/** For two cores: tests that start processes wait a third of their time. */
+const WORKERS = 4;
+/** Vitest does not pass the option on to projects. */
+const { maxWorkers = WORKERS } = parseArgs({
+  options: { maxWorkers: { type: "string" } },
+  strict: false,
+}).values;
+
 export default defineConfig({
   test: {
     setupFiles: ["test/state_home.ts"],
     testTimeout: 120_000, // that a test hangs, not that it takes long
     hookTimeout: 120_000,
     pool: "forks",
-    maxWorkers: 3, // for two cores: tests that start processes wait a third of their time
+    maxWorkers: Number(maxWorkers),
     expect: { poll: { timeout: 60_000 } }, // a page beside other load
     sequence: isShuffled ? {} : { sequencer: LongestFirst },
     projects: [

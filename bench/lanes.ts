@@ -211,6 +211,7 @@ async function collected(paths: readonly string[]): Promise<void> {
       money: { spentInBatch: () => spent, mostInBatchUsd: () => 1e-5 },
       held: new BatchMoney(new Budget([]), 1),
       answered: () => undefined,
+      checked: () => undefined,
       sendAgain: () => Promise.reject(new Error("an item came back")),
     });
     const request = WIRE.get("file-1");

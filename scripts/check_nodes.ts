@@ -4,8 +4,12 @@
  *
  * Each version comes from the npm registry as the package of its binary, into a temporary folder. One that cannot be
  * installed fails the check: nothing is skipped.
+ *
+ * `-- --install <folder>` only installs them there, and prints their paths with commas between them. Where `PERIGEE_TEST_NODES` has these
+ * paths, `npm test` has run the test of the tarball on them, and only those of the store are run.
  */
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,23 +24,36 @@ const STORE_TESTS: readonly string[] = [
   "test/properties/store.test.ts",
   "test/properties/records.test.ts",
 ];
+/** Of each version: both run at once, on two cores. */
+const STORE_WORKERS = "2";
 
-const folder = mkdtempSync(join(tmpdir(), "perigee-nodes-"));
-try {
-  const nodes = VERSIONS.map(install);
-  for (const node of nodes) runTests(node, STORE_TESTS, {});
-  runTests(process.execPath, TARBALL_TESTS, { PERIGEE_TEST_NODES: nodes.join(",") });
-} finally {
-  rmSync(folder, { recursive: true, force: true });
+const [option, target] = process.argv.slice(2);
+if (option === "--install" && target !== undefined) {
+  console.log(VERSIONS.map((version) => install(version, target)).join(","));
+} else {
+  const installed = (process.env["PERIGEE_TEST_NODES"] ?? "").split(",").filter((path) => path !== "");
+  if (installed.length > 0) await runStoreTests(installed);
+  else await checkAll();
+}
+
+async function checkAll(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "perigee-nodes-"));
+  try {
+    const nodes = VERSIONS.map((version) => install(version, folder));
+    await runStoreTests(nodes);
+    await runTests(process.execPath, TARBALL_TESTS, { PERIGEE_TEST_NODES: nodes.join(",") });
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** Returns the path of the binary. */
-function install(version: string): string {
+function install(version: string, folder: string): string {
   const name = `node-${process.platform}-${process.arch}`;
   const place = join(folder, version);
   // The package of the platform itself: `node` would fetch it by an install script, which npm is about to stop running.
   execFileSync("npm", ["install", "--prefix", place, "--no-audit", "--no-fund", `${name}@${version}`], {
-    stdio: "inherit",
+    stdio: ["ignore", process.stderr, "inherit"],
   });
   const node = join(place, "node_modules", name, "bin/node");
   const found = execFileSync(node, ["--version"], { encoding: "utf8" }).trim();
@@ -44,8 +61,18 @@ function install(version: string): string {
   return node;
 }
 
-/** Throws when one fails, or when no test ran. */
-function runTests(node: string, paths: readonly string[], env: NodeJS.ProcessEnv): void {
+/** The versions at once. */
+async function runStoreTests(nodes: readonly string[]): Promise<void> {
+  const workers = { VITEST_MAX_WORKERS: STORE_WORKERS };
+  const runs = nodes.map((node) => runTests(node, STORE_TESTS, workers));
+  const results = await Promise.allSettled(runs); // none is left running when another one fails
+  for (const result of results) if (result.status === "rejected") throw result.reason;
+}
+
+/** Rejects when one fails, or when no test ran. */
+async function runTests(node: string, words: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
   const vitest = join(import.meta.dirname, "../node_modules/vitest/vitest.mjs");
-  execFileSync(node, [vitest, "run", ...paths], { stdio: "inherit", env: { ...process.env, ...env } });
+  const child = spawn(node, [vitest, "run", ...words], { stdio: "inherit", env: { ...process.env, ...env } });
+  const [code, signal] = await once(child, "exit");
+  if (code !== 0) throw new Error(`the tests ended with ${code ?? signal} on ${node}`);
 }

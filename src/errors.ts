@@ -103,6 +103,14 @@ export class PerigeeError extends Error {
   }
 }
 
+/** The refusal of a member, parameter or header of a request. */
+export function refusedParam(param: string, message: string, cause?: unknown): PerigeeError {
+  return new PerigeeError("usage", `${param}: ${message}`, {
+    ...(cause === undefined ? {} : { cause }),
+    details: { param },
+  });
+}
+
 /** Whether it was thrown with this code. */
 export function hasCode(error: unknown, code: ErrorCode): boolean {
   return error instanceof PerigeeError && error.code === code;

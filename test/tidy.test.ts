@@ -69,7 +69,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   shard: [["answers", "schemas"]],
   satellites: [["sdk"], ["secrets"], ["orbit"], ["executions", "kinds"], ["builtin"]],
   engine: [
-    ["config", "media"],
+    ["config", "media", "arrivals"],
     ["journal"],
     ["learnt", "schemas"],
     ["items"],

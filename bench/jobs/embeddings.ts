@@ -4,7 +4,8 @@
  *   npm run bench -- embeddings [--lines 1000000] [--dimensions 256] [--inflight 64] [--latency 50] [--profile FOLDER]
  *
  * Texts have 50 tokens. Every key must have one line with the vector of its number. Prints one line of JSON, and the row. The provider's
- * own CPU is measured apart, as it shares the processors.
+ * own CPU is measured apart, as it shares the processors. About 5 s of CPU are for the start of the process and the compilation of its
+ * code, whatever the number of lines: 25 us a text of 200,000, 5 of a million.
  */
 import { spawn } from "node:child_process";
 import { createReadStream, createWriteStream, existsSync, mkdtempSync, rmSync, statSync } from "node:fs";

@@ -93,7 +93,7 @@ async function main(calls: number, streams: number): Promise<void> {
       },
     ]);
     const idleMib = peakMib(child);
-    const openedDirectly = await Promise.all(Array.from({ length: streams }, () => of(upstream, 2)));
+    const openedDirectly = await Promise.all(Array.from({ length: streams }, () => of(upstream, CHUNKS)));
     const many = await Promise.all(Array.from({ length: streams }, () => of(through, CHUNKS)));
     const times = many.map(({ passedMs }) => passedMs);
     const opened = (share: number, name: string) => ({

@@ -97,7 +97,7 @@ const contenders: readonly Contender[] = [
     name: "dispatcher",
     open(origin) {
       const transport = createUndiciTransport({ clock: systemClock, connectionsMax: inflight }, undici);
-      const admission = { admit: () => Promise.resolve(), attempted: () => true };
+      const admission = { admit: () => Promise.resolve(), attempted: () => true, begun: () => undefined };
       const dispatcher = createDispatcher({
         clock: systemClock,
         transport,

@@ -2,6 +2,7 @@
  * Who answers calls: an engine in this process, or a service.
  */
 import type { LibraryObject, LibraryTask } from "../engine/library.ts";
+import type { ChunkOptions } from "../engine/submissions/chunk_reader.ts";
 import type { FailureCode } from "../errors.ts";
 import type { Item } from "../work/item.ts";
 import { ModelCallError } from "./call_error.ts";
@@ -13,6 +14,15 @@ export interface AnsweredItems {
   readonly objects: readonly LibraryObject[];
 }
 
+/** Of one call. */
+export interface AskTerms {
+  readonly signal: AbortSignal | undefined;
+  /** Its key, and the first words of its prompt; undefined without a key. */
+  readonly keyed?: { readonly key: string; readonly words: string } | undefined;
+  /** Called with each chunk of the answer in OpenAI's form, where it is streamed; what it returns is waited for. */
+  readonly onChunk?: NonNullable<ChunkOptions["onChunk"]>;
+}
+
 /** Port. */
 export interface Asks {
   /** Of the calls of this process to it. */
@@ -22,7 +32,7 @@ export interface Asks {
    * once when that aborts, and sends nothing more of it then; with a `ModelCallError` when an item ends without an answer. The items of a call
    * have one sla; what of them was answered stays so when the call is made again.
    */
-  ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems>;
+  ask(items: readonly Item[], name: string, terms: AskTerms): Promise<AnsweredItems>;
 }
 
 /** The objects of a final task. Throws the error of the first one without an answer. */
@@ -44,6 +54,48 @@ export function errorCodesIn(objects: readonly LibraryObject[]): FailureCode[] {
   ];
 }
 
+/** Another call than an earlier one is made under its key. `earlier`: the task of that, where it is known. */
+export function otherCall(
+  { key, words }: NonNullable<AskTerms["keyed"]>,
+  {
+    code,
+    statusCode,
+    earlier,
+  }: { readonly code: string; readonly statusCode?: number | undefined; readonly earlier?: string },
+  cause: unknown,
+): ModelCallError {
+  const task = earlier === undefined ? "" : ` (task ${earlier})`;
+  const free = earlier === undefined ? "" : `, or forget that task with engine.forget("${earlier}")`;
+  return new ModelCallError(
+    `the call "${words}" has the key ${JSON.stringify(key)}, under which another call was made before${task}; use another key${free}`,
+    { code, statusCode, ...(earlier === undefined ? {} : { taskId: earlier }) },
+    { cause },
+  );
+}
+
+/** What changes a hold of a service, by its reason. All others pass. */
+const SERVICE_ADVICE: Readonly<Record<string, string>> = {
+  provider_missing:
+    "configure the provider (providers in the service's configuration), or use a model that the service has",
+  key_missing:
+    "set the provider's key (its environment variable, or key in providers) and restart the service",
+  key_changed: "set the provider's earlier key again and restart the service",
+  authentication: "set a key that the provider accepts and restart the service",
+  quota: "add credit to the provider's account",
+  model_unavailable: "use another model, or have the provider allow this one",
+  cap_reached: "raise the service's cap, or the one of the key's project",
+  price_unknown: "state the model's price (prices in the service's configuration)",
+};
+const PASSING_ADVICE = "make the call again later, or give it an sla: then it waits";
+
+/** Why a held object of a service is not waited for, and what to do. */
+export function heldByService(taskId: string, object: LibraryObject): ModelCallError {
+  const { reason = "unknown", provider } = object.held ?? {};
+  const whose = provider === undefined ? "" : `, provider "${provider}"`;
+  const advice = SERVICE_ADVICE[reason] ?? PASSING_ADVICE;
+  return heldError(taskId, object, `the call is held by the service (${reason}${whose}): ${advice}`);
+}
+
 /** Why a held object is not waited for; `message` is that of the hold, if it is known. */
 export function heldError(taskId: string, { held }: LibraryObject, message?: string): ModelCallError {
   const whose = held?.provider === undefined ? "" : ` (provider "${held.provider}")`;
@@ -54,27 +106,4 @@ export function heldError(taskId: string, { held }: LibraryObject, message?: str
     data: held,
     taskId,
   });
-}
-
-/** Settles as the promise does, or rejects with the signal's reason when that aborts first, and calls `leave`. */
-export async function untilAborted<T>(
-  promise: Promise<T>,
-  signal: AbortSignal | undefined,
-  leave: () => void,
-): Promise<T> {
-  if (signal === undefined) return promise;
-  let abort = (): void => undefined;
-  const aborted = new Promise<never>((_, reject) => {
-    abort = () => {
-      leave();
-      reject(signal.reason);
-    };
-  });
-  promise.catch(() => undefined); // nobody may be left to hear of it
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener("abort", abort);
-  }
 }

@@ -53,7 +53,7 @@ export function embeddingModel<V extends ModelVersion>(
     doEmbed: async (call) => {
       const called = itemsOfEmbedding(modelId, call, sla);
       const name = asks.names.nameOfValues(work, called);
-      const { taskId, objects } = await asks.ask(called.items, name, call.abortSignal);
+      const { taskId, objects } = await asks.ask(called.items, name, { signal: call.abortSignal });
       const warnings = [...called.warnings, ...objects.flatMap(allWarnings).filter(isFirst)];
       return {
         embeddings: objects.map((object, index) => numbersIn(object, `values[${index}]`, taskId)),

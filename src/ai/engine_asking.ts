@@ -8,11 +8,20 @@
  *   or by what only the program can change (no provider, no key, a cap) -> cancelled, and the call rejects with what holds it
  */
 import { systemClock, type Timer } from "../clock.ts";
+import { unlessAborted } from "../engine/abort.ts";
 import type { LibraryEngine, LibraryObject, LibraryTask } from "../engine/library.ts";
 import { hasCode, ifFound } from "../errors.ts";
 import { derivedId } from "../work/derived_id.ts";
 import type { Item } from "../work/item.ts";
-import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import {
+  type AnsweredItems,
+  type Asks,
+  type AskTerms,
+  answersIn,
+  errorCodesIn,
+  heldError,
+  otherCall,
+} from "./asking.ts";
 import { CallNames } from "./call_names.ts";
 
 /** What it needs of an engine. */
@@ -46,14 +55,18 @@ export class EngineAsking implements Asks {
     namesOf.set(engine, this.names);
   }
 
-  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
+  async ask(items: readonly Item[], name: string, terms: AskTerms): Promise<AnsweredItems> {
+    const { signal } = terms;
     signal?.throwIfAborted();
     const taskId = derivedId("submit", name);
-    const asked = this.#finished(items, { name, taskId, signal });
-    return answersIn(await untilAborted(asked, signal, () => void this.#leave(taskId)));
+    const asked = this.#finished(items, { name, taskId, ...terms });
+    return answersIn(await unlessAborted(asked, signal, () => void this.#leave(taskId)));
   }
 
-  async #finished(items: readonly Item[], { name, taskId, signal }: NamedCall): Promise<LibraryTask> {
+  async #finished(
+    items: readonly Item[],
+    { name, taskId, signal, onChunk, keyed }: NamedCall,
+  ): Promise<LibraryTask> {
     const before = await ifFound(this.#engine.task(taskId));
     const codes = errorCodesIn(before?.objects ?? []);
     if (codes.length > 0)
@@ -61,8 +74,12 @@ export class EngineAsking implements Asks {
         if (!hasCode(error, "conflict")) throw error; // another call has begun it
       });
     signal?.throwIfAborted(); // from here on a cancel finds it
-    const submitted = this.#engine.submit(items, { id: name, retentionDays: this.#retentionDays });
-    const { objects } = await submitted;
+    const read = onChunk === undefined || signal === undefined ? {} : { onChunk, signal };
+    const submitted = this.#engine.submit(items, { id: name, retentionDays: this.#retentionDays, ...read });
+    const { objects } = await submitted.catch((error: unknown) => {
+      const isOther = keyed !== undefined && hasCode(error, "conflict");
+      throw isOther ? otherCall(keyed, { code: "conflict", earlier: taskId }, error) : error;
+    });
     const open = objects.filter(({ status }) => status === "submitted");
     const last = open.at(-1);
     if (last === undefined) return submitted;
@@ -134,10 +151,9 @@ export class EngineAsking implements Asks {
   }
 }
 
-interface NamedCall {
+interface NamedCall extends AskTerms {
   readonly name: string;
   readonly taskId: string;
-  readonly signal: AbortSignal | undefined;
 }
 
 /** A call that waits for its task. */

@@ -168,7 +168,8 @@ function flatUsage({ usage }: LibraryObject): FlatUsage {
 }
 
 function factsOf(taskId: string, object: LibraryObject): CallFacts {
-  const { objectId, cost, attempts, latencyMs, model, refusal, late } = object;
+  const { objectId, cost, attempts, latencyMs, model, refusal, late, warnings = [] } = object;
+  const leftOut = warnings.flatMap((warning) => (warning.code === "dropped" ? [warning.setting] : []));
   const facts = {
     taskId,
     objectId,
@@ -180,6 +181,7 @@ function factsOf(taskId: string, object: LibraryObject): CallFacts {
     tier: cost?.tier,
     refusal,
     late,
+    leftOut: leftOut.length === 0 ? undefined : leftOut.join(", "),
   };
   return Object.fromEntries(
     Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),

@@ -2,6 +2,7 @@
  * perigee and the AI SDK: its calls as durable work, and its models as providers. Nothing of the AI SDK is loaded.
  */
 export { ModelCallError, type ModelCallErrorFacts, UnknownKindError } from "./call_error.ts";
+export type { StreamedPart } from "./call_stream.ts";
 export type { PerigeeCallOptions } from "./called_item.ts";
 export {
   createPerigee,
@@ -14,7 +15,7 @@ export type { Embedded, PerigeeEmbeddingModel } from "./embedding_model.ts";
 export type { CalledEmbeddingModel, CalledEmbeddings } from "./embedding_provider.ts";
 export type { AskedEngine } from "./engine_asking.ts";
 export type { Generated, GeneratedPart } from "./generated.ts";
-export type { PerigeeLanguageModel, StreamedPart } from "./language_model.ts";
+export type { PerigeeLanguageModel } from "./language_model.ts";
 export type { ModelCall, ModelVersion } from "./model_call.ts";
 export {
   type AnyCalledModel,

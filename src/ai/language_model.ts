@@ -1,20 +1,19 @@
 /**
  * A language model of the AI SDK whose calls are items of perigee.
  *
- * The answer of a stream is whole when its stream begins: perigee waits for it, and then passes it on in parts.
+ * Streamed calls without sla have the provider's stream, where the engine and the provider stream; all others are whole when their stream begins.
  */
 import type { LibraryObject } from "../engine/library.ts";
-import type { Asks } from "./asking.ts";
-import { itemOfCall } from "./called_item.ts";
-import {
-  type CallFacts,
-  type FinishOf,
-  type Generated,
-  generated,
-  type UsageOf,
-  type WarningOf,
-} from "./generated.ts";
+import type { Item } from "../work/item.ts";
+import { isObject, type Json } from "../work/json.ts";
+import type { Asks, AskTerms } from "./asking.ts";
+import { type StreamedPart, streamOf } from "./call_stream.ts";
+import { type CalledItem, itemOfCall } from "./called_item.ts";
+import { type Generated, generated, warningsOf } from "./generated.ts";
 import type { ModelCall, ModelVersion } from "./model_call.ts";
+
+/** Characters of a prompt in messages. */
+const WORDS_CHARS = 60;
 
 /** What all calls of a model share. */
 export interface ModelTerms {
@@ -23,20 +22,6 @@ export interface ModelTerms {
   /** The program's name for its work. */
   readonly work: string;
 }
-
-/** A part of a streamed answer. */
-export type StreamedPart<V extends ModelVersion> =
-  | { type: "stream-start"; warnings: WarningOf<V>[] }
-  | { type: "response-metadata"; id?: string; modelId?: string }
-  | { type: "text-start" | "text-end" | "reasoning-start" | "reasoning-end"; id: string }
-  | { type: "text-delta" | "reasoning-delta"; id: string; delta: string }
-  | { type: "tool-call"; toolCallId: string; toolName: string; input: string }
-  | {
-      type: "finish";
-      usage: UsageOf<V>;
-      finishReason: FinishOf<V>;
-      providerMetadata: { perigee: CallFacts };
-    };
 
 /** A model: `LanguageModelV2`, `LanguageModelV3` or `LanguageModelV4` of the AI SDK, by its version. */
 export interface PerigeeLanguageModel<V extends ModelVersion> {
@@ -58,11 +43,14 @@ export function languageModel<V extends ModelVersion>(
   asks: Asks,
   { sla, work }: ModelTerms,
 ): PerigeeLanguageModel<V> {
-  const doGenerate = async (call: ModelCall): Promise<Generated<V>> => {
+  const nameOf = (call: ModelCall): NamedCall => {
     const called = itemOfCall(modelId, call, sla);
-    const name = asks.names.nameOf(work, called);
-    const { item, warnings } = called;
-    const { taskId, objects } = await asks.ask([item], name, call.abortSignal);
+    return { called, name: asks.names.nameOf(work, called) };
+  };
+  const answered = async ({ called, name }: NamedCall, terms: AskTerms): Promise<Generated<V>> => {
+    const { item, key, warnings } = called;
+    const keyed = key === undefined ? undefined : { key, words: wordsOf(item) };
+    const { taskId, objects } = await asks.ask([item], name, { ...terms, keyed });
     const [object] = objects as readonly [LibraryObject]; // one for each item
     return generated(version, { taskId, object, request: item, warnings });
   };
@@ -71,28 +59,33 @@ export function languageModel<V extends ModelVersion>(
     provider: "perigee",
     modelId,
     supportedUrls: { "image/*": [/^https?:\/\/.+$/i] },
-    doGenerate,
+    doGenerate: async (call) => answered(nameOf(call), { signal: call.abortSignal }),
     doStream: async (call) => {
-      const answer = await doGenerate(call);
-      return { stream: ReadableStream.from(partsOf(answer)), request: answer.request };
+      const named = nameOf(call);
+      const { item, warnings } = named.called;
+      const stream = await streamOf<V>(
+        (onChunk, signal) => answered(named, item.sla === undefined ? { signal, onChunk } : { signal }),
+        warningsOf(version, warnings),
+        call.abortSignal,
+      );
+      return { stream, request: { body: item } };
     },
   };
 }
 
-/** The parts of an answer in the order of a stream. */
-function* partsOf<V extends ModelVersion>(answer: Generated<V>): Generator<StreamedPart<V>> {
-  const { content, warnings, response, usage, finishReason, providerMetadata } = answer;
-  yield { type: "stream-start", warnings };
-  yield { type: "response-metadata", ...response };
-  for (const [index, part] of content.entries()) {
-    const id = String(index);
-    if (part.type === "tool-call") {
-      yield part;
-      continue;
-    }
-    yield { type: `${part.type}-start`, id };
-    yield { type: `${part.type}-delta`, id, delta: part.text };
-    yield { type: `${part.type}-end`, id };
-  }
-  yield { type: "finish", usage, finishReason, providerMetadata };
+interface NamedCall {
+  readonly called: CalledItem;
+  readonly name: string;
+}
+
+/** The first words of the last message that has a text. */
+function wordsOf({ messages = [] }: Item): string {
+  const texts = messages.flatMap(({ content = null }) => {
+    const parts: readonly Json[] = Array.isArray(content) ? content : [{ text: content }];
+    return parts.flatMap((part) =>
+      isObject(part) && typeof part["text"] === "string" ? [part["text"]] : [],
+    );
+  });
+  const text = (texts.at(-1) ?? "").trim().replace(/\s+/g, " ");
+  return text.length <= WORDS_CHARS ? text : `${text.slice(0, WORDS_CHARS).replace(/ \S*$/, "")} ...`;
 }

@@ -10,12 +10,21 @@
  */
 import { hash } from "node:crypto";
 import { systemClock } from "../clock.ts";
+import { unlessAborted } from "../engine/abort.ts";
 import type { LibraryTask } from "../engine/library.ts";
 import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
 import type { Task } from "../work/task.ts";
-import { type AnsweredItems, type Asks, answersIn, errorCodesIn, heldError, untilAborted } from "./asking.ts";
+import {
+  type AnsweredItems,
+  type Asks,
+  type AskTerms,
+  answersIn,
+  errorCodesIn,
+  heldByService,
+  otherCall,
+} from "./asking.ts";
 import { ModelCallError } from "./call_error.ts";
 import { CallNames } from "./call_names.ts";
 
@@ -26,6 +35,8 @@ const WAIT_MAX_MS = 10_000;
 const POLL_FIRST_MS = 100;
 const POLL_MAX_MS = 5_000;
 const IN_PROGRESS_WAIT_MS = 1_000;
+/** Another request was posted under the same key. */
+const MISMATCH = "idempotency_mismatch";
 /** Codes of answers that a later request may not get. */
 const PASSING_STATUS: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504, 507]);
 
@@ -64,12 +75,15 @@ export class ServiceAsking implements Asks {
     namesOf.set(whose, this.names);
   }
 
-  async ask(items: readonly Item[], name: string, signal: AbortSignal | undefined): Promise<AnsweredItems> {
+  async ask(items: readonly Item[], name: string, { signal, keyed }: AskTerms): Promise<AnsweredItems> {
     signal?.throwIfAborted();
     const isAtOnce = items[0]?.sla === undefined;
     // A post with an sla is answered at once: it is waited for even when its caller has left, so that it can be cancelled.
-    const posting = this.#post(items, name, isAtOnce ? signal : undefined);
-    const posted = await untilAborted(posting, signal, () => {
+    const posting = this.#post(items, name, isAtOnce ? signal : undefined).catch((error: unknown) => {
+      const isOther = keyed !== undefined && error instanceof ModelCallError && error.code === MISMATCH;
+      throw isOther ? otherCall(keyed, error, error) : error;
+    });
+    const posted = await unlessAborted(posting, signal, () => {
       posting.then(({ task: { taskId } }) => this.#cancel(taskId)).catch(() => undefined);
     });
     const { taskId } = posted.task;
@@ -100,7 +114,7 @@ export class ServiceAsking implements Asks {
       );
     for (let waitMs = POLL_FIRST_MS; isOpen(task); waitMs = Math.min(2 * waitMs, POLL_MAX_MS)) {
       const held = task.objects.find((object) => object.held !== undefined);
-      if (isAtOnce && held !== undefined) throw heldError(task.taskId, held);
+      if (isAtOnce && held !== undefined) throw heldByService(task.taskId, held);
       await systemClock.sleep(waitMs, signal === undefined ? {} : { signal });
       task = await taskIn(await this.#send(`task/${task.taskId}`, { signal }));
     }

@@ -6,7 +6,8 @@ import { systemDisk } from "../disk.ts";
 import { withBatch } from "../engine/shown/recorded_batches.ts";
 import { type ItemTrace, traceItem } from "../engine/trace.ts";
 import { recordsOfRun } from "./run/run_batches.ts";
-import { readRun } from "./run/status.ts";
+import { nounOf, readRun } from "./run/status.ts";
+import type { Noun } from "./run/summary.ts";
 import { answer } from "./satellites/answer.ts";
 
 /** Options as commander passes them. */
@@ -19,21 +20,22 @@ interface TraceArguments {
 export function trace(out: string, key: string, options: Record<string, unknown>): Promise<number> {
   const given: TraceArguments = options; // commander's own shape, declared in status_commands.ts
   return answer(given, async () => {
-    const found = await readRun(out, given.data, async (store, task, dataDir) =>
+    const [found, noun] = await readRun(out, given.data, async (store, task, dataDir) => [
       withBatch(
         await traceItem({ store, disk: systemDisk, dataDir }, task, { key }),
         recordsOfRun(store, task.id),
       ),
-    );
-    return { json: found, text: traceText(found) };
+      nounOf(task, dataDir),
+    ]);
+    return { json: found, text: traceText(found, noun) };
   });
 }
 
-function traceText({ key, line, status, events }: ItemTrace): string {
+function traceText({ key, line, status, events }: ItemTrace, noun: Noun): string {
   const wide = Math.max(...events.map(({ event }) => event.length));
   const rows = events.map(({ at, event, attempt, detail }) => {
     const what = attempt === undefined ? detail : `request ${attempt}: ${detail}`;
     return `${at ?? "now".padEnd(24)}  ${event.padEnd(wide)}  ${what}\n`;
   });
-  return `${key} (line ${line}): ${status}\n${rows.join("")}`;
+  return `${key} (${noun} ${line}): ${status}\n${rows.join("")}`;
 }

@@ -2,15 +2,19 @@
  * Collects the chunks of one response body into one array, within a bound.
  *
  * Hot path: a body that arrives in one chunk (nearly all do) is passed on without a copy. Node gives each read of a
- * socket its own memory, so the view stays valid for as long as it is kept. More chunks are copied once: up to 256 KiB
+ * socket its own memory, so the view stays valid for as long as it is kept. More chunks are copied once: up to 1 MiB
  * into memory of the announced or doubled length, beyond that into a resizable buffer. That reserves addresses and takes
  * memory only as bytes arrive, so growing copies nothing, a server that announces much and sends little costs little, and
- * what was collected in vain is freed at once, not when garbage is collected.
+ * what was collected in vain is freed at once, not when garbage is collected. Its pages are taken one by one and given back
+ * each time, so it is only for bodies that are rare (bench/jobs/embeddings.ts has bodies of 0.7 MB).
  */
 
-/** Announced lengths are believed up to this many bytes, and smaller bodies have plain memory. */
-const PLAIN_BYTES_MAX = 256 * 1024;
+/** Smaller bodies have plain memory. */
+const PLAIN_BYTES_MAX = 1024 * 1024;
 const PLAIN_BYTES_MIN = 64 * 1024;
+/** Announced lengths are believed up to this many bytes, and up to so many times what has arrived. */
+const BELIEVED_BYTES = 256 * 1024;
+const BELIEVED_TIMES = 4;
 /** A resizable buffer is this much larger than its contents; pages that nothing was written to take no memory. */
 const GROWTH_BYTES = 1024 * 1024;
 
@@ -95,7 +99,8 @@ export class BodyCollector {
   #plain(neededBytes: number): Uint8Array {
     const announced = this.#announced ?? 0;
     const doubled = Math.max(PLAIN_BYTES_MIN, 2 * this.#memory.length, neededBytes);
-    const capacity = announced >= neededBytes ? announced : Math.min(doubled, this.#bytesMax);
+    const believed = Math.min(announced, Math.max(BELIEVED_BYTES, BELIEVED_TIMES * neededBytes));
+    const capacity = announced >= neededBytes ? believed : Math.min(doubled, this.#bytesMax);
     return new Uint8Array(Buffer.allocUnsafeSlow(Math.min(capacity, PLAIN_BYTES_MAX)).buffer);
   }
 

@@ -56,6 +56,8 @@ export interface AdmitAttempt<C extends Call = Call> {
    * whether a failure counts against the item; of no meaning for a success.
    */
   attempted(call: C, result: AttemptResult): boolean;
+  /** Notified when the first part of an answer has arrived that is read while it arrives, before that part is passed on. */
+  begun(call: C): void;
 }
 
 /** Port: how long an attempt is worth waiting for. */

@@ -119,6 +119,7 @@ export class Dispatcher<C extends Call = Call> {
       clock: this.#clock,
       transport: this.#transportOf(call),
       ...this.#wireOf(call, sentMs, tally.timeouts),
+      onBegun: () => this.#admission.begun(call),
     };
     const result =
       this.#answer(call) ??

@@ -45,6 +45,8 @@ interface Sending {
   readonly transport: Transport;
   readonly request: WireRequest;
   readonly options: SendOptions;
+  /** Called before the first chunk is passed on. */
+  readonly onBegun: () => void;
 }
 
 /** Sends a request for a tap; `read` understands its response. Once a chunk was passed on, a failure has the usage of what was seen. */
@@ -110,7 +112,7 @@ async function sendStreamed(provider: Provider, tap: AnswerTap, sending: Sending
     timer ??= clock.timer(LAST_MS, () => last.abort(), { keepsAlive: false });
   };
   try {
-    return await passOn(tap, stream, { reader, onDone });
+    return await passOn(tap, stream, { reader, onDone, onBegun: sending.onBegun });
   } finally {
     timer?.cancel();
   }
@@ -124,7 +126,11 @@ function asStreamed(form: StreamForm, { origin, path, headers, body }: WireReque
 async function passOn(
   tap: AnswerTap,
   { status, headers, chunks }: WireStream & { readonly ok: true },
-  { reader, onDone }: { readonly reader: EventReader; readonly onDone: () => void },
+  {
+    reader,
+    onDone,
+    onBegun,
+  }: Pick<Sending, "onBegun"> & { readonly reader: EventReader; readonly onDone: () => void },
 ): Promise<StreamedEnd> {
   const events = new SseReader();
   const end = (wire: WireResult): StreamedEnd => {
@@ -137,6 +143,7 @@ async function passOn(
     for await (const bytes of chunks) {
       for (const data of events.read(bytes)) {
         for (const chunk of reader.read(data)) {
+          if (!tap.hasBegun) onBegun();
           const taken = tap.pass(chunk);
           if (taken !== undefined) await taken;
         }

@@ -4,19 +4,26 @@
 
 /**
  * Settles as the promise does, or rejects with the signal's reason once that aborts, whichever is first. The work of
- * the promise continues.
+ * the promise continues; `leave` is called when it is left.
  */
-export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export async function unlessAborted<T>(
+  promise: Promise<T>,
+  signal: AbortSignal | undefined,
+  leave?: () => void,
+): Promise<T> {
   if (signal === undefined) return promise;
   promise.catch(() => undefined); // nobody may be left to hear of it
-  signal.throwIfAborted();
   let giveUp = (): void => undefined;
   const aborted = new Promise<never>((_, reject) => {
-    giveUp = () => reject(signal.reason);
+    giveUp = () => {
+      leave?.();
+      reject(signal.reason);
+    };
   });
-  signal.addEventListener("abort", giveUp, { once: true });
+  if (signal.aborted) giveUp();
+  else signal.addEventListener("abort", giveUp, { once: true });
   try {
-    return await Promise.race([promise, aborted]);
+    return await Promise.race([aborted, promise]);
   } finally {
     signal.removeEventListener("abort", giveUp);
   }

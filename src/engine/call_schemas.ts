@@ -124,6 +124,7 @@ export const ENGINE_RUN_OPTIONS: OptionSchema<EngineRunOptions> = {
 
 export const SUBMIT_OPTIONS: OptionSchema<SubmitOptions> = {
   ...PROGRESS,
+  onChunk: A_FUNCTION,
   ...CACHE,
   signal: A_SIGNAL,
   id: A_TEXT,
@@ -157,6 +158,8 @@ export const QUOTE_OPTIONS: OptionSchema<QuoteOptions> = {
   isPosted: A_TRUTH,
   sizeBytes: AN_AMOUNT,
   modelsMax: AN_AMOUNT,
+  onWarning: A_FUNCTION,
+  onMissing: A_FUNCTION,
   signal: A_SIGNAL,
 };
 

@@ -23,12 +23,12 @@ export class Listeners<A extends readonly unknown[]> {
 
 /**
  * A caller's listener as it may be called anywhere: what it throws, or rejects with, changes nothing. The process is warned of
- * the first fault, with the listener's name.
+ * the first fault, with the listener's name. If the listener returns a promise, the call returns one that resolves when that has settled.
  */
 export function guarded<A extends readonly unknown[]>(
   name: string,
   listener: (...args: A) => unknown,
-): (...args: A) => void {
+): (...args: A) => Promise<void> | undefined {
   let hasWarned = false;
   const warn = (error: unknown): void => {
     if (hasWarned) return;
@@ -38,10 +38,11 @@ export function guarded<A extends readonly unknown[]>(
   return (...args) => {
     try {
       const returned = listener(...args); // its type says void, which an async function satisfies
-      if (isThenable(returned)) Promise.resolve(returned).catch(warn);
+      if (isThenable(returned)) return Promise.resolve(returned).then(() => undefined, warn);
     } catch (error) {
       warn(error);
     }
+    return undefined;
   };
 }
 

@@ -58,12 +58,12 @@ const GENERATION_FIELDS: Fields = bothSpellings(
     responseLogprobs: ifTrue,
     logprobs: integerBetween(0, LOGPROBS_MAX),
     thinkingConfig: thinking,
+    mediaResolution: text,
     responseModalities: textAlone,
     audioTimestamp: unsupported,
     enableAffectiveDialog: unsupported,
     enableEnhancedCivicAnswers: unsupported,
     imageConfig: unsupported,
-    mediaResolution: unsupported,
     modelSelectionConfig: unsupported,
     routingConfig: unsupported,
     speechConfig: unsupported,
@@ -120,7 +120,10 @@ export function readGenerationConfig(
   const twice = beside === undefined ? undefined : Object.keys(beside).find((name) => isGiven(given, name));
   if (twice !== undefined) return givenTwice(`generation_config.${twice}`, twice);
   const read = readFields(settings, GENERATION_FIELDS, NONE);
-  if (read instanceof LineFault) return read;
+  if (read instanceof LineFault) {
+    const { field = "" } = read;
+    return beside?.[field] === undefined ? read.in(`generation_config.${field}`) : read;
+  }
   const [unknown] = read.unknownFields;
   return unknown === undefined ? read.config : unknownField("generation_config", unknown, SETTING_NAMES);
 }
@@ -160,7 +163,7 @@ export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<strin
   const read = readFields(body, OPENAI_FIELDS, otherNames);
   if (read instanceof LineFault) return read;
   const format = readResponseFormat(body["response_format"]);
-  if (format instanceof LineFault) return format;
+  if (format instanceof LineFault) return format.in("response_format");
   if (format === undefined) return read;
   return {
     config: { ...read.config, ...format.config },
@@ -168,7 +171,7 @@ export function readOpenaiConfig(body: JsonObject, otherNames: ReadonlySet<strin
   };
 }
 
-/** Reads the known fields of an object; the names of the others are returned. */
+/** Reads the known fields of an object; the names of the others are returned. A fault names the field. */
 function readFields(
   given: JsonObject,
   fields: Fields,
@@ -186,9 +189,10 @@ function readFields(
     }
     if (value === null) continue;
     const read = known.read(value, name);
-    if (read instanceof LineFault) return read;
+    if (read instanceof LineFault) return read.in(name);
     if (read === undefined) continue;
-    if (config[known.field] !== undefined) return givenTwice(otherSpelling(given, fields, name), name);
+    if (config[known.field] !== undefined)
+      return givenTwice(otherSpelling(given, fields, name), name).in(name);
     config[known.field] = read;
   }
   return { config: config as GenerationConfig, unknownFields }; // every field holds what its reader checked

@@ -20,7 +20,7 @@ import {
   type TurnPart,
 } from "../work/request.ts";
 import { isSetting, openaiName, readGenerationConfig, SETTING_NAMES, unknownField } from "./config.ts";
-import { kindOfItem, readEndpointRequest } from "./endpoint_item.ts";
+import { kindOfItem, readEndpointBody } from "./endpoint_item.ts";
 import { givenTwice, LineFault, mustBe, wrongContents } from "./fault.ts";
 import { isText } from "./numbers.ts";
 import { readOpenaiBody } from "./openai_batch.ts";
@@ -100,11 +100,11 @@ export function readItem(request: JsonObject, place: "request" | ""): ModelReque
   if (request["kind"] !== undefined) {
     const kind = kindOfItem(request);
     if (kind instanceof LineFault) return kind;
-    const { kind: _, ...chat } = request;
     if (kind !== "chat") {
-      const { schema: __, ...body } = chat;
-      return readEndpointRequest(kind, body);
+      const { kind: _, model: __, schema: ___, ...body } = request;
+      return readEndpointBody(kind, body);
     }
+    const { kind: _, ...chat } = request;
     return readItem(chat, place);
   }
   if (request["input"] === undefined && request["messages"] === undefined)
@@ -131,7 +131,7 @@ function isOpenaiAlone(name: string, value: JsonValue | undefined): boolean {
 }
 
 function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
-  const body: Record<string, JsonValue> = {};
+  const body = new Map<string, JsonValue>(); // a member may be called __proto__
   const geminiOnly: Asked = {};
   for (const [name, value] of Object.entries(request)) {
     if (name === "schema" || value === null || (isSetting(name) && value === undefined)) continue;
@@ -147,10 +147,10 @@ function readAsOpenai(request: JsonObject): ModelRequest | LineFault {
         "invalid_config",
         `${name} cannot be used beside messages that only OpenAI's protocol has; use OpenAI's names for settings`,
       );
-    if (Object.hasOwn(body, own)) return givenTwice(own, name);
-    body[own] = value;
+    if (body.has(own)) return givenTwice(own, name);
+    body.set(own, value);
   }
-  const read = readOpenaiBody(body);
+  const read = readOpenaiBody(Object.fromEntries(body));
   if (read instanceof LineFault || Object.keys(geminiOnly).length === 0) return read;
   if (geminiOnly.toolConfig !== undefined)
     return new LineFault("invalid_config", "tool_config cannot be used beside messages; use tool_choice");

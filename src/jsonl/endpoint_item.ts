@@ -73,9 +73,14 @@ export function kindOfItem({ kind }: JsonObject): EndpointKind | "chat" | LineFa
   return new LineFault("invalid_config", `kind: ${shown(kind)} is not a known kind; ${expected}`);
 }
 
-/** Reads an item's members, or the body of a line, all but its model. */
+/** Reads the body of a line, all but its model. */
 export function readEndpointRequest(kind: EndpointKind, item: JsonObject): ModelRequest | LineFault {
   const { model: _, kind: __, ...body } = item;
+  return readEndpointBody(kind, body);
+}
+
+/** Reads an item without its kind and its model. */
+export function readEndpointBody(kind: EndpointKind, body: JsonObject): ModelRequest | LineFault {
   const counted = COUNTS[kind](body);
   if (counted instanceof LineFault) return counted;
   const stream = body["stream"];

@@ -13,11 +13,19 @@ export class LineFault {
   readonly message: string;
   /** For `provider_missing`: the name of the provider. */
   readonly provider: string | undefined;
+  /** The member of the item that is at fault, as the item calls it; undefined where the code says it. */
+  readonly field: string | undefined;
 
-  constructor(code: FailureCode, message: string, provider?: string) {
+  constructor(code: FailureCode, message: string, provider?: string, field?: string) {
     this.code = code;
     this.message = message;
     this.provider = provider;
+    this.field = field;
+  }
+
+  /** The same of a member of the item. */
+  in(field: string): LineFault {
+    return new LineFault(this.code, this.message, this.provider, field);
   }
 }
 

@@ -62,6 +62,8 @@ export type ParsedLine =
       readonly message: string;
       /** For `provider_missing`: the name of the provider. */
       readonly provider?: string;
+      /** The member of the item that is at fault, as the item calls it; absent where the code says it. */
+      readonly field?: string;
     }
   | { readonly kind: "blank" };
 
@@ -122,7 +124,9 @@ function withSchema(request: ModelRequest, schema: JsonValue | undefined): Model
       `schema is for answers of chats, and this is an item of the kind ${request.endpoint.kind}: leave it out`,
     );
   if (schema === null || typeof schema === "boolean" || isObject(schema)) return { ...request, schema };
-  return new LineFault("invalid_config", `schema must be a JSON Schema, got ${shownKind(schema)}`);
+  return new LineFault("invalid_config", `schema must be a JSON Schema, got ${shownKind(schema)}`).in(
+    "schema",
+  );
 }
 
 function unknownMember(line: JsonObject, known: readonly string[]): LineFault | undefined {
@@ -242,6 +246,10 @@ function checkedName(model: ModelId): ModelId | LineFault {
   return model;
 }
 
-function rejected(key: string, { code, message, provider }: LineFault): ParsedLine {
-  return { kind: "rejected", key, code, message, ...(provider === undefined ? {} : { provider }) };
+function rejected(key: string, { code, message, provider, field }: LineFault): ParsedLine {
+  return {
+    ...{ kind: "rejected", key, code, message },
+    ...(provider === undefined ? {} : { provider }),
+    ...(field === undefined ? {} : { field }),
+  };
 }

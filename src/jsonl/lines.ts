@@ -20,6 +20,13 @@ export function eachLine(bytes: Uint8Array, onLine: (start: number, end: number)
   }
 }
 
+/** How many lines end there. */
+export function lineEnds(bytes: Uint8Array): number {
+  let count = 0;
+  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
+  return count;
+}
+
 /** Where a line's content ends, when `end` is its LF or the end of the input. A CR counts only before an LF. */
 export function contentEnd(bytes: Uint8Array, start: number, end: number, hasNewline: boolean): number {
   return hasNewline && end > start && bytes[end - 1] === CR ? end - 1 : end;

@@ -80,8 +80,8 @@ export interface LineAnswer {
   readonly attempts: number;
 }
 
-/** A line, or its parts: a long one is copied once less if nobody puts it together before its bytes are written. */
-export type LineText = string | readonly string[];
+/** A line, or its parts: a long value, only of ASCII, is copied once less if nobody puts the line together before it is written. */
+export type LineText = string | { readonly before: string; readonly value: string; readonly after: string };
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -99,6 +99,8 @@ export interface ReadOutput {
   readonly textChars?: number;
   /** What its item took, where the line says so in numbers that can be true. */
   readonly used?: LineUsage;
+  /** Of an answer that was cut at its limit; absent for others, and in other formats than perigee's own. */
+  readonly isCut?: true;
   /** The provider's body of an answer, where the line has it. */
   readonly body?: JsonObject;
   /** Its warnings as JSON; absent without any. */
@@ -130,11 +132,12 @@ export function completedLine(
   const key = `{"key":${literal(keyJson)},"output":`;
   const after = `${json}${beside}${warned}${body}}\n`;
   if (typeof text === "string") return `${key}${text}${after}`;
-  return [`${key}{"type":"embedding","embedding":`, text.embedding, `}${after}`];
+  return { before: `${key}{"type":"embedding","embedding":`, value: text.embedding, after: `}${after}` };
 }
 
 /** The line as one text. */
-export const wholeLine = (line: LineText): string => (typeof line === "string" ? line : line.join(""));
+export const wholeLine = (line: LineText): string =>
+  typeof line === "string" ? line : line.before + line.value + line.after;
 
 /** One input has one embedding; several have a list. */
 function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {
@@ -273,6 +276,7 @@ export function readOutputLine(line: string | Uint8Array): ReadOutput | undefine
       key,
       ok: true,
       textChars: charsOf(value, output),
+      ...(value["finish_reason"] === "length" ? { isCut: true as const } : {}),
       ...(isObject(value["body"]) ? { body: value["body"] } : {}),
       ...(typeof model === "string" ? { model } : {}),
       ...usedOf(value),

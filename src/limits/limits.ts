@@ -18,7 +18,8 @@ import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
 import { HiddenLimit } from "./hidden/hidden_limit.ts";
-import type { HeldBack, KnownLimits, LimitsSnapshot, Oversized } from "./limits_snapshot.ts";
+import type { HeldBack, KnownLimits, LimitsSnapshot } from "./limits_snapshot.ts";
+import { OversizedRequest } from "./oversized_request.ts";
 import { type EarlyProbes, Pause } from "./pause.ts";
 import { fullerUse, Quotas, type SentLoad } from "./quotas.ts";
 import { Ramp, type RampOptions } from "./ramp.ts";
@@ -58,8 +59,7 @@ export class LaneLimits {
   /** The present pace of the quotas. */
   #pace = 1;
   #isHeldByShared = false;
-  /** The last refused request that is larger than a limit, and when it may be sent; undefined once something was sent. */
-  #oversized: (Omit<Oversized, "waitMs"> & { readonly atMs: number }) | undefined;
+  readonly #oversized = new OversizedRequest();
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
@@ -152,7 +152,7 @@ export class LaneLimits {
     this.#concurrency.take();
     const isFollowed = !this.#flow.isQuick; // also before a limit is known: a limit learnt later must count requests in flight
     if (isFollowed) this.#flow.sent(nowMs, whole);
-    this.#oversized = undefined;
+    this.#oversized.sent();
     const permit: Permit = {
       isProbe: this.isPaused || this.isDown || shared?.permit.isProbe === true,
       atMs: nowMs,
@@ -163,6 +163,7 @@ export class LaneLimits {
       isHidden: !isRated,
       index: 0,
       isFollowed,
+      isBegun: false,
       isSettled: false,
       isReleased: false,
     };
@@ -208,12 +209,20 @@ export class LaneLimits {
     return this.hidden.heldMs(nowMs, this.isRateLimited) > 0 || this.#shared?.isStopped(nowMs) === true;
   }
 
+  /** The first part of an answer arrived: its place says now what it says of the places, here and in the shared limits. */
+  begun(nowMs: number, permit: Permit): void {
+    if (permit.isBegun) return;
+    permit.isBegun = true;
+    this.#concurrency.begun(nowMs - permit.sentAtMs);
+    if (permit.shared !== undefined) this.#shared?.begun(nowMs, permit.shared);
+  }
+
   /** Frees the place in flight. Only the first call counts. */
   release(nowMs: number, permit: Permit): void {
     if (permit.isReleased) return;
     permit.isReleased = true;
     if (permit.isHidden) this.hidden.ended(nowMs, permit);
-    this.#concurrency.free(nowMs - permit.atMs);
+    this.#concurrency.free(nowMs - permit.atMs, permit.isBegun);
     if (permit.shared !== undefined) this.#shared?.release(nowMs, permit.shared);
   }
 
@@ -232,7 +241,7 @@ export class LaneLimits {
     }
     if (this.#gate.observe(nowMs, signal, concurrency.roundTripMs, permit?.sentAtMs)) concurrency.restart();
     if (signal.kind === "success") {
-      concurrency.succeeded();
+      if (permit?.isBegun !== true) concurrency.succeeded();
       this.#pause.succeeded();
     } else if (signal.kind === "rate_limited") {
       concurrency.congested(nowMs, true, this.isRateLimited ? concurrency.start : 1);
@@ -323,14 +332,8 @@ export class LaneLimits {
       cooldownMs,
       state: this.#state(cooldownMs),
       pauseReason: this.paused.reason,
-      oversized: this.#oversizedAt(nowMs) ?? shared?.oversized,
+      oversized: this.#oversized.at(nowMs) ?? shared?.oversized,
     };
-  }
-
-  #oversizedAt(nowMs: number): Oversized | undefined {
-    if (this.#oversized === undefined) return undefined;
-    const { tokens, limit, atMs } = this.#oversized;
-    return { tokens, limit, waitMs: Math.max(0, atMs - nowMs) };
   }
 
   #state(cooldownMs: number): LimitsSnapshot["state"] {
@@ -362,8 +365,7 @@ export class LaneLimits {
     const requestsMs = this.#quotas.requestWaitMs(nowMs);
     const tokensMs = this.#tokenWaitMs(nowMs, load, isRated ? undefined : this.hidden.tokenLimits);
     if (requestsMs <= 0 && tokensMs <= 0) return undefined;
-    const oversized = this.#quotas.oversized(load);
-    this.#oversized = oversized === undefined ? undefined : { ...oversized, atMs: nowMs + tokensMs };
+    this.#oversized.refused(this.#quotas.oversized(load), nowMs + tokensMs);
     return requestsMs >= tokensMs
       ? { ok: false, waitMs: requestsMs, reason: "requests" }
       : { ok: false, waitMs: tokensMs, reason: "tokens" };

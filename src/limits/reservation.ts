@@ -23,6 +23,8 @@ export interface Permit {
   index: number;
   /** Whether its tokens are followed until they are used. */
   readonly isFollowed: boolean;
+  /** Whether the first part of its answer has arrived, which counted as a success for the places. */
+  isBegun: boolean;
   isSettled: boolean;
   isReleased: boolean;
 }

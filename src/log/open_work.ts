@@ -18,7 +18,7 @@ import type { Moment } from "../clock.ts";
 import { LineSet } from "../work/line_set.ts";
 import { jumpMsSince } from "../work/moment.ts";
 import { stateDone } from "./done_items.ts";
-import { EndedTasks } from "./ended_tasks.ts";
+import { EndedWork } from "./ended_tasks.ts";
 import type { LaneMemory } from "./lane_memory.ts";
 import { OpenColumns, type OpenTask } from "./open_columns.ts";
 import {
@@ -31,7 +31,6 @@ import {
   UNCOUNTED_ITEMS,
 } from "./records.ts";
 import { addedSums, NO_SUMS, type TaskSums } from "./task_sums.ts";
-import { WORK_KINDS } from "./work_kinds.ts";
 
 export type { TaskSums } from "./task_sums.ts";
 
@@ -63,7 +62,7 @@ export class OpenWork {
   readonly #holds = new Map<number, FieldsOf<"held">>();
   /** Tasks whose last item has ended, and that are not final. */
   readonly #finished = new Set<number>();
-  readonly ended: EndedTasks = new EndedTasks();
+  readonly ended: EndedWork = new EndedWork();
   #moment: Moment | undefined;
   /** By how much the wall clock was set since the first entry; deadlines are kept without it. */
   #jumpMs = 0;
@@ -365,7 +364,7 @@ export class OpenWork {
   }
 
   #final({ number, kind }: OpenTask, sequence: number): void {
-    if (kind === WORK_KINDS.posted) this.ended.add(number, sequence);
+    this.ended.add(number, kind, sequence);
     this.#forget(number);
   }
 

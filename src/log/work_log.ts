@@ -22,7 +22,7 @@ import type { DiskFile } from "../disk.ts";
 import { PerigeeError } from "../errors.ts";
 import type { LogStore } from "../store/log_rows.ts";
 import type { AcceptedWork, EndedItem } from "./accepted_work.ts";
-import type { EndedTasks } from "./ended_tasks.ts";
+import type { EndedWork } from "./ended_tasks.ts";
 import type { KeptFact, SentSum } from "./lane_memory.ts";
 import { LogCommits, type LogCommitsOptions } from "./log_commits.ts";
 import type { LogCutOptions } from "./log_cut.ts";
@@ -75,7 +75,7 @@ export class WorkLog {
   readonly rows: Pick<LogStore, "loggedTask" | "loggedTasks" | "loggedAnswers">;
   /** Writes of the last process that may not have survived a power cut. */
   readonly unsure: readonly UnsureWrite[];
-  readonly ended: EndedTasks;
+  readonly ended: EndedWork;
   /** What the operator should know of how it was opened. */
   readonly notes: readonly string[];
   /** What open items of a task took by attempts that ended; it counts no items. What they took before they were reopened is in `sumsOf`. */

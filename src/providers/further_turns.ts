@@ -10,10 +10,10 @@
  *
  * The turns are put before the end of the list, and no other byte changes, so numbers keep their digits.
  */
+import { stringEnd } from "./json.ts";
 import type { FurtherTurns, Provider } from "./provider.ts";
 
 const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
 /** `body` is JSON as a codec writes it. The same body where turns cannot be added; it grows by `bytesMax` at most. */
 export function withAnswered(
@@ -69,15 +69,17 @@ function inJson(
 
 /** The place of the bracket that ends a list of this name in the outermost object. */
 function listEnd(body: Uint8Array, name: string): number | undefined {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   let depth = 0;
   let isIn = false;
   let lastText = "";
   for (let at = 0; at < body.length; at += 1) {
-    const code = body[at];
+    const code = bytes[at];
     if (code === QUOTE) {
-      const end = stringEnd(body, at);
-      if (depth === 1) lastText = Buffer.from(body.subarray(at + 1, end)).toString("latin1");
-      at = end;
+      const end = stringEnd(bytes, at);
+      if (end === undefined) return undefined;
+      if (depth === 1) lastText = bytes.toString("latin1", at + 1, end - 1);
+      at = end - 1;
     } else if (code === 0x7b || code === 0x5b) {
       if (depth === 1) isIn = code === 0x5b && lastText === name;
       depth += 1;
@@ -87,11 +89,4 @@ function listEnd(body: Uint8Array, name: string): number | undefined {
     }
   }
   return undefined;
-}
-
-/** The place of the closing quote of the string that opens at `start`. */
-function stringEnd(body: Uint8Array, start: number): number {
-  let at = start + 1;
-  while (at < body.length && body[at] !== QUOTE) at += body[at] === BACKSLASH ? 2 : 1;
-  return at;
 }

@@ -6,6 +6,9 @@
  */
 import { Buffer, isUtf8 } from "node:buffer";
 
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
 /** A JSON object whose members nobody has checked yet. */
 export type Unchecked = Readonly<Record<string, unknown>>;
 
@@ -76,4 +79,14 @@ export function countOf(value: unknown): number | undefined {
 export function withDigits(json: string, name: string, digits: string, depth: 1 | 2): string {
   const head = json.slice(0, -depth);
   return `${head}${head.endsWith("{") ? "" : ","}${JSON.stringify(name)}:${digits}${"}".repeat(depth)}`;
+}
+
+/** After the quote that ends the text which begins at `at`; undefined if it does not end. */
+export function stringEnd(bytes: Buffer, at: number): number | undefined {
+  for (let end = bytes.indexOf(QUOTE, at + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let slashes = 0;
+    while (bytes[end - 1 - slashes] === BACKSLASH) slashes += 1;
+    if (slashes % 2 === 0) return end + 1;
+  }
+  return undefined;
 }

@@ -81,7 +81,13 @@ export type Encoded =
       /** Of a request whose answer is checked here: its schema is not sent. */
       readonly leavesSchema?: true;
     }
-  | { readonly ok: false; readonly code: "invalid_config" | "unsupported_request"; readonly message: string };
+  | {
+      readonly ok: false;
+      readonly code: "invalid_config" | "unsupported_request";
+      readonly message: string;
+      /** The first member that is not taken, by the name in the message. */
+      readonly field?: string | undefined;
+    };
 
 /** Requests of one input each that may be sent as one: `open`, an input and `close` are the body of one. */
 export interface JoinedBodies {

@@ -35,12 +35,14 @@ const UNSEEN: ReadonlySet<string> = new Set([
   "system_instruction.role",
   "user",
 ]);
-/** Members of parts that concern how many tokens a medium takes, or that only the provider understands that wrote them. */
-const OF_PARTS: ReadonlySet<string> = new Set([
+/** Members of messages and parts that concern how many tokens a medium takes, or that only the provider understands that wrote them. */
+const OF_MESSAGES: ReadonlySet<string> = new Set([
   "detail",
   "file_name",
   "is_error",
   "media_resolution",
+  "reasoning",
+  "reasoning_content",
   "strict",
   "thinking_blocks",
   "thought_signature",
@@ -61,7 +63,7 @@ export function refusalOfDropped(
   const isStrict = unsupportedConfig === "refuse";
   const refused = isStrict
     ? dropped
-    : dropped.filter((one) => !SAMPLING.has(one) && !UNSEEN.has(one) && !OF_PARTS.has(one));
+    : dropped.filter((one) => !SAMPLING.has(one) && !UNSEEN.has(one) && !OF_MESSAGES.has(one));
   if (refused.length === 0) return undefined;
   const them = refused.length === 1 ? "it" : "them";
   const wayOn = isStrict ? `leave ${them} out` : `leave ${them} out, or set unsupportedConfig to "drop"`;
@@ -70,6 +72,7 @@ export function refusalOfDropped(
     ok: false,
     code,
     message: `${name}:${model} does not take ${refused.join(", ")}; ${wayOn}`,
+    field: refused[0],
   };
 }
 

@@ -7,14 +7,13 @@
  * `AWS_REGION`, `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`), and otherwise what the SDK finds: profiles, single sign-on, roles of the
  * machine. With an endpoint the bucket is in the path. The SDK is loaded with the first object.
  *
- * Limits: 1,024 connections; one chunk of each object in memory.
+ * Limits: the connections of the agents; one chunk of each object in memory.
  */
-import { Agent } from "node:http";
-import { Agent as TlsAgent } from "node:https";
 import {
   createS3Client,
   loadS3,
   S3_NOT_INSTALLED,
+  type S3Agents,
   type S3Client,
   type S3ClientConfig,
   type S3Sdk,
@@ -47,19 +46,25 @@ interface Connection {
   readonly client: S3Client;
 }
 
-/** More than requests are in flight by default: each object that is read has one. */
-const AGENT = { keepAlive: true, maxSockets: 1_024 };
 const ADDRESS = /^s3:\/\/([^/]+)\/(.+)$/s;
 
 /** For one environment. Close it. */
 export class S3Objects {
   readonly #env: Readonly<Record<string, string | undefined>>;
-  readonly #agents = { httpAgent: new Agent(AGENT), httpsAgent: new TlsAgent(AGENT) };
+  readonly #agents: S3Agents;
+  readonly #load: () => Promise<S3Sdk>;
   #connection: Promise<Connection> | undefined;
   #hasWorked = false;
 
-  constructor(env: Readonly<Record<string, string | undefined>>) {
+  /** The agents end with it, and have a connection for each object that is read at a time. */
+  constructor(
+    env: Readonly<Record<string, string | undefined>>,
+    agents: S3Agents,
+    load: () => Promise<S3Sdk> = loadS3,
+  ) {
     this.#env = env;
+    this.#agents = agents;
+    this.#load = load;
   }
 
   /** Rejects with an `ObjectFault`, or the signal's reason. */
@@ -103,7 +108,7 @@ export class S3Objects {
   }
 
   #connected(): Promise<Connection> {
-    this.#connection ??= loadS3().then(
+    this.#connection ??= this.#load().then(
       (sdk) => ({ sdk, client: createS3Client(sdk, settingsOf(this.#env), this.#agents) }),
       (cause: unknown) => Promise.reject(new ObjectFault(S3_NOT_INSTALLED, "object", cause)),
     );
@@ -126,7 +131,7 @@ export class S3Objects {
     const code = codeOf(error);
     const fault = (message: string, blamed: ObjectFault["blamed"]): ObjectFault =>
       new ObjectFault(message, blamed, error);
-    if (status === 404) return fault("there is no such object", "object");
+    if (status === 404) return fault("it does not exist", "object");
     if (status === 401 || status === 403)
       return fault(
         `access is denied (${status}): it does not exist, or these keys may not read it`,
@@ -141,7 +146,7 @@ export class S3Objects {
         "no keys for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
         this.#hasWorked ? "store" : "object",
       );
-    if (isConnectionLost(error)) return fault("no connection to the store", "store");
+    if (isConnectionLost(error)) return fault("the store could not be reached", "store");
     const isRegion = error instanceof Error && error.message.startsWith("Region is missing");
     return fault(
       isRegion ? "no region for S3 was found: set AWS_REGION" : `it cannot be asked for (${code})`,

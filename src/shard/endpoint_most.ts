@@ -12,7 +12,7 @@ import type { ProviderSettings } from "../providers/provider.ts";
 import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
 import { isObject } from "../work/json.ts";
-import type { EndpointRequest, JsonValue } from "../work/request.ts";
+import { type EndpointRequest, hasNoOutput, type JsonValue } from "../work/request.ts";
 import { OUTPUT_TOKENS_MOST, type RequestMost, structureTokens, textsMost, tierOf } from "./request_most.ts";
 
 const COMPLETION_TOKENS = 16;
@@ -98,7 +98,7 @@ export function endpointMost({
 }
 
 function outputMost(kind: EndpointRequest["kind"], limit: number): number {
-  if (kind === "embedding" || kind === "moderation") return 0;
+  if (hasNoOutput(kind)) return 0;
   if (limit > 0) return limit;
   return kind === "completion" ? COMPLETION_TOKENS : OUTPUT_TOKENS_MOST;
 }

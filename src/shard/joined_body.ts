@@ -5,9 +5,31 @@
  *
  * Hot path: one copy of each input's bytes.
  */
+import type { JoinedBodies } from "../providers/provider.ts";
+import type { MeasuredBlock } from "./measured.ts";
 import type { Shard } from "./shard.ts";
 
 const COMMA = 0x2c;
+
+/** In how many requests so many items of a group are sent, as far as nothing but its own bounds divides them. */
+export function requestsOf(
+  joins: Pick<JoinedBodies, "inputsMax" | "tokensMax"> | undefined,
+  items: number,
+  inputTokens: number,
+): number {
+  if (joins === undefined || items <= 0) return items;
+  const fitting = joins.tokensMax / Math.max(1, inputTokens / items);
+  const together = Math.floor(Math.min(joins.inputsMax, fitting));
+  return items / Math.max(1, together);
+}
+
+/** The part of a request that an item needs, since others may share it. */
+export function requestShareOf(
+  { groups, groupOf, inputTokens }: Pick<MeasuredBlock, "groups" | "groupOf" | "inputTokens">,
+  item: number,
+): number {
+  return requestsOf(groups[groupOf[item] as number]?.joins, 1, inputTokens[item] as number);
+}
 
 /** Of the items `from` to the one before `to`, at least one; the shard is prepared, and its group has `joins`. */
 export function joinedBody(shard: Shard, from: number, to: number): Uint8Array {

@@ -23,6 +23,7 @@ import { type ChatTokens, countChat, countTokens } from "../tokens/count.ts";
 import { type Tokenizer, tokenizerOf } from "../tokens/models.ts";
 import {
   type EndpointRequest,
+  hasNoOutput,
   hasOnlyTexts,
   type JsonValue,
   type ModelRequest,
@@ -163,7 +164,7 @@ export class BlockMeasurer {
       if (parsed.kind === "blank") {
         this.#columns.addBlank();
       } else if (parsed.kind === "rejected") {
-        this.#columns.reject(parsed.key, parsed.code, parsed.message, parsed.provider);
+        this.#columns.reject(parsed.key, parsed.code, parsed.message, parsed);
       } else {
         key = parsed.key;
         this.#measureItem(parsed, options);
@@ -185,7 +186,7 @@ export class BlockMeasurer {
     }
     const { request, encoded } = this.#encoded(item.request, model, codec, options);
     if (!encoded.ok) {
-      this.#columns.reject(item.key, encoded.code, encoded.message);
+      this.#columns.reject(item.key, encoded.code, encoded.message, encoded);
       return;
     }
     const { inserts = NO_INSERTS } = encoded;
@@ -305,8 +306,7 @@ function limitedEndpoint(
   { outputTokens }: CapOptions,
 ): ModelRequest {
   const { kind, body } = endpoint;
-  if (kind === "embedding" || kind === "moderation" || request.config.maxOutputTokens !== undefined)
-    return request;
+  if (hasNoOutput(kind) || request.config.maxOutputTokens !== undefined) return request;
   const limit = kind === "response" ? { max_output_tokens: outputTokens } : { max_tokens: outputTokens };
   return {
     ...request,

@@ -54,6 +54,8 @@ export interface RejectedLine {
   readonly message: string;
   /** For `provider_missing`: the name of the provider. */
   readonly provider?: string;
+  /** The member of the item that is at fault, as the item calls it; absent where the code says it. */
+  readonly field?: string;
 }
 
 /** Keys of requests as columns (answers/request_key.ts). */
@@ -99,6 +101,14 @@ export interface MeasuredBlock {
   readonly rejected: readonly RejectedLine[];
   /** Lines with nothing on them. */
   readonly blankLines: number;
+}
+
+/** What an item asks for; undefined: a chat. */
+export function kindOf(
+  { groups, groupOf }: Pick<MeasuredBlock, "groups" | "groupOf">,
+  item: number,
+): EndpointKind | undefined {
+  return groups[groupOf[item] as number]?.endpoint;
 }
 
 /** The model of an item. */

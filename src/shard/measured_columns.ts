@@ -4,6 +4,7 @@
  */
 import type { FailureCode } from "../errors.ts";
 import type { JoinedBodies } from "../providers/provider.ts";
+import { ANSWER_KEY_BYTES } from "../work/answer_key.ts";
 import type { EndpointKind } from "../work/request.ts";
 import type { BeyondTexts, MeasuredBlock, MeasuredGroup, RejectedLine, RequestKeys } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
@@ -55,8 +56,6 @@ export interface MeasuredItem {
   readonly isCertain?: boolean;
 }
 
-const KEY_BYTES = 32;
-
 /** Groups of one block at most: `groupOf` has 16 bits. */
 const GROUPS_MAX = 65_536;
 const WORD_MAX = 2 ** 32 - 1;
@@ -90,6 +89,8 @@ export class MeasuredColumns {
   #requests: RequestKeys | undefined;
   #groups: MeasuredGroup[] = [];
   #groupIndexes = new Map<string, number>();
+  /** The last item that is sent with others, and its group. */
+  #last: { readonly item: MeasuredItem; readonly group: number } | undefined;
   #rejected: RejectedLine[] = [];
   #blankLines = 0;
   #long: LongItem[] = [];
@@ -103,7 +104,7 @@ export class MeasuredColumns {
   /** Begins a block of at most `itemsMax` items, with the keys of their requests or without. */
   begin(itemsMax: number, hasRequests: boolean = false): void {
     this.#requests = hasRequests
-      ? { keys: new Uint8Array(KEY_BYTES * itemsMax), areCertain: new Uint8Array(itemsMax) }
+      ? { keys: new Uint8Array(ANSWER_KEY_BYTES * itemsMax), areCertain: new Uint8Array(itemsMax) }
       : undefined;
     this.#keys.reset();
     this.#bodies.reset();
@@ -119,6 +120,7 @@ export class MeasuredColumns {
     this.#warningLists = new WarningLists();
     this.#groups = [];
     this.#groupIndexes = new Map();
+    this.#last = undefined;
     this.#rejected = [];
     this.#blankLines = 0;
     this.#long = [];
@@ -148,14 +150,22 @@ export class MeasuredColumns {
     this.#most[2 * index + 1] = Math.min(item.most.outputTokens, WORD_MAX);
     this.#groupOf[index] = group;
     if (item.warnings !== "") this.#warnings[index] = this.#warningLists.numberOf(item.warnings);
-    if (item.requestKey !== undefined) this.#requests?.keys.set(item.requestKey, KEY_BYTES * index);
+    if (item.requestKey !== undefined) this.#requests?.keys.set(item.requestKey, ANSWER_KEY_BYTES * index);
     if (this.#requests !== undefined) this.#requests.areCertain[index] = item.isCertain === true ? 1 : 0;
     this.#count += 1;
   }
 
-  reject(key: string | null, code: FailureCode, message: string, provider?: string): void {
-    const named = provider === undefined ? {} : { provider };
-    this.#rejected.push({ line: this.#line, key, code, message, ...named });
+  reject(
+    key: string | null,
+    code: FailureCode,
+    message: string,
+    { provider, field }: { readonly provider?: string; readonly field?: string | undefined } = {},
+  ): void {
+    this.#rejected.push({
+      ...{ line: this.#line, key, code, message },
+      ...(provider === undefined ? {} : { provider }),
+      ...(field === undefined ? {} : { field }),
+    });
   }
 
   addBlank(): void {
@@ -254,6 +264,15 @@ export class MeasuredColumns {
   }
 
   #groupIndex(item: MeasuredItem): number {
+    if (item.joins === undefined) return this.#namedGroup(item);
+    const last = this.#last;
+    if (last !== undefined && isAlike(item, last.item)) return last.group;
+    const group = this.#namedGroup(item);
+    this.#last = { item, group };
+    return group;
+  }
+
+  #namedGroup(item: MeasuredItem): number {
     const { model, alias, system, endpoint, joins } = item;
     const plain = endpoint === undefined ? model : `${model}\u0003${endpoint}${joins?.close ?? ""}`;
     const of = item.hasInserts ? `${plain}\u0004` : plain;
@@ -284,13 +303,24 @@ export class MeasuredColumns {
   }
 }
 
+/** Whether items that are sent with others, without a system instruction, are of one group. False where only their names say it. */
+function isAlike(one: MeasuredItem, other: MeasuredItem): boolean {
+  return (
+    one.model === other.model &&
+    one.alias === other.alias &&
+    one.endpoint === other.endpoint &&
+    one.joins === other.joins &&
+    one.hasInserts === other.hasInserts
+  );
+}
+
 /** The system instruction, which is worth a group before another line has it. */
 function headOf([first]: readonly PrefixEnd[]): SharedPrefix | undefined {
   return first?.isHead === true ? first : undefined;
 }
 
 function firstOf({ keys, areCertain }: RequestKeys, count: number): RequestKeys {
-  return { keys: keys.slice(0, KEY_BYTES * count), areCertain: areCertain.slice(0, count) };
+  return { keys: keys.slice(0, ANSWER_KEY_BYTES * count), areCertain: areCertain.slice(0, count) };
 }
 
 /** See `MeasuredBlock.keys`. */

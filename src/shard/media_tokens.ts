@@ -38,6 +38,8 @@ export interface MediaReader {
   readonly protocol: string;
   /** Bytes of a file that is read when it is sent, at most. */
   readonly mediaBytesMax?: number | undefined;
+  /** Gemini's level for media that have none of their own. */
+  readonly mediaResolution?: string | undefined;
 }
 
 const SLACK_TOKENS = 8;
@@ -57,9 +59,7 @@ export function mediaTokens(part: MediaPart, reader: MediaReader): PartTokens | 
   const base64 = "base64" in source ? source.base64 : undefined;
   if (type === "image") {
     const size = base64 === undefined ? undefined : imageSize(base64);
-    return reader.protocol === "gemini"
-      ? geminiImage(part, size, reader.model)
-      : imageTokens(reader, detail, size);
+    return reader.protocol === "gemini" ? geminiImage(part, size, reader) : imageTokens(reader, detail, size);
   }
   if ("url" in source || "providerFile" in source || type === "video") return undefined;
   const bytes = base64 === undefined ? FILE_BYTES : (base64.length * 3) / 4;
@@ -103,10 +103,11 @@ const RESOLUTION_TOKENS: ReadonlyMap<string, number> = new Map([
   ["MEDIA_RESOLUTION_ULTRA_HIGH", 2_240],
 ]);
 
-function geminiImage({ mediaResolution }: MediaPart, size: ImageSize | undefined, model: string): PartTokens {
-  const isTiled = /gemini-[12]\./.test(model);
+function geminiImage(part: MediaPart, size: ImageSize | undefined, reader: MediaReader): PartTokens {
+  const isTiled = /gemini-[12]\./.test(reader.model);
   if (!isTiled) {
-    const tokens = RESOLUTION_TOKENS.get(mediaResolution ?? "MEDIA_RESOLUTION_HIGH") ?? 2_240;
+    const level = part.mediaResolution ?? reader.mediaResolution ?? "MEDIA_RESOLUTION_HIGH";
+    const tokens = RESOLUTION_TOKENS.get(level) ?? 2_240;
     return { most: tokens + SLACK_TOKENS, expected: tokens };
   }
   if (size === undefined) return { most: TILES_MOST * TILE_TOKENS, expected: 4 * TILE_TOKENS };

@@ -13,9 +13,10 @@ import type { Encoded, Provider } from "../providers/provider.ts";
 import { parseModelId } from "../work/request.ts";
 import { warningsJson } from "../work/warning.ts";
 import type { MeasureOptions } from "./measure.ts";
-import { keyJsonOf, type MeasuredBlock, type RejectedLine, type RequestKeys } from "./measured.ts";
+import { keyJsonOf, type MeasuredBlock, type RejectedLine } from "./measured.ts";
 import type { Measurer } from "./measurer.ts";
 import { PackedBytes } from "./packed_bytes.ts";
+import { pickRequests } from "./pick_items.ts";
 import { WarningLists } from "./warning_lists.ts";
 
 type Accepted = Extract<Encoded, { readonly ok: true }>;
@@ -87,7 +88,7 @@ function encodedBy(
     keyEnds: keys.toEnds(),
     bodies: bodies.toBytes(),
     bodyEnds: bodies.toEnds(),
-    ...(measured.requests === undefined ? {} : { requests: requestsOf(measured.requests, kept) }),
+    ...(measured.requests === undefined ? {} : { requests: pickRequests(measured.requests, kept) }),
     groups: measured.groups,
     rejected: rejected.sort((one, other) => one.line - other.line),
     blankLines: measured.blankLines,
@@ -143,15 +144,6 @@ function columnsOf(
     most: Uint32Array.from(kept.flatMap((item) => [most[2 * item] as number, most[2 * item + 1] as number])),
     groupOf: Uint16Array.from(kept, (item) => groupOf[item] as number),
     warnings: Uint16Array.from(kept, (item) => warnings[item] as number),
-  };
-}
-
-/** Items of own codecs have zeros there. */
-function requestsOf({ keys, areCertain }: RequestKeys, kept: readonly number[]): RequestKeys {
-  const picked = kept.map((item) => keys.subarray(32 * item, 32 * item + 32));
-  return {
-    keys: Uint8Array.from(Buffer.concat(picked)),
-    areCertain: Uint8Array.from(kept, (item) => areCertain[item] as number),
   };
 }
 

@@ -1,6 +1,7 @@
 /**
  * Some items of a measured block.
  */
+import { ANSWER_KEY_BYTES } from "../work/answer_key.ts";
 import type { MeasuredBlock, RequestKeys } from "./measured.ts";
 
 /** The block with only these of its items, in their order. */
@@ -28,10 +29,12 @@ export function pickItems(measured: MeasuredBlock, kept: readonly number[]): Mea
 }
 
 /** Those of some of a block's items, in their order. */
-function pickRequests({ keys, areCertain }: RequestKeys, kept: readonly number[]): RequestKeys {
-  const picked = new Uint8Array(32 * kept.length);
-  for (const [index, item] of kept.entries())
-    picked.set(keys.subarray(32 * item, 32 * item + 32), 32 * index);
+export function pickRequests({ keys, areCertain }: RequestKeys, kept: readonly number[]): RequestKeys {
+  const picked = new Uint8Array(ANSWER_KEY_BYTES * kept.length);
+  for (const [index, item] of kept.entries()) {
+    const from = ANSWER_KEY_BYTES * item;
+    picked.set(keys.subarray(from, from + ANSWER_KEY_BYTES), ANSWER_KEY_BYTES * index);
+  }
   return { keys: picked, areCertain: Uint8Array.from(kept, (item) => areCertain[item] as number) };
 }
 

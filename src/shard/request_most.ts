@@ -208,7 +208,7 @@ function mostOfParts({ request, settings, model, tokenizer }: MeasuredRequest): 
     sum.addMost(TOOL_TOKENS * tools.length + (isClaude ? CLAUDE_TOOLS_TOKENS : 0));
   }
   const { name: provider, protocol, mediaBytesMax } = settings;
-  const reader = { provider, model, protocol, mediaBytesMax };
+  const reader = { provider, model, protocol, mediaBytesMax, mediaResolution: config.mediaResolution };
   for (const { parts } of turns)
     for (const part of parts) if (typeof part !== "string") addPart(sum, part, tokenizer, reader);
   return sum.beyond();

@@ -7,7 +7,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import type { Block } from "../jsonl/block.ts";
 import { type KeyColumns, type KeyScanOptions, scanKeys as scan } from "../jsonl/keys.ts";
-import { noteLargeBytes } from "../large_bytes.ts";
+import { noteLargeBytes, noteParsedLines } from "../large_bytes.ts";
 import { BlockMeasurer, type MeasureOptions } from "./measure.ts";
 import type { MeasuredBlock } from "./measured.ts";
 import type { Poison, WorkerSettings } from "./pool.ts";
@@ -58,6 +58,7 @@ function measure({
     return dieOf(settings.poison);
   const measured: MeasuredBlock = measurer.measure(block, options);
   noteLargeBytes(block.bytes.byteLength);
+  noteParsedLines(block.lineCount);
   const { lines, offsets, lengths, inputTokens, maxOutputTokens, most } = measured;
   const { groupOf, warnings, keys, keyEnds, bodies, bodyEnds } = measured;
   const columns = [lines, offsets, lengths, inputTokens, maxOutputTokens, most, groupOf, warnings];
@@ -76,6 +77,7 @@ function scanKeys({
 }): Moved {
   const columns: KeyColumns = scan(block, options);
   noteLargeBytes(block.bytes.byteLength);
+  noteParsedLines(block.lineCount);
   const { lines, hashes, keys, keyEnds } = columns;
   return { answer: columns, buffers: [lines, hashes, keys, keyEnds].map(({ buffer }) => buffer) };
 }

@@ -5,7 +5,8 @@
  *   given     the caller says how long outputs are
  *   default   512 output tokens, but no more than half of the item's limit
  *
- * An item that is checked takes further requests, as in a quote, and is simulated as one that takes so many more tokens.
+ * An item that is checked takes further requests, as in a quote: each has its input again, the answer before it and what does not fit, and
+ * costs what a request of that size does. It is simulated as one that takes all of their tokens.
  */
 
 import type { AnswerFits } from "../engine/learnt/answer_fits.ts";
@@ -15,6 +16,7 @@ import type { BasePrice } from "../price/rates.ts";
 import { type AnswerEstimate, type AnswerMeans, expectedOutput } from "../queue/answer_means.ts";
 import type { MeasuredBlock, MeasuredGroup } from "../shard/measured.ts";
 import { NO_USAGE } from "../work/outcome.ts";
+import { hasNoOutput } from "../work/request.ts";
 
 const DEFAULT_TOKENS = 512;
 /** System prompts that are looked up once; beyond, all are looked up again. */
@@ -57,14 +59,19 @@ export class ExpectedItems {
     const { estimate, price } = this.#figuresOf(group);
     const { fits, checked } = this.#options;
     const further = isChecked ? Math.min(checked.answersMax - 1, fits.of(group.model).expected) : 0;
-    const output = this.#outputOf(estimate, counted, outputTokensMax);
-    const input = counted * (estimate?.inputRatio ?? 1) * (1 + further) + further * (output + REPLY_TOKENS);
-    const inputTokens = Math.round(input);
+    const output = hasNoOutput(group.endpoint) ? 0 : this.#outputOf(estimate, counted, outputTokensMax);
+    const input = counted * (estimate?.inputRatio ?? 1);
+    const again = input + output + REPLY_TOKENS;
+    const inputTokens = Math.round(input + further * again);
     const outputTokens = Math.round(output * (1 + further));
-    const cachedTokens = Math.round(inputTokens * (estimate?.cachedShare ?? 0));
-    const cacheWriteTokens = Math.round(inputTokens * (estimate?.writtenShare ?? 0));
-    const usage = { ...NO_USAGE, inputTokens, outputTokens, cachedTokens, cacheWriteTokens };
-    const { listUsd } = costOf(usage, price, { factor: 1, laneFactor: 1 });
+    const usdOf = (tokens: number): number => {
+      const rounded = Math.round(tokens);
+      const cachedTokens = Math.round(rounded * (estimate?.cachedShare ?? 0));
+      const cacheWriteTokens = Math.round(rounded * (estimate?.writtenShare ?? 0));
+      const own = { inputTokens: rounded, outputTokens: Math.round(output), cachedTokens, cacheWriteTokens };
+      return costOf({ ...NO_USAGE, ...own }, price, { factor: 1, laneFactor: 1 }).listUsd;
+    };
+    const listUsd = usdOf(input) + (further > 0 ? further * usdOf(again) : 0);
     return { inputTokens, outputTokens, listUsd };
   }
 

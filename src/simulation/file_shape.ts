@@ -12,6 +12,8 @@
 import type { DiskFile } from "../disk.ts";
 import type { EngineCore } from "../engine/core.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../jsonl/read.ts";
+import { batchEndpointOf } from "../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint } from "../providers/batches/batch_wire.ts";
 import type { MeasuredBlock } from "../shard/measured.ts";
 import type { ExpectedItems } from "./expected_items.ts";
 
@@ -24,6 +26,8 @@ export interface FileShape {
   readonly items: number;
   /** `<provider>:<name>`, by `modelOf`. */
   readonly models: readonly string[];
+  /** What the items of each model ask for. */
+  readonly endpoints: readonly ReadonlySet<BatchEndpoint>[];
   readonly modelOf: Uint16Array;
   /** Bytes of the lines. */
   readonly bytes: Uint32Array;
@@ -103,7 +107,7 @@ function strideOf(
 class Rows {
   rejectedLines = 0;
   readonly #expected: ExpectedItems;
-  readonly #models: string[] = [];
+  readonly #models: { readonly name: string; readonly endpoints: Set<BatchEndpoint> }[] = [];
   readonly #numberOf = new Map<string, number>();
   #columns = columnsOf(ROWS_START);
   #items = 0;
@@ -135,6 +139,7 @@ class Rows {
       outputTokensMax[row] = measured.maxOutputTokens[item] as number;
       const group = groups[index];
       if (group === undefined) continue;
+      this.#models[numbers[index] as number]?.endpoints.add(batchEndpointOf(group.endpoint));
       const beyond = (group.beyond?.tokens ?? 0) / Math.max(1, groupCounts[index] as number);
       const counted = (measured.inputTokens[item] as number) + beyond;
       tokens += this.#expect(row, group, counted, isChecked(item));
@@ -182,7 +187,8 @@ class Rows {
     const sampledShare = this.#lines === 0 ? 1 : this.#sampledLines / this.#lines;
     return {
       items: this.#items,
-      models: this.#models,
+      models: this.#models.map(({ name }) => name),
+      endpoints: this.#models.map(({ endpoints }) => endpoints),
       ...this.#columns,
       rejectedLines: this.rejectedLines,
       sampledShare,
@@ -204,7 +210,7 @@ class Rows {
     if (known !== undefined) return known;
     if (this.#models.length === MODELS_MAX) throw new RangeError(`more than ${MODELS_MAX} models`);
     this.#numberOf.set(model, this.#models.length);
-    return this.#models.push(model) - 1;
+    return this.#models.push({ name: model, endpoints: new Set() }) - 1;
   }
 
   #grow(more: number): void {

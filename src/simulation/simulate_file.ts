@@ -15,6 +15,8 @@ import { readRunSchema, type SchemaOptions } from "../engine/schemas/run_schema.
 import { LaneLimits } from "../limits/limits.ts";
 import { remoteFactor } from "../price/lane_factors.ts";
 import type { BasePrice } from "../price/rates.ts";
+import { servesAll } from "../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint } from "../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
 import type { LaneChoices, LanePolicy } from "../queue/lane_choice.ts";
 import {
@@ -158,6 +160,7 @@ function lanePlans(
   );
   return [...modelsOf].map(([key, { provider, family, models }], index) => {
     const names = models.map((model) => shape.models[model] as string);
+    const endpoints = models.flatMap((model) => [...(shape.endpoints[model] ?? [])]);
     return {
       provider,
       family,
@@ -166,8 +169,8 @@ function lanePlans(
       realtime: new Map(models.map((model) => [model, tables[model]])),
       isTried:
         isTried(core, provider) && names.every((name) => core.figures.answers.of(name, 0) === undefined),
-      offer: offerOf(core, provider, names, rules),
-      batch: batchOf(core, provider, names, rules),
+      offer: endpoints.every((each) => each === "chat") ? offerOf(core, provider, names, rules) : undefined,
+      batch: batchOf(core, provider, { names, endpoints }, rules),
     };
   });
 }
@@ -241,15 +244,15 @@ function offerOf(
 function batchOf(
   { config }: EngineCore,
   provider: string,
-  models: readonly string[],
+  { names, endpoints }: { readonly names: readonly string[]; readonly endpoints: readonly BatchEndpoint[] },
   { lanes }: LaneRules,
 ): BatchPlan | undefined {
   const settings = config.providers.find(({ name }) => name === provider);
   const priceFactor = remoteFactor(provider, "batch", config.batches.factors);
   if (settings === undefined || priceFactor === undefined || config.isAtMostOnce) return undefined;
-  if (!models.every((model) => lanes.allows("batch", model))) return undefined;
+  if (!names.every((model) => lanes.allows("batch", model))) return undefined;
   const wire = batchWireOf(settings, config.batches.settings.get(provider));
-  if (wire === undefined) return undefined;
+  if (wire === undefined || !servesAll(wire, endpoints)) return undefined;
   const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = wire.limits;
   const prior = latencyPrior(provider, "batch", config.lanes.priors);
   return {

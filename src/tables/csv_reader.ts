@@ -2,7 +2,7 @@
  * Records of comma-separated values (RFC 4180), from text that arrives in pieces.
  *
  * A field in quotes may hold separators, line ends and doubled quotes; a quote within a field that does not begin with one is a character
- * of it. Lines end with LF or CRLF. A blank line is not a record. What would be guessed is an error with the number of its line: text after
+ * of it. Lines end with LF or CRLF, or with CR in a file that has no LF after its header. A blank line is not a record. What would be guessed is an error with the number of its line: text after
  * a closing quote, a quote that is never closed, a record longer than the limit.
  *
  * Hot: a million records of 130 bytes, a quarter of their fields in quotes, take 1.0 s; csv-parse takes 6.2 s for them
@@ -12,6 +12,8 @@ import { PerigeeError } from "../errors.ts";
 
 const QUOTE = 0x22;
 const CR = 0x0d;
+/** What ends a line. A CR before an LF belongs to the line end. */
+type LineEnd = "\n" | "\r";
 /** The longest record, in UTF-16 units: a longer one has most likely lost a closing quote. */
 const RECORD_CHARS_MAX: number = 16 * 1024 * 1024;
 
@@ -26,6 +28,8 @@ export interface CsvRecord {
 export interface CsvFormat {
   /** One character, neither a quote nor a line end. */
   readonly delimiter: string;
+  /** Default: LF. */
+  readonly lineEnd?: LineEnd | undefined;
   /** The name of the file, for messages. */
   readonly name: string;
 }
@@ -53,12 +57,12 @@ export class CsvReader {
   }
 
   #read(text: string, isLast: boolean): CsvRecord[] {
-    const { delimiter } = this.#format;
+    const { delimiter, lineEnd: newline = "\n" } = this.#format;
     const records: CsvRecord[] = [];
     let nextQuote = text.indexOf('"');
     let at = 0;
     while (at < text.length) {
-      const lineEnd = text.indexOf("\n", at);
+      const lineEnd = text.indexOf(newline, at);
       if (nextQuote >= 0 && nextQuote < at) nextQuote = text.indexOf('"', at);
       if (nextQuote < 0 || (lineEnd >= 0 && lineEnd < nextQuote)) {
         if (lineEnd < 0 && !isLast) break;
@@ -91,7 +95,7 @@ export class CsvReader {
     from: number,
     isLast: boolean,
   ): { readonly fields: string[]; readonly end: number; readonly lines: number } | undefined {
-    const { delimiter } = this.#format;
+    const { delimiter, lineEnd: newline = "\n" } = this.#format;
     const fields: string[] = [];
     let lines = 1;
     let at = from;
@@ -103,11 +107,11 @@ export class CsvReader {
         if (closing < 0) throw this.#fault(this.#line + lines - 1, "opens a quote that is never closed");
         const field = text.slice(at + 1, closing);
         fields.push(field.includes('"') ? field.replaceAll('""', '"') : field);
-        lines += lineEnds(field);
+        lines += field.split(newline).length - 1;
         end = closing + 1;
         if (end === text.length && !isLast) return undefined; // the next piece may begin with a quote
       } else {
-        const [lineEnd, separator] = [text.indexOf("\n", at), text.indexOf(delimiter, at)];
+        const [lineEnd, separator] = [text.indexOf(newline, at), text.indexOf(delimiter, at)];
         if (lineEnd < 0 && separator < 0 && !isLast) return undefined;
         end = Math.min(lineEnd < 0 ? text.length : lineEnd, separator < 0 ? text.length : separator);
         const isCut = end > at && text.charCodeAt(end) !== delimiter.charCodeAt(0);
@@ -118,7 +122,7 @@ export class CsvReader {
         at = end + 1;
         continue;
       }
-      const ending = lineEnding(text, end);
+      const ending = lineEnding(text, end, newline);
       if (ending === undefined && !isLast) return undefined;
       if (ending === undefined)
         throw this.#fault(
@@ -143,15 +147,10 @@ function closingQuote(text: string, from: number): number {
 }
 
 /** What follows the line end at `at`; `cut` at the end of the text; undefined when something else is there. */
-function lineEnding(text: string, at: number): number | "cut" | undefined {
+function lineEnding(text: string, at: number, newline: LineEnd): number | "cut" | undefined {
   if (at >= text.length) return "cut";
+  if (newline === "\r") return text[at] === newline ? at + 1 : undefined;
   if (text.charCodeAt(at) === CR && at + 1 >= text.length) return "cut";
   const line = text.charCodeAt(at) === CR ? at + 1 : at;
   return text[line] === "\n" ? line + 1 : undefined;
-}
-
-function lineEnds(text: string): number {
-  let count = 0;
-  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) count += 1;
-  return count;
 }

@@ -3,7 +3,7 @@
  */
 import { PerigeeError } from "../errors.ts";
 import type { Column } from "./cell.ts";
-import { CsvReader, type CsvRecord } from "./csv_reader.ts";
+import { type CsvFormat, CsvReader, type CsvRecord } from "./csv_reader.ts";
 import { fileText, headText } from "./file_text.ts";
 import { columnNames, type RowBatch, type Table, type TableOptions } from "./table.ts";
 
@@ -17,7 +17,7 @@ export async function openCsv(
 ): Promise<Table> {
   const { text, hasMark } = await headText(path);
   const delimiter = given ?? (format === "tsv" ? "\t" : delimiterOf(text));
-  const csv = { name: path, delimiter };
+  const csv = { name: path, delimiter, lineEnd: lineEndOf(text) };
   let columns: readonly Column[] | undefined;
   for await (const { fields, line } of records(path, csv)) {
     columns = columnNames(fields, `${path}: the header, line ${line},`).map((name) => ({
@@ -35,21 +35,17 @@ export async function openCsv(
   };
 }
 
-async function* records(path: string, csv: { name: string; delimiter: string }): AsyncGenerator<CsvRecord> {
+async function* records(path: string, csv: CsvFormat): AsyncGenerator<CsvRecord> {
   for await (const found of pieces(path, csv)) yield* found;
 }
 
-async function* pieces(path: string, csv: { name: string; delimiter: string }): AsyncGenerator<CsvRecord[]> {
+async function* pieces(path: string, csv: CsvFormat): AsyncGenerator<CsvRecord[]> {
   const reader = new CsvReader(csv);
   for await (const piece of fileText(path)) yield reader.take(piece);
   yield reader.end();
 }
 
-async function* batches(
-  path: string,
-  csv: { name: string; delimiter: string },
-  columns: readonly Column[],
-): AsyncGenerator<RowBatch> {
+async function* batches(path: string, csv: CsvFormat, columns: readonly Column[]): AsyncGenerator<RowBatch> {
   let firstRow = 0; // the header
   for await (const found of pieces(path, csv)) {
     const body = firstRow === 0 ? found.slice(1) : found;
@@ -73,6 +69,12 @@ function raggedRow(path: string, { fields, line }: CsvRecord, expected: number):
     "input_unreadable",
     `${path}: line ${line} has ${count}, and the header has ${columns}; ${why}`,
   );
+}
+
+/** CR where the beginning of the file has some, outside quotes, and no LF: as spreadsheets of the Macintosh wrote it. */
+function lineEndOf(head: string): CsvFormat["lineEnd"] {
+  const unquoted = head.replace(/"[^"]*"/g, "");
+  return unquoted.includes("\r") && !unquoted.includes("\n") ? "\r" : "\n";
 }
 
 /** Whichever the first line has most of, outside quotes. */

@@ -1,19 +1,20 @@
 /**
  * JSON lines as a table: an object on each line, and the columns are the names of all their members, in the order in which they occur.
  *
- * The file is read once for its columns. A member that a line does not have is an empty cell. Numbers keep their digits where a double
- * would change them.
+ * The file is read once for its columns. A member that a line does not have is an empty cell; one that it has twice is refused, as a
+ * column of a CSV file. Numbers keep their digits where a double would change them.
  */
 import { PerigeeError } from "../errors.ts";
 import { markNumbers } from "../jsonl/numbers.ts";
+import { countMembers, repeatedMember, scanStructure } from "../jsonl/structure.ts";
 import { type CellType, type Column, cellOfJson } from "./cell.ts";
 import { fileText, headText } from "./file_text.ts";
 import { columnNames, type RowBatch, type Table } from "./table.ts";
 
 /** The longest line, in UTF-16 units. */
 const LINE_CHARS_MAX = 16 * 1024 * 1024;
-/** A number that a double may change: many digits, or an exponent. */
-const LONG_NUMBER = /\d{15}|\d[eE]/;
+/** Objects and lists around a value, at most. */
+const DEPTH_MAX = 64;
 
 /** Throws as `openTable` does. */
 export async function openJsonl(path: string): Promise<Table> {
@@ -65,14 +66,22 @@ async function* objects(path: string): AsyncGenerator<readonly ObjectLine[]> {
 
 function objectOf(path: string, text: string, line: number): ObjectLine[] {
   if (text.trim() === "") return [];
+  const { isTooDeep, hasLongNumber, memberCount } = scanStructure(text, DEPTH_MAX);
+  if (isTooDeep) throw unreadable(path, line, `is nested more than ${DEPTH_MAX} deep`);
   let object: unknown;
   try {
-    object = JSON.parse(LONG_NUMBER.test(text) ? markNumbers(text) : text);
+    object = JSON.parse(hasLongNumber ? markNumbers(text) : text);
   } catch (cause) {
     throw unreadable(path, line, "is not JSON", cause);
   }
   if (typeof object !== "object" || object === null || Array.isArray(object))
     throw unreadable(path, line, "is not an object: a row is an object with a member for each column");
+  if (countMembers(object) < memberCount)
+    throw unreadable(
+      path,
+      line,
+      `has the member ${JSON.stringify(repeatedMember(text)?.path)} twice: rename or remove one of them`,
+    );
   return [{ line, object: object as Record<string, unknown> }];
 }
 

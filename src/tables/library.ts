@@ -27,7 +27,7 @@ export interface Template {
 }
 
 /**
- * The rows of a CSV or TSV file, from the first to the last; memory is that of 128 KiB of it. Each iteration reads the file again.
+ * The rows of a CSV or TSV file, from the first to the last; memory is that of 64 KiB of it. Each iteration reads the file again.
  * Throws, when iterated, `input_unreadable` naming the line, and `unsupported_encoding`.
  */
 export function fromCsv(path: string, options: TableOptions = {}): AsyncIterable<CsvRow> {

@@ -5,7 +5,7 @@
  *   .jsonl .ndjson   an object on each line              (jsonl_table.ts)
  *   .parquet         row group by row group              (parquet_table.ts, loaded when it is needed)
  *
- * Memory is that of a piece of the file: 128 KiB, or a row group.
+ * Memory is that of a piece of the file: 64 KiB, or a row group.
  */
 import { extname } from "node:path";
 import { PerigeeError } from "../errors.ts";

@@ -1,5 +1,5 @@
 /**
- * Writing a table: rows are appended to a file beside its place, which is synced and renamed when the last one is written.
+ * Writing a table: rows are appended to a file, which has its name when the last one is written (whole_file.ts).
  *
  *   CSV, TSV   separator and byte order mark as in the input, if that is CSV; a field is in quotes where it must be; lines end with LF
  *   JSONL      an object a row, null for an empty cell
@@ -8,10 +8,11 @@
  * A text that a spreadsheet would take for a formula (=, +, -, @ at its beginning) is written as it is: a text that is changed
  * on its way would not be the answer. docs/guide/tables.md says how to open such a file.
  */
-import type { Disk, DiskFile, FileStat } from "../disk.ts";
+import type { Disk, FileStat } from "../disk.ts";
 import { type Cell, type Column, jsonOf, textOf } from "./cell.ts";
 import type { RowEncoder, Table, TableFormat } from "./table.ts";
 import { TextBytes } from "./text_bytes.ts";
+import { writeWhole } from "./whole_file.ts";
 
 const WRITE_BYTES = 1024 * 1024;
 const NOTHING = new Uint8Array(0);
@@ -33,37 +34,18 @@ export async function writeTable(
   path: string,
   shape: TableShape,
   batches: AsyncIterable<readonly (readonly Cell[])[]>,
-  onWritten: (state: FileStat | undefined) => Promise<void> = async () => undefined,
+  onWritten?: (state: FileStat | undefined) => Promise<void>,
 ): Promise<void> {
-  const part = `${path}.part`;
-  await disk.remove(part);
-  const file = await disk.open(part, "write");
-  try {
-    await writeRows(file, await encoderOf(shape), batches);
-    await file.sync();
-  } catch (error) {
-    await file.close();
-    await disk.remove(part).catch(() => undefined); // the cause is reported
-    throw error;
-  }
-  await file.close();
-  await onWritten(await disk.stat(part));
-  await disk.rename(part, path);
-}
-
-async function writeRows(
-  file: Pick<DiskFile, "write">,
-  encoder: RowEncoder,
-  batches: AsyncIterable<readonly (readonly Cell[])[]>,
-): Promise<void> {
-  let position = 0;
-  const write = async (bytes: Uint8Array): Promise<void> => {
-    if (bytes.byteLength === 0) return;
-    await file.write(bytes, position);
-    position += bytes.byteLength;
-  };
-  for await (const rows of batches) await write(encoder.encode(rows));
-  await write(encoder.end());
+  const encoder = await encoderOf(shape);
+  await writeWhole(
+    disk,
+    path,
+    async (append) => {
+      for await (const rows of batches) await append(encoder.encode(rows));
+      await append(encoder.end());
+    },
+    onWritten,
+  );
 }
 
 async function encoderOf(shape: TableShape): Promise<RowEncoder> {

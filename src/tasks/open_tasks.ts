@@ -202,7 +202,18 @@ class TasksOfFolder implements OpenedTasks {
     const { items, slaMinutes } = spooled;
     const taskId = request.id ?? newId();
     const lines = taskLines(taskId, items);
-    const task = { id: taskId, lines, slaMinutes, project, hasOutputFile, note, tap, cacheTtl };
+    const endsWithCaller = request.endsWithCaller === true ? (true as const) : undefined;
+    const task = {
+      id: taskId,
+      lines,
+      slaMinutes,
+      project,
+      hasOutputFile,
+      note,
+      tap,
+      cacheTtl,
+      endsWithCaller,
+    };
     const accepted = await acceptance.offer(task);
     if (accepted === undefined) {
       const { disk, room } = options.core.storage;

@@ -155,6 +155,8 @@ export interface GenerationConfig {
     readonly thinkingLevel?: string;
     readonly includeThoughts?: boolean;
   };
+  /** Of media that say nothing themselves, as Gemini names levels: `MEDIA_RESOLUTION_LOW`. */
+  readonly mediaResolution?: string;
 }
 
 /** What a request asks for, besides the turns of a chat. */
@@ -162,6 +164,11 @@ export const ENDPOINT_KINDS = ["embedding", "response", "completion", "moderatio
 
 /** The kind of a request for another endpoint than a chat's. */
 export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
+
+/** Whether answers to items of a kind have no output tokens; undefined: chats. */
+export function hasNoOutput(kind: EndpointKind | undefined): boolean {
+  return kind === "embedding" || kind === "moderation";
+}
 
 /** A request for another endpoint than a chat's. */
 export interface EndpointRequest {
@@ -215,7 +222,7 @@ export interface ModelRequest {
    * sentence that names it: a provider of another protocol refuses the request.
    */
   readonly unheld?: string;
-  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change only the price. */
+  /** Names of members inside the messages of `openaiBody` that the fields above do not hold, and that change no answer. */
   readonly leftOut?: readonly string[];
   /** Arguments of calls, which OpenAI's layout has as text, hold numbers that are marked (`jsonl/numbers.ts`). */
   readonly hasExactNumbers?: true;

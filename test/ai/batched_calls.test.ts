@@ -51,3 +51,46 @@ describe("1,000 calls with a day", () => {
     expect(billedUsd).toBeCloseTo(fake.ledger.sums().nanoUsd / 1e9, 9);
   });
 });
+
+describe("150 calls with a day under a cap of the engine", () => {
+  const wire = wireCase("anthropic");
+
+  it("share a batch, and take no more than the cap", async () => {
+    const { world, fake } = worldOf(wire, {}, { cap: { name: "month", usd: 1 } });
+    const { texts, billedUsd } = await called(world, wire, 150);
+    expect(texts).toHaveLength(150);
+    expect(fake.ledger.batches.size).toBe(1);
+    expect(billedUsd).toBeCloseTo(fake.ledger.sums().nanoUsd / 1e9, 9);
+    expect(billedUsd).toBeLessThanOrEqual(1);
+  });
+
+  it("are counted once by a process that goes on after a kill, while their batch is with the provider", async () => {
+    const cap = { name: "month", usd: 0.024 };
+    const { world, fake } = worldOf(wire, {}, { cap });
+    const ids: string[] = [];
+    await world.killedWhile(
+      () => 0.5,
+      async ({ engine }) => {
+        for (let call = 1; call <= 150; call += 1) {
+          const item = { model: wire.model, input: `prompt ${call}`, maxOutputTokens: 64, sla: DAY };
+          ids.push((await world.settle(engine.submit([item]))).task_id);
+        }
+        for (let minute = 0; fake.ledger.batches.size === 0; minute += 1) {
+          expect(minute).toBeLessThan(60);
+          await world.clock.advance(60_000);
+        }
+      },
+    );
+    const { engine } = await world.opened();
+    await world.clock.advance(6 * HOUR_MS);
+    const tasks = await world.settle(Promise.all(ids.map((id) => engine.task(id))));
+    expect(tasks.filter(({ counts }) => counts.completed === 1)).toHaveLength(150);
+    expect(fake.ledger.sums().nanoUsd / 1e9).toBeLessThanOrEqual(cap.usd);
+    expect(engine.holds()).toEqual([]);
+    const last = await world.settle(
+      engine.submit([{ model: wire.model, input: "prompt 151", maxOutputTokens: 64 }]),
+    );
+    expect(last.counts).toMatchObject({ completed: 1 });
+    await world.settle(engine.close());
+  });
+});

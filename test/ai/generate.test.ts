@@ -97,7 +97,11 @@ describe("generateText", () => {
     const [first, again] = await Promise.all([ask("Which?"), ask("Which?")]);
     expect(first.providerMetadata).toEqual(again.providerMetadata);
     expect(world.asked).toHaveLength(1);
-    await expect(ask("What?")).rejects.toMatchObject({ code: "conflict" });
+    const { taskId } = first.providerMetadata?.["perigee"] ?? {};
+    await expect(ask(`What?\n${"a word ".repeat(20)}`)).rejects.toMatchObject({
+      code: "conflict",
+      message: `the call "What? a word a word a word a word a word a word a word a ..." has the key "order 4711", under which another call was made before (task ${taskId}); use another key, or forget that task with engine.forget("${taskId}")`,
+    });
   });
 
   it("is not repeated by the AI SDK when perigee has given up", async () => {

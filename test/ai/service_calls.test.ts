@@ -82,6 +82,34 @@ describe("a call before a service", () => {
     expect(requests.filter(({ path }) => path === "/base/v0/infer/")).toHaveLength(1);
   });
 
+  it("says which call has the key of another one, by the first words of its prompt", async () => {
+    const { perigee } = scripted([refusal(422, "idempotency_mismatch")]);
+    const providerOptions = { perigee: { key: "order 4711" } };
+    await expect(
+      generateText({ model: perigee("openai:m"), system: "Be brief.", prompt: "What?", providerOptions }),
+    ).rejects.toMatchObject({
+      ...{ code: "idempotency_mismatch", statusCode: 422 },
+      message:
+        'the call "What?" has the key "order 4711", under which another call was made before; use another key',
+    });
+  });
+
+  it.each([
+    [
+      "key_missing",
+      null,
+      "set the provider's key (its environment variable, or key in providers) and restart the service",
+    ],
+    ["outage", "2026-11-27T18:00:00.000Z", "make the call again later, or give it an sla: then it waits"],
+  ])("says what to do when it is held by %s, and cancels its task", async (reason, next_try, words) => {
+    const held = { reason, since: "2026-11-27T17:00:00.000Z", next_try, provider: "openai" };
+    const { requests, perigee } = scripted([json(object("submitted", { held })), json(ANSWERED)]);
+    await expect(generateText({ model: perigee("openai:m"), prompt: "?" })).rejects.toMatchObject({
+      message: `the call is held by the service (${reason}, provider "openai"): ${words}`,
+    });
+    expect(requests.at(-1)?.path).toBe("/base/v0/infer/task/t1/cancel");
+  });
+
   it("cancels its task when it is aborted", async () => {
     const controller = new AbortController();
     const { requests, perigee } = scripted([json(object("submitted")), json(object("submitted"))]);

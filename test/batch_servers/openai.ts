@@ -1,6 +1,6 @@
 /**
  * A fake of OpenAI: files, batches, and the endpoints that answer in realtime (`/v1/chat/completions`, `/v1/responses`,
- * `/v1/embeddings`). Wire: openai 6.49.0 and OpenAI's OpenAPI file of 2026-08-21.
+ * `/v1/embeddings`, `/v1/completions`, `/v1/moderations`). Wire: openai 6.49.0 and OpenAI's OpenAPI file of 2026-08-21.
  *
  * States: validating -> in_progress -> finalizing -> completed; failed, expired, cancelling -> cancelled (run.ts).
  * Results are files: finished requests with 200 in the output file, all others in the error file; both are made when the batch ends.
@@ -29,7 +29,7 @@ import {
   objectOf,
 } from "./fake.ts";
 import type { Ledger } from "./ledger.ts";
-import { OPENAI_ENDPOINTS } from "./openai_answers.ts";
+import { inputsOf, OPENAI_ENDPOINTS } from "./openai_answers.ts";
 import { OpenAiFiles, pageOf } from "./openai_files.ts";
 import { answerChat } from "./realtime_chat.ts";
 import { idOf } from "./results.ts";
@@ -40,6 +40,8 @@ export interface FakeOpenAiOptions extends FakeOptions {
   readonly windows?: readonly string[];
   /** Whether validation faults have the number of their line; default true. */
   readonly tellsLines?: boolean;
+  /** Inputs of all requests of a batch for embeddings; default 50,000. */
+  readonly inputsMax?: number;
 }
 
 const STATUSES: Readonly<Record<RunState, string>> = {
@@ -118,6 +120,10 @@ export class FakeOpenAiBatches implements BatchFake {
     const { itemsMax } = this.#account.behaviour;
     const entries = linesOf(file.bytes()).map((line) => entryOf(line, endpoint));
     const { items, faults } = readEntries(entries, { endpoint, itemsMax });
+    const { inputsMax = 50_000 } = this.#options;
+    const inputs = items.reduce((sum, { prompt }) => sum + inputsOf(prompt).length, 0);
+    if (endpoint.endsWith("/embeddings") && inputs > inputsMax)
+      faults.push({ code: "too_many_inputs", message: `${inputs} inputs`, line: undefined });
     const windowMs = this.#options.windowMs ?? windowMsOf(completion_window);
     const run = this.#account.create({ id, key, items, faults, windowMs });
     if ("status" in run) return run;

@@ -1,4 +1,5 @@
 /** What OpenAI's endpoints read of a request, and the bodies that they answer with. Source: openai 6.49.0. */
+import { hashOf } from "./chance.ts";
 import { isObject, type JsonObject } from "./fake.ts";
 import { type Asked, answerTo, askedOf } from "./prompt.ts";
 import { type Slot, slot, templateOf } from "./template.ts";
@@ -8,7 +9,22 @@ export const OPENAI_ENDPOINTS: ReadonlySet<string> = new Set([
   "/v1/chat/completions",
   "/v1/responses",
   "/v1/embeddings",
+  "/v1/completions",
+  "/v1/moderations",
 ]);
+
+/** Between the texts of a request for embeddings or moderations in its prompt. */
+const BETWEEN_INPUTS = "\n";
+
+/** Its texts. */
+export function inputsOf(prompt: string): readonly string[] {
+  return prompt.split(BETWEEN_INPUTS);
+}
+
+/** The one right vector of a text. */
+export function vectorOf(text: string): readonly number[] {
+  return [hashOf(text) / 2 ** 32, 0.25, -1, 0];
+}
 
 /** The text of a content: a string or parts. */
 function textOf(content: unknown): string {
@@ -38,10 +54,16 @@ export function turnsOf(turns: string | readonly unknown[]): {
 export function openaiAsked(endpoint: string, body: JsonObject): Asked | undefined {
   const { model } = body;
   if (typeof model !== "string" || model === "") return undefined;
-  if (endpoint.endsWith("/embeddings")) {
+  if (endpoint.endsWith("/embeddings") || endpoint.endsWith("/moderations")) {
     const { input } = body;
-    const prompt = Array.isArray(input) ? input.join(" ") : String(input);
+    if (typeof input !== "string" && !Array.isArray(input)) return undefined;
+    const prompt = Array.isArray(input) ? input.join(BETWEEN_INPUTS) : input;
     return { ...askedOf(model, prompt, prompt.length, 0), isCut: false };
+  }
+  if (endpoint.endsWith("/v1/completions")) {
+    const { prompt, max_tokens: most } = body;
+    if (typeof prompt !== "string") return undefined;
+    return askedOf(model, prompt, prompt.length, typeof most === "number" ? most : undefined);
   }
   const turns = endpoint.endsWith("/responses") ? body["input"] : body["messages"];
   if (typeof turns !== "string" && !Array.isArray(turns)) return undefined;
@@ -55,6 +77,7 @@ interface Said {
   readonly id: string | Slot;
   readonly created: number | Slot;
   readonly model: string | Slot;
+  readonly prompt: string;
   readonly text: string | Slot;
   readonly isCut: boolean;
   readonly input: number | Slot;
@@ -75,6 +98,7 @@ export function openaiAnswered(
     id,
     created,
     model,
+    prompt,
     text: answerTo(prompt),
     isCut,
     input,
@@ -98,13 +122,18 @@ export function openaiLines(
   const created = Math.floor(createdMs / 1_000);
   const shape = (isCut: boolean): ReturnType<typeof templateOf> => {
     const parts = { model: slot(4), text: slot(5), input: slot(6), output: slot(7), total: slot(8) };
-    const body = bodyOf(endpoint, { ...parts, id: slot(3), created, isCut, tier: "default" });
+    const body = bodyOf(endpoint, { ...parts, id: slot(3), created, prompt: "", isCut, tier: "default" });
     const response = { status_code: 200, request_id: slot(2), body };
     return templateOf({ id: slot(0), custom_id: slot(1), response, error: null });
   };
   const whole = shape(false);
   const cut = shape(true);
   return ({ id, customId, name, asked }) => {
+    if (hasResultsOfInputs(endpoint)) {
+      const body = openaiAnswered(endpoint, asked, { id: name, createdMs, tier: "default" });
+      const response = { status_code: 200, request_id: name, body };
+      return JSON.stringify({ id, custom_id: customId, response, error: null });
+    }
     const { model, prompt, inputTokens, outputTokens, isCut } = asked;
     const total = inputTokens + outputTokens;
     const values = [id, customId, name, name, model, answerTo(prompt), inputTokens, outputTokens, total];
@@ -114,6 +143,8 @@ export function openaiLines(
 
 function bodyOf(endpoint: string, said: Said): object {
   if (endpoint.endsWith("/embeddings")) return embedded(said);
+  if (endpoint.endsWith("/moderations")) return moderated(said);
+  if (endpoint.endsWith("/v1/completions")) return continued(said);
   return endpoint.endsWith("/responses") ? responded(said) : completed(said);
 }
 
@@ -165,11 +196,28 @@ function responded({ id, created, model, text, isCut, input, output, total, tier
   };
 }
 
-function embedded({ model, input, total }: Said): object {
+/** Whether an answer has as many parts as the request has inputs, so that no template fits. */
+function hasResultsOfInputs(endpoint: string): boolean {
+  return endpoint.endsWith("/embeddings") || endpoint.endsWith("/moderations");
+}
+
+function embedded({ model, prompt, input, total }: Said): object {
   return {
     object: "list",
-    data: [{ object: "embedding", index: 0, embedding: [0.1, 0.2, 0.3, 0.4] }],
+    data: inputsOf(prompt).map((text, index) => ({ object: "embedding", index, embedding: vectorOf(text) })),
     model,
     usage: { prompt_tokens: input, total_tokens: total },
+  };
+}
+
+function moderated({ id, model, prompt }: Said): object {
+  return { id, model, results: inputsOf(prompt).map((text) => ({ flagged: text.includes("flagged") })) };
+}
+
+function continued({ id, created, model, text, isCut, input, output, total }: Said): object {
+  return {
+    ...{ id, object: "text_completion", created, model },
+    choices: [{ index: 0, text, logprobs: null, finish_reason: isCut ? "length" : "stop" }],
+    usage: { prompt_tokens: input, completion_tokens: output, total_tokens: total },
   };
 }

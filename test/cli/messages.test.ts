@@ -365,3 +365,22 @@ describe("the command says", () => {
     expect(stderr).toContain(`held  1 item: outage: ${held}\nstopped with 1 item left: held (outage)\n`);
   });
 });
+
+describe("a key that the provider refuses", () => {
+  it("is named by the place where it is set, because the others are not read", async () => {
+    answer = () => ({ status: 401, body: {} });
+    const baseUrl = env["PERIGEE_PROVIDER_MYBOX_BASE_URL"];
+    const keyed = { providers: { mybox: { baseUrl, key: "sk-wrong-wrong" } } };
+    desk.write("one.jsonl", [question("a", "hi", "mybox:m")]);
+    desk.write("keyed.json", [JSON.stringify(keyed)]);
+    const command = `perigee ${RUN_ONE.join(" ")}`;
+    expect((await said([...RUN_ONE, "--config", "keyed.json"]))[1]).toContain(
+      `to continue: set a key that mybox accepts (providers.mybox.key in keyed.json): ${command} --config keyed.json`,
+    );
+    env = { ...env, PERIGEE_PROVIDER_OPENAI_KEY: "sk-third-third", OPENAI_API_KEY: "sk-other-other" };
+    env["OPENAI_BASE_URL"] = baseUrl ?? "";
+    expect((await said([...RUN_ONE, "--model", "openai:m"]))[1]).toContain(
+      `to continue: set a key that openai accepts (PERIGEE_PROVIDER_OPENAI_KEY): ${command} --model openai:m`,
+    );
+  });
+});

@@ -121,13 +121,52 @@ describe("perigee run over a table", () => {
     const sampled = await desk.perigee([...RUN, "--sample", "2", "--seed", "3", "--json"]);
     expect(JSON.parse(sampled.stdout)).toMatchObject({ requests_sent: 0 });
     expect(desk.read("out.csv").match(/Say:/g)).toHaveLength(2);
+    expect(sampled.stderr).toContain(
+      "1 row is counted above that this command does not ask: kept from an earlier one, and not in the output",
+    );
+  });
+
+  it("counts answers that were cut at their limit, also those of earlier calls and of rows that are kept", async () => {
+    file("rows.csv", "id,review\na,one two three four\nb,\nc,five six seven eight\n");
+    file("prompt.md", "---\nmodel: echo:test\nmax_output_tokens: 2\n---\n{{review}}x");
+    const cut = async (...words: string[]): Promise<unknown> =>
+      (JSON.parse((await desk.perigee([...RUN, ...words, "--json"])).stdout) as { cut?: number }).cut;
+    expect(await cut("--limit", "2")).toBe(1);
+    expect(await cut()).toBe(2);
+    expect(await cut("--sample", "1")).toBe(2);
+    const { stderr } = await desk.perigee([...RUN, "--sample", "1"]);
+    expect(stderr).toContain("  cut    2 ended at their limit of tokens: raise max_output_tokens\n");
+  });
+
+  it("says that answers of another model, or that no schema was checked for, are kept", async () => {
+    file("prompt.md", "Say: {{review}}");
+    await desk.perigee([...RUN, "--limit", "2", "--model", "echo:a"]);
+    const other = await desk.perigee([...RUN, "--model", "echo:b", "--json"]);
+    expect(JSON.parse(other.stdout)).toMatchObject({ requests_sent: 1 });
+    expect(other.stderr).toContain(
+      "2 answers of earlier calls are kept, the last of which was for echo:a; echo:b answers only what is open: to ask everything again, use another output",
+    );
+    const ended = await desk.perigee([...RUN, "--model", "echo:a"]);
+    expect(ended.stderr).toContain(
+      "3 answers of earlier calls are kept, the last of which was for echo:b; echo:a answers",
+    );
+    expect((await desk.perigee([...RUN, "--model", "echo:b"])).stderr).not.toContain("are kept");
+
+    desk.write("lines.jsonl", [{ key: "k", model: "local:small", input: "fine" }]);
+    file("schema.json", JSON.stringify({ type: "object" }));
+    const lines = ["run", "lines.jsonl", "--out", "lines.out"];
+    await desk.perigee(lines, { env });
+    const { stderr } = await desk.perigee([...lines, "--schema", "schema.json"], { env });
+    expect(stderr).toContain("1 answer of an earlier call is kept without a check against this schema");
+    const again = await desk.perigee([...lines, "--schema", "schema.json"], { env });
+    expect(again.stderr).not.toContain("is kept");
   });
 
   it("shows state, errors and steps of the run by the name of the table", async () => {
     await desk.perigee([...RUN, "--key", "id"]);
     expect((await desk.perigee(["status", "out.csv"])).stdout).toMatch(/^answered +3\n/);
     expect((await desk.perigee(["errors", "out.csv"])).stdout).toBe("no row ended in an error\n");
-    expect((await desk.perigee(["trace", "out.csv", "b"])).code).toBe(0);
+    expect((await desk.perigee(["trace", "out.csv", "b"])).stdout).toMatch(/^b \(row 2\): completed\n/);
     expect((await desk.perigee(["repair", "out.csv"])).stderr).toContain("is as it was written");
   });
 
@@ -141,6 +180,22 @@ describe("perigee run over a table", () => {
     });
     expect(stderr).toContain("dry run: 3 requests were checked, and nothing was sent");
     expect(existsSync(join(desk.dir, "out.csv.perigee"))).toBe(false);
+  });
+
+  it("--dry-run says what a run would leave out, and which rows it would hold or fail", async () => {
+    file("prompt.md", "---\nmodel: anthropic:claude-opus-4-8\nseed: 3\n---\nSay: {{review}}\n");
+    const held = await desk.perigee([...RUN, "--dry-run"]);
+    expect(held.code).toBe(0);
+    expect(held.stderr).toMatch(
+      /warning: seed is left out for anthropic:claude-opus-4-8, .*\(first in row 1\)\n/,
+    );
+    expect(held.stderr).toMatch(
+      /warning: row 1 and others would be held: .* needs a key; set ANTHROPIC_API_KEY/,
+    );
+    file("prompt.md", "---\nmodel: nope:test\n---\nSay: {{review}}\n");
+    const failed = await desk.perigee([...RUN, "--dry-run"]);
+    expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining("3 rows that fail")]);
+    expect(failed.stderr).toContain('provider "nope" is not configured');
   });
 
   it("quotes and plans a table", async () => {

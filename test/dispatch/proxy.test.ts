@@ -1,13 +1,14 @@
 /** Proxies from the environment: which origins go through which, and requests through real ones on loopback. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
-import { createServer as createSecureServer } from "node:https";
+import { createServer as createSecureServer, request as requestSecurely } from "node:https";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { proxiesFrom } from "../../src/dispatch/proxy.ts";
 import type { Transport } from "../../src/dispatch/transport.ts";
 import { createUndiciTransport, loadUndici } from "../../src/dispatch/undici.ts";
+import { proxyAgents } from "../../src/engine/media/proxy_agents.ts";
 import { CERTIFICATE, KEY } from "../satellites/builtin/mail_server.ts";
 
 const closers: (() => unknown)[] = [];
@@ -110,6 +111,28 @@ describe("a request to a provider", () => {
     for (let count = 0; count < 2; count += 1)
       expect(await post(wire, `https://localhost:${port}`)).toBe(`answered /v1/x for localhost:${port}`);
     expect(asked).toEqual([`CONNECT localhost:${port} ${BASIC}`]);
+  });
+
+  it("over https of a client of Node's agents goes through the same tunnel, or directly where NO_PROXY says so", async () => {
+    const port = await listening(createSecureServer({ key: KEY, cert: CERTIFICATE }, answer));
+    const { address, asked } = await proxy();
+    const got = async (env: Record<string, string>, host: string): Promise<string> => {
+      const { httpAgent, httpsAgent } = proxyAgents(proxiesFrom(env), systemClock);
+      closers.push(() => {
+        httpAgent.destroy();
+        httpsAgent.destroy();
+      });
+      const options = { agent: httpsAgent, rejectUnauthorized: false, method: "HEAD" };
+      const asked = requestSecurely(`https://${host}:${port}/a`, options);
+      asked.end();
+      const [response] = (await once(asked, "response")) as [IncomingMessage];
+      return String(response.statusCode);
+    };
+    expect(await got({ HTTPS_PROXY: address }, "localhost")).toBe("200");
+    expect(asked).toEqual([`CONNECT localhost:${port} ${BASIC}`]);
+    expect(await got({ HTTPS_PROXY: address, NO_PROXY: "localhost" }, "localhost")).toBe("200");
+    expect(asked).toHaveLength(1);
+    await expect(got({ HTTPS_PROXY: address }, "refused.test")).rejects.toThrow("answered 403 to CONNECT");
   });
 
   it("is not sent when the proxy refuses the tunnel, which is said", async () => {

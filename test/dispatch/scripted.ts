@@ -136,6 +136,7 @@ export class Stage {
         this.told.push(result);
         return this.isOwn(result);
       },
+      begun: () => undefined,
     };
     this.dispatcher = createDispatcher({
       clock: this.clock,

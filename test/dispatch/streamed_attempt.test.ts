@@ -36,10 +36,14 @@ function source(count: number) {
   return { transport, pulled: () => pulled };
 }
 
-function attempt(tap: AnswerTap, transport: Transport): Promise<AttemptResult> {
+function attempt(
+  tap: AnswerTap,
+  transport: Transport,
+  onBegun = (): void => undefined,
+): Promise<AttemptResult> {
   const provider = createProvider({ name: "openai", protocol: "openai", baseUrl: "http://127.0.0.1:1/v1" });
   const request = { origin: "http://127.0.0.1:1", path: "/", headers: {}, body: Buffer.from("{}") };
-  const sending = { clock: new FakeClock(), transport, request, options: { timeoutMs: 1_000 } };
+  const sending = { clock: new FakeClock(), transport, request, options: { timeoutMs: 1_000 }, onBegun };
   const read = (wire: WireResult): AttemptResult => ({
     ...{ class: wire.ok ? "success" : "ambiguous", message: "", scope: "item", latencyMs: 1 },
     ...(wire.ok ? { text: Buffer.from(wire.body).toString() } : {}),
@@ -67,6 +71,14 @@ describe("a reader that does not read", () => {
     read();
     expect(await result).toMatchObject({ class: "success" });
     expect(taken).toBe(1_001);
+  });
+
+  it("is notified of the first part before it gets it, once", async () => {
+    const { transport } = source(3);
+    const seen: string[] = [];
+    const tap = new AnswerTap(() => void seen.push("part"));
+    await attempt(tap, transport, () => seen.push("begun"));
+    expect(seen).toEqual(["begun", "part", "part", "part", "part"]);
   });
 
   it("has no more than 16 KiB and one event of its answer in the service", async () => {
@@ -140,7 +152,8 @@ async function attemptOf(texts: readonly string[], then: "ends" | "lost" | "open
   } as unknown as Transport;
   const provider = createProvider({ name: "openai", protocol: "openai", baseUrl: "http://127.0.0.1:1/v1" });
   const request = { origin: "http://127.0.0.1:1", path: "/", headers: {}, body: Buffer.from("{}") };
-  const sending = { clock, transport, request, options: { timeoutMs: 1_000 } };
+  const options = { timeoutMs: 1_000 };
+  const sending = { clock, transport, request, options, onBegun: () => undefined };
   const passed: string[] = [];
   const tap = new AnswerTap(({ json }) => void passed.push(json));
   const read = (wire: WireResult): AttemptResult => {

@@ -339,22 +339,43 @@ describe("a cost cap", () => {
   });
 });
 
-it("a cap that is used up by what is in doubt says so, and what puts less in doubt", async () => {
-  const prices = { "mine:*": RATES };
-  const world = new World({
-    config: { providers: { mine: { baseUrl: "http://mine.test/v1" } }, prices, maxInFlight: 4 },
-    answer: () => LOST,
-  });
-  const lines = Array.from({ length: 20 }, (_, index) => {
-    const contents = [{ parts: [{ text: `[[${100 + index}]] hi` }] }];
-    const request = { model: "mine:m", contents, generation_config: { max_output_tokens: 10 } };
-    return `${JSON.stringify({ key: `k${index}`, request })}\n`;
-  });
-  world.disk.put(INPUT, lines.join(""));
-  const run = (await world.engine()).run(INPUT, { out: OUTPUT, maxCostUsd: 0.05 });
-  const { held, cost } = await world.settle(run.finished);
-  expect([cost.billed_usd, cost.ambiguous_usd > 0.03]).toEqual([0, true]);
-  expect(held?.map(({ message }) => message.replaceAll(/\$[\d.]+/g, "$"))).toContain(
-    "the cost cap of $ has $ left ($ of what is spent is in doubt), and the next request may cost $; a smaller max_output_tokens puts less in doubt",
-  );
+const CHAT = (text: string) => ({
+  contents: [{ parts: [{ text }] }],
+  generation_config: { max_output_tokens: 10 },
 });
+
+it.each([
+  ["chats", CHAT, 0.05, "; a smaller max_output_tokens puts less in doubt"],
+  [
+    "completions",
+    (prompt: string) => ({ kind: "completion", prompt, max_tokens: 10 }),
+    0.05,
+    "; a smaller max_tokens puts less in doubt",
+  ],
+  ["embeddings, which have no output", (input: string) => ({ kind: "embedding", input }), 0.005, ""],
+] as const)(
+  "a cap that is used up by what is in doubt says so, and what puts less in doubt, for %s",
+  async (_kind, request, maxCostUsd, advice) => {
+    const prices = { "mine:*": RATES };
+    const world = new World({
+      config: {
+        providers: { mine: { baseUrl: "http://mine.test/v1", embeddingInputsMax: 1 } },
+        prices,
+        maxInFlight: 4,
+      },
+      answer: () => LOST,
+    });
+    const lines = Array.from({ length: 20 }, (_, index) => {
+      const item = { model: "mine:m", ...request(`[[${100 + index}]] hi`) };
+      return `${JSON.stringify({ key: `k${index}`, request: item })}\n`;
+    });
+    world.disk.put(INPUT, lines.join(""));
+    const run = (await world.engine()).run(INPUT, { out: OUTPUT, maxCostUsd });
+    const { held, cost } = await world.settle(run.finished);
+    expect(cost.billed_usd).toBe(0);
+    expect(cost.ambiguous_usd).toBeGreaterThan(maxCostUsd / 2);
+    expect(held?.map(({ message }) => message.replaceAll(/\$[\d.]+/g, "$"))).toContain(
+      `the cost cap of $ has $ left ($ of what is spent is in doubt), and the next request may cost $${advice}`,
+    );
+  },
+);

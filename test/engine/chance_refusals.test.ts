@@ -4,8 +4,9 @@ import { createRandom } from "../../src/testing/random.ts";
 import { type Answering, INPUT, OUTPUT, ok, status, World } from "./world.ts";
 
 const ITEMS = 1_000;
-/** `TEST_LIMIT_SEEDS` draws more. */
+/** `TEST_LIMIT_SEEDS` draws more, and of every rate. */
 const SEEDS = Array.from({ length: Number(process.env["TEST_LIMIT_SEEDS"] ?? 1) }, (_, index) => index + 1);
+const DRAWS_ALL = process.env["TEST_LIMIT_SEEDS"] !== undefined;
 const LOOKED_EVERY_MS = 1_000;
 /** What trials, and the backoff of the last items, may take beside the pace; at one half refused, ten 429s in a row are common. */
 const FIXED_S = new Map([
@@ -25,14 +26,19 @@ interface Job {
   readonly seed: number;
 }
 
-const JOBS = [...FIXED_S.keys()].flatMap((share) =>
-  [8, 64].flatMap((inFlight) =>
-    [50, 2_000].flatMap((latencyMs) => SEEDS.map((seed): Job => ({ share, inFlight, latencyMs, seed }))),
+/** Of the rates, two with each number in flight and each latency: a fault that one of them shows, others show, too. */
+const JOBS = [...FIXED_S.keys()].flatMap((share, rate) =>
+  [8, 64].flatMap((inFlight, places) =>
+    [50, 2_000].flatMap((latencyMs, answers) =>
+      DRAWS_ALL || (rate + places + answers) % 2 === 0
+        ? SEEDS.map((seed): Job => ({ share, inFlight, latencyMs, seed }))
+        : [],
+    ),
   ),
 );
 
 /** Where answers take long: 429s that come at once, and as late as an answer. */
-const LATE_JOBS = [5_000, 10_000, 30_000].flatMap((latencyMs) =>
+const LATE_JOBS = (DRAWS_ALL ? [5_000, 10_000, 30_000] : [5_000, 30_000]).flatMap((latencyMs) =>
   [50, latencyMs].flatMap((refusalMs) =>
     [0.01, 0.1, 0.25].flatMap((share) =>
       SEEDS.map((seed) => ({ share, inFlight: 64, latencyMs, refusalMs, seed })),
@@ -70,7 +76,7 @@ describe("429s that come by chance", () => {
 describe("time in which a lane has nothing to send, or may not send", () => {
   const REFUSED = 0.15;
 
-  it.each([40, 60, 80, 100, 120, 140])(
+  it.each([40, 80, 140])(
     "between two runs is no time of low load: 300 items take less than 40 s, an hour after %i others",
     async (before) => {
       const random = createRandom(3);
@@ -90,7 +96,7 @@ describe("time in which a lane has nothing to send, or may not send", () => {
     },
   );
 
-  it.each([20, 30, 40, 50, 60, 70])(
+  it.each([20, 40, 70])(
     "because a 429 states a wait is no time of low load: 300 items take less than 60 s beside it, with it at request %i",
     async (stating) => {
       const random = createRandom(3);

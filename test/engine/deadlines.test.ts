@@ -18,7 +18,7 @@ describe("deadlines that earliest-deadline-first can meet", () => {
 
   const far = { slas: [10, 75], endlessShare: 1 } as const;
   // Of the first 40, turns were missing in eight that had been lent before the other projects came; these are the shortest.
-  for (const seed of [7, 19, 36, 38])
+  for (const seed of [7, 38])
     it(`are all met beside work that never ends: seed ${seed}`, { timeout: 120_000 }, async () => {
       expect(sum(await missed(drawMix(seed, far)))).toBe(0);
     });

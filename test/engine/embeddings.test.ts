@@ -93,6 +93,27 @@ async function runWhole(world: EmbeddingWorld, options: object = {}): Promise<vo
   await engine.close();
 }
 
+describe("an embedding whose answer has another number of vectors than it has inputs", () => {
+  it.each([
+    ["token ids, which are one input", [1, 2, 3], 1],
+    ["a text", "[[1]] text", 1],
+    ["two texts", ["[[1]] a", "[[1]] b"], 2],
+    ["two lists of token ids", [[1], [2]], 2],
+  ])("is an invalid answer: %s, answered with three vectors", async (_what, input, asked) => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.write(3, (line) => ({ input: line === 1 ? input : [`[[${line}]] a`, `[[${line}]] b`] }));
+    const three = vectors({ model: "e", input: ["[[1]]", "[[1]]", "[[1]]"] });
+    world.answer = (_line, _attempt, _model, body) =>
+      JSON.stringify((body as Body).input) === JSON.stringify(input) ? three : vectors(body as Body);
+    await runWhole(world);
+    expect(world.lines().find(({ key }) => key === "k1")).toMatchObject({
+      output: null,
+      error: { code: "invalid_response", message: expect.stringContaining(`expected ${asked} answer`) },
+    });
+    expect(world.lines().filter(({ output }) => output !== null)).toHaveLength(2);
+  });
+});
+
 describe("embeddings of single texts", () => {
   it("share requests, and have a line each with their vector and their share of the usage", async () => {
     const world = new EmbeddingWorld();

@@ -101,7 +101,7 @@ describe("an item that names a file of this machine", () => {
   });
 
   it.each([
-    ["is missing", undefined, /"cat.png" does not exist: there is no file \/data-in\/cat.png/],
+    ["is missing", undefined, /"cat.png" does not exist: \/data-in\/cat.png/],
     ["is empty", new Uint8Array(0), /"cat.png" is empty/],
     ["is too large", new Uint8Array(20 * 1024 * 1024 + 1), /has 20971521 bytes, at most 20971520 are sent/],
   ])("ends by itself, and holds no other, if the file %s", async (_, content, message) => {

@@ -6,7 +6,12 @@ import { describe, expect, it } from "vitest";
 import { ITEMS, shedTrial } from "./shed_trials.ts";
 
 describe("a tier that refuses a part of its requests", () => {
-  const cases = [8, 20, 60].flatMap((sla) => [0, 0.2, 0.4, 0.6].map((shed) => ({ sla, shed })));
+  // Each share with two of the times, and each time with half of the shares or more.
+  const cases = [
+    ...[0, 0.4].map((shed) => ({ sla: 8, shed })),
+    ...[0, 0.2, 0.4, 0.6].map((shed) => ({ sla: 20, shed })),
+    ...[0.2, 0.6].map((shed) => ({ sla: 60, shed })),
+  ];
   it.each(cases)(
     "of $shed, with deadlines in $sla minutes, makes nothing late and lowers the price as far as it can",
     async ({ sla, shed }) => {

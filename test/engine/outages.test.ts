@@ -57,7 +57,7 @@ describe.each(Object.keys(KINDS))("an outage (%s)", (kind) => {
   const crowds = [
     [45_000, 200],
     [300_000, 40],
-    [1_800_000, 200],
+    [1_800_000, 100],
   ] as const;
 
   it.each(crowds)("of %i ms ends no item of a crowd of %i", async (lengthMs, count) => {

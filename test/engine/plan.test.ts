@@ -172,22 +172,58 @@ describe("a plan of a source", () => {
     expect(day).toMatchObject({ lanes: [{ lane: "anthropic:batch", items: 1_000 }], finish: plan.finish });
   });
 
-  it("has items of other endpoints than a chat's in realtime at list price, as they are sent, and without output", async () => {
-    const model = "openai:text-embedding-3-small";
-    const prices = { [model]: { inputUsdPerMillion: 1, outputUsdPerMillion: 0 } };
-    const world = new World({ config: configOf("openai", { prices }), allowsBatches: true });
-    const lines = Array.from({ length: 1_000 }, (_, index) =>
-      JSON.stringify({ key: `k${index}`, kind: "embedding", model, input: "a short text" }),
+  const embedding = "openai:text-embedding-3-small";
+  const embeddings = async (
+    count: number,
+    options: PlanOptions,
+    config: Parameters<typeof configOf>[1] = {},
+    providers: ConfigOptions["providers"] = {},
+  ) => {
+    const prices = { [embedding]: { inputUsdPerMillion: 1, outputUsdPerMillion: 0 } };
+    const made = configOf("openai", { prices, ...config });
+    const openai = { ...(made.providers?.["openai"] as object), ...(providers["openai"] as object) };
+    const world = new World({ config: { ...made, providers: { openai } }, allowsBatches: true });
+    const lines = Array.from({ length: count }, (_, index) =>
+      JSON.stringify({ key: `k${index}`, kind: "embedding", model: embedding, input: "a short text" }),
     );
     world.disk.put(INPUT, `${lines.join("\n")}\n`);
     const engine = await world.engine();
-    const plan = await world.settle(engine.plan(INPUT, { sla: 1_440 }));
+    const plan = await world.settle(engine.plan(INPUT, options));
     const quoted = await world.settle(engine.quote(INPUT, { slas: [1_440] }));
     await world.settle(engine.close());
+    return { plan, quoted };
+  };
+
+  it("has embeddings in batches at half of the list price, as they are sent, and without output", async () => {
+    const { plan, quoted } = await embeddings(1_000, { sla: 1_440 });
+    expect(plan.models[0]?.shares).toMatchObject([{ lane: "openai:batch", items: 1_000 }]);
+    expect(plan.models[0]?.lanes.map(({ lane }) => lane)).toEqual(["openai:realtime", "openai:batch"]);
+    expect(plan.expected_usd / plan.realtime_usd).toBeLessThan(0.6); // one batch in seven does not end in time
+    expect(quoted.slas[0]?.billed_usd).toBeCloseTo(plan.expected_usd, 9);
+    expect(quoted.expected_output_tokens).toBe(0);
+  });
+
+  it("has items in realtime at list price where the provider's batches do not have their endpoint", async () => {
+    const { plan, quoted } = await embeddings(
+      1_000,
+      { sla: 1_440 },
+      {},
+      {
+        openai: { batches: { endpoints: ["chat"] } },
+      },
+    );
     expect(plan.models[0]?.lanes.map(({ lane }) => lane)).toEqual(["openai:realtime"]);
     expect(plan.expected_usd).toBeCloseTo(plan.realtime_usd, 9);
     expect(quoted.slas[0]?.billed_usd).toBeCloseTo(quoted.billed_usd, 9);
-    expect(quoted.expected_output_tokens).toBe(0);
+  });
+
+  it("counts the requests that embeddings share, not their texts", async () => {
+    const limits = { openai: { requestsPerMinute: 10 } };
+    const { plan, quoted } = await embeddings(10_000, {}, { limits });
+    // 227 vectors of 1,536 numbers are 4 MiB, so 45 requests: 4.5 minutes, not 16 hours
+    expect(plan.finish.expected_seconds).toBeGreaterThan(180);
+    expect(plan.finish.expected_seconds).toBeLessThan(360);
+    expect(quoted.time.seconds).toBeLessThan(360);
   });
 
   it("sends nothing, leaves nothing, and refuses what it does not know", async () => {

@@ -36,15 +36,6 @@ describe("a list of few items of one sla", () => {
   });
 
   it.each([
-    [
-      "the engine has a cap",
-      {
-        cap: { name: "month", usd: 5 },
-        prices: { "alpha:*": { inputUsdPerMillion: 1, outputUsdPerMillion: 1 } },
-      },
-      {},
-      [item(1)],
-    ],
     ["somebody listens to its progress", {}, { onProgress: () => undefined }, [item(1)]],
     ["its items have two slas", {}, {}, [item(1), item(2, 60)]],
     ["a model is not known", {}, {}, [item(1), { model: "nobody", input: "[[2]]" }]],

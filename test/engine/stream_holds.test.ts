@@ -8,10 +8,10 @@ import { endOf, failure } from "./runs.ts";
 import { itemLine, OUTPUT, ok, status, World } from "./world.ts";
 
 const OPTIONS = { out: OUTPUT, waitMs: 0, finish: true };
-const PAD = "x".repeat(4_000);
+const PAD = "x".repeat(16_000); // the backlog is full of few lines
 /** Lines that a run reads at most before the backlog is full; those of a block more, and those that are measured. */
-const BACKLOG_LINES_MAX = 2_000;
-const LINES_PER_SECOND = 100;
+const BACKLOG_LINES_MAX = 500;
+const LINES_PER_SECOND = 25;
 
 const noMoney = (config: ConfigOptions = {}) =>
   new World({ config, answer: () => status(402, "insufficient_balance") });
@@ -38,7 +38,7 @@ async function readingRest(world: World, lines: number, options: object = {}, th
   const engine = await world.engine();
   const run = engine.run(source, { ...OPTIONS, ...options });
   await world.clock.advance(35_000);
-  expect(given.lines).toBeGreaterThanOrEqual(3_000);
+  expect(given.lines).toBeGreaterThanOrEqual(750);
   expect(run.progress()).toMatchObject({ state: "paused", pausedBy: "alpha quota" });
   expect(run.progress().linesRead).toBeLessThan(BACKLOG_LINES_MAX);
   return { engine, run, given };
@@ -49,14 +49,14 @@ const never = (): Promise<void> => new Promise(() => undefined);
 describe("a run with `finish` whose stream is longer than the backlog while all of it is held", () => {
   it("reads the stream to its end first, so that no line is lost", async () => {
     const world = noMoney();
-    const { run } = await readingRest(world, 4_000);
+    const { run } = await readingRest(world, 1_000);
     expect(await world.settle(run.finished)).toMatchObject({
       status: "completed",
-      items: 4_000,
-      errors: { quota_exceeded: 4_000 },
+      items: 1_000,
+      errors: { quota_exceeded: 1_000 },
     });
     const keys = new Set(world.output().map(({ key }) => key));
-    expect(keys).toEqual(new Set(Array.from({ length: 4_000 }, (_, index) => `k${index + 1}`)));
+    expect(keys).toEqual(new Set(Array.from({ length: 1_000 }, (_, index) => `k${index + 1}`)));
   });
 
   it.each([
@@ -66,35 +66,35 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
     "ends the later of two lines with one key as a duplicate, also when the rest is %s",
     async (_, options, code) => {
       const world = noMoney();
-      const { source } = longStream(world, 3_000, async () => {
+      const { source } = longStream(world, 750, async () => {
         if ("sla" in options) await never();
       });
       const repeating = (async function* () {
-        for await (const line of source) yield Buffer.from(line.toString().replace('"k2900"', '"k7"'));
+        for await (const line of source) yield Buffer.from(line.toString().replace('"k725"', '"k7"'));
       })();
       const run = (await world.engine()).run(repeating, { ...OPTIONS, ...options });
       const summary = await world.settle(run.finished);
-      expect(summary).toMatchObject({ items: 3_000, errors: { duplicate_key: 1 } });
-      expect(world.output().filter(({ error }) => error?.code === code)).toHaveLength(2_999);
+      expect(summary).toMatchObject({ items: 750, errors: { duplicate_key: 1 } });
+      expect(world.output().filter(({ error }) => error?.code === code)).toHaveLength(749);
       const lines = world.output().filter(({ key }) => key === "k7");
       expect(lines.map(({ error }) => error?.code).sort()).toEqual(["duplicate_key", code].sort());
-      expect(lines.find(({ error }) => error?.code === "duplicate_key")?.error?.line).toBe(2_900);
+      expect(lines.find(({ error }) => error?.code === "duplicate_key")?.error?.line).toBe(725);
     },
   );
 
   it("answers the held items when the account has money again before the stream ends", async () => {
     const world = noMoney();
-    const { run } = await readingRest(world, 7_000);
+    const { run } = await readingRest(world, 1_750);
     world.answer = (line) => ok(line);
     expect(await world.settle(run.finished)).toMatchObject({
       status: "completed",
-      items: 7_000,
-      counts: { completed: 7_000 },
+      items: 1_750,
+      counts: { completed: 1_750 },
     });
   });
 
   it("does not read ahead of the backlog any more once the account has money again", async () => {
-    const world = noMoney({ limits: { alpha: { requestsPerMinute: 60 } } });
+    const world = noMoney({ limits: { alpha: { requestsPerMinute: 15 } } });
     const { run, given } = await readingRest(world, 100_000);
     world.answer = (line) => ok(line);
     await world.clock.advance(90_000);
@@ -108,7 +108,7 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
 
   it("leaves the rest for its next call when it is stopped meanwhile", async () => {
     const world = noMoney();
-    const { engine, run, given } = await readingRest(world, 4_000);
+    const { engine, run, given } = await readingRest(world, 1_000);
     run.stop();
     const { lines } = given;
     expect(await world.settle(run.finished)).toMatchObject({ status: "stopped", counts: { failed: 0 } });
@@ -117,8 +117,8 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
     await world.settle(engine.close());
     world.answer = (line) => ok(line);
     const again = await world.engine();
-    const next = again.run(longStream(world, 4_000).source, OPTIONS);
-    expect(await world.settle(next.finished)).toMatchObject({ items: 4_000, counts: { completed: 4_000 } });
+    const next = again.run(longStream(world, 1_000).source, OPTIONS);
+    expect(await world.settle(next.finished)).toMatchObject({ items: 1_000, counts: { completed: 1_000 } });
   });
 
   it("ends the lines that have come as expired when its deadline passes meanwhile", async () => {
@@ -127,13 +127,13 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
     const summary = await world.settle(run.finished);
     expect(world.clock.nowMs()).toBeLessThan(61_000);
     expect(summary).toMatchObject({ status: "completed", counts: { expired: summary.items } });
-    expect(summary.items).toBeGreaterThan(5_000);
+    expect(summary.items).toBeGreaterThan(1_250);
     expect(given.lines - summary.items).toBeLessThanOrEqual(1);
   });
 
   it.each([
     ["gives lines for ever", Number.POSITIVE_INFINITY],
-    ["is silent for ever", 3_000],
+    ["is silent for ever", 750],
   ])("is not kept by a stream that %s when it is stopped or cancelled", async (_, lines) => {
     const end = async (leave: (run: Run) => unknown) => {
       const world = noMoney();
@@ -151,22 +151,22 @@ describe("a run with `finish` whose stream is longer than the backlog while all 
     const cancelled = await end((run) => run.cancel());
     const { items } = cancelled.summary;
     expect(cancelled.summary).toMatchObject({ status: "completed", counts: { cancelled: items } });
-    expect(items).toBeGreaterThanOrEqual(3_000);
+    expect(items).toBeGreaterThanOrEqual(750);
     expect(cancelled.given - items).toBeLessThanOrEqual(1);
   });
 
   it("fails with the error of its stream, and goes on when it is given again", async () => {
     const world = noMoney();
     const error = new Error("the source broke");
-    const { source } = longStream(world, 3_000, () => Promise.reject(error));
+    const { source } = longStream(world, 750, () => Promise.reject(error));
     const engine = await world.engine();
     expect(await failure(world, engine.run(source, OPTIONS).finished)).toBe(error);
     expect(world.output()).toEqual([]);
     await world.settle(engine.close());
     world.answer = (line) => ok(line);
-    expect(await endOf(world, longStream(world, 3_100).source, OPTIONS)).toMatchObject({
-      items: 3_100,
-      counts: { completed: 3_100 },
+    expect(await endOf(world, longStream(world, 775).source, OPTIONS)).toMatchObject({
+      items: 775,
+      counts: { completed: 775 },
     });
   });
 

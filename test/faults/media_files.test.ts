@@ -9,8 +9,10 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { PutObjectCommand, S3Client } from "@aws-sdk/client-s3";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { startS3 } from "../satellites/builtin/s3_server.ts";
 import { end, until } from "./killed_run.ts";
 
 const MIB = 1024 * 1024;
@@ -85,16 +87,19 @@ function contentOf(bytes: number, seed: number): Buffer {
   return content;
 }
 
-function write(lines: number): void {
+function write(
+  lines: number,
+  placeOf: (line: number) => object = (line) => ({ path: `pictures/${line}.png` }),
+): void {
   const written = Array.from({ length: lines }, (_, index) => {
-    const parts = [{ text: `[[${index + 1}]]` }, { file_data: { path: `pictures/${index + 1}.png` } }];
+    const parts = [{ text: `[[${index + 1}]]` }, { file_data: placeOf(index + 1) }];
     return JSON.stringify({ key: `k${index + 1}`, request: { model: "local:m1", contents: [{ parts }] } });
   });
   writeFileSync(join(folder, "in.jsonl"), `${written.join("\n")}\n`);
 }
 
 /** Run from elsewhere: paths are those of the input's folder. */
-function start(): ChildProcess {
+function start(env: Readonly<Record<string, string>> = {}): ChildProcess {
   const { port } = server.address() as AddressInfo;
   const words = [MAIN, "run", join(folder, "in.jsonl"), "--out", join(folder, "out.jsonl"), "--json"];
   const child = spawn(process.execPath, words, {
@@ -104,6 +109,7 @@ function start(): ChildProcess {
       XDG_STATE_HOME: join(folder, "state"),
       PERIGEE_PROVIDER_LOCAL_BASE_URL: `http://127.0.0.1:${port}/v1`,
       PERIGEE_MAX_INFLIGHT: "32",
+      ...env,
     },
   });
   children.push(child);
@@ -158,6 +164,29 @@ describe("lines that name files", () => {
     },
     180_000,
   );
+
+  it("of a bucket are sent whole, and one that does not exist ends its line", async () => {
+    const s3 = await startS3();
+    try {
+      const content = contentOf(1_000_000, 1);
+      const credentials = { accessKeyId: "S3RVER", secretAccessKey: "S3RVER" };
+      const place = { endpoint: s3.endpoint, forcePathStyle: true, region: "us-east-1" };
+      const client = new S3Client({ ...place, credentials });
+      await client.send(new PutObjectCommand({ Bucket: "one", Key: "a/1.png", Body: content }));
+      client.destroy();
+      write(2, (line) => ({ file_uri: `s3://one/a/${line}.png` }));
+      const keys = { AWS_ACCESS_KEY_ID: "S3RVER", AWS_SECRET_ACCESS_KEY: "S3RVER" };
+      const child = start({ ...keys, AWS_ENDPOINT_URL: s3.endpoint });
+      expect((await end(child)).code).toBe(3); // a line failed
+      expect(received).toHaveLength(1);
+      expectWhole(received[0] as Received, content);
+      const lines = readFileSync(join(folder, "out.jsonl"), "utf8");
+      expect(lines).toContain('"code":"media_unreadable"');
+      expect(lines).toContain("s3://one/a/2.png cannot be read: it does not exist");
+    } finally {
+      await s3.close();
+    }
+  });
 
   it("are sent whole after a kill and the same command", async () => {
     const content = contentOf(2 * MIB + 1, 7);

@@ -20,6 +20,7 @@ export async function startThreeProtocols(latencyMs: number): Promise<ThreeProto
   const arrivedMs: number[] = [];
   const server = createServer((request, response) => {
     void readBody(request).then((body) => {
+      if (body === undefined) return;
       if (!GENERATES.test(request.url ?? "")) {
         response.writeHead(404).end(); // it has no batches
         return;
@@ -79,9 +80,14 @@ function send(response: ServerResponse, answer: object): void {
   response.end(JSON.stringify(answer));
 }
 
-async function readBody(request: IncomingMessage): Promise<string> {
+/** Undefined when the client was killed while it sent it. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
+  try {
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+  } catch {
+    return undefined;
+  }
   return Buffer.concat(chunks).toString();
 }
 

@@ -321,6 +321,30 @@ describe("the interface's layout", () => {
     expect(fault(line({ safety_settings: [1] }))).toBe("a: invalid_config");
   });
 
+  it("keeps a member called __proto__ of a body in OpenAI's layout", () => {
+    const text = `{"key":"a","request":{"model":"openai:m","messages":[{"role":"user","content":"x"}],"__proto__":{"x":1}}}`;
+    const parsed = parseLine(Buffer.from(text), { providers: new Set(["openai"]) });
+    const body = parsed.kind === "item" ? parsed.request.openaiBody : undefined;
+    expect(JSON.stringify(body)).toContain('"__proto__":{"x":1}');
+  });
+
+  it("refuses data that is not base64, by its first and last 4,096 characters", () => {
+    const of = (data: string): string | undefined =>
+      message(line({ contents: [{ parts: [{ inline_data: { mime_type: "image/png", data } }] }] }));
+    const long = "A".repeat(20_000);
+    for (const data of ["iVBORw0KGgo=", "_-__", `${long}AA==`, "AAAA\r\nAAAA\n", long])
+      expect(of(data), data.slice(0, 20)).toBe("item");
+    expect(of("data:image/png;base64,AAAA")).toBe(
+      "contents[0].parts[0].inlineData.data must be base64, got another character at place 5; leave out what is before the comma",
+    );
+    expect(of("photos/cat.png")).toBe(
+      "contents[0].parts[0].inlineData.data must be base64, got another character at place 11; a file has its path in file_data",
+    );
+    expect(of(`${long}!AA`)).toContain("at place 20001;");
+    expect(of(`${"A".repeat(4_000)}!`)).toContain("at place 4001;");
+    expect(of(`${"A".repeat(5_000)}!${"A".repeat(5_000)}`)).toBe("item");
+  });
+
   it("refuses what cannot be returned", () => {
     for (const asked of [{ response_modalities: ["TEXT", "IMAGE"] }, { speech_config: {} }])
       expect(config(asked), JSON.stringify(asked)).toBe("a: unsupported_request");

@@ -61,6 +61,7 @@ describe("echo", () => {
     expect(encode({ stopSequences: ["x"], responseJsonSchema: { type: "object" } })).toEqual({
       ok: false,
       code: "invalid_config",
+      field: "stop_sequences",
       message:
         'echo:any does not take stop_sequences, response_schema; leave them out, or set unsupportedConfig to "drop"',
     });

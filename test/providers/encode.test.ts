@@ -186,6 +186,7 @@ describe("settings at OpenAI and its family", () => {
     expect(strict.encode(config(all), "gpt-4o")).toEqual({
       ok: false,
       code: "invalid_config",
+      field: "top_k",
       message: "openai:gpt-4o does not take top_k; leave it out",
     });
   });

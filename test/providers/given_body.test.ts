@@ -39,6 +39,7 @@ describe("an item in OpenAI's layout", () => {
     expect(anthropic.encode(item({ logit_bias: { "50256": -100 } }), "claude-haiku-4-5")).toEqual({
       ok: false,
       code: "invalid_config",
+      field: "logit_bias",
       message:
         'anthropic:claude-haiku-4-5 does not take logit_bias; leave it out, or set unsupportedConfig to "drop"',
     });

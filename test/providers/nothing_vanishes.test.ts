@@ -256,6 +256,34 @@ describe("cache_control", () => {
   });
 });
 
+describe("the thoughts of an earlier answer, which clients send back as text", () => {
+  const talk = (thoughts: object) => ({
+    messages: [
+      { role: "user", content: "Hi" },
+      { role: "assistant", content: "Hello", ...thoughts },
+      { role: "user", content: "Go on" },
+    ],
+  });
+
+  it.each(OTHERS)("are left out with a warning by %s (%s)", (name, model) => {
+    for (const member of ["reasoning_content", "reasoning"]) {
+      const line = chat(name, model, talk({ [member]: "hm" }));
+      expect(fate(line, provider(name), model)).toMatchObject({ dropped: member });
+      expect(fate(line, provider(name, { unsupportedConfig: "refuse" }), model)).toEqual({
+        refused: `${name}:${model} does not take ${member}; leave it out`,
+      });
+      const empty = chat(name, model, talk({ [member]: "" }));
+      expect(fate(empty, provider(name), model)).toEqual(
+        fate(chat(name, model, talk({})), provider(name), model),
+      );
+      const odd = chat(name, model, talk({ [member]: ["hm"] }));
+      expect(fate(odd, provider(name), model)).toMatchObject({
+        refused: expect.stringContaining(`messages[1].${member}`),
+      });
+    }
+  });
+});
+
 describe("a system message", () => {
   const messages = [
     { role: "system", content: "Be brief." },

@@ -5,6 +5,7 @@ import {
   GoogleGenAI,
   HarmBlockThreshold,
   HarmCategory,
+  MediaResolution,
   PartMediaResolutionLevel,
 } from "@google/genai";
 import OpenAI from "openai";
@@ -367,4 +368,34 @@ describe("the resolution of a part and media inside a result", () => {
     const parsed = parseLine(Buffer.from(JSON.stringify(line)), { providers: new Set(["gemini"]) });
     expect(parsed).toMatchObject({ kind: "rejected", message: expect.stringMatching(message) });
   });
+});
+
+describe("the resolution of all media", () => {
+  const item = {
+    contents: [{ role: "user", parts: [{ inline_data: { mime_type: "image/png", data: PNG } }] }],
+    generation_config: { media_resolution: "MEDIA_RESOLUTION_LOW", max_output_tokens: 100 },
+  };
+
+  it("is sent to Gemini as its SDK sends it", async () => {
+    reply = fixture("gemini/success");
+    await new GoogleGenAI({ apiKey: "k", httpOptions: { baseUrl: base } }).models.generateContent({
+      model: MODELS.gemini,
+      contents: [{ role: "user", parts: [{ inlineData: { mimeType: "image/png", data: PNG } }] }],
+      config: { mediaResolution: MediaResolution.MEDIA_RESOLUTION_LOW, maxOutputTokens: 100 },
+    });
+    expect(ofOwn("gemini", item)).toEqual(sdk.recorded?.body);
+  });
+
+  it.each(["openai", "anthropic"] as const)(
+    "is left out and named for %s, and refused where it says so",
+    (name) => {
+      const request = read({ key: "a", request: { model: `${name}:${MODELS[name]}`, ...item } }, name);
+      expect(provider(name).encode(request, MODELS[name])).toMatchObject({
+        ok: true,
+        dropped: ["media_resolution"],
+      });
+      const strict = provider(name, { unsupportedConfig: "refuse" }).encode(request, MODELS[name]);
+      expect(strict).toMatchObject({ ok: false, message: expect.stringContaining("media_resolution") });
+    },
+  );
 });

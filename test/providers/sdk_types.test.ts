@@ -29,8 +29,8 @@ it("a generateContent body is made of the Google SDK's contents and settings", (
   expectTypeOf<Exclude<GeminiPart, Medium>>().toExtend<Part>();
   expectTypeOf<Omit<Extract<GeminiPart, Medium>, "mediaResolution" | "videoMetadata">>().toExtend<Part>();
   expectTypeOf<NonNullable<GeminiBody["systemInstruction"]>>().toExtend<Content>();
-  // The SDK types these three by enums whose values are strings on the wire.
-  type Plain = Omit<GeminiConfig, "responseSchema" | "thinkingConfig">;
+  // The SDK types these by enums whose values are strings on the wire.
+  type Plain = Omit<GeminiConfig, "responseSchema" | "thinkingConfig" | "mediaResolution">;
   expectTypeOf<Plain>().toExtend<GenerationConfig>();
   expectTypeOf<Exclude<keyof GeminiConfig, keyof GenerationConfig>>().toEqualTypeOf<never>();
 });

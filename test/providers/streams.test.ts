@@ -139,6 +139,95 @@ describe("a reader of a provider's events", () => {
   );
 });
 
+/** What a client of OpenAI's puts together from chunks. */
+function callsIn(events: readonly unknown[], protocol: Protocol): { calls: unknown; decoded: unknown } {
+  const provider = createProvider({ name: "p", protocol, baseUrl: "http://127.0.0.1:1" });
+  const reader = streamFormOf(provider)?.reader(1);
+  const chunks = events.flatMap((each) => reader?.read(JSON.stringify(each)) ?? []);
+  const calls: { function: { arguments: string } }[] = [];
+  for (const chunk of chunks)
+    for (const { index, ...call } of JSON.parse(chunk.json).choices[0]?.delta.tool_calls ?? []) {
+      const known = calls[index];
+      if (known === undefined) calls[index] = call;
+      else known.function.arguments += call.function.arguments;
+    }
+  const body = Buffer.from(JSON.stringify(reader?.whole()));
+  const decoded = provider.decode({ status: 200, headers: {}, body, wallMs: 0 });
+  return { calls, decoded: "members" in decoded ? decoded.members?.tool_calls : undefined };
+}
+
+const argumentsOf = fc.dictionary(fc.stringMatching(/^[a-z]{1,4}$/), fc.oneof(fc.string(), fc.integer()), {
+  maxKeys: 3,
+});
+
+describe("calls of tools in a stream", () => {
+  const called = fc.record({ kind: fc.constant("call" as const), input: argumentsOf, cut: fc.nat(40) });
+  const thought = fc.record({
+    kind: fc.constant("thought" as const),
+    signature: fc.stringMatching(/^[a-z]{1,6}$/),
+  });
+  const hidden = fc.constant({ kind: "hidden" as const });
+
+  it("of Anthropic are those of the whole answer, with the thoughts that it demands back", () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(called, thought, hidden), { maxLength: 6 }), called, (blocks, last) => {
+        const events = [...blocks, last].flatMap((block, index) => {
+          const grow = (delta: object) => ({ type: "content_block_delta", index, delta });
+          const start = (content_block: object) => ({ type: "content_block_start", index, content_block });
+          const end = { type: "content_block_stop", index };
+          if (block.kind === "hidden") return [start({ type: "redacted_thinking", data: "x" }), end];
+          if (block.kind === "thought")
+            return [
+              start({ type: "thinking", thinking: "", signature: "" }),
+              grow({ type: "thinking_delta", thinking: "hm" }),
+              grow({ type: "signature_delta", signature: block.signature }),
+              end,
+            ];
+          const text = JSON.stringify(block.input);
+          const pieces = text === "{}" ? [""] : [text.slice(0, block.cut), text.slice(block.cut)];
+          return [
+            start({ type: "tool_use", id: `t${index}`, name: "f", input: {} }),
+            ...pieces.map((partial_json) => grow({ type: "input_json_delta", partial_json })),
+            end,
+          ];
+        });
+        const message = { type: "message_start", message: { id: "m", model: "c", content: [], usage: {} } };
+        const stop = { type: "message_delta", delta: { stop_reason: "tool_use" } };
+        const { calls, decoded } = callsIn([message, ...events, stop, { type: "message_stop" }], "anthropic");
+        expect(calls).toEqual(decoded);
+      }),
+    );
+  });
+
+  it("of Anthropic have an object as their arguments where the model gave none", () => {
+    const block = { type: "tool_use", id: "t", name: "now", input: {} };
+    const { calls } = callsIn(
+      [
+        { type: "content_block_start", index: 0, content_block: block },
+        { type: "content_block_delta", index: 0, delta: { type: "input_json_delta", partial_json: "" } },
+        { type: "content_block_stop", index: 0 },
+      ],
+      "anthropic",
+    );
+    expect(calls).toEqual([{ id: "t", type: "function", function: { name: "now", arguments: "{}" } }]);
+  });
+
+  it("of Gemini are those of the whole answer, with the signature that it demands back", () => {
+    const signed = fc.record({ args: argumentsOf, thoughtSignature: fc.option(fc.string()) });
+    fc.assert(
+      fc.property(fc.array(signed, { minLength: 1, maxLength: 4 }), (made) => {
+        const events = made.map(({ args, thoughtSignature }) => {
+          const part = { functionCall: { name: "f", args }, ...(thoughtSignature && { thoughtSignature }) };
+          return { candidates: [{ content: { parts: [part] } }] };
+        });
+        const end = { candidates: [{ content: { parts: [{ text: "" }] }, finishReason: "STOP" }] };
+        const { calls, decoded } = callsIn([...events, end], "gemini");
+        expect(calls).toEqual(decoded);
+      }),
+    );
+  });
+});
+
 describe("a request for a stream", () => {
   const bodyOf = (name: string, settings: object = {}): unknown => {
     const provider = createProvider({

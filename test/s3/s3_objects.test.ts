@@ -1,5 +1,6 @@
 /** Objects of buckets by their addresses, at s3rver and at servers that fail as stores do. */
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { Agent, createServer, type Server, type ServerResponse } from "node:http";
+import { Agent as TlsAgent } from "node:https";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
@@ -46,7 +47,7 @@ async function put(path: string, content: Uint8Array): Promise<void> {
 }
 
 function open(env: Readonly<Record<string, string>> = { ...KEYS, AWS_ENDPOINT_URL: s3.endpoint }): S3Objects {
-  const objects = new S3Objects(env);
+  const objects = new S3Objects(env, { httpAgent: new Agent(), httpsAgent: new TlsAgent() });
   opened.push(objects);
   return objects;
 }
@@ -81,6 +82,16 @@ describe("an object of a bucket", () => {
     expect(await objects.look(address)).toEqual({ sizeBytes, version });
   });
 
+  it("is not read without the optional package, and the message says what to install", async () => {
+    const agents = { httpAgent: new Agent(), httpsAgent: new TlsAgent() };
+    const objects = new S3Objects(KEYS, agents, () => Promise.reject(new Error("Cannot find package")));
+    opened.push(objects);
+    expect(await faultOf(objects.look("s3://one/a"))).toMatchObject({
+      message: "S3 needs the package @aws-sdk/client-s3: npm install @aws-sdk/client-s3",
+      blamed: "object",
+    });
+  });
+
   it("is not read in another version than it was found in", async () => {
     const objects = open();
     await put("changing", Buffer.from("first"));
@@ -93,8 +104,8 @@ describe("an object of a bucket", () => {
   });
 
   it.each([
-    ["s3://one/missing.png", "there is no such object"],
-    ["s3://nobucket/a.png", "there is no such object"],
+    ["s3://one/missing.png", "it does not exist"],
+    ["s3://nobucket/a.png", "it does not exist"],
   ])("is to blame itself if it does not exist: %s", async (address, message) => {
     expect(await faultOf(open().look(address))).toMatchObject({ blamed: "object", message });
   });
@@ -117,7 +128,7 @@ describe("an object of a bucket", () => {
     const objects = open({ ...KEYS, AWS_ENDPOINT_URL: "http://127.0.0.1:1" });
     expect(await faultOf(objects.look("s3://one/a.png"))).toMatchObject({
       blamed: "store",
-      message: "no connection to the store",
+      message: "the store could not be reached",
     });
     const endpoint = await storeOf((response, method) => {
       response.writeHead(200, { "content-length": "100000", etag: '"e"' });

@@ -99,6 +99,15 @@ describe("Concurrency", () => {
     expect(concurrency.growsInMs(90_000)).toBe(Number.POSITIVE_INFINITY);
   });
 
+  it("does not grow as if nothing were answered while first parts of answers arrive", () => {
+    const concurrency = new Concurrency({ max: 1_000 });
+    expect(concurrency.growsInMs(0)).toBe(15_000);
+    concurrency.take();
+    concurrency.begun(10);
+    expect(concurrency.growsInMs(15_000)).toBe(15_000);
+    expect(concurrency.limit).toBe(64);
+  });
+
   it.each([true, false])(
     "does not grow without answers after one that failed (a refusal: %s), until a restart",
     (isRefusal) => {

@@ -56,6 +56,9 @@ const hidden: Readonly<Record<string, Profile>> = {
   "20 places": { counted: "concurrency", limit: 20, used: 0.95 },
   "20 places, long answers": { counted: "concurrency", limit: 20, outputTokens: 1_000, spread: 1, used: 0.9 },
   "200 places": { counted: "concurrency", limit: 200, used: 0.95 },
+  "20 places, streams": { counted: "concurrency", limit: 20, outputTokens: 1_000, firstMs: 300, used: 0.9 },
+  "200 places, streams": { counted: "concurrency", limit: 200, outputTokens: 500, firstMs: 300, used: 0.95 },
+  "600 requests in a sliding minute, streams": { outputTokens: 1_000, firstMs: 300, used: 0.9 },
   "places that are halved": { counted: "concurrency", limit: 40, halvedAtMs: 120_000, used: 0.9 },
   "a bucket that is halved": { kind: "bucket", halvedAtMs: 120_000, used: 0.9 },
   // When a window is halved, what it holds by then keeps it shut for 30 s: 90 % is all there is.

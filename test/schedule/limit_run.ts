@@ -20,6 +20,8 @@ export interface LimitRunOptions extends LimitedProviderOptions {
   readonly latencyMs: number;
   /** 50. */
   readonly tokensPerSecond?: number;
+  /** Answers are read while they arrive: from request to first part. Absent: they are read when they are whole. */
+  readonly firstMs?: number;
   /** The limit of its output that each item names; 0 for none. */
   readonly maxOutputTokens?: number;
   /** Lanes (models) under the one limit; 1. */
@@ -174,6 +176,13 @@ export class LimitRun {
       const { fromMs = FROM_MS, untilMs = UNTIL_MS } = this.#options;
       if (counted === "concurrency")
         this.#placeMs += Math.max(0, Math.min(untilMs, startedMs + takesMs) - Math.max(startedMs, fromMs));
+      const { firstMs } = this.#options;
+      if (firstMs !== undefined)
+        this.#at(this.#nowMs + firstMs, () => {
+          if (process !== this.#process) return;
+          limits.begun(this.#nowMs, permit);
+          this.#pump(lane);
+        });
       this.#at(this.#nowMs + takesMs, () => {
         this.#provider.ended(this.#nowMs, request);
         if (counted === "output" || counted === "both") this.#uses(output);

@@ -53,6 +53,48 @@ describe("LaneLimits", () => {
     expect(limits.snapshot(2).tokens?.used).toBe(150);
   });
 
+  it("has places for 500 streams after three rounds of first parts, long before the first of them ends", () => {
+    const shared = lane({ inFlightMax: 500 });
+    const limits = lane({ inFlightMax: 500, shared });
+    const rounds: number[] = [];
+    for (let nowMs = 0; limits.inFlight < 500; nowMs += 100) {
+      const sent: Permit[] = [];
+      for (let next = limits.reserve(nowMs, LOAD); next.ok; next = limits.reserve(nowMs, LOAD))
+        sent.push(next.permit);
+      rounds.push(sent.length);
+      for (const permit of sent) limits.begun(nowMs + 100, permit);
+    }
+    expect(rounds).toEqual([64, 64, 128, 244]); // twice what arrives
+  });
+
+  it("counts an answer once, at its first part or at its end, in the lane and in what it shares", () => {
+    const shared = lane({ inFlightMax: 500, inFlightStart: 10 });
+    const limits = lane({ inFlightMax: 500, inFlightStart: 10, shared });
+    const permits = Array.from({ length: 10 }, () => permitOf(limits.reserve(0, LOAD)));
+    for (const permit of permits) for (let each = 0; each < 3; each += 1) limits.begun(100, permit);
+    expect([limits.places, shared.places]).toEqual([20, 20]);
+    for (const permit of permits) limits.observe(5_000, { kind: "success" }, permit);
+    expect([limits.places, shared.places]).toEqual([20, 20]);
+  });
+
+  it("grows by first parts only while more than half of its places are in use", () => {
+    const limits = lane({ inFlightMax: 500 });
+    for (let nowMs = 0; nowMs < 60_000; nowMs += 1_000) {
+      const permits = Array.from({ length: 32 }, () => permitOf(limits.reserve(nowMs, LOAD)));
+      for (const permit of permits) limits.begun(nowMs + 100, permit);
+      for (const permit of permits) limits.observe(nowMs + 900, { kind: "success" }, permit);
+      for (const permit of permits) limits.release(nowMs + 900, permit);
+    }
+    expect(limits.places).toBe(64);
+  });
+
+  it("takes half as much from first parts that arrive late", () => {
+    const limits = lane({ inFlightMax: 500, inFlightStart: 10 });
+    const permits = Array.from({ length: 10 }, () => permitOf(limits.reserve(0, LOAD)));
+    for (const permit of permits) limits.begun(3_001, permit);
+    expect(limits.places).toBe(15);
+  });
+
   it("names what is short and when to ask again", () => {
     const limits = lane({ settings: { requestsPerMinute: 60, inputTokensPerMinute: 1_000 } });
     permitOf(limits.reserve(0, LOAD));

@@ -297,7 +297,7 @@ describe("every operation", () => {
     expect(named.sort()).toEqual([
       "POST /v0/infer/ Idempotency-Key Output-Format x-perigee-schema x-perigee-cache",
       "POST /v0/quote x-perigee-schema",
-      "POST /v1/batches Idempotency-Key x-perigee-schema",
+      "POST /v1/batches Idempotency-Key x-perigee-schema x-perigee-cache",
       "POST /v1/chat/completions Idempotency-Key x-perigee-sla x-perigee-cache",
       "POST /v1/clusters Idempotency-Key",
       "POST /v1/completions Idempotency-Key x-perigee-sla x-perigee-cache",

@@ -129,6 +129,39 @@ describe("x-perigee-cache", () => {
     expect(text.trimEnd().endsWith("data: [DONE]")).toBe(true);
   });
 
+  it("answers the lines of a batch that were answered before, with the bodies that the provider sent", async () => {
+    const { client, received } = await cachedFront();
+    const line = JSON.stringify({
+      ...{ custom_id: "a", method: "POST", url: "/v1/chat/completions" },
+      body: { model: "openai:gpt-4o-mini", messages: [{ role: "user", content: "hello" }] },
+    });
+    const file = await client.files.create({
+      file: new File([`${line}\n`], "in.jsonl"),
+      purpose: "batch",
+    });
+    const answered = async (headers: Record<string, string>): Promise<string> => {
+      const { id } = await client.batches.create(
+        {
+          ...{ input_file_id: file.id, endpoint: "/v1/chat/completions" },
+          completion_window: "15m" as "24h", // any duration here
+        },
+        { headers },
+      );
+      for (;;) {
+        const { status, output_file_id: output } = await client.batches.retrieve(id);
+        if (status === "completed") return (await client.files.content(output as string)).text();
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    };
+    const first = await answered({ "x-perigee-cache": "1h" });
+    expect(await answered({ "x-perigee-cache": "1h" })).toContain("to hello");
+    expect(first).toContain("to hello");
+    expect(received.length).toBe(1);
+    await answered({});
+    expect(received.length).toBe(2);
+    await expect(answered({ "x-perigee-cache": "soon" })).rejects.toThrow(/x-perigee-cache/);
+  });
+
   it("marks the objects of /v0, small and large, and counts nothing for them in the project's usage", async () => {
     const front = await cachedFront();
     const post = async (slas: readonly number[]) => {

@@ -113,6 +113,34 @@ describe("a streamed chat completion", () => {
     expect(task.objects[0].cost).not.toHaveProperty("is_estimated");
   });
 
+  it("begins for all of 70 clients that come at once, before the first of them ends", {
+    timeout: 60_000,
+  }, async () => {
+    const open: (() => void)[] = [];
+    const atMs: number[] = [];
+    const { call, received } = await front((_request, response) => {
+      const send = events(response);
+      atMs.push(performance.now());
+      send(chunk({ role: "assistant", content: "Hel" }));
+      open.push(() => {
+        send(chunk({}, "stop"), USAGE_CHUNK, "[DONE]");
+        response.end();
+      });
+    });
+    const body = JSON.stringify({ ...HELLO, stream: true });
+    const streams = Array.from({ length: 70 }, async () => {
+      const response = await call("/v1/chat/completions", { method: "POST", body });
+      const reader = response.body?.getReader();
+      await reader?.read();
+      return reader;
+    });
+    for (const reader of await Promise.all(streams)) expect(reader).toBeDefined();
+    expect(received).toHaveLength(70);
+    // Without what first chunks say, the 65th would wait until 64 have been silent for 15 s.
+    expect((atMs[64] ?? Number.NaN) - (atMs[63] ?? Number.NaN)).toBeLessThan(10_000);
+    for (const end of open) end();
+  });
+
   it("ends with the usage for those who ask for it", async () => {
     const { client } = await front(words);
     const more = { stream: true as const, stream_options: { include_usage: true } };

@@ -119,7 +119,8 @@ describe("work over HTTP that names files", () => {
     const file_id = await stored(PICTURE, "user_data");
     const item = asking({ file_id, mime_type: "image/png" });
     const { body } = await call("POST", "/v0/infer/", [item], "blue");
-    expect(body.objects).toMatchObject([{ error: { code: "media_unreadable" } }]);
+    const message = expect.stringContaining("is not in the project: it was deleted, or never stored there");
+    expect(body.objects).toMatchObject([{ error: { code: "media_unreadable", message } }]);
     expect(bodies).toEqual([]);
   });
 

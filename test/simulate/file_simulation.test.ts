@@ -51,6 +51,32 @@ describe("a simulation of a file", () => {
     expect(said.at_risk).toBe(0);
   });
 
+  it("puts embeddings into batches that have them, without output, and else into realtime", async () => {
+    const model = "openai:text-embedding-3-small";
+    const prices = { [model]: { inputUsdPerMillion: 1, outputUsdPerMillion: 1_000 } };
+    const of = async (batches: object): Promise<FileSimulation> => {
+      const world = new World({
+        config: {
+          providers: { openai: { key: "none", batches } },
+          prices,
+          lanes: { priors: { batch: { p50: 60, p90: 90, p99: 120 } } },
+        },
+        allowsBatches: true,
+      });
+      const line = JSON.stringify({ key: "k", kind: "embedding", model, input: "a short text" });
+      world.disk.put(INPUT, `${line}\n`.repeat(500));
+      const { engine, core } = await world.opened();
+      const said = await simulateFile(core, INPUT, { latency: LATENCY, sla: 1_440 });
+      await world.settle(engine.close());
+      return said;
+    };
+    const batched = await of({});
+    expect(sharesOf(batched)).toEqual({ batch: 500 });
+    expect(batched.list_usd).toBeLessThan(0.01); // no output, which would cost 256 USD
+    expect(batched.billed_usd.median).toBeCloseTo(batched.list_usd / 2, 9);
+    expect(sharesOf(await of({ endpoints: ["chat"] }))).toEqual({ realtime: 500 });
+  });
+
   it("leaves a batch that is too slow in time for realtime to answer the rest", async () => {
     const slow = { lanes: { deny: ["flex"], priors: { batch: { p50: 600, p90: 86_400, p99: 864_000 } } } };
     const said = await simulated(1_000, { sla: 60, seeds: 20 }, slow);

@@ -155,6 +155,8 @@ describe("a table that cannot be read as one", () => {
     ],
     ["r.jsonl", '{"a":1}\n[2]\n', "line 2 is not an object"],
     ["r.jsonl", '{"a":1}\n\n{"a"\n', "line 3 is not JSON"],
+    ["r.jsonl", '{"a":1}\n{"b":1,"a":2,"b":3}\n', 'line 2 has the member "b" twice'],
+    ["r.jsonl", `{"a":${"[".repeat(70)}`, "line 1 is nested more than 64 deep"],
     ["r.jsonl", "\n", "has no rows"],
     ["r.xlsx", "x", "is not a table by its name"],
   ])("is refused with the place and what to do: %s %j", async (name, content, message) => {
@@ -172,6 +174,15 @@ describe("a table that cannot be read as one", () => {
     const path = join(folder, "s.csv");
     writeFileSync(path, "a:b,c\n1:2\n");
     expect(await rowsOf(await openTable(path, { delimiter: ":" }))).toEqual([["1", "2"]]);
+  });
+
+  it("is read by its CR where no line ends with LF, and keeps both as they are within fields", async () => {
+    expect(await rowsOf(await opened("mac.csv", 'a,b\r1,"x\ry"\r\r2,"\n"\r'))).toEqual([
+      ["1", "x\ry"],
+      ["2", "\n"],
+    ]);
+    await expect(opened("mac.csv", "a,b\r1,2\r3\r").then(rowsOf)).rejects.toThrow("line 3 has 1 field");
+    expect(await rowsOf(await opened("s.csv", 'a,b\n1,"x\ry"\n'))).toEqual([["1", "x\ry"]]);
   });
 
   it("has the columns of all lines of JSON, and nothing where a line has no such member", async () => {

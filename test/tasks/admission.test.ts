@@ -10,8 +10,10 @@ import { INPUT, OUTPUT, World } from "../engine/world.ts";
 function work(items: number, slaMinutes: number | null): Work {
   return {
     model: "alpha:m1",
+    endpoints: ["chat"],
     slaMinutes,
     items,
+    requests: items,
     inputTokens: items * 10,
     outputTokens: items * 512,
     volumeTokens: 0,
@@ -31,6 +33,18 @@ function admissionOf(core: EngineCore): Admitting {
 }
 
 describe("admission", () => {
+  it("counts the requests that items share, not the items", async () => {
+    const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
+    const { engine, core } = await world.opened();
+    const admission = admissionOf(core);
+    const texts: Work = { ...work(6_000, 2), endpoints: ["embeddings"], requests: 60 };
+    await expect(admission.admit("a", [texts])).resolves.toMatchObject({ estimatedUsd: 0 });
+    await expect(admission.admit("b", [{ ...texts, requests: 6_000 }])).rejects.toMatchObject({
+      code: "sla_infeasible",
+    });
+    await world.settle(engine.close());
+  });
+
   it("refuses work that cannot be done within its sla, and names the earliest that it can", async () => {
     const world = new World({ config: { limits: { alpha: { requestsPerMinute: 60 } } } });
     const { engine, core } = await world.opened();

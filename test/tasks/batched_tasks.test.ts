@@ -239,7 +239,7 @@ describe("a posted task", () => {
     );
     await expect(world.settle(post(tasks, items))).rejects.toMatchObject({
       code: "usage",
-      details: { param: "7.generation_config" },
+      details: { param: "7.temperature" },
     });
     expect(world.disk.paths.filter((path) => path.startsWith("/data/lots"))).toEqual([]);
     await world.settle(opened.engine.close());

@@ -171,8 +171,8 @@ describe("the work log", () => {
     expect(log.logBytes).toBeGreaterThan(5_000);
     await log.close();
     const again = await openWorkLog(options);
-    expect([...again.ended]).toHaveLength(50);
-    again.ended.forget(Number.POSITIVE_INFINITY);
+    expect([...again.ended.posted]).toHaveLength(50);
+    again.ended.posted.forget(Number.POSITIVE_INFINITY);
     const { task, durable } = again.accept({
       id: "b",
       kind: 1,

@@ -7,7 +7,7 @@
  * command says until when it works, or, in the last minute and later, has another `--sla`, which counts from its call.
  */
 import { styleText } from "node:util";
-import { keyVariable } from "../../engine/config/config.ts";
+import { keyVariable } from "../../engine/config/key_places.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import { commandLine, withoutOption } from "../command_line.ts";
 import { duration } from "../numbers.ts";
@@ -24,6 +24,8 @@ export interface Stopped {
   /** `--sla`, and milliseconds until what is left expires by it: below 0 when it has, absent without a deadline. */
   readonly sla?: number | undefined;
   readonly deadlineInMs?: number | undefined;
+  /** Where the key of a provider was read from; default: the variable that it is usually in. */
+  readonly keyPlace?: ((provider: string) => string) | undefined;
 }
 
 /** Too little for another call. */
@@ -77,6 +79,7 @@ function stepsOf(stopped: Stopped): readonly Step[] {
 /** Undefined for what passes by itself. */
 function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | undefined {
   const { reason, provider = "the provider" } = hold;
+  const { keyPlace = keyVariable } = stopped;
   switch (reason) {
     case "cap_reached":
       return capStep(hold, stopped);
@@ -91,12 +94,12 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
       return { todo: `set ${keyVariable(provider)}` };
     case "key_changed":
       return {
-        todo: `set the key of ${provider} that its batches were made with (${keyVariable(provider)})`,
+        todo: `set the key of ${provider} that its batches were made with (${keyPlace(provider)})`,
       };
     case "authentication":
       return hold.address === undefined
         ? { todo: `correct the key that the function of ${provider} uses` }
-        : { todo: `set a key that ${provider} accepts (${keyVariable(provider)})` };
+        : { todo: `set a key that ${provider} accepts (${keyPlace(provider)})` };
     case "quota":
       return { todo: `add credit to the account of ${provider}` };
     case "disk_full":

@@ -11,6 +11,7 @@ import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
 import { faultText, quoteTable } from "./quote.ts";
 import type { StateArguments } from "./state_folder.ts";
+import { warningText } from "./summary.ts";
 import { withEngine } from "./unsent.ts";
 
 /** Requests that are printed. */
@@ -34,6 +35,10 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
         ...(given.schemaTries === undefined ? {} : { schemaTries: given.schemaTries }),
         slas: given.sla === undefined ? [] : [given.sla],
         ...(given.model === undefined ? {} : { model: given.model }),
+        onWarning: (warning) => process.stderr.write(`${warningText(warning, "row")}\n`),
+        onMissing: ({ reason, line, message }) => {
+          if (reason === "key_missing") process.stderr.write(missingText(line, message)); // the other is a fault of the row
+        },
       }),
     );
     const columns = [...(asked?.table.columns ?? []), ...(asked?.added.columns ?? [])].map(
@@ -46,6 +51,11 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
     process.stderr.write(faultText(input, given, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
   });
+}
+
+/** Rows of a provider without a key are held until it has one. */
+function missingText(row: number, message: string): string {
+  return `warning: row ${row} and others would be held: ${message}\n`;
 }
 
 /** The first requests. Keys of a column are all read: two rows of one key are refused. */

@@ -5,6 +5,8 @@
  * the second one ends the process at once (nothing recorded is lost by that either).
  */
 import { systemClock } from "../../clock.ts";
+import type { ConfigOptions } from "../../engine/config/config.ts";
+import { keyPlace } from "../../engine/config/key_places.ts";
 import { type Engine, type EngineOptions, openEngine } from "../../engine/engine.ts";
 import type { Summary } from "../../engine/items/progress.ts";
 import type { RetryFailed } from "../../engine/reopening/reopen.ts";
@@ -35,9 +37,9 @@ import { DECLINED, inOptions, summaryInOptions } from "./library_words.ts";
 import { pilotListener } from "./pilot.ts";
 import { type SchemaArguments, schemaOptions } from "./schema_options.ts";
 import { type StateArguments, stateFolder } from "./state_folder.ts";
-import { summaryTable, warningText } from "./summary.ts";
+import { type Noun, summaryTable, warningText } from "./summary.ts";
 import { finishTable, prepareTable } from "./table_steps.ts";
-import { keptText, updateText } from "./update_text.ts";
+import { keptRowsText, keptText, updateText } from "./update_text.ts";
 
 /** Options as commander parses them. */
 interface RunArguments
@@ -97,23 +99,25 @@ interface Last {
   table?: TableRun | undefined;
   /** Until its deadline; below 0 when that has passed. */
   deadlineInMs?: number | undefined;
+  keyPlace?: Stopped["keyPlace"];
 }
 
 /** How to continue: what to change, and the command with that change and with `more` added. */
 function toContinue(
   { cap, prices, sla }: RunArguments,
   held: Stopped["held"],
-  { deadlineInMs }: Last,
+  { deadlineInMs, keyPlace }: Last,
   more: readonly string[] = [],
 ): string {
   const words = [...process.argv.slice(2), ...more];
-  return continueLine({ words, held, cap: cap?.name, prices, sla, deadlineInMs });
+  return continueLine({ words, held, cap: cap?.name, prices, sla, deadlineInMs, keyPlace });
 }
 
 async function runChecked(input: string, given: RunArguments, last: Last): Promise<number> {
   const sla = parseSlaMinutes(given.sla, "--sla");
   const terms = { ...termsOf(given, sla), ...(await schemaOptions(given)) };
   const options = await engineOptions(given);
+  last.keyPlace = (provider) => keyPlaceIn(options, provider, given.config);
   refuseVainUpdate(input, given);
   await checkCancel(given);
   await requireFile(input);
@@ -124,6 +128,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   const counts = new AttemptCounts(() => systemClock.nowMs());
   const display = openDisplay(given, counts);
   const { engine, core } = await openFor(given, options, counts, display);
+  const noun = nounOf(given);
   const steps = { table, display, room: core.storage.room, out: given.out };
   const asking = new AbortController();
   try {
@@ -138,8 +143,8 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
         { isSure: given.yes === true, signal: asking.signal },
       ),
       onProgress: cancelListener(display, engine, given.cancel === true),
-      onWarning: (warning) => display.note(warningText(warning)),
-      onMissing: ({ line, message }) => display.note(`line ${line} and others are held: ${message}`),
+      onWarning: (warning) => display.note(warningText(warning, noun)),
+      onMissing: ({ line, message }) => display.note(`${noun} ${line} and others are held: ${message}`),
       progressEveryMs: display.everyMs,
     });
     if (given.cancel === true) void work.cancel();
@@ -151,7 +156,8 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
     await recorded;
     const summary = await finishTable(steps, summaryInOptions(ended));
     const { keptLines = 0 } = await work.opened;
-    const updated = `${updateText(work.update)}${keptText(keptLines, given.update)}`;
+    const kept = table === undefined ? keptText(keptLines, given.update) : keptRowsText(keptLines);
+    const updated = `${updateText(work.update)}${kept}`;
     report(summary, given, last, `${updated}${await errorText(await work.errors(), given)}`);
     return exitCode(summary);
   } finally {
@@ -289,6 +295,14 @@ async function checkCancel({ cancel, detach, finish, out, data }: RunArguments):
   await readRun(out, data, async () => undefined);
 }
 
+/** Where a provider's key was read from, with the file if it is one. */
+function keyPlaceIn({ providers = {} }: ConfigOptions, provider: string, file: string | undefined): string {
+  const settings = providers[provider];
+  const key = settings !== undefined && "key" in settings ? settings.key : undefined;
+  const place = keyPlace(provider, key, process.env);
+  return key === undefined || file === undefined ? place : `${place} in ${file}`;
+}
+
 async function engineOptions(given: RunArguments): Promise<Omit<EngineOptions, "dataDir">> {
   return {
     ...(await configOf(given)),
@@ -315,8 +329,11 @@ async function watch(work: Run, display: ProgressDisplay): Promise<Summary> {
 async function errorText(errors: readonly ErrorGroup[], given: RunArguments): Promise<string> {
   if (errors.length === 0) return "";
   const { errorLines, errorsCommand } = await import("./status.ts");
-  const noun = given.prompt === undefined ? "line" : "row";
-  return `${errorLines(errors, errorsCommand(given.out, given), noun)}${againText(errors)}`;
+  return `${errorLines(errors, errorsCommand(given.out, given), nounOf(given))}${againText(errors)}`;
+}
+
+function nounOf({ prompt }: Pick<TableArguments, "prompt">): Noun {
+  return prompt === undefined ? "line" : "row";
 }
 
 /** The command that runs those lines again that may be answered now. */

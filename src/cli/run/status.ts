@@ -20,7 +20,7 @@ import { count } from "../numbers.ts";
 import { tableAnswers } from "../tables/answers_place.ts";
 import { adviceOf } from "./advice.ts";
 import { batchRows, recordsOfRun } from "./run_batches.ts";
-import { doubtReason } from "./summary.ts";
+import { doubtReason, type Noun } from "./summary.ts";
 
 const MODELS_SHOWN_MAX = 5;
 
@@ -49,9 +49,6 @@ export function status(out: string, options: Record<string, unknown>): Promise<n
   }));
 }
 
-/** What an item of the run is in its input. */
-type Noun = "line" | "row";
-
 /** Of a key in a text, in characters. */
 const KEY_SHOWN_MAX = 64;
 
@@ -62,16 +59,16 @@ export function errors(out: string, options: Record<string, unknown>): Promise<n
     const ended = groups.map((group) => errorText(group, noun)).join("") || `no ${noun} ended in an error\n`;
     return {
       json: { errors: groups, retrying: found.retrying_errors },
-      text: `${ended}${retryingLine(found)}${heldText(found, out, options)}`,
+      text: `${ended}${retryingLine(found, noun)}${heldText(found, noun, commandOf("status", out, options))}`,
     };
   });
 }
 
 /** Lines that are tried again have not ended either. */
-function retryingLine({ retrying, retrying_errors }: RunStatus): string {
+function retryingLine({ retrying, retrying_errors }: RunStatus, noun: Noun): string {
   if (retrying === 0) return "";
-  const lines = retrying === 1 ? "1 line has" : `${count(retrying)} lines have`;
-  return `${lines} failed and will be tried again${retriedText(retrying_errors)}\n`;
+  const have = retrying === 1 ? "has" : "have";
+  return `${linesText(retrying, noun)} ${have} failed and will be tried again${retriedText(retrying_errors)}\n`;
 }
 
 /** `: 2 overloaded (HTTP 503), 1 timeout`; empty where it is not known. */
@@ -85,10 +82,10 @@ function retriedText(errors: readonly RetriedError[]): string {
 }
 
 /** Held lines have not ended, so they have no error. */
-function heldText({ counts: { held } }: RunStatus, out: string, options: StatusArguments): string {
+function heldText({ counts: { held } }: RunStatus, noun: Noun, command: string): string {
   if (held === 0) return "";
-  const lines = held === 1 ? "1 line is" : `${count(held)} lines are`;
-  return `${lines} held and have no error; to see by what: ${commandOf("status", out, options)}\n`;
+  const are = held === 1 ? "is" : "are";
+  return `${linesText(held, noun)} ${are} held and have no error; to see by what: ${command}\n`;
 }
 
 /** Lines by code as they are shown at the end of a run, and the command that says what to do; empty without errors. */
@@ -138,8 +135,13 @@ function statusOf(out: string, { data }: StatusArguments): Promise<[ShownStatus,
       current(await readStatus({ store, disk: systemDisk, dataDir }, task)),
       recordsOfRun(store, task.id).map(recordedBatch),
     ),
-    isRunOf(task, tableAnswers(dataDir)) ? "row" : "line",
+    nounOf(task, dataDir),
   ]);
+}
+
+/** What an item of a run is in its input. */
+export function nounOf(task: StoredTask, dataDir: string): Noun {
+  return isRunOf(task, tableAnswers(dataDir)) ? "row" : "line";
 }
 
 /** Reads what is stored of the run of an output; `data` as the command names it. Throws `not_found` with what to do. */

@@ -7,6 +7,9 @@ import { usdText } from "../../price/money.ts";
 import { billedText, doubtText, savedText } from "../display/amounts.ts";
 import { count, duration } from "../numbers.ts";
 
+/** What an item of a run is in its input. */
+export type Noun = "line" | "row";
+
 /** Models without a price that are named. */
 const UNPRICED_SHOWN_MAX = 5;
 
@@ -29,6 +32,14 @@ export function summaryTable(summary: Summary, dataDir?: string): string {
     ...(summary.cached === undefined
       ? []
       : [["  cached", `${count(summary.cached)} answered from the cache, at no cost`] as [string, string]]),
+    ...(summary.cut === undefined
+      ? []
+      : [
+          [
+            "  cut",
+            `${count(summary.cut)} ended at ${summary.cut === 1 ? "its" : "their"} limit of tokens: raise max_output_tokens`,
+          ] as [string, string],
+        ]),
     ...Object.entries(summary.errors).map(([code, lines]): [string, string] => [`  ${code}`, count(lines)]),
     ...Object.entries(summary.warnings).map(([name, lines]): [string, string] => [
       "warning",
@@ -71,11 +82,11 @@ export function doubtReason(attempts: number): string {
   return `${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"} may have been billed without an answer`;
 }
 
-/** What a run says once of each setting that it leaves out for a model. */
-export function warningText({ warning, model, line }: RunWarning): string {
+/** What a run says once of each setting that it leaves out for a model; `noun` is what an item is in its input. */
+export function warningText({ warning, model, line }: RunWarning, noun: Noun = "line"): string {
   if (warning.code === "text_replaced")
-    return `warning: half surrogate pairs in a text are replaced by U+FFFD (first in line ${line})`;
-  return `warning: ${warning.setting} is left out for ${model}, which does not take it (first in line ${line})`;
+    return `warning: half surrogate pairs in a text are replaced by U+FFFD (first in ${noun} ${line})`;
+  return `warning: ${warning.setting} is left out for ${model}, which does not take it (first in ${noun} ${line})`;
 }
 
 function countedText(name: string): string {

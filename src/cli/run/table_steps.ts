@@ -8,6 +8,7 @@ import type { Summary } from "../../engine/items/progress.ts";
 import type { DiskSpace } from "../../engine/journal/disk_space.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { ProgressDisplay } from "../display/progress.ts";
+import { collectHeap } from "../heap.ts";
 import { onSignals } from "../signals.ts";
 import type { TableStep } from "../tables/table_disk.ts";
 import type { TableRun } from "../tables/table_run.ts";
@@ -32,6 +33,7 @@ export async function finishTable({ table, room, display, out }: Steps, summary:
   if (table === undefined) return summary;
   if (summary.status === "completed") {
     display.open(out, "writing");
+    collectHeap(); // what the run left, 30 MB
     const stopped = `${out} is not written yet, and all answers are kept`;
     await inStep({ room, display, stopped }, (step) => table.finish(step));
     display.close();

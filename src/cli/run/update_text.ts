@@ -25,3 +25,10 @@ export function keptText(keptLines: number, isUpdate: boolean | undefined): stri
   const kept = keptLines === 1 ? "its line is" : "their lines are";
   return `${lines} no longer in the input; ${kept} kept (to remove: --update --prune)\n`;
 }
+
+/** Of a table: how many rows were answered that this command does not ask, such as those of another --limit. */
+export function keptRowsText(keptRows: number): string {
+  if (keptRows === 0) return "";
+  const rows = keptRows === 1 ? "1 row is" : `${count(keptRows)} rows are`;
+  return `${rows} counted above that this command does not ask: kept from an earlier one, and not in the output (to remove: --update --prune)\n`;
+}

@@ -11,13 +11,13 @@ import { systemDisk } from "../../disk.ts";
 import { proxiesFrom } from "../../dispatch/proxy.ts";
 import type { Transport } from "../../dispatch/transport.ts";
 import { createUndiciTransport, loadUndici } from "../../dispatch/undici.ts";
-import { type ConfigOptions, keyVariable, resolveConfig } from "../../engine/config/config.ts";
+import { type ConfigOptions, resolveConfig } from "../../engine/config/config.ts";
+import { keyPlace, keyVariable } from "../../engine/config/key_places.ts";
 import { importModules, isOwnProvider } from "../../engine/config/own_providers.ts";
 import { namesIn } from "../../engine/config/variables.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { ProviderSettings } from "../../providers/provider.ts";
 import { createProvider, KNOWN_PROVIDERS } from "../../providers/registry.ts";
-import { providerCapitals } from "../../work/provider_capitals.ts";
 import { unknownProviderMessage } from "../../work/unknown_provider.ts";
 import { errorJson } from "../exit.ts";
 import { sizeText } from "../numbers.ts";
@@ -194,11 +194,7 @@ function keySource({ name, key }: ProviderSettings, { providers = {} }: ConfigOp
   if (key === undefined) return undefined;
   const given = providers[name];
   if (given !== undefined && !isOwnProvider(given) && given.key !== undefined) return "the configuration";
-  const variables = [
-    `PERIGEE_PROVIDER_${providerCapitals(name)}_KEY`,
-    ...(KNOWN_PROVIDERS.get(name)?.keyVariables ?? []),
-  ];
-  return variables.find((variable) => (process.env[variable] ?? "") !== "");
+  return keyPlace(name, undefined, process.env);
 }
 
 /** `openai      ok     it answers ...`, and what to do in a row of its own. */

@@ -16,6 +16,7 @@ import { PerigeeError } from "../../errors.ts";
 import { joinedRows } from "../../tables/joined_rows.ts";
 import { type TableFormat, tableFormat } from "../../tables/table.ts";
 import { writeTable } from "../../tables/table_file.ts";
+import { writeWhole } from "../../tables/whole_file.ts";
 import { refuseSameFile } from "../input.ts";
 import { ANSWERS, tableAnswers } from "./answers_place.ts";
 import { writeRequests } from "./requests_file.ts";
@@ -211,16 +212,7 @@ export class TableRun {
   async #save(record: TableRecord): Promise<void> {
     this.#record = record;
     const path = join(this.#dataDir, RECORD);
-    const bytes = Buffer.from(`${JSON.stringify(record)}\n`);
-    await systemDisk.remove(`${path}.part`);
-    const file = await systemDisk.open(`${path}.part`, "write");
-    try {
-      await file.write(bytes, 0);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await systemDisk.rename(`${path}.part`, path);
+    await writeWhole(systemDisk, path, (append) => append(Buffer.from(`${JSON.stringify(record)}\n`)));
   }
 }
 

@@ -3,7 +3,7 @@
  *
  * Pages of 256 lines with a column for each fact: 37 bytes a line. A run over a million lines has nearly all of them here.
  */
-import { ANSWER_KEY_BYTES } from "../../store/answers/answer_cache.ts";
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 
 const PAGE_LINES = 256;
 

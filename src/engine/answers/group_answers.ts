@@ -17,7 +17,8 @@ import {
   schemaJsonOf,
 } from "../../shard/measured.ts";
 import { pickItems } from "../../shard/pick_items.ts";
-import { ANSWER_KEY_BYTES, type AnswerCache } from "../../store/answers/answer_cache.ts";
+import type { AnswerCache } from "../../store/answers/answer_cache.ts";
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 import type { Outcome } from "../../work/outcome.ts";
 import { parseDurationMs } from "../../work/sla.ts";
 import type { ResolvedCache } from "../config/cache_terms.ts";

@@ -1,11 +1,12 @@
 /**
  * The batches that are being filled: from an item that a lane passes on to a record that is durable.
  *
- *   item -> the spool of its run, lane and model --full, idle, the input's end--> sealed -> record stored -> an open batch
+ *   item -> the spool of its run, lane, model and endpoint --full, idle, the input's end--> sealed -> record stored -> an open batch
  *                                              --its run leaves--> dropped: its items are fresh, nothing of it was sent
  */
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { batchEndpointOf } from "../../providers/batches/batch_endpoints.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
@@ -130,7 +131,7 @@ export class BatchFilling {
 
   #spoolFor(call: ItemCall, wire: RemoteWire, key: string): BatchSpool {
     const known = this.#spools.get(key);
-    if (known?.fits(call.bodyBytes, call.load.inputTokens) === true) return known;
+    if (known?.fits(call) === true) return known;
     if (known !== undefined) this.#flush(key, known);
     const { storage, minItems, stocks, bodyOf } = this.#services;
     const tag = `pg${randomUUID().replaceAll("-", "").slice(0, 14)}`;
@@ -139,6 +140,7 @@ export class BatchFilling {
     const terms = {
       ...{ tag, owner, lane, model, wire, minItems, bodyOf, clock: storage.clock },
       modelName: parseModelId(model)?.name ?? model,
+      endpoint: batchEndpointOf(call.shard.group.endpoint),
       paths: batchPaths(storage, tag),
       tokensMax: stocks.tokensMaxOf(wire, model),
       bytesMax: stocks.bytesMaxOf(wire),
@@ -160,11 +162,11 @@ export class BatchFilling {
 
   async #store(spool: BatchSpool): Promise<void> {
     const { storage, begin } = this.#services;
-    const { owner, tag, lane, model, wire, paths } = spool.terms;
+    const { owner, tag, lane, model, endpoint, wire, paths } = spool.terms;
     const { items, bytes, sha256 } = await storage.room.waitFor(() => spool.seal(), { path: paths[0] });
     if (!owner.isOpen) return this.#giveUp(spool);
     const record: BatchRecord = {
-      ...{ tag, lane, model, sha256, items, bytes, endpoint: "chat" as const, state: "spooled" as const },
+      ...{ tag, lane, model, sha256, items, bytes, endpoint, state: "spooled" as const },
       taskId: owner.id,
       project: owner.settings.project,
       ...(wire.kind === undefined ? {} : { kind: wire.kind }),
@@ -198,6 +200,6 @@ export function batchPaths(
   return [join(folder, `${tag}.jsonl`), join(folder, `${tag}.items`)];
 }
 
-function spoolKey({ owner, lane, model }: ItemCall, kind: RemoteKind = "batch"): string {
-  return `${owner.id} ${lane.key} ${kind} ${model}`;
+function spoolKey({ owner, lane, model, shard }: ItemCall, kind: RemoteKind = "batch"): string {
+  return `${owner.id} ${lane.key} ${kind} ${batchEndpointOf(shard.group.endpoint)} ${model}`;
 }

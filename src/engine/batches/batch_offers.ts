@@ -7,14 +7,17 @@
  *        --otherwise-----------------------------------------------------------------------> that one, or realtime
  *
  * Never for an item that a batch did not finish twice, or that was tried before where it would be deferred, that has failed in this call
- * (but for what a tier had no capacity for), whose request names a tier or files, or holds what the provider's batches do not take. Under a
- * cap, a model's first answers are in realtime: they show whether it keeps the output limits by which money is reserved.
+ * (but for what a tier had no capacity for), whose request names a tier or files, is for an endpoint that the provider's batches do not have, or holds
+ * what they do not take. Under a cap, a model's first answers are in realtime: they show whether it keeps the output limits by which money is
+ * reserved; embeddings have no output.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
+import { batchEndpointOf } from "../../providers/batches/batch_endpoints.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { namesTier } from "../../providers/tier.ts";
 import { type BatchOutlook, isFeasible, mayBatch, type WaitingItem } from "../../queue/batch_choice.ts";
 import type { LaneKey } from "../../queue/lanes.ts";
+import { hasNoOutput } from "../../work/request.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
 import type { OfferStatus } from "../items/taken_offer.ts";
@@ -98,7 +101,7 @@ export class BatchOffers implements LaneOffers {
     const { batches, lane, kind } = this.#terms;
     const { model, deadlineMs, items, owner } = coming;
     const isFor = deadlineMs !== Number.POSITIVE_INFINITY && !owner.settings.isHedged;
-    if (!isFor || batches.wireOf(model, owner, kind) === undefined) return other;
+    if (!isFor || batches.wireOf(model, owner, kind, coming.endpoints) === undefined) return other;
     const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { kind, coming });
     const rival: Rival | undefined =
       other === undefined ? undefined : other === "offer" ? OFFER : { is: "batch", kind: other };
@@ -167,9 +170,11 @@ export class BatchOffers implements LaneOffers {
     if (kind === "deferred" && call.attempts > 0) return undefined;
     if (call.failed !== undefined && !hasOther) return undefined;
     if (call.isSecond || owner.items.notBatched.has(call.line)) return undefined;
-    const wire = batches.wireOf(model, owner, kind);
+    const { endpoint } = call.shard.group;
+    const wire = batches.wireOf(model, owner, kind, [batchEndpointOf(endpoint)]);
     if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return undefined;
-    if (owner.settings.budget.isCapped && !money.isProven(model)) return undefined;
+    const hasOutput = !hasNoOutput(endpoint);
+    if (hasOutput && owner.settings.budget.isCapped && !money.isProven(model)) return undefined;
     const isFor = !namesTier(provider.settings.protocol, plainBody) && takes(wire, plainBody);
     return isFor ? wire : undefined;
   }

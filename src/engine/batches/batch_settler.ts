@@ -45,6 +45,8 @@ export interface SettlingServices {
   readonly provider: Provider;
   readonly money: Pick<ItemMoney, "spentInBatch" | "mostInBatchUsd">;
   readonly held: BatchMoney;
+  /** The answer of an item was checked against a schema; see `ItemLoads.checked`. */
+  checked(model: string, answer: { readonly isFirst: boolean; readonly isAgain: boolean }): void;
   /** An answer says so of its tokens. */
   answered(usage: Usage): void;
   /** Brings items to their lane again, which are measured anew; resolves when they are there. */
@@ -101,8 +103,7 @@ export class BatchSettler {
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
     const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
-    const check = checkFor(this.#owner.settings.fit, item.schema, item.line);
-    this.#judge(place, item, check === undefined ? answer : fitted(answer, check, this.#services.provider));
+    this.#judge(place, item, this.#checked(item, answer));
   }
 
   /** The provider refused the item's line before the batch ran. */
@@ -185,6 +186,23 @@ export class BatchSettler {
     this.#close(item, { ...made, ambiguousAttempts, unusableAnswers, spent }, last.ambiguousUsd > 0, failure);
     this.#services.held.settle(0, last);
     if (isUnfit) this.#owner.settings.fit.kept.keep(item.line, new UnfitAnswer(result));
+  }
+
+  /** Of chats only. */
+  #checkOf({ schema, line }: BatchItem): ReturnType<typeof checkFor> {
+    return this.#kept.record.endpoint === "chat"
+      ? checkFor(this.#owner.settings.fit, schema, line)
+      : undefined;
+  }
+
+  #checked(item: BatchItem, answer: AttemptResult): AttemptResult {
+    const check = this.#checkOf(item);
+    const judged = check === undefined ? answer : fitted(answer, check, this.#services.provider);
+    if (check === undefined || (judged.class !== "success" && judged.class !== "unfit")) return judged;
+    const isAgain = judged.class === "unfit" && this.#mayAskAgain(item, judged);
+    const isFirst = this.#madeOf(item).unusableAnswers === 0;
+    this.#services.checked(this.#kept.record.model, { isFirst, isAgain });
+    return judged;
   }
 
   /** In realtime or in another batch, with the answer and what does not fit. */

@@ -9,7 +9,8 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
-import type { BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
+import { inputsIn } from "../../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint, BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -35,6 +36,7 @@ export interface SpoolTerms {
   readonly model: string;
   /** As the provider calls it. */
   readonly modelName: string;
+  readonly endpoint: BatchEndpoint;
   readonly wire: RemoteWire;
   readonly paths: readonly [requests: string, items: string];
   readonly minItems: number;
@@ -56,8 +58,8 @@ export class BatchSpool {
   readonly #writer: BatchLinesWriter;
   readonly #onFlush: (spool: BatchSpool) => void;
   readonly lines: number[] = [];
-  inputTokens = 0;
-  outputTokens = 0;
+  /** Of its items; `inputs`: of requests for embeddings. */
+  readonly #sums = { inputs: 0, inputTokens: 0, outputTokens: 0 };
   /** Monotonic: when its last item came. */
   #addedMs = 0;
   #hasReturned = false;
@@ -75,6 +77,14 @@ export class BatchSpool {
     return this.#writer.items;
   }
 
+  get inputTokens(): number {
+    return this.#sums.inputTokens;
+  }
+
+  get outputTokens(): number {
+    return this.#sums.outputTokens;
+  }
+
   get bytes(): number {
     return this.#writer.bytes;
   }
@@ -84,30 +94,39 @@ export class BatchSpool {
     return this.#writer.unwrittenBytes > UNWRITTEN_BYTES_MAX;
   }
 
-  /** Whether an item of so many body bytes and tokens fits. */
-  fits(bodyBytes: number, inputTokens: number): boolean {
+  /** Whether an item fits. */
+  fits(call: ItemCall): boolean {
     const { tokensMax, bytesMax, wire, pieceItems } = this.terms;
-    const { itemsMax } = wire.limits;
+    const { itemsMax, inputsMax = Number.POSITIVE_INFINITY } = wire.limits;
     if (this.items === 0) return true;
-    const bytes = this.bytes + bodyBytes + lineOverhead(this.terms);
+    const bytes = this.bytes + call.bodyBytes + lineOverhead(this.terms);
     return (
       this.items < pieceItems &&
       this.items + 1 <= shareOf(Math.min(itemsMax, ITEMS_MAX)) &&
+      this.#sums.inputs + this.#inputsOf(call) <= shareOf(inputsMax) &&
       bytes <= shareOf(bytesMax) &&
-      this.inputTokens + inputTokens <= shareOf(tokensMax)
+      this.inputTokens + call.load.inputTokens <= shareOf(tokensMax)
     );
+  }
+
+  /** 0 where nothing limits them. */
+  #inputsOf(call: ItemCall): number {
+    const { endpoint, wire } = this.terms;
+    if (endpoint !== "embeddings" || wire.limits.inputsMax === undefined) return 0;
+    return call.shard.group.joins === undefined ? inputsIn(call.plainBody) : 1; // only items of one input share requests
   }
 
   /** Takes an item. Its money is the batch's from now on. */
   add(call: ItemCall): void {
-    const { tag, wire, modelName, owner, bodyOf } = this.terms;
+    const { tag, wire, modelName, endpoint, owner, bodyOf } = this.terms;
     const id = idOf(tag, this.items);
-    const request = wire.line(id, bodyOf(call), { model: modelName, endpoint: "chat" });
+    const request = wire.line(id, bodyOf(call), { model: modelName, endpoint });
     const requeues = owner.items.requeues.get(call.line);
     this.#writer.add(call, requeues ?? 0, request);
     this.lines.push(call.line);
-    this.inputTokens += call.load.inputTokens;
-    this.outputTokens += call.load.outputTokens;
+    this.#sums.inputs += this.#inputsOf(call);
+    this.#sums.inputTokens += call.load.inputTokens;
+    this.#sums.outputTokens += call.load.outputTokens;
     this.#hasReturned ||= requeues !== undefined;
     this.#addedMs = this.terms.clock.nowMs();
     this.#timer ??= this.terms.clock.timer(IDLE_MS, () => this.#look());
@@ -154,6 +173,6 @@ function shareOf(limit: number): number {
 }
 
 /** Ids have at most so many digits behind their tag, and a request may have marks for a prompt cache. */
-function lineOverhead({ tag, wire, modelName }: SpoolTerms): number {
-  return wire.lineOverheadBytes({ model: modelName, endpoint: "chat" }, tag.length + 7) + MARK_BYTES_MAX;
+function lineOverhead({ tag, wire, modelName, endpoint }: SpoolTerms): number {
+  return wire.lineOverheadBytes({ model: modelName, endpoint }, tag.length + 7) + MARK_BYTES_MAX;
 }

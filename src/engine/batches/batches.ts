@@ -5,13 +5,15 @@
  *   run:  opened -> the batches of its earlier calls go on       left -> they stay with the provider, nothing is cancelled
  *         over (deadline, cancel) -> they are cancelled, and what they have finished is kept
  */
-import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
+import { kindOfBatch, servesAll } from "../../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint, RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider } from "../../providers/provider.ts";
 import { batchSwitchMs, leavingTimes, type OpenOutlook } from "../../queue/batch_choice.ts";
 import type { SharedLoad } from "../../queue/due_work.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Usage } from "../../work/outcome.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { BatchTally } from "../items/batch_tally.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemMoney } from "../items/item_money.ts";
@@ -36,6 +38,7 @@ import type { BatchMoments } from "./batch_polling.ts";
 import { BATCHES, type BatchRecord, keyPrintOf, linesIn } from "./batch_record.ts";
 import { batchRecords } from "./batch_records.ts";
 import { sendAgain } from "./batch_return.ts";
+import type { SettlingServices } from "./batch_settler.ts";
 import { BatchStocks } from "./batch_stocks.ts";
 import { type BatchTimes, KeptBatch } from "./kept_batch.ts";
 import { OpenBatch } from "./open_batch.ts";
@@ -61,8 +64,12 @@ export interface BatchServices extends OutlookServices {
   wireOf(model: string, kind: RemoteKind): RemoteWire | undefined;
   /** Whether an owner's items of a model may go with batches of a kind. */
   isAllowed(model: string, owner: LaneUser, kind: RemoteKind): boolean;
-  providerOf(model: string): Provider;
+  /** What reads the answers to items of a kind; undefined: chats. */
+  providerOf(model: string, kind: EndpointKind | undefined): Provider;
   learn(record: Pick<BatchRecord, "model" | "kind">, tookMs: number): void;
+  checked: SettlingServices["checked"];
+  /** A batch of an earlier process has embeddings, which would share requests. */
+  sharesRequests(record: BatchRecord): void;
   /** Passes measured items to their lane. */
   readonly feed: { add(owner: ItemOwner, shards: readonly Shard[]): Promise<void> };
   /** What holds or ends runs has changed. */
@@ -127,11 +134,17 @@ export class Batches {
     return this.#services.wireOf(`${provider}:`, kind) !== undefined;
   }
 
-  /** The wire for a model, where its run may use batches of a kind and its provider takes them now; undefined otherwise. */
-  wireOf(model: string, owner: LaneUser, kind: RemoteKind): RemoteWire | undefined {
+  /** The wire for a model, where its run may use batches of a kind and its provider takes them now for these endpoints; undefined otherwise. */
+  wireOf(
+    model: string,
+    owner: LaneUser,
+    kind: RemoteKind,
+    endpoints: readonly BatchEndpoint[],
+  ): RemoteWire | undefined {
     const { isAllowed, wireOf } = this.#services;
     const wire = isAllowed(model, owner, kind) ? wireOf(model, kind) : undefined;
-    return wire === undefined || this.#stocks.isRefused(wire, model) ? undefined : wire;
+    if (wire === undefined || !servesAll(wire, endpoints)) return undefined;
+    return this.#stocks.isRefused(wire, model) ? undefined : wire;
   }
 
   /**
@@ -146,14 +159,18 @@ export class Batches {
     return open < this.#stocks.openMaxOf(wire, call.model) ? "yes" : "full";
   }
 
-  /** Takes an item whose money is reserved and which its lane has claimed. */
-  take(call: ItemCall, kind: RemoteKind): void {
+  /** Takes what its lane has claimed and whose money is reserved. `items`: those of the call, each in a call of its own. */
+  take(call: ItemCall, kind: RemoteKind, items: readonly ItemCall[]): void {
     const wire = this.#services.wireOf(call.model, kind);
     if (wire === undefined) throw new Error(`${call.model} has no batches`);
     const usd = call.reservation?.usd ?? 0;
+    const most = call.most.inputTokens;
     this.#services.money.giveBack(call);
-    this.outlooks.joins(call);
-    this.#filling.take(call, wire, usd);
+    for (const item of items) {
+      const share = items.length === 1 ? 1 : item.most.inputTokens / Math.max(1, most); // those that share a request have no output
+      this.outlooks.joins(item);
+      this.#filling.take(item, wire, usd * share);
+    }
   }
 
   /** What is with batches and due by a deadline, in items and tokens. */
@@ -174,6 +191,7 @@ export class Batches {
       const open = this.#openOf(owner, record, wire, held);
       owner.items.claimOpen(linesIn(record.lines));
       this.#loads.add(record.lane, owner.settings.deadlineMs, record);
+      if (record.endpoint === "embeddings") this.#services.sharesRequests(record);
       this.#start(open);
     }
   }
@@ -275,7 +293,7 @@ export class Batches {
   #openOf(owner: ItemOwner, record: BatchRecord, wire: RemoteWire, held: BatchMoney): OpenBatch {
     const { storage, calls, times, money, prefixes } = this.#services;
     const { model } = record;
-    const provider = this.#services.providerOf(model);
+    const provider = this.#services.providerOf(model, kindOfBatch(record.endpoint));
     const [path, itemsPath] = batchPaths(storage, record.tag);
     const lines = { path, bytes: record.bytes, endOf: (place: number): number => place };
     const kept = new KeptBatch({ wire, calls, storage, times, lines, tally: this.tally }, record, () =>
@@ -283,6 +301,7 @@ export class Batches {
     );
     const settling = {
       ...{ money, held, provider: owner.settings.keepsBody ? keepingBody(provider) : provider },
+      checked: this.#services.checked,
       answered: (usage: Usage) => prefixes.answered({ model, provider }, usage),
       sendAgain: (of: ItemOwner, items: readonly BatchItem[]) => sendAgain(of, items, this.#services.feed),
     };

@@ -23,6 +23,7 @@ import { type BatchConfig, batchConfig, vainBatches } from "./batch_options.ts";
 import { type ResolvedCache, resolvedCache } from "./cache_terms.ts";
 import type { ConfigOptions, ProviderOptions } from "./config_options.ts";
 import { headerText, keyText } from "./header_texts.ts";
+import { envPrefix, keysGiven, keyVariable } from "./key_places.ts";
 import { type LaneSettings, laneSettings } from "./lane_rules.ts";
 import { type ModelAliases, modelAliases } from "./model_aliases.ts";
 import { isOwnProvider, type OwnProvider, ownSettings, withModulesBeside } from "./own_providers.ts";
@@ -255,11 +256,7 @@ function providerSettings(name: string, given: ProviderOptions, env: Environment
     );
   }
   const place = `providers.${name}`;
-  const variables = [`${prefix}_KEY`, ...(known?.keyVariables ?? [])];
-  const key = keyText([
-    { place: `${place}.key`, text: given.key },
-    ...variables.map((variable) => ({ place: variable, text: env[variable] })),
-  ]);
+  const key = keyText(keysGiven(name, given.key, env));
   const headers = { ...headersIn(env, known?.headerVariables), ...headersOf(given, place) };
   const batchChatUrl = given.batchChatUrl ?? env[`${prefix}_BATCH_CHAT_URL`];
   const { headers: _headers, baseUrl: _baseUrl, batchChatUrl: _batchChatUrl, key: _key, ...others } = given;
@@ -292,11 +289,6 @@ function headersOf({ headers = {} }: ProviderOptions, place: string): Record<str
   return Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name, headerText(value, `${place}.headers.${name}`)]),
   );
-}
-
-/** The environment variable that a provider's key is usually in. */
-export function keyVariable(provider: string): string {
-  return KNOWN_PROVIDERS.get(provider)?.keyVariables[0] ?? `${envPrefix(provider)}_KEY`;
 }
 
 /**
@@ -387,10 +379,6 @@ function envNumber(env: Environment, variable: string): number | undefined {
   if (text === undefined || text === "") return undefined;
   if (/^\d{1,9}$/.test(text) && Number(text) >= 1) return Number(text);
   throw new PerigeeError("invalid_config", `${variable} must be a whole number from 1, got "${text}"`);
-}
-
-function envPrefix(name: string): string {
-  return `PERIGEE_PROVIDER_${providerCapitals(name)}`;
 }
 
 function firstOf(env: Environment, variables: readonly string[] | undefined): string | undefined {

@@ -4,6 +4,7 @@
 import { PerigeeError } from "../../errors.ts";
 import { isModelPattern } from "../../price/pattern.ts";
 import { overridesOf, readPriceSheet } from "../../price/price_sheet.ts";
+import { BATCH_ENDPOINTS } from "../../providers/batches/batch_wire.ts";
 import { LANE_POLICIES, MIN_ON_TIME } from "../../queue/lane_choice.ts";
 import { issuesOf, namedErrors, unknownName, z } from "../../schema.ts";
 import { parseDurationMs } from "../../work/sla.ts";
@@ -29,12 +30,13 @@ const networked = [
   ...(["defaultMaxOutputTokens", "headers", "batches", "deferred"] as const),
   ...(["embeddingInputsMax", "embeddingTokensMax", "mediaBytesMax", "streamUsage"] as const),
 ];
-const endpoints = z.enum(["chat", "responses", "embeddings"]);
+const endpoints = z.enum(BATCH_ENDPOINTS);
 const batchOptions = z.strictObject({
   wire: z.string().min(1).optional(),
   priceFactor: z.number().min(0).max(10).optional(),
   itemsMax: positive.optional(),
   bytesMax: positive.optional(),
+  inputsMax: positive.optional(),
   openMax: positive.optional(),
   enqueuedTokensMax: positive.optional(),
   addBytesMax: positive.optional(),

@@ -5,7 +5,7 @@
 import { PerigeeError } from "../../errors.ts";
 
 /** A text and the variable or setting that it was read from. */
-interface GivenText {
+export interface GivenText {
   readonly place: string;
   readonly text: string | undefined;
 }

@@ -14,6 +14,7 @@ import type { LayoutTerms } from "../../work/line_layout.ts";
 import { jumpMsSince } from "../../work/moment.ts";
 import type { CostTerms } from "../journal/item_cost.ts";
 import { PriceTable } from "../journal/price_table.ts";
+import type { EngineStorage } from "../journal/storage.ts";
 import type { TaskBody } from "./task_body.ts";
 
 /** What a call says of them; see `RunOptions`. */
@@ -24,8 +25,13 @@ export interface AskedTerms extends LayoutTerms {
   readonly accepted?: Moment;
 }
 
-/** Throws `conflict` when a run that began in one order is called for the other. */
-export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false }: AskedTerms): void {
+/** Throws `conflict` when a run that began in one order or format is called for another. */
+export function refuseOtherLayout(before: TaskBody, asked: AskedTerms): void {
+  refuseOtherOrder(before, asked);
+  refuseOtherFormat(before, asked);
+}
+
+function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false }: AskedTerms): void {
   if (isOrdered === ordered) return;
   const [began, asked] = isOrdered
     ? ["in the order of the input", "in any"]
@@ -36,17 +42,35 @@ export function refuseOtherOrder({ isOrdered, out }: TaskBody, { ordered = false
   );
 }
 
-/** Throws `conflict` when a run that began in one format is called for another. */
-export function refuseOtherFormat(
-  { format: begun, out }: TaskBody,
-  { format = "perigee" }: AskedTerms,
-): void {
+function refuseOtherFormat({ format: begun, out }: TaskBody, { format = "perigee" }: AskedTerms): void {
   const before = begun ?? "perigee";
   if (before === format) return;
   throw new PerigeeError(
     "conflict",
     `${out} was begun with lines in the format ${before}, now the format ${format} is requested: repeat the format that the run began with, or use another output`,
   );
+}
+
+/**
+ * Says that answers which an earlier call paid for, and which this one keeps, are of another model or schema than this one names.
+ * `schema`: as JSON.
+ */
+export function noteOtherTerms(
+  { notice }: Pick<EngineStorage, "notice">,
+  before: TaskBody,
+  { model, schema }: { readonly model?: string; readonly schema?: string | undefined },
+  answers = 0,
+): void {
+  if (answers === 0) return;
+  const have = answers === 1 ? "1 answer of an earlier call is" : `${answers} answers of earlier calls are`;
+  const of = (name: string | undefined): string => name ?? "the models that the lines name";
+  const way = "to ask everything again, use another output";
+  if (before.model !== model)
+    notice(
+      `${have} kept, the last of which was for ${of(before.model)}; ${of(model)} answers only what is open: ${way}`,
+    );
+  if (schema !== undefined && JSON.stringify(before.call?.schema) !== JSON.stringify(JSON.parse(schema)))
+    notice(`${have} kept without a check against this schema: ${way}`);
 }
 
 /** The terms of an unfinished run for this call, which is made at `now`. */

@@ -5,11 +5,13 @@
  *
  * Each run that has joined a cap has a record. What each run has cost is kept with the run, and is read when the cap is
  * first joined in a process: the summary of a finished run, the last step of any other's journal, which after a kill
- * counts what was under way. The cost of a forgotten task is copied into its record.
+ * counts what was under way. The cost of a forgotten task is copied into its record, and added to the one record of all forgotten tasks when
+ * its rows are deleted.
  *
  * The amount is that of the last call. Limits: names of 1 to 64 letters, digits, `.`, `_`, `:` and `-`.
  */
 import { PerigeeError } from "../../errors.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import { type Budget, Cap } from "../../price/budget.ts";
 import type { RecordChange, StoredRecord } from "../../store/records.ts";
 import type { Store } from "../../store/store.ts";
@@ -23,6 +25,8 @@ const CAP_OPTIONS: OptionSchema<CapTerms> = { name: CHECKED_LATER, usd: CHECKED_
 const MEMBERS = "cap_member";
 /** By the task's id. */
 const CAPS_OF_TASK = "task_cap";
+/** In place of a task's id: all forgotten ones. */
+const FORGOTTEN = "forgotten";
 const PAGE = 100;
 const PROJECT = "";
 
@@ -55,6 +59,8 @@ export class SharedCaps {
   readonly #ofEngine: CapTerms | undefined;
   readonly #caps = new Map<string, Promise<SharedCap>>();
   readonly #onRaised: () => void;
+  /** Folds, one at a time. */
+  readonly #folding = new KeyedMutex();
 
   /** `ofEngine`: a cap that all runs of the engine join. `onRaised`: called when runs that a cap held may continue. */
   constructor(store: Store, ofEngine: CapTerms | undefined, onRaised: () => void) {
@@ -108,10 +114,29 @@ export class SharedCaps {
     }
   }
 
-  /** What a task that is not a run took counts in the engine's cap for later processes; this one has counted it. */
-  async note(taskId: string, usd: number): Promise<void> {
-    for (const { name } of this.termsOf(undefined))
-      await this.#store.change(memberChanges(name, taskId, { usd }));
+  /** A forgotten task is not found any more: the sum of all those keeps its cost, and it needs no record. */
+  async fold(taskId: string): Promise<void> {
+    await this.#folding.take("", async () => {
+      for await (const { id } of this.#recordsOf(CAPS_OF_TASK, taskId)) {
+        const name = id.slice(taskId.length + 1);
+        const [own, sum] = [memberId(name, taskId), memberId(name, FORGOTTEN)];
+        const usd = (await this.#keptUsd(own)) + (await this.#keptUsd(sum));
+        await this.#store.change([
+          memberChange(name, FORGOTTEN, { usd }),
+          { kind: "delete", collection: MEMBERS, id: own },
+          { kind: "delete", collection: CAPS_OF_TASK, id },
+        ]);
+        const { left, joined } = await this.#shared(name);
+        left.delete(taskId); // its cap has counted it
+        joined.delete(taskId);
+      }
+    });
+  }
+
+  async #keptUsd(id: string): Promise<number> {
+    const record = await this.#store.record(PROJECT, MEMBERS, id);
+    const { usd = 0 } = record === undefined ? {} : (JSON.parse(record.body) as { readonly usd?: number }); // written below
+    return usd;
   }
 
   /** Nothing asks for what is held of a forgotten task. */
@@ -171,22 +196,16 @@ export class SharedCaps {
   }
 }
 
+function memberId(name: string, taskId: string): string {
+  return `${name} ${taskId}`;
+}
+
+function memberChange(name: string, taskId: string, body: { readonly usd?: number }): RecordChange {
+  const record = { project: PROJECT, createdWallMs: 0, collection: MEMBERS, parent: name };
+  return { kind: "put", record: { ...record, id: memberId(name, taskId), body: JSON.stringify(body) } };
+}
+
 function memberChanges(name: string, taskId: string, body: { readonly usd?: number }): RecordChange[] {
-  const record = { project: PROJECT, createdWallMs: 0 };
-  return [
-    {
-      kind: "put",
-      record: {
-        ...record,
-        collection: MEMBERS,
-        id: `${name} ${taskId}`,
-        parent: name,
-        body: JSON.stringify(body),
-      },
-    },
-    {
-      kind: "put",
-      record: { ...record, collection: CAPS_OF_TASK, id: `${taskId} ${name}`, parent: taskId, body: "{}" },
-    },
-  ];
+  const record = { project: PROJECT, createdWallMs: 0, collection: CAPS_OF_TASK, parent: taskId, body: "{}" };
+  return [memberChange(name, taskId, body), { kind: "put", record: { ...record, id: `${taskId} ${name}` } }];
 }

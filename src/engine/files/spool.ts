@@ -12,10 +12,11 @@
  */
 import type { Disk, DiskFile } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
+import { lineEnds } from "../../jsonl/lines.ts";
 import { checksumOf } from "../journal/checksum.ts";
 import type { DiskSpace } from "../journal/disk_space.ts";
 import { type ByteSource, leaveSource } from "./byte_source.ts";
-import { lineEnds, rethrowWriteError, SpoolFile } from "./spool_file.ts";
+import { rethrowWriteError, SpoolFile } from "./spool_file.ts";
 
 const LF = 0x0a;
 

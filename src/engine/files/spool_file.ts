@@ -7,6 +7,7 @@
  */
 import { type DiskFile, errorCodeOf, isNoSpace } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
+import { lineEnds } from "../../jsonl/lines.ts";
 import type { DiskSpace } from "../journal/disk_space.ts";
 import { asFailure } from "../journal/file_errors.ts";
 
@@ -108,12 +109,6 @@ export class SpoolFile {
     await this.#file.sync().catch(rethrowWriteError);
     this.#syncedWrites = covered;
   }
-}
-
-export function lineEnds(bytes: Uint8Array): number {
-  let count = 0;
-  for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, at + 1)) count += 1;
-  return count;
 }
 
 /** Throws what a failed write says to the caller of the run. */

@@ -17,7 +17,7 @@ import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import { ItemCall } from "./item_call.ts";
 import type { ItemLoads } from "./item_loads.ts";
-import type { SentItem } from "./item_owner.ts";
+import type { JoinedEnd, SentItem } from "./item_owner.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 
 /** Items that continue, or end, together. `index`: in the shard of their call. */
@@ -134,18 +134,16 @@ export function recordOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
     records.outcome(call, outcome, whenDurable);
     return;
   }
-  const last = call.index + call.count - 1;
-  for (let index = call.index; index <= last; index += 1) {
-    const item = itemOf(call, index);
-    records.outcome(
-      item,
-      outcomeOf(outcome, item, index - call.index),
-      index === last ? whenDurable : NOTHING,
-    );
-  }
+  records.outcomes(endedItems(call, outcome), whenDurable);
 }
 
-const NOTHING = (): void => undefined;
+/** One at a time: of 256 at once, what is made for each would outlive a collection. */
+function* endedItems(call: ItemCall, outcome: Outcome): Generator<JoinedEnd> {
+  for (let index = call.index; index < call.index + call.count; index += 1) {
+    const item = itemOf(call, index);
+    yield { item, outcome: outcomeOf(outcome, item, index - call.index) };
+  }
+}
 
 /** Says which lane a call belongs in. */
 interface PlacesCalls {
@@ -169,6 +167,14 @@ export function callAgain(
   again.refusals = call.refusals;
   again.refusedRow = call.refusedRow;
   return again;
+}
+
+/** The items of a call, each in a call of its own, as batches have them. */
+export function singlesOf(call: ItemCall, services: Parameters<typeof callAgain>[2]): readonly ItemCall[] {
+  if (call.count === 1) return [call];
+  return call.lines.map((_, place) =>
+    callAgain(call, { index: call.index + place, count: 1, isSkipped: false }, services),
+  );
 }
 
 /** Ends items that are not sent, or not again. */

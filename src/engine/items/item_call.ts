@@ -8,6 +8,7 @@ import type { AnswerCheck } from "../../json_schema.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
+import { inputsIn, wrongCount } from "../../providers/endpoints/joins.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/failures/blame.ts";
@@ -107,7 +108,7 @@ export class ItemCall implements Call {
   startedWallMs: number | undefined;
   /** What its attempt has to do with the provider's prompt cache. */
   cacheUse: CacheUse | undefined;
-  /** Whether no such offer is for it: it failed there, asks for a tier itself, or is for another endpoint than a chat's. */
+  /** Whether no such offer is for it: it failed there, asks for a tier itself, or is for another endpoint than a chat's. Batches decide themselves. */
   isRealtimeOnly = false;
   /** Whether its last attempt was sent there and failed for other reasons than the offer's or a rate limit: the next one is in realtime. */
   failedInOffer = false;
@@ -150,7 +151,7 @@ export class ItemCall implements Call {
     this.startedWallMs = made?.startedWallMs;
     if (count > 1)
       this.#shares = new SpentShares(shard.inputTokens.subarray(index, index + count), this.#spentBefore());
-    this.isRealtimeOnly = shard.group.endpoint !== undefined; // batches and cheaper tiers are for chats
+    this.isRealtimeOnly = shard.group.endpoint !== undefined; // cheaper tiers are for chats
     const unfit = owner.settings.fit.kept.get(this.line);
     if (unfit !== undefined) this.#with(unfit);
     this.#isAnew = this.unusableAnswers > 0 && unfit === undefined;
@@ -368,7 +369,8 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
-    const several = this.count > 1 ? this.#judgedTogether(result) : result;
+    const isCounted = this.count > 1 || result.output?.type === "embedding";
+    const several = isCounted ? this.#judgedTogether(result) : result;
     if (several !== result) return several;
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
@@ -377,16 +379,17 @@ export class ItemCall implements Call {
   }
 
   #judgedTogether(result: AttemptResult): AttemptResult {
-    const answers = result.output?.values.length ?? this.count;
-    const isShort = result.class === "success" && answers !== this.count;
-    if (result.class !== "success" || isShort) {
+    const { joins } = this.shard.group;
+    const asked = this.count > 1 || joins !== undefined ? this.count : inputsIn(this.body);
+    const answers = result.output?.values.length ?? asked;
+    const isShort = result.class === "success" && answers !== asked;
+    if (this.count > 1 && (result.class !== "success" || isShort)) {
       this.joinedFailures ??= new JoinedFailures();
-      this.joinedFailures.answered(isShort ? "input" : result.member, this.shard.group.joins?.close ?? "");
+      this.joinedFailures.answered(isShort ? "input" : result.member, joins?.close ?? "");
     }
     if (!isShort) return result;
     const { output: _, text: __, finish: ___, ...rest } = result;
-    const message = `${this.count} inputs were sent, and ${answers} answers returned`;
-    return { ...rest, class: "ambiguous", code: "invalid_response", message };
+    return { ...rest, ...wrongCount(asked, answers) };
   }
 }
 

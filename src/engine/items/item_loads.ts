@@ -7,6 +7,7 @@ import type { AnswerMeans } from "../../queue/answer_means.ts";
 import { InputRatios, type OutputLengths } from "../../queue/output_lengths.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { TokenLoad } from "../../work/limits.ts";
+import { type EndpointKind, hasNoOutput } from "../../work/request.ts";
 import type { AnswerFits } from "../learnt/answer_fits.ts";
 import type { ItemCall } from "./item_call.ts";
 
@@ -15,11 +16,6 @@ interface LearntAnswers {
   readonly answers: AnswerMeans;
   readonly lengths: OutputLengths;
   readonly fits: AnswerFits;
-}
-
-/** Embeddings and moderations have no output tokens. */
-function hasNoOutput({ endpoint }: Shard["group"]): boolean {
-  return endpoint === "embedding" || endpoint === "moderation";
 }
 
 /** One for an engine. */
@@ -38,20 +34,22 @@ export class ItemLoads {
     const ratio = this.#inputRatios.ratio(model, group.isEstimated);
     return {
       inputTokens: Math.ceil(counted * ratio),
-      outputTokens: hasNoOutput(group) ? 0 : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
+      outputTokens: hasNoOutput(group.endpoint)
+        ? 0
+        : this.#learnt.lengths.reserve(model, maxOutputTokens[index] ?? 0),
     };
   }
 
   /** Output tokens that the items of a shard are expected to take together. */
   outputTokens({ model, group, count, maxOutputTokensTotal }: Shard): number {
-    return hasNoOutput(group)
+    return hasNoOutput(group.endpoint)
       ? 0
       : count * this.outputTokensOf(model, Math.ceil(maxOutputTokensTotal / count));
   }
 
-  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one. */
-  outputTokensOf(model: string, maxOutputTokens: number): number {
-    return this.#learnt.lengths.expect(model, maxOutputTokens);
+  /** Output tokens that one item is expected to take; `maxOutputTokens` is its own limit, 0 without one; `kind` undefined: a chat. */
+  outputTokensOf(model: string, maxOutputTokens: number, kind?: EndpointKind): number {
+    return hasNoOutput(kind) ? 0 : this.#learnt.lengths.expect(model, maxOutputTokens);
   }
 
   /** Output tokens of a mean answer; 0 before any is known. */
@@ -79,11 +77,16 @@ export class ItemLoads {
       latencyMs,
     });
   }
-  /** Of an item that this call asks from its first answer on, whether that or a further one fits. */
+  /** Of an item whose answers must fit, whether this one or a further one does. */
   #checked({ model, answersMax, unusableAnswers, failed, count }: ItemCall, result: AttemptResult): void {
-    if (answersMax === undefined || unusableAnswers > 0 || count > 1) return;
-    const before = failed?.unusableAnswers ?? 0;
+    if (answersMax === undefined || count > 1) return;
+    const before = failed?.unusableAnswers ?? unusableAnswers;
     const isAgain = result.class === "unfit" && result.isFinal !== true && before + 1 < answersMax;
-    this.#learnt.fits.checked(model, { isFirst: before === 0, isAgain });
+    this.checked(model, { isFirst: before === 0, isAgain });
+  }
+
+  /** An answer was checked: the first of an item or not, and asked for again or not. */
+  checked(model: string, answer: { readonly isFirst: boolean; readonly isAgain: boolean }): void {
+    this.#learnt.fits.checked(model, answer);
   }
 }

@@ -17,7 +17,7 @@ import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { parseModelId } from "../../work/request.ts";
+import { type EndpointKind, parseModelId } from "../../work/request.ts";
 import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
 import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
@@ -42,6 +42,12 @@ export function unpriced(model: string): HeldLines {
   const provider = parseModelId(model)?.provider ?? model;
   const message = `no price is known for ${model}, so a cost cap cannot bound it: ${howToPrice(model)}`;
   return { reason: "price_unknown", provider, model, message };
+}
+
+/** What bounds the output of a request; undefined for kinds without output. */
+function limitName(kind: EndpointKind | undefined): string | undefined {
+  if (kind === "embedding" || kind === "moderation") return undefined;
+  return kind === "completion" ? "max_tokens" : "max_output_tokens";
 }
 
 /** One for an engine. */
@@ -104,7 +110,9 @@ export class ItemMoney {
     const left = Math.max(0, cap.capUsd - cap.spentUsd);
     const { billedUsd, ambiguousUsd } = budget;
     const doubt = ambiguousUsd > 0 ? ` (${usdText(ambiguousUsd)} of what is spent is in doubt)` : "";
-    const advice = ambiguousUsd > billedUsd ? "; a smaller max_output_tokens puts less in doubt" : "";
+    const limit = limitName(call.shard.group.endpoint);
+    const isMostDoubt = ambiguousUsd > billedUsd && limit !== undefined;
+    const advice = isMostDoubt ? `; a smaller ${limit} puts less in doubt` : "";
     const message = `${whose} of ${usdText(cap.capUsd)} has ${usdText(left)} left${doubt}, and the next request may cost ${usdText(mostUsd)}${advice}`;
     return { message, mostUsd };
   }

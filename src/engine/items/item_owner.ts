@@ -68,6 +68,13 @@ export interface SentItem {
   readonly startedWallMs?: number | undefined;
 }
 
+/** How one of several items ended that were sent in one request. */
+export interface JoinedEnd {
+  readonly item: SentItem;
+  /** Its part. */
+  readonly outcome: Outcome;
+}
+
 /** Makes durable what happens to items. Methods stage and return at once, and take effect in the order of their calls. */
 export interface ItemRecords {
   /** A request is about to be sent: it may be once this is durable. */
@@ -80,6 +87,8 @@ export interface ItemRecords {
   sentMore(lane: string, inputTokens: number, outputTokens: number): void;
   /** An item that was sent has ended. */
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void;
+  /** Items that were sent in one request have ended, all in the same way. `whenDurable` is called once, after the last of them. */
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void;
   /** An item or line ends without a request, or a further one. `keyJson` is null when the key could not be read. */
   unsent(line: number, keyJson: string | null, end: UnsentEnd, whenDurable?: () => void): void;
 }

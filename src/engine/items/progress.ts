@@ -114,6 +114,8 @@ export interface Summary {
   };
   /** Of the completed lines, those answered from the cache, which no request was sent for; absent for none. */
   readonly cached?: number;
+  /** Of the completed lines, those whose answer was cut at its limit (`finish_reason` `length`); absent for none. */
+  readonly cut?: number;
   readonly errors: Readonly<Record<string, number>>;
   /** How many lines have each warning: settings that were left out, as `dropped:temperature`, and `text_replaced`. */
   readonly warnings: Readonly<Record<string, number>>;

@@ -76,9 +76,12 @@ export class RunState implements ItemOwner {
   constructor(settings: RunSettings, items: ItemStates) {
     this.settings = settings;
     this.items = items;
-    this.records = new RunRecords(settings, items, (ended) => {
-      this.answers?.ended(ended);
-      this.changed();
+    this.records = new RunRecords(settings, items, {
+      finished: (ended) => {
+        this.answers?.ended(ended);
+        this.changed();
+      },
+      wantsOutcomes: () => this.answers !== undefined,
     });
     setMaxListeners(0, this.#leaving.signal, this.#ending.signal); // one for each item that waits for a retry or an answer
   }

@@ -20,13 +20,13 @@ import {
   type StagedOutcome,
   spentOf,
 } from "../journal/journal.ts";
-import type { EngineObserver } from "../journal/observer.ts";
+import type { EngineObserver, SettledReport } from "../journal/observer.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { SentFacts } from "../journal/sent_rows.ts";
 import type { TaskLog } from "../journal/task_log.ts";
-import { isCached, type Totals } from "../journal/totals.ts";
-import type { ItemRecords, SentItem } from "./item_owner.ts";
+import { CUT_ANSWER, isCached, type Totals } from "../journal/totals.ts";
+import type { ItemRecords, JoinedEnd, SentItem } from "./item_owner.ts";
 import type { ItemStates } from "./item_states.ts";
 import type { UnsentEnd } from "./run_stopped.ts";
 import type { SentStatements } from "./sent_as.ts";
@@ -54,10 +54,18 @@ export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" 
   };
 }
 
-/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one. */
+/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one, and where nobody wants it. */
 export interface EndedLine {
   readonly line: number;
   readonly sent?: { readonly model: string; readonly outcome: Outcome } | undefined;
+}
+
+/** Who listens to a run's ended lines. */
+export interface FinishListener {
+  /** An outcome has become durable. */
+  finished(ended: EndedLine): void;
+  /** Whether `finished` needs to know how lines were sent that end from now on. */
+  wantsOutcomes(): boolean;
 }
 
 /** What records of a run need of its settings. */
@@ -73,13 +81,12 @@ export interface RecordTerms extends TextTerms {
 export class RunRecords implements ItemRecords {
   readonly #terms: RecordTerms;
   readonly #items: ItemStates;
-  readonly #onFinished: (ended: EndedLine) => void;
+  readonly #listener: FinishListener;
 
-  /** `onFinished`: called after an outcome has become durable. */
-  constructor(terms: RecordTerms, items: ItemStates, onFinished: (ended: EndedLine) => void) {
+  constructor(terms: RecordTerms, items: ItemStates, listener: FinishListener) {
     this.#terms = terms;
     this.#items = items;
-    this.#onFinished = onFinished;
+    this.#listener = listener;
   }
 
   intent(record: IntentRecord, lane: string, whenDurable: () => void): void {
@@ -101,8 +108,29 @@ export class RunRecords implements ItemRecords {
   outcome(item: SentItem, outcome: Outcome, whenDurable: () => void): void {
     const text = sentLine(this.#terms, item, outcome);
     if (item.warnings !== "") this.#warn(item.warnings);
-    const sent = { model: item.model, outcome };
-    this.#stage(recordOf(item, outcome, this.#terms.sent), text, { sent, whenDurable });
+    if (outcome.status === "completed" && outcome.finish === "length") this.#warn(CUT_ANSWER);
+    const record = recordOf(item, outcome, sentFacts(this.#terms.sent, item, outcome));
+    this.#stage(record, text, { sent: { model: item.model, outcome }, whenDurable });
+  }
+
+  /** Hot: what is kept of each item until all are durable is its line, unless somebody listens for more. */
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void {
+    const { log, sent: statements, totals } = this.#terms;
+    const settled: Settled[] = [];
+    let facts: SentFacts | undefined;
+    for (const { item, outcome } of ended) {
+      const text = sentLine(this.#terms, item, outcome);
+      if (item.warnings !== "") this.#warn(item.warnings);
+      facts ??= sentFacts(statements, item, outcome);
+      const record = recordOf(item, outcome, facts);
+      totals.add(record);
+      log.outcome(record, text);
+      settled.push(this.#settled(record, { model: item.model, outcome }));
+    }
+    log.afterStaged(() => {
+      for (const each of settled) this.#finish(each);
+      whenDurable();
+    });
   }
 
   /** An item is answered with an earlier answer to the same request. */
@@ -130,21 +158,39 @@ export class RunRecords implements ItemRecords {
     line: LineText,
     { sent, whenDurable }: Pick<EndedLine, "sent"> & { readonly whenDurable?: (() => void) | undefined },
   ): void {
-    const { log, observer, project, totals } = this.#terms;
-    totals.add(record);
-    log.outcome(record, line, () => {
-      this.#items.finished(record.line);
-      this.#onFinished({ line: record.line, sent });
-      if (observer !== undefined) {
-        const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
-        const tokens = { inputTokens, outputTokens };
-        const cached = isCached(record) ? ({ isCached: true } as const) : {};
-        const money = { listUsd, usd, billedUsd, ambiguousUsd };
-        observer.settled({ project, status, code, ...tokens, ...money, ...cached, model: sent?.model });
-      }
+    this.#terms.totals.add(record);
+    const settled = this.#settled(record, sent);
+    this.#terms.log.outcome(record, line, () => {
+      this.#finish(settled);
       whenDurable?.();
     });
   }
+
+  /** An outcome has all of an answer: it is kept only where somebody wants it. */
+  #settled(record: StagedOutcome, sent: EndedLine["sent"]): Settled {
+    const { observer, project } = this.#terms;
+    const wanted = this.#listener.wantsOutcomes() ? sent : undefined;
+    if (observer === undefined) return { line: record.line, sent: wanted, event: undefined };
+    return { line: record.line, sent: wanted, event: eventOf(project, record, sent?.model) };
+  }
+
+  #finish(settled: Settled): void {
+    this.#items.finished(settled.line);
+    this.#listener.finished(settled);
+    if (settled.event !== undefined) this.#terms.observer?.settled(settled.event);
+  }
+}
+
+/** What is kept of an outcome until it is durable. */
+interface Settled extends EndedLine {
+  readonly event: SettledReport | undefined;
+}
+
+function eventOf(project: string, record: StagedOutcome, model: string | undefined): SettledReport {
+  const { status, code, inputTokens, outputTokens, listUsd, usd, billedUsd, ambiguousUsd } = record;
+  const cached = isCached(record) ? ({ isCached: true } as const) : {};
+  const money = { listUsd, usd, billedUsd, ambiguousUsd };
+  return { project, status, code, inputTokens, outputTokens, ...money, ...cached, model };
 }
 
 /** The line of an item that was sent. */
@@ -268,18 +314,23 @@ export function unsentFacts(
   return statements.ended({ model, sentAs, startedWallMs, attempts, isExpired: status === "expired" });
 }
 
-/** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
-export function recordOf(item: SentItem, outcome: Outcome, statements: SentStatements): StagedOutcome {
-  const { line, spent, model, sentAs, startedWallMs } = item;
-  const { attempts, last } = outcome;
-  const isExpired = outcome.status === "expired";
+/** How an item was sent that ends now; the same for all that were sent with it. */
+export function sentFacts(statements: SentStatements, item: SentItem, outcome: Outcome): SentFacts {
+  const { model, sentAs, startedWallMs } = item;
+  const { attempts, last, status } = outcome;
   const servedTier = last?.servedTier;
+  const isExpired = status === "expired";
+  return statements.ended({ model, sentAs, startedWallMs, servedTier, attempts, isExpired });
+}
+
+/** Hot: its parts are named, because V8 takes 0.6 us to spread an object with fractions in it. */
+export function recordOf({ line, spent }: SentItem, outcome: Outcome, sent: SentFacts): StagedOutcome {
   return {
-    sent: statements.ended({ model, sentAs, startedWallMs, servedTier, attempts, isExpired }),
+    sent,
     line,
     status: outcome.status,
     code: outcome.status === "completed" ? undefined : outcome.failure.code,
-    attempts,
+    attempts: outcome.attempts,
     ambiguousAttempts: outcome.ambiguousAttempts,
     isEstimated: spent.isEstimated,
     inputTokens: spent.inputTokens,

@@ -41,16 +41,37 @@ export function lengthOf(checksum: string): number {
 }
 
 const POLYNOMIAL = 0xedb88320;
+/** x^0. */
+const X_0 = 0x80000000;
 
 /** The CRC-32 of bytes and of those that follow them, from both and the length of the second: zlib's `crc32_combine`. */
 export function combineCrc32(first: number, second: number, secondBytes: number): number {
-  let shift = 0x80000000; // x^0
-  let rest = secondBytes;
+  return (multiplied(shiftOf(secondBytes), first) ^ second) >>> 0;
+}
+
+/** The same many times, for lengths that repeat. */
+export class CombinedSums {
+  #bytes = 0;
+  #shift = X_0;
+
+  combined(first: number, second: number, secondBytes: number): number {
+    if (secondBytes !== this.#bytes) {
+      this.#shift = shiftOf(secondBytes);
+      this.#bytes = secondBytes;
+    }
+    return (multiplied(this.#shift, first) ^ second) >>> 0;
+  }
+}
+
+/** What so many zero bytes multiply a checksum with: x^(8n). */
+function shiftOf(bytes: number): number {
+  let shift = X_0;
+  let rest = bytes;
   for (let power = 3; rest > 0; power += 1) {
     if (rest % 2 === 1) shift = multiplied(POWERS[power & 31] as number, shift);
     rest = Math.floor(rest / 2);
   }
-  return (multiplied(shift, first) ^ second) >>> 0;
+  return shift;
 }
 
 /** Of polynomials over GF(2), modulo that of CRC-32, the lowest power in the highest bit. */

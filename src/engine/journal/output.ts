@@ -19,6 +19,17 @@ export interface ClaimedRange {
   readonly write: OutputWrite | undefined;
 }
 
+/** Bytes and their CRC-32. */
+export interface SummedBytes {
+  readonly bytes: Uint8Array;
+  readonly crc32: number;
+}
+
+/** Sums them. */
+export function summed(bytes: Uint8Array): SummedBytes {
+  return { bytes, crc32: crc32(bytes) };
+}
+
 /** A range of the output and the checksum of its bytes. */
 export interface WrittenRange {
   readonly outStart: number;
@@ -58,12 +69,12 @@ export class OutputFile {
   }
 
   /** Takes the range at the end for these bytes, which somebody else writes; `rewind` to its start if they could not. */
-  claim(bytes: Uint8Array): ClaimedRange {
+  claim({ bytes, crc32: sum }: SummedBytes): ClaimedRange {
     const outStart = this.#end;
     if (bytes.byteLength === 0)
       return { range: { outStart, outEnd: outStart, outCrc32: 0 }, write: undefined };
     this.#end = outStart + bytes.byteLength;
-    const range = { outStart, outEnd: this.#end, outCrc32: crc32(bytes) };
+    const range = { outStart, outEnd: this.#end, outCrc32: sum };
     this.#before = { end: outStart, crc32: this.#crc32 };
     this.#crc32 = combineCrc32(this.#crc32, range.outCrc32, bytes.byteLength);
     return { range, write: { file: this.#file, position: outStart, bytes } };

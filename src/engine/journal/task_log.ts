@@ -23,11 +23,11 @@ import {
   StepWriter,
   type UnstampedEntry,
 } from "./journal.ts";
-import type { OutputFile } from "./output.ts";
+import { type OutputFile, type SummedBytes, summed } from "./output.ts";
 import type { PacedCalls } from "./paced_calls.ts";
 import { type LineMemory, StagedLines } from "./staged_lines.ts";
 
-const NO_BYTES = new Uint8Array(0);
+const NOTHING: SummedBytes = { bytes: new Uint8Array(0), crc32: 0 };
 
 /** `voids` of a step whose output range holds all lines that earlier steps held. */
 export const RELEASES_HELD = -1;
@@ -142,6 +142,12 @@ export class TaskLog {
     this.#touch(this);
   }
 
+  /** Calls back when all that was staged so far is durable. */
+  afterStaged(whenDurable: () => void): void {
+    this.#staged.after.push(whenDurable);
+    this.#touch(this);
+  }
+
   /** Adds these warnings to the line of the next record. */
   warned(warnings: string): void {
     this.#staged.step.warned(warnings);
@@ -149,10 +155,7 @@ export class TaskLog {
 
   /** Resolves when all that was staged so far is durable; lines may wait in the journal. */
   recorded(): Promise<void> {
-    return new Promise<void>((resolve) => {
-      this.#staged.after.push(resolve);
-      this.#touch(this);
-    });
+    return new Promise<void>((resolve) => this.afterStaged(resolve));
   }
 
   /** The same, when no line waits for space in the output. */
@@ -177,11 +180,12 @@ export class TaskLog {
   #sealStaged(lanes: readonly LaneRecord[]): SealedStep {
     const { step, after } = this.#staged;
     step.lanes(lanes);
-    const lines = this.#staged.lines.all();
+    const all = this.#staged.lines.all();
+    const lines = all.bytes;
     this.#staged = new StagedStep(this.#memory);
     const committedUsd = this.committedUsd(); // the intents of this step are in it
     if (this.isHolding) this.#held.hold(step, lines);
-    const claimed = this.#output.claim(this.isHolding ? NO_BYTES : lines);
+    const claimed = this.#output.claim(this.isHolding ? NOTHING : all);
     const header = { ...claimed.range, voids: 0, committedUsd };
     const written = { outputPath: this.outputPath, header, write: claimed.write };
     return new Sealed(this.#taskId, step, written, {
@@ -203,7 +207,7 @@ export class TaskLog {
     const step = new StepWriter();
     step.lanes(lanes);
     this.#touch(this); // what is staged
-    const { range, write } = this.#output.claim(Buffer.concat(this.#held.lines));
+    const { range, write } = this.#output.claim(summed(Buffer.concat(this.#held.lines)));
     const released = { ...range, voids: RELEASES_HELD, committedUsd: this.committedUsd() };
     const written = { outputPath: this.outputPath, header: released, write };
     return new Sealed(this.#taskId, step, written, {

@@ -7,6 +7,9 @@ import { nanoOf, usdOfNano } from "../../price/nano.ts";
 import { countedAs, warningsIn } from "../../work/warning.ts";
 import type { ClosedRecord, Spent, StagedOutcome } from "./journal.ts";
 
+/** Counted as a list of warnings, which each step has with its number of lines; the lines themselves say it as their `finish_reason`. */
+export const CUT_ANSWER: string = '[{"code":"cut"}]';
+
 /** Sums over settled lines. Counts whole. */
 export class Totals {
   completed = 0;
@@ -67,12 +70,18 @@ export class Totals {
   get warnings(): Readonly<Record<string, number>> {
     const counts: Record<string, number> = {};
     for (const [list, lines] of this.#warnings) {
+      if (list === CUT_ANSWER) continue;
       for (const warning of warningsIn(list)) {
         const name = countedAs(warning);
         counts[name] = (counts[name] ?? 0) + lines;
       }
     }
     return counts;
+  }
+
+  /** Of the completed lines, those whose answer was cut at its limit. */
+  get cut(): number {
+    return this.#warnings.get(CUT_ANSWER) ?? 0;
   }
 
   /** So many lines more, or fewer, have this list of warnings. */

@@ -7,9 +7,11 @@
 import type { Transport } from "../../dispatch/transport.ts";
 import { remoteFactor } from "../../price/lane_factors.ts";
 import type { RemoteKind, RemoteWire } from "../../providers/batches/batch_wire.ts";
+import { joinBounds } from "../../providers/endpoints/joins.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
 import { isChosen } from "../../queue/lane_choice.ts";
 import { latencyPrior, learntLatency } from "../../queue/lane_priors.ts";
+import { requestsOf } from "../../shard/joined_body.ts";
 import type { Shard } from "../../shard/shard.ts";
 import { parseModelId } from "../../work/request.ts";
 import { BatchCalls } from "../batches/batch_calls.ts";
@@ -62,13 +64,21 @@ export function createBatches(
     minItems,
     wireOf: (model, kind) => known[kind].get(providerOf(model)),
     isAllowed: (model, { settings }, kind) => settings.lanes.allows(kind, model),
-    providerOf: (model) => wires.of(model).provider,
+    providerOf: (model, kind) => wires.of(model, kind).provider,
     latencyOf: (model, kind) => {
       const prior = latencyPrior(providerOf(model), kind, priors);
       const key = latencyKey(model, kind);
       return learntLatency((share) => patience.quantileMs(key, share), prior);
     },
     learn: ({ model, kind = "batch" }, tookMs) => patience.ended(latencyKey(model, kind), tookMs),
+    checked: (model, answer) => sender.loads.checked(model, answer),
+    sharesRequests: ({ model, lane, items, inputTokens }) => {
+      const { settings } = wires.of(model, "embedding").provider;
+      const bounds = joinBounds(settings, undefined, undefined); // its lines are not read for their settings
+      lanes()
+        .of(lane)
+        .pace.arrived(items, requestsOf(bounds, items, inputTokens));
+    },
     drainMs: (lane, deadlineMs, elsewhere, taken) => {
       const { forecasts } = lanes();
       return forecasts.drainMs(lanes().of(lane), deadlineMs, { beside: NO_LOAD, elsewhere, taken });

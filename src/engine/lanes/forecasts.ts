@@ -31,6 +31,8 @@ export const GUARD_SHARE = 0.006;
 
 /** Work that is to be accepted. */
 export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
+  /** In which its items are sent; absent: as many as items. */
+  readonly requests?: number;
   /** `<provider>:<name>`. */
   readonly model: string;
   /** Of its project; 1. */
@@ -89,22 +91,23 @@ export class Forecasts {
   /** What all lanes can do together that share limits with the lane of a basis. */
   readonly #capacities = new WeakMap<LaneForecastBasis, Capacity>();
   /** What waits in all lanes of a provider. */
-  readonly #shared = new Map<string, { readonly atMs: number; readonly waiting: readonly ProjectWork[] }>();
+  readonly #shared = new Map<string, WaitingWork & { readonly atMs: number }>();
 
   /** `shared` is passed for a lane that shares its limits. */
   of(lane: Lane, shared: SharedLimits | undefined, nowMs: number): LaneForecastBasis {
     const beside = shared === undefined ? undefined : this.#waitingBeside(shared, nowMs);
     const remembered = this.#remembered.get(lane);
-    const isSame = beside === undefined || remembered?.waiting === beside;
+    const isSame = beside === undefined || remembered?.waiting === beside.works;
     if (remembered !== undefined && isSame && nowMs - remembered.nowMs < REMEMBERED_MS) return remembered;
-    const waiting = beside ?? waitingIn([lane]);
+    const { works: waiting, itemsPerRequest } = beside ?? waitingIn([lane]);
+    const packed = itemsPerRequest ?? lane.pace.itemsPerRequest;
     const known = {
-      ...capacityOf(lane, nowMs, 1 - GUARD_SHARE),
+      ...capacityOf(lane, nowMs, 1 - GUARD_SHARE, packed),
       itemMs: lane.hasAnswered ? lane.itemMs : 0,
       concurrency: lane.limits.placesHoped,
     };
     const closedMs = lane.limits.snapshot(nowMs).cooldownMs;
-    const basis = { nowMs, closedMs, capacity: usableBy(known, waiting.reduce(bothLoads, NO_LOAD)), waiting };
+    const basis = { nowMs, closedMs, capacity: usableBy(known, requestsIn(waiting, packed)), waiting };
     this.#remembered.set(lane, basis);
     return basis;
   }
@@ -120,12 +123,13 @@ export class Forecasts {
    * is elsewhere of the lanes that share its limits takes their time, too, at what these limits allow.
    */
   drainMs(
-    { limits, itemMs }: Lane,
+    lane: Lane,
     basis: LaneForecastBasis,
     deadlineMs: number,
     { beside, elsewhere, taken }: LoadBeside,
     shared?: SharedLimits,
   ): number {
+    const { limits, itemMs } = lane;
     const due = this.#due.get(basis) ?? new DueWork(basis);
     this.#due.set(basis, due);
     const capacity = {
@@ -139,25 +143,30 @@ export class Forecasts {
     if (shared === undefined || elsewhere === undefined || elsewhere.shared.items === elsewhere.own.items)
       return basis.closedMs + ownMs;
     const all = bothLoads(beside, elsewhere.shared);
-    const allMs = due.drainMs(deadlineMs, all, this.#sharedCapacity(basis, shared, itemMs), taken);
+    const allMs = due.drainMs(deadlineMs, all, this.#sharedCapacity(basis, shared, lane), taken);
     return basis.closedMs + Math.max(ownMs, allMs);
   }
 
-  #sharedCapacity(basis: LaneForecastBasis, { limits }: SharedLimits, itemMs: number): Capacity {
+  #sharedCapacity(
+    basis: LaneForecastBasis,
+    { limits, provider }: SharedLimits,
+    { itemMs, pace }: Lane,
+  ): Capacity {
     const known = this.#capacities.get(basis);
     if (known !== undefined) return known;
-    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, 1 - GUARD_SHARE);
-    const usable = usableBy(capacity, basis.waiting.reduce(bothLoads, NO_LOAD));
+    const packed = this.#shared.get(provider)?.itemsPerRequest ?? pace.itemsPerRequest;
+    const capacity = capacityOf({ limits, itemMs }, basis.nowMs, 1 - GUARD_SHARE, packed);
+    const usable = usableBy(capacity, requestsIn(basis.waiting, packed));
     this.#capacities.set(basis, usable);
     return usable;
   }
 
   /** Put together once for all the lanes: a provider may have a thousand, and a task may ask for each. */
-  #waitingBeside({ provider, lanes }: SharedLimits, nowMs: number): readonly ProjectWork[] {
+  #waitingBeside({ provider, lanes }: SharedLimits, nowMs: number): WaitingWork {
     const known = this.#shared.get(provider);
-    if (known !== undefined && nowMs - known.atMs < REMEMBERED_MS) return known.waiting;
-    const waiting = waitingIn(lanes());
-    this.#shared.set(provider, { atMs: nowMs, waiting });
+    if (known !== undefined && nowMs - known.atMs < REMEMBERED_MS) return known;
+    const waiting = { ...waitingIn(lanes()), atMs: nowMs };
+    this.#shared.set(provider, waiting);
     return waiting;
   }
 }
@@ -180,29 +189,44 @@ export class Urgencies {
   of(limits: LaneLimits, itemMs: number, lanes: () => Iterable<Lane>, nowMs: number): Urgency | undefined {
     const known = this.#known.get(limits);
     if (known !== undefined && nowMs - known.atMs < URGENCY_MS) return known.urgency;
+    const { works: waiting, itemsPerRequest } = waitingIn(lanes());
+    const capacity = capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE, itemsPerRequest);
     const urgency = urgencyOf({
       nowMs,
       closedMs: limits.snapshot(nowMs).cooldownMs,
-      capacity: { ...capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE), concurrency: limits.places },
-      waiting: waitingIn(lanes()),
+      capacity: { ...capacity, concurrency: limits.places },
+      waiting,
     });
     this.#known.set(limits, { atMs: nowMs, urgency });
     return urgency;
   }
 }
 
-/** By their runs. */
-function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
+/** What waits in lanes, by its runs, and how many of its items share a request; undefined where nothing waits. */
+interface WaitingWork {
+  readonly works: readonly ProjectWork[];
+  readonly itemsPerRequest: number | undefined;
+}
+
+function waitingIn(lanes: Iterable<Lane>): WaitingWork {
   const runs = new Map<ItemOwner, { items: number; inputTokens: number; outputTokens: number }>();
+  let [all, requests] = [0, 0];
   for (const lane of lanes) {
+    const { itemsPerRequest } = lane.pace;
     for (const { owner, items, inputTokens, outputTokens } of lane.waiting()) {
       const load = runs.get(owner) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
       load.items += items;
       load.inputTokens += inputTokens;
       load.outputTokens += outputTokens;
       runs.set(owner, load);
+      all += items;
+      requests += items / itemsPerRequest;
     }
   }
+  return { works: worksOf(runs), itemsPerRequest: requests > 0 ? all / requests : undefined };
+}
+
+function worksOf(runs: ReadonlyMap<ItemOwner, DueLoad>): ProjectWork[] {
   return [...runs].map(([owner, load]) => {
     const { project, weight, deadlineMs } = owner.settings;
     const more = 1 + owner.unreadItems / Math.max(1, owner.items.waitingItems);
@@ -218,17 +242,24 @@ function waitingIn(lanes: Iterable<Lane>): ProjectWork[] {
   });
 }
 
-/** What a lane can do under its limits of now, at `share` of its rates. */
+/** The load with requests for its items. */
+function requestsIn(waiting: readonly ProjectWork[], itemsPerRequest: number): DueLoad {
+  const { items, inputTokens, outputTokens } = waiting.reduce(bothLoads, NO_LOAD);
+  return { items: items / itemsPerRequest, inputTokens, outputTokens };
+}
+
+/** What a lane can do under its limits of now, at `share` of its rates, for items of which so many share a request. */
 export function capacityOf(
   lane: Pick<Lane, "limits" | "itemMs">,
   nowMs: number,
   share: number = 1,
+  itemsPerRequest: number = 1,
 ): Capacity {
   const { requests, tokens, inputTokens, outputTokens, inFlightMax } = lane.limits.snapshot(nowMs);
   return {
     itemMs: lane.itemMs,
     concurrency: inFlightMax,
-    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit * share }),
+    ...(requests === undefined ? {} : { requestsPerMinute: requests.limit * share * itemsPerRequest }),
     ...(tokens === undefined ? {} : { tokensPerMinute: tokens.limit * share }),
     ...(inputTokens === undefined ? {} : { inputTokensPerMinute: inputTokens.limit * share }),
     ...(outputTokens === undefined ? {} : { outputTokensPerMinute: outputTokens.limit * share }),

@@ -20,7 +20,7 @@ import { Blame, type ItemFailures } from "../../queue/failures/blame.ts";
 import { InnocentFailures } from "../../queue/failures/innocent_failures.ts";
 import { OtherFailures } from "../../queue/failures/other_failures.ts";
 import { type LaneKey, providerOfLane } from "../../queue/lanes.ts";
-import { keyVariable } from "../config/config.ts";
+import { keyVariable } from "../config/key_places.ts";
 import { suspectsOf } from "../items/attempt_signal.ts";
 import { codeOfHold, type HeldEnd, holdReasonOf, isHoldReason, type Trouble } from "../items/holds.ts";
 import type { ItemCall } from "../items/item_call.ts";

@@ -16,6 +16,7 @@ import type { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
 import { ArmedClock } from "../items/armed_clock.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
+import { singlesOf } from "../items/call_records.ts";
 import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import { type HeldEnd, type HoldReason, NO_HOLDS, type RunHolds } from "../items/holds.ts";
 import { freeCache } from "../items/item_call.ts";
@@ -127,14 +128,14 @@ export class Lanes {
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => {
-        const money = sender.reserveMoney(call, tier);
+        const money = sender.money.reserve(call, tier);
         if (money === "ok" && tier === undefined) prefixes.chosen(call);
         return money;
       },
-      batch: (call, kind) => this.#options.cheaper.batches.take(call, kind),
+      batch: (call, kind) => this.#options.cheaper.batches.take(call, kind, singlesOf(call, sender)),
       returnMoney: (call) => {
         freeCache(call);
-        sender.returnMoney(call);
+        sender.money.giveBack(call);
       },
       reload: (ticket) => this.#reload(ticket),
       setMoneyless: (isMoneyless, hasSent) => this.#setMoneyless(lane, isMoneyless, hasSent),

@@ -43,7 +43,7 @@ import type { ClaimedBytes } from "../items/claimed_bytes.ts";
 import type { HeldLines } from "../items/holds.ts";
 import { freeCache, ItemCall } from "../items/item_call.ts";
 import type { ItemLoads } from "../items/item_loads.ts";
-import { type ItemMoney, type MoneyAnswer, unpriced } from "../items/item_money.ts";
+import { type ItemMoney, unpriced } from "../items/item_money.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { endOf, faultOfCall, RunStopped } from "../items/run_stopped.ts";
@@ -184,14 +184,6 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (mostUsd !== undefined) owner.settings.budget.want(mostUsd, shard.count);
   }
 
-  reserveMoney(call: ItemCall, tier?: Parameters<ItemMoney["reserve"]>[1]): MoneyAnswer {
-    return this.#options.money.reserve(call, tier);
-  }
-
-  returnMoney(call: ItemCall): void {
-    this.#options.money.giveBack(call);
-  }
-
   send(call: ItemCall): void {
     call.owner.items.requestsSent += 1;
     this.#access.sending(call);
@@ -281,6 +273,13 @@ export class Sender implements AdmitAttempt<ItemCall> {
     if (result.class !== "ambiguous" && other === undefined) call.isLeaving = this.failover.leaves(call);
     if (!isOwn) call.owner.changed(); // what holds it may be all that is left, long before its next attempt
     return isOwn;
+  }
+
+  /** Admission: at the first part of an answer its lane may have more places. */
+  begun({ lane: { key }, permit }: ItemCall): void {
+    const lane = this.#options.lanes.of(key);
+    if (permit !== undefined) lane.limits.begun(this.#options.clock.nowMs(), permit);
+    this.#options.lanes.freed(lane);
   }
 
   #answered(ended: ItemCall, result: AttemptResult, lane: Lane): void {

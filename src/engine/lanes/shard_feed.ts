@@ -7,6 +7,7 @@
  * item a shard; 50 us each, a thousand of them arrived in one turn, which kept the thread for 230 ms.
  */
 import type { Clock } from "../../clock.ts";
+import { requestsOf } from "../../shard/joined_body.ts";
 import type { Shard } from "../../shard/shard.ts";
 import type { Backlog } from "../items/backlog.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
@@ -85,6 +86,8 @@ export class ShardFeed {
       deadlineMs,
     };
     const { key: lane } = sender.models.place(work);
+    const requests = requestsOf(shard.group.joins, shard.count, shard.inputTokensTotal);
+    this.#lanes.of(lane).pace.arrived(shard.count, requests);
     const needMs = this.#lanes.forecasts.needMs(lane, work);
     const ticket = { owner, shard, runId: owner.id, lane, ...work, needMs };
     this.#backlog.add({ ...ticket, arrivedMs: this.#clock.nowMs() });

@@ -131,6 +131,23 @@ function expectedDone(lane: Lane, basis: LaneForecastBasis, work: ProjectWork): 
   return isKnown ? { atMs, isKnown } : { atMs: slowMs, isKnown };
 }
 
+/** With as many items in a request as what waits and new work have together. */
+function basisWith(
+  basis: LaneForecastBasis,
+  { items, requests = items }: NewWork,
+  { itemsPerRequest: known }: Lane["pace"],
+): LaneForecastBasis {
+  const { requestsPerMinute } = basis.capacity;
+  if (requestsPerMinute === undefined || requests <= 0 || items / requests === known) return basis;
+  const waiting = basis.waiting.reduce((sum, other) => sum + other.items, 0);
+  const itemsPerRequest = (waiting + items) / (waiting / known + requests);
+  const capacity = {
+    ...basis.capacity,
+    requestsPerMinute: (requestsPerMinute / known) * itemsPerRequest,
+  };
+  return { ...basis, capacity };
+}
+
 type RateName = "requestsPerMinute" | "tokensPerMinute" | "inputTokensPerMinute" | "outputTokensPerMinute";
 
 const NOTHING: WorkTime = { ms: 0, boundBy: "nothing" };
@@ -143,7 +160,7 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
   const load = { items: 0, inputTokens: 0, outputTokens: 0 };
   let busyMs = 0;
   for (const work of works) {
-    load.items += work.items;
+    load.items += work.requests;
     load.inputTokens += work.inputTokens;
     load.outputTokens += work.outputTokens;
     busyMs += work.busyMs;
@@ -209,7 +226,8 @@ export class LaneForecasts {
 
   /** What a lane can do at this moment. */
   capacityOf(key: LaneKey): Capacity {
-    return capacityOf(this.#lanes.of(key), this.#lanes.nowMs());
+    const lane = this.#lanes.of(key);
+    return capacityOf(lane, this.#lanes.nowMs(), 1, lane.pace.itemsPerRequest);
   }
 
   /**
@@ -244,7 +262,8 @@ export class LaneForecasts {
 
   /** When new work would be done. */
   forecast(work: NewWork): Forecast {
-    return forecastOf(this.#basisOn(work.model).basis, this.#sized(work));
+    const { lane, basis } = this.#basisOn(work.model);
+    return forecastOf(basisWith(basis, work, lane.pace), this.#sized(work));
   }
 
   /** When it is expected to be done. */

@@ -18,6 +18,8 @@
 import { skewT95, studentT95 } from "../../price/band.ts";
 import type { ModelTotals, OutputBasis } from "../../price/quote.ts";
 import type { FurtherRequests } from "../../price/quote_requests.ts";
+import { batchEndpointOf } from "../../providers/batches/batch_endpoints.ts";
+import type { BatchEndpoint } from "../../providers/batches/batch_wire.ts";
 import {
   type AlikeItems,
   type AnswerEstimate,
@@ -27,7 +29,9 @@ import {
   outputVariance,
 } from "../../queue/answer_means.ts";
 import type { LatencyGroup } from "../../queue/last_answer.ts";
+import { requestsOf } from "../../shard/joined_body.ts";
 import { hasMetadata, type MeasuredBlock, type MeasuredGroup, schemaJsonOf } from "../../shard/measured.ts";
+import { hasNoOutput } from "../../work/request.ts";
 import type { AnswerFits } from "./answer_fits.ts";
 
 const DEFAULT_TOKENS = 512;
@@ -52,6 +56,8 @@ export const ASSUMED_SPEED = { first_token_ms: 1_000, output_tokens_per_second: 
 export interface ModelWork {
   readonly model: string;
   readonly items: number;
+  /** In realtime, where items may share requests, further ones for answers that do not fit aside. */
+  readonly requests: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Of all answers, one after the other. */
@@ -59,8 +65,8 @@ export interface ModelWork {
   readonly latencies: readonly LatencyGroup[];
   /** Whether that was measured. */
   readonly isMeasured: boolean;
-  /** Whether some are of other endpoints than a chat's, for which no lane is cheaper: then all count as sent in realtime. */
-  readonly isRealtimeOnly: boolean;
+  /** What they ask for: all of them go where each may go. */
+  readonly endpoints: readonly BatchEndpoint[];
 }
 
 interface Row {
@@ -69,6 +75,7 @@ interface Row {
   readonly isEstimated: boolean;
   readonly prompts: Set<number>;
   items: number;
+  requests: number;
   countedTokens: number;
   /** Sums of `BeyondTexts`. */
   beyondTokens: number;
@@ -110,8 +117,8 @@ export class ExpectedUsage {
   /** By model, and within it by system prompt where answers to it are known. */
   readonly #rows = new Map<string, Row>();
   readonly #estimates = new Map<string, AnswerEstimate | undefined>();
-  /** Models of items of other endpoints than a chat's. */
-  readonly #realtimeOnly = new Set<string>();
+  /** What the items of each model ask for. */
+  readonly #endpoints = new Map<string, Set<BatchEndpoint>>();
 
   constructor(
     { answers, fits }: { readonly answers: AnswerMeans; readonly fits: AnswerFits },
@@ -125,17 +132,19 @@ export class ExpectedUsage {
   /** Adds the items of a block. */
   addBlock(measured: MeasuredBlock): void {
     const isChecked = checkedIn(measured, this.#checked.isChecked);
-    const requests = measured.groups.map(() => ({ items: 0, expected: 0, most: 0 }));
+    const requests = measured.groups.map(() => ({ items: 0, inputTokens: 0, expected: 0, most: 0 }));
     for (let item = 0; item < measured.count; item += 1) {
       const sums = requests[measured.groupOf[item] as number];
       const isOneOfThem = isChecked(item);
       const further = this.#add(measured, item, isOneOfThem);
       if (sums === undefined) continue;
       sums.items += 1;
+      sums.inputTokens += measured.inputTokens[item] as number;
       sums.expected += 1 + further;
       sums.most += isOneOfThem ? this.#checked.answersMax : 1;
     }
     for (const [index, group] of measured.groups.entries()) {
+      this.#asked(group, requests[index]);
       if (group.beyond === undefined) continue;
       const row = this.#rowOf(group);
       const { items, expected, most } = requests[index] ?? { items: 0, expected: 1, most: 1 };
@@ -146,17 +155,23 @@ export class ExpectedUsage {
     }
   }
 
+  #asked(group: MeasuredGroup, { items, inputTokens } = { items: 0, inputTokens: 0 }): void {
+    if (items === 0) return;
+    const { model, endpoint, joins } = group;
+    const known = this.#endpoints.get(model) ?? new Set();
+    this.#endpoints.set(model, known.add(batchEndpointOf(endpoint)));
+    this.#rowOf(group).requests += requestsOf(joins, items, inputTokens);
+  }
+
   /** Returns the further requests that are expected of it. */
   #add(measured: MeasuredBlock, item: number, isChecked: boolean): number {
     const group = measured.groups[measured.groupOf[item] as number];
     if (group === undefined) return 0;
     const row = this.#rowOf(group);
     const { endpoint } = group;
-    if (endpoint !== undefined) this.#realtimeOnly.add(group.model);
     const counted = measured.inputTokens[item] as number;
     const limit = measured.maxOutputTokens[item] as number;
-    const hasOutput = endpoint !== "embedding" && endpoint !== "moderation";
-    const { most, output } = hasOutput ? outputOf(row, counted, limit) : { most: 0, output: 0 };
+    const { most, output } = !hasNoOutput(endpoint) ? outputOf(row, counted, limit) : { most: 0, output: 0 };
     const further = isChecked ? this.#further(row, { counted, output, most }) : 0;
     row.items += 1;
     row.countedTokens += counted * (1 + further);
@@ -197,14 +212,16 @@ export class ExpectedUsage {
       const work = works.get(model) ?? {
         model,
         items: 0,
+        requests: 0,
         inputTokens: 0,
         outputTokens: 0,
         busyMs: 0,
         latencies: [],
         isMeasured: true,
-        isRealtimeOnly: this.#realtimeOnly.has(model),
+        endpoints: [...(this.#endpoints.get(model) ?? [])],
       };
       work.items += items;
+      work.requests += row.requests;
       work.inputTokens += inputOf(row);
       work.outputTokens += outputTokens;
       const busyMs = busyMsOf(row);
@@ -225,7 +242,7 @@ export class ExpectedUsage {
     const key = estimate?.basis === "prompt" ? asked : `${estimate === undefined ? "" : "*"} ${model}`;
     const known = this.#rows.get(key);
     if (known !== undefined) return known;
-    const sums = { items: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
+    const sums = { items: 0, requests: 0, countedTokens: 0, outputTokens: 0, limitTokens: 0 };
     const beyond = { beyondTokens: 0, beyondTokensMost: 0, tierExcess: 0, itemsUncounted: 0 };
     const further = { items: 0, expected: 0, low: 0, high: 0, most: 0 };
     const turns = { turnTokens: 0, turnTokensMost: 0 };
@@ -325,8 +342,8 @@ function basisOf(estimate: AnswerEstimate | undefined): OutputBasis {
 }
 
 /** Longer answers take longer. */
-function busyMsOf({ estimate, items: asked, further, outputTokens }: Row): number {
-  const items = asked + further.expected; // as requests are
+function busyMsOf({ estimate, requests, further, outputTokens }: Row): number {
+  const items = requests + further.expected;
   const { first_token_ms: firstMs, output_tokens_per_second: perSecond } = ASSUMED_SPEED;
   if (estimate === undefined) return items * firstMs + (outputTokens / perSecond) * 1_000;
   const { meanMs, meanOutput, slope } = estimate;
@@ -334,7 +351,7 @@ function busyMsOf({ estimate, items: asked, further, outputTokens }: Row): numbe
 }
 
 /** Around a mean that is longer or shorter than that of the answers seen, as they are around theirs. */
-function latenciesOf({ estimate, items }: Row, busyMs: number): LatencyGroup {
+function latenciesOf({ estimate, requests: items }: Row, busyMs: number): LatencyGroup {
   const ms = Math.max(1, busyMs / items);
   if (estimate === undefined) return { items, meanLn: Math.log(ms), varianceLn: 0 };
   const { meanLn, varianceLn, meanMs } = estimate;

@@ -43,7 +43,7 @@ const CHUNK_BYTES = 48 * 1024;
 /** The codes for what stays as it is until somebody changes it. */
 const FINAL_CODES: ReadonlySet<string | undefined> = new Set([
   ...["ENOENT", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG", "ERR_INVALID_ARG_VALUE"],
-  ...["not_found", "file_damaged"], // of stored files
+  "file_damaged", // of stored files
 ]);
 
 /** Where files are that the lines of an input name by a path; undefined where none may be read. `input`: absolute; undefined without a file. */
@@ -115,6 +115,8 @@ function blameOf(error: unknown): Pick<InsertFault, "message" | "blamed"> {
     };
   }
   const code = errorCodeOf(error);
+  if (code === "not_found")
+    return { message: "is not in the project: it was deleted, or never stored there", blamed: "file" };
   return {
     message: `cannot be read (${code ?? "unknown reason"})`,
     blamed: FINAL_CODES.has(code) ? "file" : "place",
@@ -133,7 +135,7 @@ function localFiles(disk: Disk, path: string): MediaPlace {
   return {
     async look() {
       const found = await disk.stat(path);
-      if (found === undefined) throw new InsertFault(`does not exist: there is no file ${path}`, "file");
+      if (found === undefined) throw new InsertFault(`does not exist: ${path}`, "file");
       if (!found.isSeekable) throw new InsertFault(`is not a regular file: ${path}`, "file");
       const { sizeBytes, modifiedMs, identity } = found;
       return { sizeBytes, state: `${modifiedMs} ${identity}` };

@@ -6,8 +6,11 @@
  *   `file_id`   a file of the store      only in the service
  */
 import type { Clock } from "../../clock.ts";
+import { proxiesFrom } from "../../dispatch/proxy.ts";
+
 import { type ObjectState, S3Objects } from "../../s3/s3_objects.ts";
 import { MediaOutages } from "./media_outages.ts";
+import { proxyAgents } from "./proxy_agents.ts";
 
 /** One for an engine. */
 export interface MediaPlaces {
@@ -55,7 +58,9 @@ export function mediaPlaces(
 ): MediaPlaces {
   return {
     readsLocalFiles,
-    buckets: readsLocalFiles ? (buckets ?? new S3Objects(env)) : undefined,
+    buckets: readsLocalFiles
+      ? (buckets ?? new S3Objects(env, proxyAgents(proxiesFrom(env), outages.clock)))
+      : undefined,
     outages: new MediaOutages(outages),
   };
 }

@@ -49,8 +49,19 @@ export function joinedItems(
     if (tokens > tokensMost || bytes > BODY_BYTES_MAX) break;
     if (!owner.items.isOpen(line) || owner.skips(line)) break;
     if (made.size > 0 && !isSamePast(past, made.get(line))) break;
+    if (!wasBatchedAlike(owner, first, line)) break;
   }
   return next - index;
+}
+
+/** Whether batches have had both as often, and may have both again. */
+function wasBatchedAlike(
+  { items: { notBatched, requeues } }: ItemOwner,
+  one: number,
+  other: number,
+): boolean {
+  if (notBatched.size === 0 && requeues.size === 0) return true;
+  return notBatched.has(one) === notBatched.has(other) && requeues.get(one) === requeues.get(other);
 }
 
 function isSamePast(one: AttemptsMade | undefined, other: AttemptsMade | undefined): boolean {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../clock.ts";
 import type { AttemptResult } from "../../dispatch/attempt.ts";
-import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
+import type { BatchEndpoint, RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { DueLoad } from "../../queue/due_work.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { OwnerTerms } from "../items/item_owner.ts";
@@ -46,7 +46,10 @@ export interface OfferedItem {
 }
 
 /** Items that are alike and not in a lane yet. */
-export interface ComingItems extends OfferedItem, DueLoad {}
+export interface ComingItems extends OfferedItem, DueLoad {
+  /** What they ask for. */
+  readonly endpoints: readonly BatchEndpoint[];
+}
 
 /** One for a lane. */
 export interface LaneOffers {

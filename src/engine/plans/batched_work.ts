@@ -10,11 +10,13 @@
  *
  * Hot: asked for each post, and the first line answers nearly all of them.
  */
+import { servesAll } from "../../providers/batches/batch_endpoints.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
 import { parseModelId } from "../../work/request.ts";
 import { laneRules } from "../config/lane_rules.ts";
 import type { EngineCore } from "../core.ts";
 import type { ComingItems } from "../offers/lane_offers.ts";
+import type { CountedWork } from "./counted_work.ts";
 import { batchCurve } from "./plan_offers.ts";
 
 /**
@@ -26,14 +28,8 @@ const AT_WORK_MAX = 256;
 const NAMES_OF_RUN = 2;
 
 /** Items of one model and one window that are posted together. */
-interface PostedWork {
-  /** `<provider>:<name>`. */
-  readonly model: string;
+interface PostedWork extends CountedWork {
   readonly slaMinutes: number | null;
-  readonly items: number;
-  readonly inputTokens: number;
-  /** Expected. */
-  readonly outputTokens: number;
 }
 
 /** Whether posted work of one project and one sla, that is counted and not accepted yet, becomes a run because it goes with batches. */
@@ -43,11 +39,11 @@ export function goesWithBatches(
   works: Iterable<PostedWork>,
 ): boolean {
   for (const work of works) {
-    const { model, slaMinutes, items, inputTokens, outputTokens } = work;
+    const { model, endpoints, slaMinutes, items, inputTokens, outputTokens } = work;
     if (slaMinutes === null || items < config.lanes.minItems) continue;
     if (atWork.size >= AT_WORK_MAX * NAMES_OF_RUN) return false;
     const deadlineMs = storage.clock.nowMs() + slaMinutes * 60_000;
-    const coming = { model, items, inputTokens, outputTokens, deadlineMs };
+    const coming = { model, endpoints, items, inputTokens, outputTokens, deadlineMs };
     if (foreseesBatch({ config, sending }, project, coming)) return true;
   }
   return false;
@@ -76,10 +72,11 @@ export function batchedByMs(
   coming: Omit<ComingItems, "owner" | "maxOutputTokens" | "deadlineMs">,
 ): number {
   const { config, sending, storage } = core;
-  const { model, items, inputTokens } = coming;
+  const { model, endpoints, items, inputTokens } = coming;
   const provider = parseModelId(model)?.provider ?? "";
   const wire = sending.remoteWires.batch.get(provider);
-  if (wire === undefined || items < config.lanes.minItems) return Number.POSITIVE_INFINITY;
+  if (wire === undefined || !servesAll(wire, endpoints) || items < config.lanes.minItems)
+    return Number.POSITIVE_INFINITY;
   const lane = sending.sender.models.of(model).key;
   const held = sending.batches.loadOf(lane, Number.POSITIVE_INFINITY).own.inputTokens;
   if (held + inputTokens > (wire.limits.enqueuedTokensMax ?? Number.POSITIVE_INFINITY))

@@ -14,8 +14,7 @@
  * Posted items that make no batch of their own are planned without batches: they may share one with other posts, but whether enough of
  * these come is not known when they are sold.
  *
- * What is sold is a model, not an endpoint: a model whose output costs nothing is of embeddings or moderations, for which no lane is cheaper
- * than realtime.
+ * What is sold is a model, not an endpoint: a model whose output costs nothing is taken to be of embeddings.
  *
  * Floors are kept for a minute, and looked up in 5 us: a POST is accepted in 60 us. Limits: 4,096 models and projects.
  */
@@ -234,12 +233,13 @@ function workOf({ figures, storage }: EngineCore, model: string, items: number):
   return {
     model,
     items,
+    requests: items,
     inputTokens: items * meanInput * inputRatio,
     outputTokens: items * meanOutput,
     busyMs: items * itemMs,
     latencies: [{ items, meanLn, varianceLn }],
     isMeasured: known !== undefined,
-    isRealtimeOnly: price?.outputUsdPerMillion === 0, // of embeddings and moderations
+    endpoints: [price?.outputUsdPerMillion === 0 ? "embeddings" : "chat"],
   };
 }
 

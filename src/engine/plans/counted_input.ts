@@ -32,6 +32,8 @@ export interface SourceOptions extends SchemaOptions {
   readonly sizeBytes?: number;
   /** More different models than this are `too_many`. Default: as many as there are. */
   readonly modelsMax?: number;
+  /** Receives what was read, in order. */
+  readonly onBlock?: ((block: MeasuredBlock) => void) | undefined;
   /** Aborting stops the reading. */
   readonly signal?: AbortSignal;
 }
@@ -83,6 +85,7 @@ export async function countLines(
     done,
     schema,
     answersMax = ANSWERS_MAX,
+    onBlock,
   }: CountOptions,
 ): Promise<Counted> {
   const counted: Counted = {
@@ -91,6 +94,10 @@ export async function countLines(
     rejectedLines: 0,
     firstFault: undefined,
     volumeTokens,
+  };
+  const take = (measured: MeasuredBlock): void => {
+    addBlock(counted, measured, modelsMax);
+    onBlock?.(measured);
   };
   const waiting: Promise<MeasuredBlock>[] = [];
   for await (const event of readBlocks(file, { lineBytesMax: LINE_BYTES_MAX })) {
@@ -111,10 +118,9 @@ export async function countLines(
     });
     measuring.catch(() => undefined); // an earlier one may end the quote first
     waiting.push(measuring);
-    if (waiting.length > core.measurer.concurrency)
-      addBlock(counted, await (waiting.shift() as Promise<MeasuredBlock>), modelsMax);
+    if (waiting.length > core.measurer.concurrency) take(await (waiting.shift() as Promise<MeasuredBlock>));
   }
-  for (const measured of waiting) addBlock(counted, await measured, modelsMax);
+  for (const measured of waiting) take(await measured);
   return counted;
 }
 

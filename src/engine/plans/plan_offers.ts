@@ -2,10 +2,10 @@
  * What is sold for a model at this moment, as a plan takes it: the lanes that its work may use, with prices, latencies as they were
  * measured or are known, limits, and what leaving them takes.
  *
- *   realtime   every model; alone where items are of other endpoints than a chat's
- *   flex, slow where its provider sells them, and as far as is known the model has them
- *   offpeak    where the price list has a lower price from a later moment on
- *   batch      where the provider's wire is known
+ *   realtime   every model
+ *   flex, slow where its provider sells them, and as far as is known the model has them; chats only
+ *   offpeak    where the price list has a lower price from a later moment on; chats only
+ *   batch      where the provider's wire is known, and has the endpoints of all items of the model
  *   deferred   the same, where the configuration says its price
  *
  * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
@@ -14,6 +14,7 @@ import { remoteFactor } from "../../price/lane_factors.ts";
 import { type MeanRates, meanRates } from "../../price/mean_rates.ts";
 import type { ModelTotals } from "../../price/quote.ts";
 import type { BasePrice } from "../../price/rates.ts";
+import { servesAll } from "../../providers/batches/batch_endpoints.ts";
 import type { BatchTraits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { cancelMsOf, collectMsOf } from "../../queue/batch_choice.ts";
 import {
@@ -58,24 +59,40 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   const wallMs = core.storage.clock.wallMs();
   const { price } = core.figures.prices.priceOf(model, wallMs);
   const rates = price === undefined ? UNKNOWN : meanRates(rows, price);
-  const itemMs = work.busyMs / Math.max(1, items);
+  const requestMs = work.busyMs / Math.max(1, work.requests);
   const { forecasts } = core.sending.lanes;
-  const capacity = usableBy(forecasts.plannedCapacity(model, itemMs, shares, deadlineMs), work);
+  const known = forecasts.plannedCapacity(model, requestMs, shares, deadlineMs);
+  const usable = usableBy(known, { ...work, items: work.requests });
+  const capacity = forPacks(usable, items / Math.max(1, work.requests));
   const realtime = realtimeOffer(core, work, { provider, rates, capacity });
-  if (work.isRealtimeOnly) return [realtime];
+  const isChat = work.endpoints.every((endpoint) => endpoint === "chat");
   const cheaper = (core.config.offers.get(provider) ?? []).slice(0, 1).flatMap((offer) => {
-    if (!rules.lanes.allows(offer.kind, model)) return [];
+    if (!isChat || !rules.lanes.allows(offer.kind, model)) return [];
     if (offer.kind === "offpeak") return price === undefined ? [] : offPeakOffer(core, price, realtime);
     if (offer.kind === "flex" && !mayHaveFlex(provider, parseModelId(model)?.name ?? "")) return [];
     return [tierOffer(core, work, offer, { provider, rates, capacity })];
   });
   const remote = (["batch", "deferred"] as const).flatMap((kind) => {
     const wire = rules.lanes.allows(kind, model) ? core.sending.remoteWires[kind].get(provider) : undefined;
-    return wire === undefined || isTooSoon(core, terms, wire)
+    return wire === undefined || !servesAll(wire, work.endpoints) || isTooSoon(core, terms, wire)
       ? []
       : [remoteOffer(core, terms, wire, { provider, rates })];
   });
   return [realtime, ...cheaper, ...remote];
+}
+
+/** For items of which so many share each request, from 1. */
+function forPacks(capacity: Capacity, itemsPerRequest: number): Capacity {
+  if (itemsPerRequest <= 1) return capacity;
+  const all = (count: number | undefined): number | undefined =>
+    count === undefined ? undefined : count * itemsPerRequest;
+  const { requestsPerMinute, concurrency, concurrencyNow } = capacity;
+  return {
+    ...capacity,
+    requestsPerMinute: all(requestsPerMinute),
+    concurrency: all(concurrency),
+    concurrencyNow: all(concurrencyNow),
+  };
 }
 
 const UNKNOWN: MeanRates = { usdPerInputToken: 1e-6, usdPerFreshToken: 1e-6, usdPerOutputToken: 1e-6 };
@@ -88,12 +105,12 @@ interface LaneFigures {
 
 function realtimeOffer(
   { sending }: EngineCore,
-  { model, items, busyMs, latencies, isMeasured }: ModelWork,
+  { model, requests, busyMs, latencies, isMeasured }: ModelWork,
   { provider, rates, capacity }: LaneFigures,
 ): PlanOffer {
   const { usdPerInputToken, usdPerOutputToken } = rates;
   const p99 = sending.patience.quantileMs({ model, maxOutputTokens: 0 }, 0.99) ?? REALTIME_P99_MS;
-  const meanMs = busyMs / Math.max(1, items);
+  const meanMs = busyMs / Math.max(1, requests);
   const [group] = latencies;
   const isSpread = isMeasured && group !== undefined && latencies.length === 1;
   const p50 = Math.min(p99, isSpread ? Math.exp(group.meanLn) : meanMs);
@@ -177,7 +194,7 @@ function isTooSoon(
 
 function remoteOffer(
   { sending, config, storage }: EngineCore,
-  { work: { model, items, inputTokens }, deadlineMs }: PlannedOffers,
+  { work: { model, items, inputTokens, endpoints }, deadlineMs }: PlannedOffers,
   { limits, traits, kind = "batch" }: RemoteWire,
   { provider, rates }: Omit<LaneFigures, "capacity">,
 ): PlanOffer {
@@ -190,6 +207,8 @@ function remoteOffer(
   // A batch holds all that is to be sent; of deferred requests others follow those that have ended.
   const turns = kind === "batch" ? 1 : turnsIn(deadlineMs - storage.clock.nowMs(), latency);
   const tokensLeft = limits.enqueuedTokensMax && limits.enqueuedTokensMax - held.inputTokens;
+  const isEmbedding = endpoints.includes("embeddings");
+  const itemsMax = Math.min(limits.itemsMax, isEmbedding ? (limits.inputsMax ?? limits.itemsMax) : Infinity);
   const bytesPerItem = LINE_BYTES + BYTES_PER_TOKEN * (inputTokens / Math.max(1, items));
   return {
     name: `${provider}:${kind}`,
@@ -204,7 +223,7 @@ function remoteOffer(
       ...(limits.openMax === undefined
         ? {}
         : { openBatchesLeft: Math.max(0, limits.openMax - open) * turns }),
-      itemsMax: Math.max(1, Math.min(limits.itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
+      itemsMax: Math.max(1, Math.min(itemsMax, Math.floor(limits.bytesMax / bytesPerItem))),
       cancelMs: cancelMsOf(latency),
       collectMs: collectMsOf(Math.min(items, limits.itemsMax)) + config.lanes.pollMs.min,
       results: resultsOf(traits),

@@ -85,15 +85,16 @@ function sharesOf(core: EngineCore, works: readonly ModelWork[]): ReadonlyMap<st
   const sums = new Map<string, { items: number; inputTokens: number; outputTokens: number }>();
   for (const work of works) {
     const sum = sums.get(placeOf(work)) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
-    sum.items += work.items;
+    sum.items += work.requests;
     sum.inputTokens += work.inputTokens;
     sum.outputTokens += work.outputTokens;
     sums.set(placeOf(work), sum);
   }
   return new Map(
     works.map((work) => {
-      const sum = sums.get(placeOf(work)) ?? work;
-      const share = (name: keyof LaneShares): number => (sum[name] > 0 ? work[name] / sum[name] : 1);
+      const own = { ...work, items: work.requests };
+      const sum = sums.get(placeOf(work)) ?? own;
+      const share = (name: keyof LaneShares): number => (sum[name] > 0 ? own[name] / sum[name] : 1);
       return [
         work.model,
         { items: share("items"), inputTokens: share("inputTokens"), outputTokens: share("outputTokens") },

@@ -10,14 +10,16 @@
 import { type FailureCode, PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { type CostFloors, flooredFactor, priceFactor } from "../../price/factor.ts";
-import { type MeasuredBlock, modelOf, type RejectedLine } from "../../shard/measured.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
+import { kindOf, type MeasuredBlock, modelOf, type RejectedLine } from "../../shard/measured.ts";
 import { pickItems } from "../../shard/pick_items.ts";
 import type { Item } from "../../work/item.ts";
 import { objectId } from "../../work/object_id.ts";
 import { agesOf } from "../answers/group_answers.ts";
 import type { EngineCore } from "../core.ts";
 import { goesWithBatches } from "../plans/batched_work.ts";
-import type { Admits, AdmittedWork, Work } from "./admitting.ts";
+import { CountedWorks } from "../plans/counted_work.ts";
+import type { Admits, AdmittedWork } from "./admitting.ts";
 import type { NewPosted, PostBounds } from "./posted_groups.ts";
 import { bodyOf, type PostedRecord, rowIdOf } from "./posted_record.ts";
 import type { PostedWork } from "./posted_work.ts";
@@ -57,7 +59,7 @@ const FIELD_AT_FAULT: ReadonlyMap<FailureCode, string> = new Map([
 /** A small task before it is accepted: inline items of one sla. */
 export interface SmallTask
   extends Pick<NewPosted, "tap" | "check">,
-    Pick<PostedRecord, "note" | "retentionDays" | "cacheTtl"> {
+    Pick<PostedRecord, "note" | "retentionDays" | "cacheTtl" | "endsWithCaller"> {
   /** A UUID that no other task has. */
   readonly id: string;
   readonly project: string;
@@ -98,7 +100,7 @@ interface Counted {
   readonly measured: MeasuredBlock;
   readonly inputTokens: number[];
   readonly factors: number[];
-  readonly works: Map<string, { -readonly [name in keyof Work]: Work[name] }>;
+  readonly works: CountedWorks;
 }
 
 interface CountedOffer {
@@ -221,7 +223,8 @@ export class Acceptance<A extends AdmittedWork> {
       if (counted === undefined || counted instanceof PerigeeError) throw counted;
       const { task, lines, chars } = offer;
       const amount = { items: lines.length, bytes: chars };
-      const works = [...counted.works.values()];
+      const { slaMinutes } = task;
+      const works = counted.works.all.map((work) => ({ ...work, slaMinutes, volumeTokens: 0 }));
       if (goesWithBatches(this.#core, task.project, works)) {
         offer.resolve(undefined);
         return undefined;
@@ -308,13 +311,14 @@ function recordFor(
   const [factor = 1] = counted.factors;
   const { estimatedUsd } = admitted;
   const works: [string, number, number][] = [];
-  for (const { model, items, inputTokens } of counted.works.values()) works.push([model, items, inputTokens]);
+  for (const { model, items, inputTokens } of counted.works.all) works.push([model, items, inputTokens]);
   return {
     id,
     totalItems: lines.length,
     slaMinutes: task.slaMinutes,
     hasOutputFile: task.hasOutputFile,
-    ...{ note: task.note, retentionDays: task.retentionDays, cacheTtl: task.cacheTtl },
+    ...{ note: task.note, retentionDays: task.retentionDays },
+    ...{ cacheTtl: task.cacheTtl, endsWithCaller: task.endsWithCaller },
     inputTokens: counted.inputTokens,
     works,
     factors: counted.factors.every((each) => each === factor) ? factor : counted.factors,
@@ -358,7 +362,8 @@ function countedOf(
   for (let item = 0; item < measured.count; item += 1) itemOf.set(measured.lines[item] as number, item);
   let line = 0;
   return batch.map(({ lines, task }) => {
-    const counted: Counted = { at: [], measured, inputTokens: [], factors: [], works: new Map() };
+    const works = new CountedWorks(sender.loads);
+    const counted: Counted = { at: [], measured, inputTokens: [], factors: [], works };
     let refusal: PerigeeError | undefined;
     for (const index of lines.keys()) {
       line += 1;
@@ -371,19 +376,9 @@ function countedOf(
       counted.at.push(item);
       const inputTokens = measured.inputTokens[item] as number;
       counted.inputTokens.push(inputTokens);
-      const { slaMinutes } = task;
-      const work = counted.works.get(model) ?? {
-        model,
-        slaMinutes,
-        items: 0,
-        inputTokens: 0,
-        outputTokens: 0,
-        volumeTokens: 0,
-      };
-      work.items += 1;
-      work.inputTokens += inputTokens;
-      work.outputTokens += sender.loads.outputTokensOf(model, measured.maxOutputTokens[item] as number);
-      counted.works.set(model, work);
+      const maxOutputTokens = measured.maxOutputTokens[item] as number;
+      const requests = requestShareOf(measured, item);
+      works.add({ model, kind: kindOf(measured, item), requests, inputTokens, maxOutputTokens });
       counted.factors.push(priceFactor(model, task.slaMinutes ?? undefined, 0, config.rateCard));
     }
     return refusal ?? counted;
@@ -393,7 +388,7 @@ function countedOf(
 /** A rejection names the line; the caller only knows items. */
 function refusalOf(index: number, rejected: RejectedLine | undefined): PerigeeError {
   const about = rejected?.message.replace(/^line \d+: /, "") ?? "it cannot be read";
-  const field = rejected === undefined ? undefined : FIELD_AT_FAULT.get(rejected.code);
+  const field = rejected && (rejected.field ?? FIELD_AT_FAULT.get(rejected.code));
   const param = field === undefined ? String(index) : `${index}.${field}`;
   return new PerigeeError("usage", `item ${index}: ${about}`, { details: { param } });
 }

@@ -2,16 +2,11 @@
  * What decides whether posted work may be accepted, as the acceptance and retries ask it.
  */
 import type { CostFloors } from "../../price/factor.ts";
+import type { CountedWork } from "../plans/counted_work.ts";
 
 /** Items of one model and one window. */
-export interface Work {
-  /** `<provider>:<name>`. */
-  readonly model: string;
+export interface Work extends CountedWork {
   readonly slaMinutes: number | null;
-  readonly items: number;
-  readonly inputTokens: number;
-  /** Expected, of each item no more than its own limit. */
-  readonly outputTokens: number;
   readonly volumeTokens: number;
 }
 

@@ -14,14 +14,17 @@
 import { randomUUID } from "node:crypto";
 import type { WorkKind } from "../../log/work_kinds.ts";
 import type { WorkLog } from "../../log/work_log.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
 import type { MeasuredBlock } from "../../shard/measured.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../store/records.ts";
 import { LineSet } from "../../work/line_set.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { overAtMs } from "../../work/sla.ts";
 import { type BatchRecord, linesIn } from "../batches/batch_record.ts";
 import { batchRecords } from "../batches/batch_records.ts";
 import type { EngineCore } from "../core.ts";
 import { foreseesBatch } from "../plans/batched_work.ts";
+import { type CountedWork, CountedWorks } from "../plans/counted_work.ts";
 import type { PostedGroup, PostedGroups } from "./posted_groups.ts";
 import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
 import { madeOf } from "./tried_items.ts";
@@ -64,7 +67,7 @@ export interface EarlierGroup {
   readonly record: GroupRecord;
   /** Lines that are with batches. */
   readonly lines: LineSet;
-  readonly batches: readonly Pick<BatchRecord, "model" | "lines">[];
+  readonly batches: readonly Pick<BatchRecord, "model" | "lines" | "mostUsd">[];
 }
 
 /** One for a kind of tasks of an engine. */
@@ -72,7 +75,7 @@ export class BatchedGroups {
   readonly #core: BatchingCore;
   readonly #log: WorkLog;
   readonly #kind: WorkKind;
-  /** By project, model and window. */
+  /** By project, model, what is asked of it, and window. */
   readonly #known = new Map<string, boolean>();
   #knownUntilMs = 0;
 
@@ -95,11 +98,13 @@ export class BatchedGroups {
     if (nowMs >= this.#knownUntilMs) this.#known.clear();
     if (this.#known.size === 0) this.#knownUntilMs = nowMs + KNOWN_MS;
     const { minItems } = this.#core.config.lanes;
-    for (const [model, load] of loadsOf(measured, this.#core)) {
-      const key = `${windowMs} ${model} ${project}`;
+    for (const { model, ...load } of loadsOf(measured, this.#core)) {
+      const key = `${windowMs} ${load.endpoints.join()} ${model} ${project}`;
       const share = minItems / load.items;
       const [inputTokens, outputTokens] = [load.inputTokens * share, load.outputTokens * share];
-      const coming = { model, items: minItems, inputTokens, outputTokens, deadlineMs: nowMs + windowMs };
+      const { endpoints } = load;
+      const deadlineMs = nowMs + windowMs;
+      const coming = { model, endpoints, items: minItems, inputTokens, outputTokens, deadlineMs };
       const isKnown = this.#known.get(key) ?? foreseesBatch(this.#core, project, coming);
       this.#known.set(key, isKnown);
       if (isKnown) return true;
@@ -116,11 +121,9 @@ export class BatchedGroups {
     const isFull = batchedItems + measured.count > BATCHED_ITEMS_MAX;
     if (deadlineMs === Number.POSITIVE_INFINITY || isFull || !this.isPossible) return group;
     const { config, storage } = this.#core;
-    const loads = [...loadsOf(measured, this.#core)];
-    const isBatched = loads.some(
-      ([model, load]) =>
-        load.items >= config.lanes.minItems &&
-        foreseesBatch(this.#core, project, { ...load, model, deadlineMs }),
+    const isBatched = loadsOf(measured, this.#core).some(
+      (load) =>
+        load.items >= config.lanes.minItems && foreseesBatch(this.#core, project, { ...load, deadlineMs }),
     );
     if (!isBatched) return group;
     const record = this.#recordOf(group);
@@ -249,7 +252,7 @@ export class BatchedGroups {
     const lines = new LineSet(0);
     const batches: EarlierGroup["batches"][number][] = [];
     for await (const batch of batchRecords(this.#core.storage.store, record.id)) {
-      batches.push({ model: batch.model, lines: batch.lines });
+      batches.push({ model: batch.model, lines: batch.lines, mostUsd: batch.mostUsd });
       for (const line of linesIn(batch.lines)) lines.add(line);
     }
     return batches.length === 0 ? undefined : { record, lines, batches };
@@ -268,21 +271,24 @@ export function hasLine(
   return lines.countWithin(firstLine, firstLine + items - 1) > 0;
 }
 
-/** What the items of each model take. */
+/** What its items take: of each model, and of each endpoint of a model, since a batch has one. */
 function loadsOf(
-  { count, groups, groupOf, inputTokens, maxOutputTokens }: MeasuredBlock,
+  measured: MeasuredBlock,
   { sending: { sender } }: Pick<BatchingCore, "sending">,
-): Map<string, { items: number; inputTokens: number; outputTokens: number }> {
-  const loads = new Map<string, { items: number; inputTokens: number; outputTokens: number }>();
+): readonly CountedWork[] {
+  const { count, groups, groupOf, inputTokens, maxOutputTokens } = measured;
+  const works = new Map<EndpointKind | undefined, CountedWorks>();
   for (let item = 0; item < count; item += 1) {
-    const model = groups[groupOf[item] as number]?.model ?? "";
-    const load = loads.get(model) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
-    load.items += 1;
-    load.inputTokens += inputTokens[item] as number;
-    load.outputTokens += sender.loads.outputTokensOf(model, maxOutputTokens[item] as number);
-    loads.set(model, load);
+    const { model = "", endpoint: kind } = groups[groupOf[item] as number] ?? {};
+    const own = works.get(kind) ?? new CountedWorks(sender.loads);
+    works.set(kind, own);
+    own.add({
+      ...{ model, kind, requests: requestShareOf(measured, item) },
+      inputTokens: inputTokens[item] as number,
+      maxOutputTokens: maxOutputTokens[item] as number,
+    });
   }
-  return loads;
+  return [...works.values()].flatMap(({ all }) => all);
 }
 
 const NOTHING_MEANT = {

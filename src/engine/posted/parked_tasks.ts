@@ -8,7 +8,7 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import { Heap } from "../../queue/heap.ts";
-import { RECENT_MS } from "./recent_items.ts";
+import { RECENT_MS } from "../arrivals/recent_items.ts";
 
 /** Deadlines this close to each other share a count. */
 const NEAR_MS = 1_000;

@@ -1,6 +1,7 @@
 /**
  * How the rest of posted tasks ends: at their deadlines, and when they are cancelled.
  *
+ *   its caller has left with an earlier process -> cancelled at the start, before anything of it is sent
  *   its items with batches and under way -> end by themselves     all others -> cancelled or expired, with one record for the task
  *   all tasks of a group are cancelled   -> its batches are, too
  *   a group is over                      -> tasks that are due later, of which nothing is under way, are parked until then
@@ -47,6 +48,21 @@ export class PostedEnds {
       await log.log.endRest(number, "cancelled", numberOfCode("cancelled"));
     });
     this.#restEnded(number, report);
+  }
+
+  /** The caller of a task that is not in memory has left: ends it as cancelled, when the disk has space. `body` as of `cancel`. */
+  cancelLeft(number: number, body: string): void {
+    const { core, log } = this.#options;
+    if (!log.log.has(number)) return;
+    let report: RestReport | undefined;
+    log.write(
+      (into) => {
+        report = restReport(core.recording.observer, into, number, "cancelled");
+        void into.rewrite(number, body);
+        return into.endRest(number, "cancelled", numberOfCode("cancelled"));
+      },
+      () => this.#restEnded(number, report),
+    );
   }
 
   /** The deadline of a group has passed. */

@@ -91,6 +91,8 @@ export interface PostedGroupsOptions {
   readonly log: PostedLog;
   /** Caps on a project's posts. */
   readonly capsOf: (project: string) => Promise<readonly Cap[]>;
+  /** Whether the acceptance of a task in memory is not durable yet. */
+  readonly isEntering: PostedTerms["isEntering"];
   readonly onTried: PostedTerms["onTried"];
   readonly onEnded: PostedTerms["onEnded"];
   readonly onChange: (owner: PostedItems) => void;
@@ -128,6 +130,15 @@ export class PostedGroups {
   /** Counts what earlier processes spent on posted tasks in the engine's cap; call it before anything is sent. */
   async countSpent(usd: number): Promise<void> {
     for (const cap of await this.#joined()) cap.count(usd);
+  }
+
+  /** Counts what batches of a project may cost in its caps. Returns how to end that, once their group holds it. */
+  async countHeld(project: string, usd: number): Promise<() => void> {
+    const { caps } = await this.terms(project);
+    for (const cap of caps) cap.count(usd);
+    return () => {
+      for (const cap of caps) cap.forget(usd);
+    };
   }
 
   /** The limits on posts of a project, and how they are measured. */
@@ -198,7 +209,7 @@ export class PostedGroups {
     cacheMs = [],
     batchedAs,
   }: PostedGroup): PostedItems {
-    const { core, log, onTried, onEnded, onChange } = this.#options;
+    const { core, log, isEntering, onTried, onEnded, onChange } = this.#options;
     this.#made += 1;
     const settings: OwnerTerms = {
       deadlineMs,
@@ -219,7 +230,7 @@ export class PostedGroups {
       prices: this.#prices,
     };
     const recorded = {
-      ...{ log, onTried, onEnded, prices: this.#prices },
+      ...{ log, isEntering, onTried, onEnded, prices: this.#prices },
       taskId: "",
       layout: lineLayout({}),
       namesLines: false,
@@ -233,7 +244,7 @@ export class PostedGroups {
     const texts = { requestOf, tapOf, measurer: core.measurer, measureOptions: options, isBatched };
     const owner: PostedItems = new PostedItems(batchedAs ?? `posted-${this.#made}`, settings, tasks, texts, {
       recordsOf: (its) => new PostedRecords(recorded, its),
-      isOpen: (task, item) => log.log.isOpen(task, item),
+      isOpen: (task, item) => isEntering(task) || log.log.isOpen(task, item),
       onChange,
       answers: this.#answers?.ofGroup(cacheMs),
     });

@@ -18,6 +18,7 @@ export class PostedHomes {
   readonly #homes = new Map<number, PostedHome>();
   /** The latest group of each project. */
   readonly #lastOf = new Map<string, PostedItems>();
+  readonly #entering = new Set<number>();
   #items = 0;
   #batchedItems = 0;
 
@@ -50,6 +51,20 @@ export class PostedHomes {
 
   lastOf(project: string): PostedItems | undefined {
     return this.#lastOf.get(project);
+  }
+
+  /** Tasks enter whose acceptance is not durable yet. */
+  entering(numbers: readonly number[]): void {
+    for (const number of numbers) this.#entering.add(number);
+  }
+
+  /** Their acceptance is durable, or was refused. */
+  entered(numbers: readonly number[]): void {
+    for (const number of numbers) this.#entering.delete(number);
+  }
+
+  isEntering(number: number): boolean {
+    return this.#entering.has(number);
   }
 
   /** `isHere`: whether a task of it has items that are to be sent, or are with a batch. */

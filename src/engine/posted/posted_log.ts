@@ -3,6 +3,7 @@
  *
  *   staged -> durable -> called back
  *   staged -> refused, the disk is full -> waits, and all later records wait -> staged again, in order
+ *   staged -> refused with the acceptance of its task -> ends
  *   any    -> failed                      the store failed, or space did not return in time: calls back no more
  *
  * While anything waits for disk space the engine admits nothing (`disk_space.ts`).
@@ -20,6 +21,7 @@ export type StageRecord = (log: WorkLog) => Promise<void>;
 interface Waiting {
   readonly stage: StageRecord;
   readonly whenDurable: (() => void) | undefined;
+  readonly endsWith: (() => boolean) | undefined;
 }
 
 interface PostedCommit {
@@ -65,9 +67,12 @@ export class PostedLog {
     return this.#failure;
   }
 
-  /** Stages a record, now or when there is space; records staged before it take effect before it. */
-  write(stage: StageRecord, whenDurable?: () => void): void {
-    const record = { stage, whenDurable };
+  /**
+   * Stages a record, now or when there is space; records staged before it take effect before it. `endsWith`: called when its commit was
+   * refused; returns whether it is not staged again, because its task was refused as well.
+   */
+  write(stage: StageRecord, whenDurable?: () => void, endsWith?: () => boolean): void {
+    const record = { stage, whenDurable, endsWith };
     if (this.#failure !== undefined) return;
     if (this.#waiting.length > 0) this.#waiting.push(record);
     else this.#stage(record);
@@ -128,7 +133,12 @@ export class PostedLog {
       this.#fail(error);
       return;
     }
-    this.#waiting.unshift(...records);
+    const left = records.filter(({ endsWith }) => endsWith?.() !== true);
+    this.#waiting.unshift(...left);
+    if (left.length === 0) {
+      this.#tellSettled(); // the caller of the acceptance says that there is no space
+      return;
+    }
     if (!isFull) {
       this.#again(); // a task of the same commit was refused because of its id
       return;

@@ -26,6 +26,8 @@ export interface PostedBody {
   readonly retentionDays?: number | undefined;
   /** How old a cached answer to its items may be, such as `1h`; absent: they are not answered from the cache. */
   readonly cacheTtl?: string | undefined;
+  /** Nobody but its caller, who waits for it, will read its answer: a later process cancels it. */
+  readonly endsWithCaller?: true | undefined;
   /** For each item, as counted at acceptance. */
   readonly inputTokens: readonly number[];
   /** Its models, each with its items and counted tokens. */
@@ -83,6 +85,7 @@ export function bodyOf(task: PostedBody): string {
     note: task.note,
     retentionDays: task.retentionDays,
     cacheTtl: task.cacheTtl,
+    endsWithCaller: task.endsWithCaller,
     inputTokens: task.inputTokens,
     works: task.works,
     factors: task.factors,

@@ -6,13 +6,14 @@ import type { Clock } from "../../clock.ts";
 import { wholeLine } from "../../jsonl/write.ts";
 import { numberOfCode } from "../../work/failure_numbers.ts";
 import type { Outcome } from "../../work/outcome.ts";
-import type { ItemRecords, SentItem } from "../items/item_owner.ts";
+import type { ItemRecords, JoinedEnd, SentItem } from "../items/item_owner.ts";
 import type { UnsentEnd } from "../items/run_stopped.ts";
 import { SentStatements } from "../items/sent_as.ts";
 import {
   type CachedItem,
   cachedEnding,
   recordOf,
+  sentFacts,
   sentText,
   type TextTerms,
   unsentEnding,
@@ -28,12 +29,16 @@ import type { PostedItems } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
 import { type ReportedTaken, reportEnd } from "./posted_reports.ts";
 
+const NOTHING = (): void => undefined;
+
 /** What records of a group need in addition to the group. */
 export interface PostedTerms extends TextTerms {
   readonly log: PostedLog;
   readonly observer: EngineObserver | undefined;
   readonly prices: Pick<PriceTable, "sourceOf" | "versionOf">;
   readonly clock: Clock;
+  /** Whether the acceptance of a task is not durable yet: its intents end with it if it is refused. */
+  readonly isEntering: (task: number) => boolean;
   /** An attempt has ended durably, and its item continues. */
   readonly onTried: (task: number) => void;
   /** An item has ended durably. */
@@ -110,7 +115,16 @@ export class PostedRecords implements ItemRecords {
             void answers.ended(this.#owner, item.line, item.model, outcome);
             whenDurable();
           };
-    this.#end(recordOf(item, outcome, this.#sent), sentText(this.#terms, item, outcome), ended);
+    const record = recordOf(item, outcome, sentFacts(this.#sent, item, outcome));
+    this.#end(record, sentText(this.#terms, item, outcome), ended);
+  }
+
+  /** The log writes rows in the order of these calls, and the last one calls back. */
+  outcomes(ended: Iterable<JoinedEnd>, whenDurable: () => void): void {
+    const all = [...ended];
+    all.forEach(({ item, outcome }, index) => {
+      this.outcome(item, outcome, index === all.length - 1 ? whenDurable : NOTHING);
+    });
   }
 
   /** An item is answered with an earlier answer to the same request. */
@@ -146,8 +160,18 @@ export class PostedRecords implements ItemRecords {
       offset: 0,
       lengthBytes: 0,
     };
-    this.#terms.log.write((log) => log.intend(intent), whenDurable);
+    const { log, isEntering } = this.#terms;
+    const endsWith = isEntering(task) ? (): boolean => this.#endsWith(task, whenDurable) : undefined;
+    log.write((into) => into.intend(intent), whenDurable, endsWith);
     this.#owner.version += 1;
+  }
+
+  /** The commit of an intent was refused. Whether its task is not accepted either: then its group is over, and its request not sent. */
+  #endsWith(task: number, giveUp: (() => void) | undefined): boolean {
+    if (this.#terms.log.log.has(task)) return false;
+    this.#owner.phase = "done";
+    giveUp?.();
+    return true;
   }
 
   /** Items that ended with the rest of their task meanwhile keep that end. */
@@ -161,7 +185,7 @@ export class PostedRecords implements ItemRecords {
     const before = this.#before.get(line) ?? this.#beforeOf(task, item);
     this.#attempts.delete(line);
     this.#before.delete(line);
-    const isOpen = log.log.isOpen(task, item);
+    const isOpen = this.#terms.isEntering(task) || log.log.isOpen(task, item);
     const endedWallMs = Math.round(clock.nowMs() + wallOffsetMs);
     const bytes = Buffer.from(this.#textOf(record, text, { endedWallMs, wallOffsetMs }));
     const ended = (): void => {

@@ -9,8 +9,10 @@ import { PerigeeError } from "../../errors.ts";
 import type { TakenBefore } from "../../log/accepted_work.ts";
 import type { EndedItem, WorkLog } from "../../log/work_log.ts";
 import { NO_MONEY } from "../../price/money.ts";
-import { modelOf } from "../../shard/measured.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
+import { kindOf, modelOf } from "../../shard/measured.ts";
 import type { EngineCore } from "../core.ts";
+import { CountedWorks } from "../plans/counted_work.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import { isWanted } from "../reopening/wanted_errors.ts";
 import type { Admits, AdmittedWork, Work } from "./admitting.ts";
@@ -21,8 +23,6 @@ import type { PostedWork } from "./posted_work.ts";
 
 const RETRIES_MAX = 64;
 const LINE_END = 0x0a;
-const NO_WORK = { items: 0, inputTokens: 0, outputTokens: 0 };
-
 export interface PostedRetriesOptions<A extends AdmittedWork> {
   readonly core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
   readonly log: WorkLog;
@@ -70,7 +70,7 @@ export class PostedRetries<A extends AdmittedWork> {
     const works = await this.#worksOf(task, items);
     const admitted = await admission.admit(project, works, { items: items.length, bytes: 0 });
     try {
-      const { isCancelled: _was, cancelledWallMs: _since, ...left } = task;
+      const { isCancelled: _was, cancelledWallMs: _since, endsWithCaller: _caller, ...left } = task;
       const sums = await log.sumsOf(number);
       const again = new Set(items.map(({ item }) => item));
       const sold = await postedSales(reader, task, (item) => !again.has(item));
@@ -111,19 +111,18 @@ export class PostedRetries<A extends AdmittedWork> {
     const block = { bytes, offset: 0, firstLine: 1, lineCount: totalItems };
     const measured = await core.measurer.measure(block, { wantBodies: false });
     const lines = new Set(items.map(({ item }) => item + 1));
-    const works = new Map<string, Pick<Work, "items" | "inputTokens" | "outputTokens">>();
+    const works = new CountedWorks(core.sending.sender.loads);
     for (let item = 0; item < measured.count; item += 1) {
       if (!lines.has(measured.lines[item] as number)) continue;
-      const model = modelOf(measured, item);
-      const { items, inputTokens, outputTokens } = works.get(model) ?? NO_WORK;
-      const limit = measured.maxOutputTokens[item] as number;
-      works.set(model, {
-        items: items + 1,
-        inputTokens: inputTokens + (measured.inputTokens[item] as number),
-        outputTokens: outputTokens + core.sending.sender.loads.outputTokensOf(model, limit),
+      works.add({
+        model: modelOf(measured, item),
+        kind: kindOf(measured, item),
+        requests: requestShareOf(measured, item),
+        inputTokens: measured.inputTokens[item] as number,
+        maxOutputTokens: measured.maxOutputTokens[item] as number,
       });
     }
-    return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens: 0, ...work }));
+    return works.all.map((work) => ({ ...work, slaMinutes, volumeTokens: 0 }));
   }
 }
 

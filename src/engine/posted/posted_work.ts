@@ -1,14 +1,14 @@
 /**
  * Posted tasks: accepts them into the work log, sends them by lanes, ends them there. A task needs nothing opened or closed for it.
  *
- *   accepted (row and record, one commit) -> in memory (a group, `posted_items.ts`) -> final
+ *   accepted (row and record, one commit) -> in memory (`posted_entry.ts`; a group, `posted_items.ts`) -> final
  *                                        |-> waits, because enough of its like would go with a batch (`waiting_posts.ts`) -> parked
  *                                        \-> parked (a number and a deadline) -> read in the order of deadlines -> in memory
  *   read from the log, enough for a batch -> recorded (`batched_groups.ts`) -> in memory -> with batches -> final
  *   open -> rest ended (cancelled, expired) -> final with its last request under way, and with the last batch of its items
- *   start: every open task of the log is parked, but for those whose items are with batches: their groups go on
+ *   start: `posted_start.ts`
  *
- * Limits: `ITEMS_MAX` items in memory, `DIRECT_ITEMS_MAX` of those that were not parked before; the backlog limits their bytes.
+ * Limits: `ITEMS_MAX` items in memory, fewer of those that were not parked before (`posted_entry.ts`); the backlog limits their bytes.
  */
 import type { WorkKind } from "../../log/work_kinds.ts";
 import type { EndedItem } from "../../log/work_log.ts";
@@ -16,25 +16,22 @@ import { overAtMs } from "../../work/sla.ts";
 import type { EngineCore } from "../core.ts";
 import type { Hold } from "../items/holds.ts";
 import { DRAIN_MS } from "../items/item_owner.ts";
-import { asFailure } from "../journal/file_errors.ts";
 import type { StagedOutcome } from "../journal/journal.ts";
 import { allHolds } from "../lanes/run_holds.ts";
 import { BatchedGroups } from "./batched_groups.ts";
 import { type CallerWaits, HeldCallers } from "./held_callers.ts";
-import { MicroBatches } from "./micro_batches.ts";
-import { AGAIN_MS, ParkedReading, READ_ITEMS_MAX } from "./parked_reading.ts";
+import { AGAIN_MS, ParkedReading } from "./parked_reading.ts";
 import { ParkedTasks } from "./parked_tasks.ts";
 import { PostedEnds } from "./posted_ends.ts";
-import { type NewGroup, type PostedGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
+import { type EnteredWork, PostedEntry } from "./posted_entry.ts";
+import { type NewGroup, PostedGroups, type PostedGroupsOptions } from "./posted_groups.ts";
 import { type PostedHome, PostedHomes } from "./posted_homes.ts";
-import { type PostedItems, type PostedTask, placeTasks } from "./posted_items.ts";
+import type { PostedItems, PostedTask } from "./posted_items.ts";
 import type { PostedLog } from "./posted_log.ts";
-import { Resuming } from "./resuming.ts";
-import { endDoubts } from "./tried_items.ts";
-import { WaitingPosts } from "./waiting_posts.ts";
+import { PostedStart } from "./posted_start.ts";
+import { type ResumedWork, Resuming } from "./resuming.ts";
 
 const ITEMS_MAX = 200_000;
-const DIRECT_ITEMS_MAX = 16_384;
 
 /** Callbacks of the modules above. */
 export interface PostedListeners extends Pick<PostedGroupsOptions, "capsOf" | "onTried"> {
@@ -57,11 +54,11 @@ export class PostedWork {
   readonly #parked: ParkedTasks;
   readonly #homes = new PostedHomes();
   readonly callers: HeldCallers;
-  readonly #microBatches: MicroBatches;
-  readonly #waiting: WaitingPosts;
+  readonly #entry: PostedEntry;
   readonly #batched: BatchedGroups;
   readonly #reading: ParkedReading;
   readonly #resuming: Resuming;
+  readonly #start: PostedStart;
   readonly #ends: PostedEnds;
   /** Resolves when the groups of earlier processes have their batches. */
   #resumed: Promise<void> = Promise.resolve();
@@ -72,11 +69,11 @@ export class PostedWork {
     this.#log = log;
     this.#listeners = listeners;
     const { clock } = core.storage;
-    this.#microBatches = new MicroBatches(clock);
     this.#batched = new BatchedGroups(core, log.log, listeners.kind);
     this.#parked = new ParkedTasks(clock, (number) => this.#ends.expireTask(number));
     this.groups = new PostedGroups({
       ...{ ...listeners, core, log },
+      isEntering: (number) => this.#homes.isEntering(number),
       onEnded: (owner, record, endedWallMs) => this.#ended(owner.taskAt(record.line), record, endedWallMs),
       onChange: (owner) => this.#look(owner),
     });
@@ -87,16 +84,8 @@ export class PostedWork {
         lastOf: (project) => this.#homes.lastOf(project),
         mayRead: () => !this.#isClosed && this.#homes.items < ITEMS_MAX,
         hasBatches: this.#batched.isPossible,
-        enter: async (group) => this.#enter(await this.#batched.begun(group, this.#homes.batchedItems), true),
-      },
-    });
-    this.#waiting = new WaitingPosts({
-      clock,
-      minItems: core.config.lanes.minItems,
-      itemsMax: READ_ITEMS_MAX,
-      onReady: (project, tasks) => {
-        for (const task of tasks) if (log.log.has(task.number)) this.#parked.add(project, task);
-        this.#reading.feed();
+        enter: async (group) =>
+          this.#entry.enter(await this.#batched.begun(group, this.#homes.batchedItems), true),
       },
     });
     const { groups } = this;
@@ -106,52 +95,38 @@ export class PostedWork {
       onParked: () => this.#reading.feed(),
       onChange: (owner) => this.#look(owner),
     });
-    this.#resuming = new Resuming({
-      ...{ core, log: log.log, groups, batched, homes, parked },
-      work: {
-        isClosed: () => this.#isClosed,
-        expireLater: (owner) => this.#expireLater(owner),
-        look: (owner) => this.#look(owner),
-        leave: (owner) => this.#leave(owner),
-        feed: () => this.#reading.feed(),
-        onFault: listeners.onFault,
-      },
-    });
+    const work: ResumedWork & EnteredWork = {
+      isClosed: () => this.#isClosed,
+      expireLater: (owner) => this.#expireLater(owner),
+      look: (owner) => this.#look(owner),
+      leave: (owner) => this.#leave(owner),
+      feed: () => this.#reading.feed(),
+      onFault: listeners.onFault,
+    };
+    this.#resuming = new Resuming({ ...{ core, log: log.log, groups, batched, homes, parked }, work });
+    const { kind } = listeners;
+    this.#entry = new PostedEntry({ ...{ core, log, kind, homes, parked, groups, batched }, work });
+    const [ends, resuming] = [this.#ends, this.#resuming];
+    this.#start = new PostedStart({ ...{ core, log, kind, parked }, ends, resuming });
     this.callers = new HeldCallers(clock, core.sending.holds, listeners.waits, (task) => this.homeOf(task));
   }
 
-  /** Reads which groups of earlier processes have batches. Before `open`. */
-  async prepare(): Promise<void> {
-    await this.#resuming.read();
+  /** Reads what earlier processes have left open. Before `open`. */
+  prepare(): Promise<void> {
+    return this.#start.prepare();
   }
 
   /** Continues the open tasks of the work log. Tasks that were final before are in `ended` of the log; its reader reports them. */
   open(): void {
-    const { log } = this.#log;
-    const batched = this.#resuming.places();
-    log.onFinal((task, kind) => {
+    this.#log.log.onFinal((task, kind) => {
       if (kind === this.#listeners.kind) this.#final(task);
     });
-    for (const { number, kind, left, deadlineMs, project } of log.openTasks()) {
-      if (kind !== this.#listeners.kind || left === 0) continue;
-      const place = batched.get(number);
-      for (const [item, tried] of log.triedItems(number))
-        if (tried.intents.length > 0 && place?.lines.has(place.firstLine + item) !== true)
-          this.#log.write((into) => endDoubts(into, tried));
-      if (place === undefined)
-        this.#parked.add(log.text(project) ?? "", { number, left, deadlineMs: this.#monotonic(deadlineMs) });
-    }
-    this.#resumed = this.#resuming.start();
-    this.#log.settled().then(
-      () => this.#reading.feed(),
-      () => undefined,
-    );
+    this.#resumed = this.#start.open(() => this.#reading.feed());
   }
 
   /** Items that forecasts do not see in lanes yet, due by then (monotonic): parked and just accepted ones. */
   unreadItems(project: string, deadlineMs: number): number {
-    const recent = this.#microBatches.items(project, deadlineMs) + this.#waiting.items(project, deadlineMs);
-    return this.#parked.items(project, deadlineMs) + recent;
+    return this.#parked.items(project, deadlineMs) + this.#entry.items(project, deadlineMs);
   }
 
   /** Makes commits that are not urgent wait for the next `accept`. Call the returned function after it, or instead of it. */
@@ -159,32 +134,9 @@ export class PostedWork {
     return this.#log.log.expect();
   }
 
-  /** Resolves with their numbers when they are durable. Rejects with `conflict` for an id in use, `disk_full`. */
-  async accept(group: NewGroup): Promise<readonly number[]> {
-    const { createdWallMs, deadlineWallMs: deadlineMs, project } = group;
-    const { log } = this.#log;
-    const wallOffsetMs = createdWallMs - this.#core.storage.clock.nowMs();
-    const numbers = await this.#core.storage.room.once(async () => {
-      let durable: Promise<void> | undefined;
-      const accepted = group.tasks.map((task) => {
-        const work = log.accept({
-          ...task,
-          ...{ project, deadlineMs, createdWallMs, kind: this.#listeners.kind },
-        });
-        durable = work.durable;
-        return work.task;
-      });
-      await durable;
-      return accepted;
-    });
-    const dueMs = this.#monotonic(deadlineMs ?? Number.POSITIVE_INFINITY);
-    const items = group.tasks.reduce((sum, task) => sum + task.items, 0);
-    this.groups.accepted(group, numbers, dueMs);
-    this.#microBatches.add({ project, deadlineMs: dueMs, items }, () => {
-      this.groups.entered(numbers);
-      this.#came(group, { numbers, wallOffsetMs }, dueMs).catch(this.#listeners.onFault);
-    });
-    return numbers;
+  /** Resolves with their numbers when they are durable. Rejects with `conflict` for an id in use, `disk_full`: nothing was sent then. */
+  accept(group: NewGroup): Promise<readonly number[]> {
+    return this.#entry.accept(group);
   }
 
   /** Sends nothing more of a task, durably: items not under way end as cancelled. `body` replaces its present one. */
@@ -265,8 +217,7 @@ export class PostedWork {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#microBatches.close();
-    this.#waiting.close();
+    this.#entry.close();
     this.#parked.close();
     this.callers.close();
     await this.#resumed;
@@ -290,55 +241,6 @@ export class PostedWork {
     return deadlineWallMs === Number.POSITIVE_INFINITY
       ? deadlineWallMs
       : overAtMs(this.#core.storage.clock, deadlineWallMs);
-  }
-
-  async #came(
-    group: NewGroup,
-    { numbers, wallOffsetMs }: { readonly numbers: readonly number[]; readonly wallOffsetMs: number },
-    deadlineMs: number,
-  ): Promise<void> {
-    const { project, measured, factors, terms, cacheMs, createdWallMs, deadlineWallMs = Infinity } = group;
-    const windowMs = deadlineWallMs - createdWallMs;
-    const isWaiting = !this.#isClosed && this.#batched.isWorthWaiting(project, windowMs, measured);
-    if (isWaiting || !this.#mayEnter(project, deadlineMs)) {
-      const tasks = numbers.flatMap((number) => {
-        const left = this.#log.log.task(number)?.left ?? 0;
-        return left > 0 ? [{ number, left, deadlineMs }] : [];
-      });
-      if (isWaiting) this.#waiting.add(project, windowMs, tasks);
-      else for (const task of tasks) this.#parked.add(project, task);
-      this.#reading.feed();
-      return;
-    }
-    const tasks = placeTasks(
-      group.tasks.map(({ items, request }, index) => {
-        const number = numbers[index] as number;
-        return { number, items, requestBytes: request.byteLength, wallOffsetMs };
-      }),
-    );
-    const isCancelled = numbers.some((number) => !this.#log.log.has(number));
-    await this.#enter({ project, deadlineMs, tasks, measured, factors, terms, cacheMs }, isCancelled);
-  }
-
-  /** Whether a group may enter at once: few items are in memory, and it is due before all parked tasks. */
-  #mayEnter(project: string, deadlineMs: number): boolean {
-    if (this.#isClosed || this.#homes.items >= DIRECT_ITEMS_MAX) return false;
-    const dueMs = deadlineMs === Number.POSITIVE_INFINITY ? this.#core.storage.clock.nowMs() : deadlineMs;
-    return dueMs < this.#parked.firstDueMs(project);
-  }
-
-  /** Resolves when its items wait in their lanes. */
-  async #enter(group: PostedGroup, isRestored: boolean): Promise<void> {
-    if (this.#isClosed) return; // the next process reads it
-    const owner = this.groups.open(group);
-    if (isRestored) this.groups.restore(owner);
-    if (group.batchedAs !== undefined) this.#batched.limit(owner);
-    this.#homes.enter(owner, ({ number }) => this.#log.log.has(number));
-    this.#expireLater(owner);
-    await this.groups.send(owner, group.measured).catch((error: unknown) => {
-      this.#listeners.onFault(error);
-      owner.fail(asFailure(error));
-    });
   }
 
   #expireLater(owner: PostedItems): void {

@@ -50,6 +50,8 @@ export interface ResumedWork {
 export class Resuming {
   readonly #options: ResumingOptions;
   #earlier: readonly EarlierGroup[] = [];
+  /** How to end that caps count what batches may cost, by the id of their group: it holds that itself once it has them. */
+  readonly #counted = new Map<string, () => void>();
   /** Groups whose fresh items are being measured. */
   readonly #sending = new Set<PostedItems>();
 
@@ -60,6 +62,10 @@ export class Resuming {
   /** Reads which groups of earlier processes have batches. */
   async read(): Promise<void> {
     this.#earlier = await this.#options.batched.earlier();
+    for (const { record, batches } of this.#earlier) {
+      const usd = batches.reduce((sum, { mostUsd }) => sum + mostUsd, 0);
+      this.#counted.set(record.id, await this.#options.groups.countHeld(record.project, usd));
+    }
   }
 
   /** Of the groups that were read: their tasks with items that are with batches. */
@@ -129,6 +135,8 @@ export class Resuming {
       owner = restored;
       homes.enter(owner, (task) => log.has(task.number) && hasLine(group.lines, task));
       await core.sending.batches.adopt(owner);
+      this.#counted.get(owner.id)?.();
+      this.#counted.delete(owner.id);
       work.expireLater(owner); // only now: items with batches do not end with the rest of their tasks
       this.#sendFresh(owner);
     } catch (error) {

@@ -20,11 +20,12 @@ import {
   stamped,
 } from "../journal/journal.ts";
 import { readWhole } from "../journal/line_bytes.ts";
-import type { OutputFile } from "../journal/output.ts";
+import { type OutputFile, summed } from "../journal/output.ts";
 import type { PriceTable } from "../journal/price_table.ts";
 import type { Replay } from "../journal/replay.ts";
 import type { SentAs, SentFacts } from "../journal/sent_rows.ts";
 import type { StepListener } from "../journal/task_log.ts";
+import { CUT_ANSWER } from "../journal/totals.ts";
 import type { CostOfReserved, ReckonAdopted } from "./adopted_costs.ts";
 import { STEP_BYTES_MAX, STEP_ROWS_MAX } from "./restate.ts";
 
@@ -86,15 +87,19 @@ export class Adoption {
       const sent = adoptedFacts(line.line, this.#costs, replay, moment.wallMs);
       outcomes.push({ ...(await adoptedOutcome(line, this.#costs, replay)), sent });
     }
-    for (const { found } of lines) if (found.warnings !== undefined) step.warned(found.warnings);
+    const warned = lines.flatMap(({ found }) => [
+      ...(found.warnings === undefined ? [] : [found.warnings]),
+      ...(found.isCut === true ? [CUT_ANSWER] : []),
+    ]);
+    for (const list of warned) step.warned(list);
     for (const outcome of outcomes) step.outcome(outcome, outcome.lineBytes, outcome.lineCrc32);
     output.resume(replay.outEnd, replay.outCrc32);
-    const { range, write } = output.claim(Buffer.concat(lines.map(({ bytes }) => bytes)));
+    const { range, write } = output.claim(summed(Buffer.concat(lines.map(({ bytes }) => bytes))));
     const records = step.finish({ ...range, voids: 0, committedUsd: replay.committedUsd });
     await store.append([stamped({ taskId, records, output: write }, moment)]);
     onStep?.(0, readStep(records), moment);
     for (const outcome of outcomes) replay.settle(outcome);
-    for (const { found } of lines) if (found.warnings !== undefined) replay.totals.warn(found.warnings, 1);
+    for (const list of warned) replay.totals.warn(list, 1);
     replay.out = { end: range.outEnd, crc32: output.crc32 };
   }
 }

@@ -37,9 +37,12 @@ import {
 } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import type { EngineStorage } from "../journal/storage.ts";
+import { CUT_ANSWER } from "../journal/totals.ts";
 
 /** In every line with warnings, and in few others. */
 const WARNED = '"warnings":[';
+/** In every line whose answer was cut, and in few others. */
+const CUT = '"finish_reason":"length"';
 /** Of output and of rows, in one step of many lines. */
 export const STEP_BYTES_MAX: number = 1024 * 1024;
 export const STEP_ROWS_MAX = 4_096;
@@ -234,8 +237,10 @@ class RestatementWriter {
     const named = isOfInput(next, line) ? line : undefined;
     const written = outcome.code === undefined ? bytes : renumbered(bytes, named);
     this.#step.outcome({ ...outcome, line }, written);
-    const { warnings } = asBuffer(bytes).includes(WARNED) ? (readOutputLine(bytes) ?? {}) : {};
+    const isRead = [WARNED, CUT].some((text) => asBuffer(bytes).includes(text));
+    const { warnings, isCut } = isRead ? (readOutputLine(bytes) ?? {}) : {};
     if (warnings !== undefined) this.#step.writer.warned(warnings);
+    if (isCut === true) this.#step.writer.warned(CUT_ANSWER);
   }
 
   /**

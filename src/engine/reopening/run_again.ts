@@ -6,12 +6,12 @@
  *   stream   read as far as the run was -> its summary, or `input_changed`
  */
 import type { Disk } from "../../disk.ts";
+import { lineEnds } from "../../jsonl/lines.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { leaveSource } from "../files/byte_source.ts";
 import { isSameState, openOnce, type Source } from "../files/input.ts";
 import { checkOutput, noteChanged } from "../files/output_check.ts";
 import { streamChanged } from "../files/spool.ts";
-import { lineEnds } from "../files/spool_file.ts";
 import type { TaskBody } from "../files/task_body.ts";
 import { removeWorkFiles } from "../files/task_files.ts";
 import type { Summary } from "../items/progress.ts";

@@ -5,16 +5,11 @@ import { overAtMs } from "../../work/sla.ts";
 import type { EngineCore } from "../core.ts";
 import type { Forecast } from "../lanes/forecasts.ts";
 import { batchedByMs } from "../plans/batched_work.ts";
+import type { CountedWork } from "../plans/counted_work.ts";
 
 /** Work of one project and model. */
-export interface WindowedWork {
+export interface WindowedWork extends CountedWork {
   readonly project: string;
-  /** `<provider>:<name>`. */
-  readonly model: string;
-  readonly items: number;
-  readonly inputTokens: number;
-  /** Expected. */
-  readonly outputTokens: number;
   /** From now to its deadline. */
   readonly windowMs: number;
 }
@@ -27,7 +22,7 @@ export interface WindowedWork {
  */
 export function forecastBehind(
   core: Pick<EngineCore, "config" | "storage" | "sending">,
-  { project, model, items, inputTokens, outputTokens, windowMs }: WindowedWork,
+  { project, model, endpoints, items, requests, inputTokens, outputTokens, windowMs }: WindowedWork,
   before = 0,
 ): Forecast {
   const { sending } = core;
@@ -36,9 +31,13 @@ export function forecastBehind(
   const unread = before + sending.backlog.unreadItems(project, overAtMs(clock, clock.wallMs() + windowMs));
   const scale = 1 + unread / items;
   const load = { items: items * scale, inputTokens: inputTokens * scale };
-  const forecast = sending.lanes.forecasts.forecast({ model, project, ...load, deadlineMs });
+  const forecast = sending.lanes.forecasts.forecast({
+    ...{ model, project, ...load, deadlineMs },
+    requests: requests * scale,
+  });
   if (forecast.sla !== "infeasible") return forecast;
-  const batchedMs = batchedByMs(core, project, { model, ...load, outputTokens: outputTokens * scale });
+  const coming = { model, endpoints, ...load, outputTokens: outputTokens * scale };
+  const batchedMs = batchedByMs(core, project, coming);
   if (batchedMs >= forecast.earliestDeadlineMs) return forecast;
   return batchedMs <= deadlineMs
     ? { sla: "at_risk", doneMs: batchedMs }

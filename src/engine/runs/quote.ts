@@ -7,6 +7,7 @@ import { type Quote, type QuoteInput, quote } from "../../price/quote.ts";
 import type { TimeNeeded } from "../../price/quote_requests.ts";
 import { finishAt, lastFinish } from "../../price/quote_sla.ts";
 import type { WorkPlan } from "../../queue/plan/plan.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
 import type { LineSet } from "../../work/line_set.ts";
 import { parseSlaMinutes, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import { unlessAborted } from "../abort.ts";
@@ -14,6 +15,7 @@ import { type LaneOptions, type LaneRules, laneRules } from "../config/lane_rule
 import type { EngineCore } from "../core.ts";
 import type { Source } from "../files/input.ts";
 import { ASSUMED_SPEED, type ExpectedUsage } from "../learnt/expected_usage.ts";
+import { withGuarded } from "../listeners.ts";
 import { batchedByMs, goesWithBatches } from "../plans/batched_work.ts";
 import { CostFloorBook, floorOfPlan, WITHOUT_BATCHES } from "../plans/cost_floors.ts";
 import { type Counted, countLines, countSource } from "../plans/counted_input.ts";
@@ -23,6 +25,7 @@ import { planUsage } from "../plans/planned_work.ts";
 import { priceChanges } from "../plans/price_changes.ts";
 import type { SchemaOptions } from "../schemas/run_schema.ts";
 import { forecastBehind } from "./forecast_behind.ts";
+import { type MissingListener, WarningFeed, type WarningListener } from "./warning_feed.ts";
 
 const MINUTE_MS = 60_000;
 const NEVER = Number.POSITIVE_INFINITY;
@@ -45,6 +48,10 @@ export interface QuoteOptions extends LaneOptions, SchemaOptions {
   readonly sizeBytes?: number;
   /** More different models than this are `too_many`. Default: as many as there are. */
   readonly modelsMax?: number;
+  /** Called once for each setting that a run would leave out for a model, with the first line that has it. */
+  readonly onWarning?: WarningListener;
+  /** Called once for each provider without a key or a configuration, whose lines a run would hold, with the first of them. */
+  readonly onMissing?: MissingListener;
   /** Aborting stops the reading and rejects with its reason. */
   readonly signal?: AbortSignal;
 }
@@ -60,7 +67,9 @@ export async function quoteSource(
   );
   const { signal, project, isPosted = false, lanes, policy, minOnTime } = options;
   signal?.throwIfAborted();
-  const counted = await unlessAborted(countSource(core, source, options), signal);
+  const feed = WarningFeed.of(withGuarded(options, ["onWarning", "onMissing"]), core.config.keysMissing);
+  const onBlock = feed === undefined ? undefined : (block: MeasuredBlock): void => feed.see(block);
+  const counted = await unlessAborted(countSource(core, source, { ...options, onBlock }), signal);
   const behind =
     project === undefined
       ? {}
@@ -227,15 +236,15 @@ function behindSeconds(
   project: string,
   { usage }: Pick<Counted, "usage">,
 ): NonNullable<QuoteInput["behindSeconds"]> {
-  const expected = new Map(usage.works().map((work) => [work.model, work.outputTokens]));
+  const expected = new Map(usage.works().map((work) => [work.model, work]));
   return (model, items, inputTokens) => {
-    const outputTokens = expected.get(model) ?? 0;
+    const work = expected.get(model) ?? { outputTokens: 0, endpoints: [], requests: items };
     const nowMs = core.storage.clock.nowMs();
     let foundMs = 0; // from now
     for (let minutes = 1; minutes <= SLA_MINUTES_MAX; ) {
       const windowMs = minutes * MINUTE_MS;
       const forecast = forecastBehind(core, {
-        ...{ project, model, items, inputTokens, outputTokens, windowMs },
+        ...{ project, ...work, model, items, inputTokens, windowMs },
       });
       if (forecast.sla !== "infeasible") {
         const aloneMs = Math.max(0, forecast.doneMs - nowMs);

@@ -6,7 +6,7 @@
  *                  finished and untouched -> its summary, nothing is sent (a stream is compared to its end)
  *                  otherwise -> same input? -> recovered -> open
  */
-import { createHash, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
@@ -23,7 +23,8 @@ import { closeInput, isSameState, isStream, type OpenInput, openInput, type Sour
 import { keptCall } from "../files/kept_call.ts";
 import type { CheckedKeys } from "../files/key_check.ts";
 import { noteChanged } from "../files/output_check.ts";
-import { costTerms, onThisClock, refuseOtherFormat, refuseOtherOrder } from "../files/run_terms.ts";
+import { runName } from "../files/run_name.ts";
+import { costTerms, noteOtherTerms, onThisClock, refuseOtherLayout } from "../files/run_terms.ts";
 import { checkCap } from "../files/shared_caps.ts";
 import { deadlineOf, encodeBody, type TaskBody } from "../files/task_body.ts";
 import { answersPath, spoolPath } from "../files/task_files.ts";
@@ -101,7 +102,7 @@ export async function openRun(
   options: EngineRunOptions,
   leaving: RunLeaving,
 ): Promise<OpenedRun> {
-  const name = nameOf(source, options);
+  const name = runName(source, options);
   const claims: string[] = [];
   const claim = (what: string): void => {
     if (core.atWork.has(what))
@@ -153,10 +154,7 @@ async function open(
     );
   const found = await findTask(core.storage, name, options);
   const before = found === undefined ? undefined : await mended(core, found, opening.stopped);
-  if (before !== undefined) {
-    refuseOtherOrder(before, options);
-    refuseOtherFormat(before, options);
-  }
+  if (before !== undefined) refuseOtherLayout(before, options);
   const task = found ?? { id: randomUUID(), name, createdWallMs: core.storage.clock.wallMs(), body: "" };
   if (before?.status === "completed") {
     if (options.keepsDamage !== true) await checkFinished(core.storage, task, before);
@@ -166,6 +164,13 @@ async function open(
       const { call = {}, ...body } = ofCall(before, options, opening.schema);
       if (JSON.stringify(call) !== JSON.stringify(before.call ?? {}))
         await store(core.storage, { ...task, body: encodeBody({ ...body, call }) }, opening.stopped);
+      if (isUpdatable(options))
+        noteOtherTerms(
+          core.storage,
+          before,
+          { ...options, schema: opening.schema.json },
+          before.summary?.counts.completed,
+        );
       return finished;
     }
   }
@@ -318,16 +323,6 @@ function ofCall({ call: _, ...body }: TaskBody, options: EngineRunOptions, { jso
   return Object.keys(call).length === 0 ? body : { ...body, call };
 }
 
-function nameOf(source: Source, options: EngineRunOptions): string {
-  if (options.id !== undefined) return `id:${options.id}`;
-  if (options.out !== undefined) return `out:${resolve(options.out)}`;
-  if (typeof source !== "string") return `once:${randomUUID()}`;
-  return `in:${resolve(source)}:${createHash("sha256")
-    .update(JSON.stringify([options.model, options.sla]))
-    .digest("hex")
-    .slice(0, 16)}`;
-}
-
 function absolute(source: Source): Source {
   return typeof source === "string" ? resolve(source) : source;
 }
@@ -364,6 +359,7 @@ async function openState(
   log.committedUsd = () => budget.committedUsd;
   const layout = lineLayout(options);
   const asked = { ...options, schema: schema.json };
+  if (isUpdatable(options)) noteOtherTerms(core.storage, before, asked, recovered.totals.completed);
   const settings: RunSettings = {
     taskId,
     input: input.file,

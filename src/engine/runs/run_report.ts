@@ -162,6 +162,7 @@ export class RunReport {
         cancelled: totals.cancelled,
       },
       ...(totals.cached === 0 ? {} : { cached: totals.cached }),
+      ...(totals.cut === 0 ? {} : { cut: totals.cut }),
       errors: totals.errors,
       warnings: totals.warnings,
       usage: {

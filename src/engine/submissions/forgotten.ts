@@ -94,6 +94,7 @@ export class Forgotten {
     const { store, clock } = this.#storage;
     for (const [id, sinceWallMs] of [...this.#rows]) {
       if (clock.wallMs() - sinceWallMs < LIMITS_WINDOW_MS) continue;
+      await this.#caps.fold(id);
       await store.deleteTask(id);
       this.#rows.delete(id);
     }

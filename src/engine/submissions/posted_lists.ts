@@ -28,6 +28,7 @@ import { ProgressFeed, type ProgressOptions } from "../runs/progress_feed.ts";
 import { heldWaitMs } from "../runs/watch.ts";
 import type { ItemTrace } from "../trace.ts";
 import { ListEnds } from "./list_ends.ts";
+import { ListMoney } from "./list_money.ts";
 import { ListProgress } from "./list_progress.ts";
 import { traceLogged } from "./log_trace.ts";
 import { closedBefore, type SubmittedList, taskOfObjects } from "./submitted_task.ts";
@@ -48,7 +49,10 @@ interface ListOptions extends ProgressOptions {
 }
 
 /** The items of a list, as lines that `taskLines` made. */
-export type FewItems = Pick<SmallTask, "id" | "lines" | "slaMinutes" | "note" | "check" | "retentionDays">;
+export type FewItems = Pick<
+  SmallTask,
+  "id" | "lines" | "slaMinutes" | "note" | "check" | "tap" | "retentionDays"
+>;
 
 /** Stored with the first list: then the log is opened at each start. */
 const MARK = { project: PROJECT, collection: "posted_lists", id: "first", parent: "", createdWallMs: 0 };
@@ -67,25 +71,14 @@ export async function openPostedLists(
   const { store, room } = core.storage;
   if (!(await hasPostedLists(store)))
     await room.answerFor(() => store.change([{ kind: "put", record: { ...MARK, body: "{}" } }]));
-  const lists = new PostedLists(core, log, openPosted);
+  const money = await ListMoney.open(core, log);
+  const lists = new PostedLists(core, log, money, openPosted);
   core.sending.backlog.countUnread((project, deadlineMs) => lists.work.unreadItems(project, deadlineMs));
-  if (core.config.cap !== undefined) await lists.work.groups.countSpent(await takenByOpen(log));
+  const takenUsd = await money.takenUsd();
+  if (takenUsd > 0) await lists.work.groups.countSpent(takenUsd);
   await lists.work.prepare();
   lists.work.open();
   return lists;
-}
-
-/** What open lists took, under a cap that the engine did not have when they were posted. */
-async function takenByOpen(log: WorkLog): Promise<number> {
-  const open = [...log.openTasks()].filter(({ kind }) => kind === WORK_KINDS.list);
-  let usd = 0;
-  for (const { number } of open) {
-    for (const sums of [await log.sumsOf(number), log.takenOf(number)])
-      usd += (sums?.billedUsd ?? 0) + (sums?.ambiguousUsd ?? 0);
-    for (const { intents } of log.triedItems(number).values())
-      for (const { mostUsd } of intents) usd += mostUsd;
-  }
-  return usd;
 }
 
 /** One for an engine. */
@@ -93,6 +86,7 @@ export class PostedLists {
   readonly work: PostedWork;
   readonly #core: EngineCore;
   readonly #log: WorkLog;
+  readonly #money: ListMoney;
   readonly #acceptance: Acceptance<AdmittedWork>;
   readonly #reader: PostedItemReader;
   readonly #retries: PostedRetries<AdmittedWork>;
@@ -101,9 +95,15 @@ export class PostedLists {
   readonly #changing = new Set<number>();
   readonly #unsubscribe: () => void;
 
-  constructor(core: EngineCore, log: WorkLog, openPosted: (options: PostedOptions) => PostedWork) {
+  constructor(
+    core: EngineCore,
+    log: WorkLog,
+    money: ListMoney,
+    openPosted: (options: PostedOptions) => PostedWork,
+  ) {
     this.#core = core;
     this.#log = log;
+    this.#money = money;
     this.work = openPosted({
       workLog: log,
       kind: WORK_KINDS.list,
@@ -199,8 +199,8 @@ export class PostedLists {
     if (this.#log.has(number) || this.#changing.has(number))
       throw new PerigeeError("conflict", `task ${id} is at work; wait until it is completed`);
     this.#changing.add(number);
-    const retried = await this.#core.caps
-      .note(id, 0) // it counts with the open ones from here on
+    const retried = await this.#money
+      .counted(number)
       .then(() => this.#retries.retry(record, retryFailed, 0))
       .finally(() => this.#changing.delete(number));
     const ends = this.#follow(retried.task);
@@ -228,6 +228,7 @@ export class PostedLists {
       throw new PerigeeError("conflict", `task ${id} is at work; stop or cancel its run first`);
     this.#changing.add(number);
     try {
+      await this.#money.counted(number); // it stays in the sum of the engine's cap
       await this.#core.storage.room.answerFor(() => this.#log.erase({ all: [number] }));
     } finally {
       this.#changing.delete(number);
@@ -237,6 +238,7 @@ export class PostedLists {
   /** After its work is closed. */
   close(): void {
     this.#unsubscribe();
+    this.#money.close();
     this.#leaveAll(closedBefore);
   }
 
@@ -264,15 +266,7 @@ export class PostedLists {
   #final(number: number): void {
     this.#ends.get(number)?.end();
     this.#ends.delete(number);
-    if (this.#core.config.cap !== undefined) this.#note(number).catch(() => undefined); // the engine is closing
-  }
-
-  /** Keeps what it took under the engine's cap. */
-  async #note(number: number): Promise<void> {
-    const [row, sums] = [await this.#log.rows.loggedTask(number), await this.#log.sumsOf(number)];
-    if (row === undefined || sums === undefined) return;
-    const { id } = rowToPosted(this.#log, row);
-    await this.#core.caps.note(id, sums.billedUsd + sums.ambiguousUsd);
+    this.#money.ended(number);
   }
 
   #leaveAll(errorOf: (id: string) => Error): void {

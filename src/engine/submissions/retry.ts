@@ -18,7 +18,7 @@ export interface RetryOptions
 
 /** Options of `engine.retryTask`. */
 export interface RetryTaskOptions
-  extends Omit<SubmitOptions, "id" | "retentionDays" | keyof SchemaOptions | keyof CacheOptions> {
+  extends Omit<SubmitOptions, "id" | "retentionDays" | "onChunk" | keyof SchemaOptions | keyof CacheOptions> {
   /** Items that ended with one of these are run again, also `cancelled` ones and where that is not marked retryable. */
   readonly codes?: readonly FailureCode[];
 }

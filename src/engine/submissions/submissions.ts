@@ -1,7 +1,7 @@
 /**
  * Submitted lists: `submit`, `task` and `object` with the shapes of the interface (2.1 to 2.3).
  *
- * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cap, a cache, `schemaTries` or batches need runs. Every other one becomes one
+ * A list of few items of one sla is a posted task (`posted_lists.ts`), unless a listener, a cache, `schemaTries` or batches need runs. Every other one becomes one
  * run for each different sla in it (`run_lists.ts`): items without sla run at once, and `submit` waits for them.
  * Every item is a line of a file beside the journal, so a million objects need no row each; an object's id is its
  * task's with the item's number folded into the last four bytes. The id of a task that the caller named follows from that name.
@@ -31,6 +31,7 @@ import {
 import type { SchemaOptions } from "../schemas/run_schema.ts";
 import { withBatch } from "../shown/recorded_batches.ts";
 import { batchesOf, type ItemTrace, traceItem } from "../trace.ts";
+import { type ChunkOptions, chunkReader } from "./chunk_reader.ts";
 import { checksumOf, groupBySla, isFew, postedLines } from "./list_items.ts";
 import { readListSchema } from "./list_schema.ts";
 import type { FewItems, PostedList, PostedLists } from "./posted_lists.ts";
@@ -44,7 +45,7 @@ import { closedBefore, type SubmittedList, type SubmittedTask, submittedTask } f
 const ITEMS_MAX = 1_000_000;
 
 /** Options of `engine.submit`. */
-export interface SubmitOptions extends ProgressOptions, SchemaOptions, CacheOptions {
+export interface SubmitOptions extends ProgressOptions, SchemaOptions, CacheOptions, ChunkOptions {
   /**
    * 1 to 512 bytes, the caller's name of this list: the same items under it again are the same task, also in a later process, and nothing
    * of it is asked again. Other items under it are refused with `conflict`. `forget` frees it. Default: every call makes a new task.
@@ -55,13 +56,14 @@ export interface SubmitOptions extends ProgressOptions, SchemaOptions, CacheOpti
    * and its last retry begins them anew. Default: it is kept until `forget`.
    */
   readonly retentionDays?: number;
-  /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same. */
+  /** Aborting rejects `submit` with its reason. A task that is stored by then continues all the same, unless `onChunk` reads its answer. */
   readonly signal?: AbortSignal;
 }
 
 /** The items and the schema of a call. */
 interface ReadList extends RunsOfList {
   readonly isFew: boolean;
+  readonly reader: ReturnType<typeof chunkReader>;
 }
 
 /** The lists that are posted tasks. */
@@ -122,7 +124,7 @@ export class Submissions {
     if (items.length > ITEMS_MAX)
       throw new PerigeeError("usage", `a task has at most ${ITEMS_MAX} items, got ${items.length}`);
     // Before anything is awaited: the caller may change the list, its items and the schema from then on.
-    const read = { groups: groupBySla(items), isFew: isFew(items) };
+    const read = { groups: groupBySla(items), isFew: isFew(items), reader: chunkReader(items, options) };
     const { schemaTries } = options;
     const hasTerms = options.schema !== undefined || schemaTries !== undefined;
     const list = { ...read, schema: hasTerms ? await readListSchema(options) : undefined, schemaTries };
@@ -159,9 +161,16 @@ export class Submissions {
   async #store(list: ReadList, name: ListName, options: SubmitOptions): Promise<AcceptedList> {
     const few = this.#few(list, name, options);
     const posted = few === undefined ? undefined : await this.#post(few, options.signal);
-    if (posted !== undefined) return asPosted(posted, options);
-    const { begun } = await this.runs.accept(name, list, options);
-    return this.#asRuns(name.id, begun, options);
+    const accepted =
+      posted === undefined
+        ? this.#asRuns(name.id, (await this.runs.accept(name, list, options)).begun, options)
+        : asPosted(posted, options);
+    if (list.reader !== undefined && options.signal !== undefined)
+      void list.reader.follow(options.signal, {
+        cancel: () => this.turns.take(name.id, () => this.cancel(name.id)),
+        over: accepted.list.finished(),
+      });
+    return accepted;
   }
 
   #asRuns(id: string, begun: Promise<Submission>, options: SubmitOptions): AcceptedList {
@@ -170,17 +179,17 @@ export class Submissions {
 
   /** Undefined for a list that must be runs. */
   #few(
-    { groups, isFew: areFew, schema, schemaTries }: ReadList,
+    { groups, isFew: areFew, schema, schemaTries, reader }: ReadList,
     { id, checksum: note, retentionDays }: ListName,
     { onProgress, cache }: SubmitOptions,
   ): FewItems | undefined {
     const [part, another] = groups.parts;
-    const { cap } = this.#core.config;
-    const needsRuns = [onProgress, cache, schemaTries, cap].some((each) => each !== undefined);
+    const needsRuns = [onProgress, cache, schemaTries].some((each) => each !== undefined);
     if (needsRuns || part === undefined || another !== undefined || !areFew) return undefined;
     const lines = postedLines(groups, id, schema?.json);
     if (lines === undefined) return undefined;
-    return { id, note, lines, slaMinutes: part.sla, check: schema?.check, retentionDays };
+    const own = { check: schema?.check, tap: reader?.tap };
+    return { id, note, lines, slaMinutes: part.sla, ...own, retentionDays };
   }
 
   /** Undefined when an item cannot be measured, which ends as the line of a run does, and for a list that goes with batches. */

@@ -14,7 +14,7 @@ import { isObject, type JsonObject } from "../../work/json.ts";
 import type { JsonValue, MediaPart, SignedText, ToolCallPart, ToolResultPart } from "../../work/request.ts";
 import { givenTwice, LineFault, wrongContents } from "../fault.ts";
 import { isText } from "../numbers.ts";
-import { mediaPart, sourceOfAddress } from "./media.ts";
+import { base64Fault, mediaPart, sourceOfAddress } from "./media.ts";
 import { type Members, membersOf, snakeOf, textIn, textsIn } from "./members.ts";
 
 const HOLDERS = ["text", "inlineData", "fileData", "functionCall", "functionResponse"] as const;
@@ -172,6 +172,8 @@ function readInline(
   if (texts instanceof LineFault) return texts;
   const { data, mimeType, displayName: fileName } = texts;
   if (data === undefined || data === "") return wrongContents(`${where}.data`, "base64 data", undefined);
+  const fault = base64Fault(data, `${where}.data`);
+  if (fault !== undefined) return fault;
   return mediaPart({ source: { base64: data }, mimeType, fileName, details }, where);
 }
 

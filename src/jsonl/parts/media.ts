@@ -110,6 +110,27 @@ export function sourceOfAddress(
   );
 }
 
+/** Characters that are checked at each end of base64: a file of 10 MB takes no longer than one of 4 KB. */
+const CHECKED_CHARS = 4_096;
+/** Of both alphabets (RFC 4648, 4 and 5), as Gemini reads them, with line ends. */
+const OTHER_CHARACTER = /[^A-Za-z0-9+/_=\r\n-]/;
+
+/** What shows that a text is not base64, at its first and last 4,096 characters. `place` is its own. */
+export function base64Fault(text: string, place: string): LineFault | undefined {
+  const end = Math.max(CHECKED_CHARS, text.length - CHECKED_CHARS);
+  const head = text.slice(0, CHECKED_CHARS).search(OTHER_CHARACTER);
+  const tail = head >= 0 ? -1 : text.slice(end).search(OTHER_CHARACTER);
+  if (head < 0 && tail < 0) return undefined;
+  const character = 1 + (head >= 0 ? head : end + tail);
+  const wayOn = text.startsWith("data:")
+    ? "leave out what is before the comma"
+    : "a file has its path in file_data";
+  return new LineFault(
+    "invalid_contents",
+    `${place} must be base64, got another character at place ${character}; ${wayOn}`,
+  );
+}
+
 /** `data:[mime][;name=value];base64,text` (RFC 2397). */
 function sourceOfData(address: string, place: string): Pick<GivenMedium, "source" | "mimeType"> | LineFault {
   const head = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(address.slice(0, HEAD_CHARS_MAX));

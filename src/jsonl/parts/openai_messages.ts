@@ -7,7 +7,8 @@
  *   tool                     a result; those of successive messages are in one turn
  *
  * What turns cannot hold is not a fault, because servers of OpenAI's protocol are sent the body unchanged: the first such place is
- * `unheld`. `cache_control` changes only the price: its name is in `leftOut`.
+ * `unheld`. The names of what need not be held are in `leftOut`: `cache_control`, which changes only the price, and the thoughts of an
+ * earlier answer as text, which clients send back with it (the AI SDK does). No provider of another protocol reads those again.
  */
 import { asksNothing } from "../../work/chat_message.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
@@ -29,13 +30,15 @@ export interface Conversation {
   readonly turns: readonly Turn[];
   /** The first place that turns cannot hold, or a sentence that names it. */
   readonly unheld?: string;
-  /** Names of members that are left out of the turns and change only the price. */
+  /** Names of members that are left out of the turns: none of them changes the answer. */
   readonly leftOut: readonly string[];
   /** Arguments of a call hold numbers that are marked (`numbers.ts`). */
   readonly hasExactNumbers: boolean;
 }
 
 const CACHE = "cache_control";
+/** What servers call the thoughts of their answers. */
+const THOUGHTS = ["reasoning_content", "reasoning"] as const;
 const NONE: readonly string[] = [];
 
 /** Reads the messages of a chat. */
@@ -115,7 +118,10 @@ class Reading {
   #addTurn(message: JsonObject, role: "user" | "model", where: string): LineFault | undefined {
     const calls = role === "model" ? message["tool_calls"] : undefined;
     const hasCalls = Array.isArray(calls) && calls.length > 0;
-    this.#checkOthers(message, where, hasCalls ? ["role", "content", "tool_calls"] : ["role", "content"]);
+    const thoughts = role === "model" ? THOUGHTS.filter((name) => isText(message[name])) : [];
+    for (const name of thoughts) if (message[name] !== "") this.#leaveOut(name);
+    const carried = ["role", "content", ...thoughts, ...(hasCalls ? ["tool_calls"] : [])];
+    this.#checkOthers(message, where, carried);
     const isEmpty = hasCalls && (message["content"] === null || message["content"] === undefined);
     const parts = isEmpty ? [] : this.#readContent(message["content"], where);
     if (parts instanceof LineFault) return parts;
@@ -273,9 +279,13 @@ class Reading {
   #checkOthers(object: JsonObject, place: string, carried: readonly string[]): void {
     for (const name in object) {
       if (carried.includes(name) || asksNothing(name, object[name])) continue;
-      if (name === CACHE) this.#leftOut = [CACHE];
+      if (name === CACHE) this.#leaveOut(name);
       else this.#cannotHold(`${place}.${name.length <= 64 ? name : `${name.slice(0, 64)}...`}`);
     }
+  }
+
+  #leaveOut(name: string): void {
+    if (!this.#leftOut.includes(name)) this.#leftOut = [...this.#leftOut, name];
   }
 
   #cannotHold(place: string): void {

@@ -74,6 +74,8 @@ export class HiddenLimit {
   readonly #places = new HiddenPlaces();
   readonly #accepted: AcceptedRequests;
   readonly #rate: HiddenRate;
+  /** What was sent in the minute before the last refused probe of a hold, as a share of what was sent before the refusals. */
+  #shareRefused = 1;
 
   /** `flow` counts the tokens that the lane has used. */
   constructor(nowMs: number, flow: TokenFlow) {
@@ -264,6 +266,7 @@ export class HiddenLimit {
     const isTrying = this.#mode === "rate" && this.#rate.isTrying;
     const level = isForeseen ? HELD_LEVEL_LATE : isTrying ? HELD_LEVEL_TRYING : 0;
     this.#hold.begin(nowMs, this.#inFlight, level, this.#accepted.sinceMs);
+    this.#shareRefused = 1;
     if (this.#mode === "places" && this.#places.contradicted(nowMs)) this.#mode = "rate";
   }
 
@@ -284,6 +287,7 @@ export class HiddenLimit {
 
   #probeRefused(nowMs: number): void {
     const { places } = this.#hold;
+    this.#shareRefused = this.#accepted.shareAt(nowMs);
     this.#hold.probeRefused(nowMs, this.#tokens.isLate);
     const isFirst = this.#mode === "free";
     if (this.#mode !== "tokens" && places.isBelow(this.#inFlight, isFirst)) this.#mode = "rate";
@@ -292,13 +296,21 @@ export class HiddenLimit {
     if (this.#inFlight === 0) this.#mode = "rate";
   }
 
+  /**
+   * The same before the probe that was accepted. If it is the first after the minute of the first request, that of the refused one counts:
+   * a burst has left the minute between the two, and a limit on requests explains both.
+   */
+  #sentShare(atMs: number): number {
+    return this.#hold.isOfWindow ? this.#shareRefused : this.#accepted.shareAt(atMs);
+  }
+
   /** Ends the hold: the provider accepted a probe that was sent at `atMs`. */
   #leave(atMs: number): void {
     const { atMs: heldAtMs = atMs, places } = this.#hold;
     this.#hold.end();
     this.#places.open(this.#inFlight + 1);
     const isPlaces = this.#mode === "places" && places.isProbeAmongMany;
-    const isTokens = !isPlaces && this.#tokens.taken(this.#accepted.shareAt(atMs), atMs - heldAtMs > STOP_MS);
+    const isTokens = !isPlaces && this.#tokens.taken(this.#sentShare(atMs), atMs - heldAtMs > STOP_MS);
     if (!isTokens && (atMs - heldAtMs > STOP_MS || this.#isUnproven)) {
       this.#goOn(atMs);
       return;

@@ -45,6 +45,8 @@ export class ProbedHold {
   #probeRefusedAtMs = Number.NEGATIVE_INFINITY;
   /** When the minute ends in which the refusals began. */
   #windowAtMs = Number.POSITIVE_INFINITY;
+  /** Whether the last probe was the first one after that minute. */
+  isOfWindow = false;
 
   get isOn(): boolean {
     return this.#atMs !== undefined;
@@ -113,7 +115,8 @@ export class ProbedHold {
   probed(nowMs: number, mark: HiddenMark, inFlight: number): void {
     this.#probe = mark;
     this.places.probed(inFlight);
-    if (nowMs >= this.#windowAtMs) this.#windowAtMs = Number.POSITIVE_INFINITY;
+    this.isOfWindow = nowMs >= this.#windowAtMs;
+    if (this.isOfWindow) this.#windowAtMs = Number.POSITIVE_INFINITY;
   }
 
   /** The probe was refused. `isLate`: answers take long. */

@@ -27,6 +27,7 @@ export interface BatchSettings extends Partial<BatchLimits> {
 const LIMITS = [
   "itemsMax",
   "bytesMax",
+  "inputsMax",
   "openMax",
   "enqueuedTokensMax",
   "addBytesMax",

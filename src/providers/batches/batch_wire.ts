@@ -12,8 +12,9 @@
  */
 import type { HeaderBag, ProviderSettings, WireAnswer } from "../provider.ts";
 
-/** What the requests of a batch ask for; one a batch. */
-export type BatchEndpoint = "chat" | "responses" | "embeddings";
+/** What the requests of a batch ask for; one a batch. Paths and kinds: batch_endpoints.ts. */
+export const BATCH_ENDPOINTS = ["chat", "responses", "embeddings", "completions", "moderations"] as const;
+export type BatchEndpoint = (typeof BATCH_ENDPOINTS)[number];
 
 /** How a provider can be asked later which of its batches is ours. `ids`: only by the ids of its requests, and how many it has. */
 export type BatchTag = "metadata" | "name" | "ids";
@@ -26,6 +27,8 @@ export interface BatchLimits {
   readonly itemsMax: number;
   /** Of the file, or of the body that creates the batch. */
   readonly bytesMax: number;
+  /** Inputs of all requests of a batch for embeddings: a request may have several. */
+  readonly inputsMax?: number;
   /** Batches that may be open at once. */
   readonly openMax?: number;
   /** Input tokens of all open batches of a model together. */

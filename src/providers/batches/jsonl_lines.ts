@@ -16,19 +16,12 @@ import { nameOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.t
 import { isShownCode } from "../key_text.ts";
 import type { HeaderBag } from "../provider.ts";
 import { answered } from "./batch_json.ts";
-import type { BatchEndpoint, BatchResult } from "./batch_wire.ts";
+import type { BatchResult } from "./batch_wire.ts";
 
 /** Characters of an id in a result; those that perigee makes have 64 at most. */
 const ID_CHARS_MAX = 512;
 const BODY = ["response", "body"] as const;
 const CLOSE_BRACE = 0x7d;
-
-/** Where the requests of a batch go. */
-export const ENDPOINT_PATHS: Readonly<Record<BatchEndpoint, string>> = {
-  chat: "/v1/chat/completions",
-  responses: "/v1/responses",
-  embeddings: "/v1/embeddings",
-};
 
 /** A request as a line, without a newline. `members`: JSON between id and body, empty or with a comma at its end. */
 export function requestLine(id: string, members: string, body: Uint8Array): Uint8Array {

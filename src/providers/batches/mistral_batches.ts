@@ -17,6 +17,7 @@
 import { modelPath } from "../address.ts";
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings } from "../provider.ts";
+import { ENDPOINT_PATHS } from "./batch_endpoints.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
 import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
@@ -31,7 +32,7 @@ import type {
   RemoteBatch,
 } from "./batch_wire.ts";
 import { type BearerRequests, bearerRequests } from "./bearer_requests.ts";
-import { ENDPOINT_PATHS, lineOverhead, requestLine, resultOf } from "./jsonl_lines.ts";
+import { lineOverhead, requestLine, resultOf } from "./jsonl_lines.ts";
 import { countsOf, idOf, idsOf, stateOf, successOf, TAG_KEY, wallMsOf } from "./remote_batch.ts";
 import { fileName, fileOf, removals, resultSource } from "./remote_files.ts";
 
@@ -46,7 +47,7 @@ const LIMITS: BatchLimits = {
 };
 
 const TRAITS: BatchTraits = {
-  endpoints: ["chat", "embeddings"],
+  endpoints: ["chat", "embeddings", "moderations"],
   tag: "metadata",
   canCancel: true,
   keepsOnCancel: true,

@@ -15,6 +15,7 @@ import { modelPath } from "../address.ts";
 import { errorFacts } from "../error_body.ts";
 import { arrayOf, objectOf, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
+import { ENDPOINT_PATHS } from "./batch_endpoints.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
 import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
@@ -32,7 +33,7 @@ import type {
   UploadStep,
 } from "./batch_wire.ts";
 import { type BearerRequests, bearerRequests } from "./bearer_requests.ts";
-import { ENDPOINT_PATHS, lineOverhead, requestLine, resultOf } from "./jsonl_lines.ts";
+import { lineOverhead, requestLine, resultOf } from "./jsonl_lines.ts";
 import type { OpenaiServer } from "./openai_servers.ts";
 import { countsOf, idOf, idsOf, stateOf, successOf, TAG_KEY, wallMsOf } from "./remote_batch.ts";
 import { fileName, fileOf, removals, resultSource } from "./remote_files.ts";

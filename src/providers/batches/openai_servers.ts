@@ -33,8 +33,14 @@ const ALL_TAKEN = { tools: true, images: true, schemas: true } as const;
  * in what users report of `invalid_json_line`; nothing documents it.
  */
 const OPENAI: OpenaiServer = {
-  limits: { itemsMax: 50_000, bytesMax: 200_000_000, windowMs: DAY_MS, keptMs: 30 * DAY_MS },
-  endpoints: ["chat", "responses", "embeddings"],
+  limits: {
+    itemsMax: 50_000,
+    inputsMax: 50_000,
+    bytesMax: 200_000_000,
+    windowMs: DAY_MS,
+    keptMs: 30 * DAY_MS,
+  },
+  endpoints: ["chat", "responses", "embeddings", "completions", "moderations"],
   takes: ALL_TAKEN,
   window: "24h",
   fileExpiryMs: 2 * DAY_MS,

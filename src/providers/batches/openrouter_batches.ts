@@ -15,13 +15,13 @@
 import { wireAddress } from "../address.ts";
 import { arrayOf, countOf, nameOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
 import type { ProviderSettings, WireAnswer } from "../provider.ts";
+import { ENDPOINT_PATHS } from "./batch_endpoints.ts";
 import { failureOf, faultOf } from "./batch_failure.ts";
 import { type BatchHost, batchHost, remoteId } from "./batch_host.ts";
 import { amountOf, answered, answeredError, lineOf, nothingOf, tokenOf, unreadable } from "./batch_json.ts";
 import { type BatchSettings, limitsIn } from "./batch_settings.ts";
 import type {
   BatchEnd,
-  BatchEndpoint,
   BatchFailure,
   BatchLimits,
   BatchPage,
@@ -50,11 +50,6 @@ const TRAITS: BatchTraits = {
   mixesModels: false,
   takes: { tools: true, images: false, schemas: true },
 };
-const ENDPOINTS: Readonly<Record<BatchEndpoint, string>> = {
-  chat: "/v1/chat/completions",
-  responses: "/v1/responses",
-  embeddings: "/v1/embeddings",
-};
 const PAGE_BATCHES = "100";
 
 /** The wire for settings of OpenRouter. `given`: limits that an account has. */
@@ -76,7 +71,7 @@ export function openrouterBatches(settings: ProviderSettings, given: BatchSettin
     lineOverheadBytes: (_, idCharacters) => '{"custom_id":"","body":}\n'.length + idCharacters,
     upload: () => undefined,
     create: ({ endpoint, model }) => {
-      const before = `{"endpoint":${JSON.stringify(ENDPOINTS[endpoint])},"model":${JSON.stringify(model)},"requests":[`;
+      const before = `{"endpoint":${JSON.stringify(ENDPOINT_PATHS[endpoint])},"model":${JSON.stringify(model)},"requests":[`;
       return host.request("POST", batches, { body: { kind: "lines", before, separator: ",", after: "]}" } });
     },
     read: (answer, what = "create") => {

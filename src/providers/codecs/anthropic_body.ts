@@ -86,6 +86,7 @@ export function anthropicBody(
   else dropSampling(config, dropped);
   if (config.candidateCount !== undefined) dropped.push(candidatesName(request));
   if (request.safetySettings !== undefined) dropped.push("safety_settings");
+  if (config.mediaResolution !== undefined) writing.drop("media_resolution");
   if (request.cachedContent !== undefined) dropped.push("cached_content");
   if (config.seed !== undefined) dropped.push("seed");
   if (config.presencePenalty !== undefined) dropped.push("presence_penalty");

@@ -69,6 +69,7 @@ function notTaken({ config, ...request }: ModelRequest, others: readonly string[
     ["parallel_tool_calls", request.parallelToolCalls !== undefined],
     ["safety_settings", request.safetySettings !== undefined],
     ["cached_content", request.cachedContent !== undefined],
+    ["media_resolution", config.mediaResolution !== undefined],
   ];
   const names = isGiven.flatMap(([name, given]) => (given ? [name] : []));
   return names.length === 0 && others.length === 0 ? NONE : [...others, ...names];

@@ -72,6 +72,7 @@ export interface GeminiConfig {
   logprobs?: number;
   candidateCount?: number;
   thinkingConfig?: GeminiThinking;
+  mediaResolution?: string;
 }
 
 type GeminiThinking = { thinkingBudget?: number; thinkingLevel?: string; includeThoughts?: boolean };

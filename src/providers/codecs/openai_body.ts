@@ -61,6 +61,7 @@ export function chatBody(
   const fault = writing.refused ?? putChatTools(body, request, writing.name);
   if (fault !== undefined) return { code: "unsupported_request", message: fault };
   if (request.safetySettings !== undefined) dropped.push("safety_settings");
+  if (config.mediaResolution !== undefined) writing.drop("media_resolution");
   if (request.cachedContent !== undefined) dropped.push("cached_content");
   if (config.candidateCount !== undefined) {
     if (dialect.hasChoices) body.n = config.candidateCount;

@@ -7,11 +7,11 @@
  *
  * Usage counts a token per started four UTF-16 units, and given token ids as they are.
  */
-import type { EndpointKind, EndpointRequest } from "../../work/request.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { arrayOf, countOf, objectOf, parseJson, stringOf, type Unchecked } from "../json.ts";
-import type { Encoded, Provider, ProviderSettings } from "../provider.ts";
+import type { Provider, ProviderSettings } from "../provider.ts";
 import { endpointAnswer } from "./endpoint_answer.ts";
-import { endpointBody } from "./endpoint_body.ts";
+import { endpointBodies } from "./endpoint_body.ts";
 import { wrongEndpoint } from "./openai_endpoints.ts";
 
 const UNITS_PER_TOKEN = 4;
@@ -21,24 +21,16 @@ const DIMENSIONS_MAX = 4_096;
 /** The codec of the embedded provider for one kind. */
 export function echoEndpoint(settings: ProviderSettings, kind: EndpointKind): Provider {
   const head = { origin: "", path: "", headers: {} };
+  const encodeBody = endpointBodies({ settings, isOpenai: false });
   return {
     settings,
     head: () => head,
     encode: ({ endpoint }, model, isCheckOnly = false) =>
-      endpoint?.kind === kind ? encode(endpoint, model, settings, isCheckOnly) : wrongEndpoint(kind),
+      endpoint?.kind === kind ? encodeBody(endpoint, model, isCheckOnly) : wrongEndpoint(kind),
     decode: (answer) => endpointAnswer(kind, answer, settings.name),
     limits: () => undefined,
     answerLocally: (body) => answerLocally(kind, body),
   };
-}
-
-function encode(
-  request: EndpointRequest,
-  model: string,
-  settings: ProviderSettings,
-  isCheckOnly: boolean,
-): Encoded {
-  return endpointBody(request, model, { settings, isOpenai: false }, isCheckOnly);
 }
 
 function answerLocally(

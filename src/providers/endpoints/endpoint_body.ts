@@ -6,14 +6,14 @@
  *   response      at OpenAI `store` is false unless the item says otherwise: nothing is read from what it would store
  *
  * The input of an embedding is first in its body, so that the inputs of several items can be sent in one request
- * (shard/joined_body.ts).
+ * (shard/joined_body.ts). What is made of its other members is kept for the next item, which mostly has the same.
  *
  * Sources: parameters of openai 6 (`EmbeddingCreateParams` and so on); API pages of Mistral, vLLM, Together, Fireworks, OpenRouter;
  * state November 2026.
  */
 import { nearest } from "../../nearest.ts";
 import type { EndpointKind, EndpointRequest, JsonValue } from "../../work/request.ts";
-import type { Encoded, ProviderSettings } from "../provider.ts";
+import type { Encoded, JoinedBodies, ProviderSettings } from "../provider.ts";
 import { joinBounds } from "./joins.ts";
 
 type Body = Readonly<Record<string, JsonValue>>;
@@ -79,8 +79,47 @@ interface BodyServer {
   readonly isOpenai: boolean;
 }
 
-/** The body in JSON, or why it cannot be sent. With `isCheckOnly` it may be empty. */
-export function endpointBody(
+/** The body of a request in JSON, or why it cannot be sent. With `isCheckOnly` it may be empty. */
+type EncodeBody = (request: EndpointRequest, model: string, isCheckOnly: boolean) => Encoded;
+
+/** Encodes requests for a server. */
+export function endpointBodies(server: BodyServer): EncodeBody {
+  let last: JoinedRequest | undefined;
+  return (request, model, isCheckOnly) => {
+    if (last !== undefined && isLike(last, request, model)) {
+      const { open, close } = last.joins;
+      const body = isCheckOnly ? "" : `${open}${JSON.stringify(request.texts[0])}${close}`;
+      return { ok: true, body, dropped: NOTHING_DROPPED, joins: last.joins };
+    }
+    const encoded = endpointBody(request, model, server, isCheckOnly);
+    if (encoded.ok && encoded.joins !== undefined) last = { model, body: request.body, joins: encoded.joins };
+    return encoded;
+  };
+}
+
+const NOTHING_DROPPED: readonly string[] = [];
+
+/** A request for one embedding that was encoded. */
+interface JoinedRequest {
+  readonly model: string;
+  readonly body: Body;
+  readonly joins: JoinedBodies;
+}
+
+/** Whether a request differs from it in its text only. Members that are lists or objects count as different. */
+function isLike(last: JoinedRequest, request: EndpointRequest, model: string): boolean {
+  if (request.kind !== "embedding" || model !== last.model || !isJoined(request)) return false;
+  const { body } = request;
+  const names = Object.keys(body);
+  if (names.length !== Object.keys(last.body).length) return false;
+  for (const name of names) {
+    const isSame = name === "input" ? "input" in last.body : body[name] === last.body[name];
+    if (!isSame) return false;
+  }
+  return true;
+}
+
+function endpointBody(
   request: EndpointRequest,
   model: string,
   server: BodyServer,
@@ -89,9 +128,13 @@ export function endpointBody(
   const { kind, body } = request;
   const misspelt = unknownMember(kind, body, server.isOpenai);
   if (misspelt !== undefined) return { ok: false, code: "invalid_config", message: misspelt };
-  if (isCheckOnly) return { ok: true, body: "", dropped: [] };
+  const sharesRequests = kind === "embedding" && isJoined(request);
+  if (isCheckOnly && !sharesRequests) return { ok: true, body: "", dropped: [] };
   const sent = { ...sentBody(kind, body, server), model };
-  if (kind === "embedding" && isJoined(request)) return joinable(sent, request, server.settings);
+  if (sharesRequests) {
+    const joined = joinable(sent, request, server.settings);
+    return isCheckOnly ? { ...joined, body: "" } : joined;
+  }
   return { ok: true, body: JSON.stringify(sent), dropped: [] };
 }
 
@@ -106,7 +149,7 @@ function joinable(
   { input: _, ...others }: Body,
   { body, texts }: EndpointRequest,
   to: ProviderSettings,
-): Encoded {
+): Extract<Encoded, { ok: true }> {
   const close = `,${JSON.stringify(others).slice(1)}`; // it has a model
   const joins = {
     open: OPEN,

@@ -9,7 +9,7 @@
 import type { JsonValue } from "../../work/request.ts";
 import type { Decoded, Encoded, Provider, ProviderSettings, WireAnswer } from "../provider.ts";
 import { endpointAnswer } from "./endpoint_answer.ts";
-import { endpointBody } from "./endpoint_body.ts";
+import { endpointBodies } from "./endpoint_body.ts";
 import { wrongEndpoint } from "./openai_endpoints.ts";
 
 /** Texts to be embedded, as a function receives them. */
@@ -49,13 +49,13 @@ export function functionEmbeddings(
   refused: (answer: WireAnswer) => Decoded,
 ): Provider {
   const head = { origin: embedOrigin(settings.name), path: "", headers: {} };
+  const encodeBody = endpointBodies({ settings, isOpenai: false });
   return {
     settings,
     head: () => head,
     encode: ({ endpoint }, model, isCheckOnly = false): Encoded => {
       if (endpoint?.kind !== "embedding") return wrongEndpoint("embedding");
-      if (endpoint.tokenIds === 0)
-        return endpointBody(endpoint, model, { settings, isOpenai: false }, isCheckOnly);
+      if (endpoint.tokenIds === 0) return encodeBody(endpoint, model, isCheckOnly);
       const message = "input: a function embeds texts, not token ids";
       return { ok: false, code: "unsupported_request", message };
     },

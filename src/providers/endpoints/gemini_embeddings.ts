@@ -74,12 +74,6 @@ function encode({ body, texts, tokenIds }: EndpointRequest, to: Destination, isC
   const dropped = body["user"] === undefined || body["user"] === null ? [] : ["user"];
   const refusal = refusalOfDropped(dropped, to.model, to.settings);
   if (refusal !== undefined) return refusal;
-  if (isCheckOnly) return { ok: true, body: "", dropped };
-  const requests = texts.map((text) => ({
-    model: to.resource,
-    content: { parts: [{ text }] },
-    ...shared,
-  }));
   const joins = {
     open: OPEN,
     close: CLOSE,
@@ -89,6 +83,12 @@ function encode({ body, texts, tokenIds }: EndpointRequest, to: Destination, isC
     hasOpenaiAnswers: false,
   };
   const one = texts.length === 1 ? { joins } : {};
+  if (isCheckOnly) return { ok: true, body: "", dropped, ...one };
+  const requests = texts.map((text) => ({
+    model: to.resource,
+    content: { parts: [{ text }] },
+    ...shared,
+  }));
   return {
     ok: true,
     body: `${OPEN}${requests.map((each) => JSON.stringify(each)).join(",")}${CLOSE}`,

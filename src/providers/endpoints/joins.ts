@@ -31,6 +31,26 @@ const DIMENSIONS = 1_536;
 const BYTES_OF_NUMBER = 12;
 const BYTES_IN_BASE64 = 5.4;
 
+/** Inputs of a body that a codec of embeddings wrote, each of which has a vector in the answer. */
+export function inputsIn(body: Uint8Array): number {
+  const { input, requests } = JSON.parse(Buffer.from(body).toString()) as Readonly<Record<string, unknown>>; // written here
+  const inputs = requests ?? input;
+  return Array.isArray(inputs) && typeof inputs[0] !== "number" ? inputs.length : 1; // numbers are the tokens of one
+}
+
+/** An answer with another number of vectors than its request has inputs. */
+export function wrongCount(
+  asked: number,
+  found: number,
+): {
+  readonly class: "ambiguous";
+  readonly code: "invalid_response";
+  readonly message: string;
+} {
+  const message = `expected ${asked} ${asked === 1 ? "answer" : "answers"}, one for each input, got ${found}`;
+  return { class: "ambiguous", code: "invalid_response", message };
+}
+
 /** The bounds for items of these settings. */
 export function joinBounds(
   { name, embeddingInputsMax, embeddingTokensMax }: ProviderSettings,

@@ -12,7 +12,7 @@ import { ENDPOINT_KINDS, type EndpointKind } from "../../work/request.ts";
 import type { wireAddress } from "../address.ts";
 import type { Encoded, Provider } from "../provider.ts";
 import { endpointAnswer } from "./endpoint_answer.ts";
-import { endpointBody } from "./endpoint_body.ts";
+import { endpointBodies } from "./endpoint_body.ts";
 
 const PATHS: Readonly<Record<EndpointKind, string>> = {
   embedding: "/embeddings",
@@ -37,13 +37,13 @@ export function openaiEndpoints(server: EndpointServer): (kind: EndpointKind) =>
 function codecOf(kind: EndpointKind, { settings, address, isOpenai, limits }: EndpointServer): Provider {
   const { origin, headers } = address;
   const head = { origin, path: `${address.path}${PATHS[kind]}${address.search}`, headers };
-  const server = { settings, isOpenai };
+  const encodeBody = endpointBodies({ settings, isOpenai });
   return {
     settings,
     kind,
     head: () => head,
     encode: ({ endpoint }, model, isCheckOnly = false) =>
-      endpoint?.kind === kind ? endpointBody(endpoint, model, server, isCheckOnly) : wrongEndpoint(kind),
+      endpoint?.kind === kind ? encodeBody(endpoint, model, isCheckOnly) : wrongEndpoint(kind),
     decode: (answer) => endpointAnswer(kind, answer, settings.name),
     limits,
   };

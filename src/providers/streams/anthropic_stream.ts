@@ -14,6 +14,8 @@ import type { EventReader, StreamChunk } from "./event_reader.ts";
 interface Block {
   readonly start: Unchecked;
   text: string;
+  /** Of a thought: what proves it to the provider. */
+  signature: string;
   /** Of a tool call: its place among them. */
   readonly call: number;
 }
@@ -31,6 +33,8 @@ export class AnthropicStream implements EventReader {
   readonly #createdSeconds: number;
   #message: Unchecked = {};
   readonly #blocks = new Map<number, Block>();
+  /** Those since the last tool call, which the next one takes along. */
+  #thoughts: Block[] = [];
   #calls = 0;
   #stop: Unchecked = {};
   #usage: Unchecked = {};
@@ -51,6 +55,8 @@ export class AnthropicStream implements EventReader {
         return this.#began(Number(event["index"]), objectOf(event["content_block"]) ?? {});
       case "content_block_delta":
         return this.#grew(Number(event["index"]), objectOf(event["delta"]) ?? {});
+      case "content_block_stop":
+        return this.#ended(Number(event["index"]));
       case "message_delta":
         this.#stop = objectOf(event["delta"]) ?? {};
         this.#usage = { ...this.#usage, ...objectOf(event["usage"]) };
@@ -90,24 +96,38 @@ export class AnthropicStream implements EventReader {
   #began(index: number, start: Unchecked): readonly StreamChunk[] {
     const isCall = start["type"] === "tool_use";
     const text = stringOf(start["text"]) ?? stringOf(start["thinking"]) ?? "";
-    const block = { start, text, call: isCall ? this.#calls : -1 };
+    const signature = stringOf(start["signature"]) ?? "";
+    const block = { start, text, signature, call: isCall ? this.#calls : -1 };
     this.#blocks.set(index, block);
-    if (isCall) {
-      this.#calls += 1;
-      const called = { name: start["name"], arguments: "" };
-      const call = { index: block.call, id: start["id"], type: "function", function: called };
-      return [chunkOf(this.#head, { tool_calls: [call] })];
-    }
+    if (isCall) return this.#called(block);
+    if (isThought(block)) this.#thoughts.push(block);
     return text === "" ? [] : this.#shown(block, text);
+  }
+
+  #called({ start, call: index }: Block): readonly StreamChunk[] {
+    const thoughts = this.#thoughts.map(wholeBlock);
+    this.#thoughts = [];
+    this.#calls += 1;
+    const called = { name: start["name"], arguments: "" };
+    const back = thoughts.length === 0 ? {} : { extra_content: { anthropic: { thinking_blocks: thoughts } } };
+    const call = { index, id: start["id"], type: "function", function: called, ...back };
+    return [chunkOf(this.#head, { tool_calls: [call] })];
   }
 
   #grew(index: number, delta: Unchecked): readonly StreamChunk[] {
     const block = this.#blocks.get(index);
+    if (block !== undefined) block.signature += stringOf(delta["signature"]) ?? "";
     const text =
       stringOf(delta["text"]) ?? stringOf(delta["thinking"]) ?? stringOf(delta["partial_json"]) ?? "";
     if (block === undefined || text === "") return [];
     block.text += text;
     return this.#shown(block, text);
+  }
+
+  /** A call without arguments has no text for them, which callers parse as JSON. */
+  #ended(index: number): readonly StreamChunk[] {
+    const block = this.#blocks.get(index);
+    return block !== undefined && block.call >= 0 && block.text === "" ? this.#shown(block, "{}") : [];
   }
 
   #shown({ start, call }: Block, text: string): readonly StreamChunk[] {
@@ -126,10 +146,15 @@ export class AnthropicStream implements EventReader {
   }
 }
 
+function isThought({ start }: Block): boolean {
+  return start["type"] === "thinking" || start["type"] === "redacted_thinking";
+}
+
 /** A block as it would have been without streaming. */
-function wholeBlock({ start, text, call }: Block): object {
+function wholeBlock({ start, text, signature, call }: Block): object {
   if (call >= 0) return { ...start, input: eventOf(text === "" ? "{}" : text) ?? {} };
-  if (start["type"] === "thinking") return { ...start, thinking: text };
+  if (start["type"] === "thinking")
+    return { ...start, thinking: text, ...(signature === "" ? {} : { signature }) };
   return start["type"] === "text"
     ? { ...start, text, citations: arrayOf(start["citations"]) ?? null }
     : start;

@@ -6,55 +6,39 @@
  * Source: https://platform.openai.com/docs/api-reference/completions, and `Completion` of openai 6
  */
 import { arrayOf, firstByIndex, objectOf, stringOf, type Unchecked } from "../json.ts";
-import { eventOf } from "./chunks.ts";
 import type { EventReader, StreamChunk } from "./event_reader.ts";
+import { OpenaiChunks } from "./openai_chunks.ts";
 
 /** Lists of log probabilities that arrive in parts. */
 const LISTS = ["tokens", "token_logprobs", "top_logprobs", "text_offset"] as const;
 
 export class CompletionStream implements EventReader {
-  isEnded = false;
-  isDone = false;
-  #first: Unchecked = {};
+  readonly #chunks = new OpenaiChunks();
   #text = "";
   #finish: unknown;
-  #usage: unknown;
-  #error: unknown;
   readonly #logprobs: Partial<Record<(typeof LISTS)[number], unknown[]>> = {};
 
+  get isEnded(): boolean {
+    return this.#chunks.isEnded;
+  }
+
+  get isDone(): boolean {
+    return this.#chunks.isDone;
+  }
+
   read(data: string): readonly StreamChunk[] {
-    if (data === "[DONE]") {
-      this.isEnded = true;
-      this.isDone = true;
-      return [];
-    }
-    const chunk = eventOf(data);
-    if (chunk === undefined) return [];
-    if (this.#first["id"] === undefined) this.#first = chunk;
-    this.#usage = objectOf(chunk["usage"]) ?? this.#usage;
-    if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      this.#error = chunk["error"];
-      this.isEnded = true;
-      this.isDone = true;
-      return [];
-    }
-    const choices = arrayOf(chunk["choices"]) ?? [];
-    this.#grow(objectOf(firstByIndex(choices)));
-    const isUsage = choices.length === 0 && objectOf(chunk["usage"]) !== undefined;
-    return [{ json: data.includes("\n") ? JSON.stringify(chunk) : data, isUsage }];
+    return this.#chunks.read(data, (choices) => this.#grow(objectOf(firstByIndex(choices))));
   }
 
   whole(): object {
-    if (this.#error === undefined) return this.seen();
-    const { id, model } = this.#first;
-    return { id, model, error: this.#error, usage: this.#usage };
+    return this.#chunks.whole(() => this.seen());
   }
 
   seen(): object {
-    const { id, model, created } = this.#first;
+    const { id, model, created } = this.#chunks.first;
     const logprobs = Object.keys(this.#logprobs).length === 0 ? null : this.#logprobs;
     const choices = [{ index: 0, text: this.#text, logprobs, finish_reason: this.#finish ?? null }];
-    return { id, object: "text_completion", created, model, choices, usage: this.#usage };
+    return { id, object: "text_completion", created, model, choices, usage: this.#chunks.usage };
   }
 
   #grow(choice: Unchecked | undefined): void {
@@ -68,6 +52,6 @@ export class CompletionStream implements EventReader {
       this.#logprobs[name] = known;
     }
     this.#finish = choice?.["finish_reason"] ?? this.#finish;
-    this.isEnded ||= this.#finish !== undefined;
+    this.#chunks.isEnded ||= this.#finish !== undefined;
   }
 }

@@ -76,10 +76,12 @@ export class GeminiStream implements EventReader {
       const index = this.#calls;
       this.#calls += 1;
       const call = { name: called["name"], arguments: jsonOf(called["args"] ?? {}) ?? "{}" };
-      const id = stringOf(called["id"]) ?? `call_${index}`;
-      return [
-        chunkOf(this.#head, { ...role, tool_calls: [{ index, id, type: "function", function: call }] }),
-      ];
+      const id = stringOf(called["id"]) ?? `call_${this.#calls}`; // as in its whole answer
+      const signature = stringOf(part["thoughtSignature"]);
+      const back =
+        signature === undefined ? {} : { extra_content: { google: { thought_signature: signature } } };
+      const made = { index, id, type: "function", function: call, ...back };
+      return [chunkOf(this.#head, { ...role, tool_calls: [made] })];
     }
     const text = stringOf(part["text"]) ?? "";
     if (text === "") return [];

@@ -6,8 +6,8 @@
  * Source: https://platform.openai.com/docs/api-reference/chat-streaming
  */
 import { arrayOf, countOf, objectOf, stringOf, type Unchecked } from "../json.ts";
-import { eventOf } from "./chunks.ts";
 import type { EventReader, StreamChunk } from "./event_reader.ts";
+import { OpenaiChunks } from "./openai_chunks.ts";
 
 /** Texts of a message that arrive in parts. */
 const TEXTS = ["content", "refusal", "reasoning_content", "reasoning"] as const;
@@ -22,49 +22,33 @@ interface ToolCall {
 
 /** One for an answer. */
 export class OpenaiStream implements EventReader {
-  isEnded = false;
-  isDone = false;
-  #first: Unchecked = {};
+  readonly #chunks = new OpenaiChunks();
   readonly #choices = new Map<number, StreamedChoice>();
-  #usage: unknown;
-  #error: unknown;
-  #tier: unknown;
+
+  get isEnded(): boolean {
+    return this.#chunks.isEnded;
+  }
+
+  get isDone(): boolean {
+    return this.#chunks.isDone;
+  }
 
   read(data: string): readonly StreamChunk[] {
-    if (data === "[DONE]") {
-      this.isEnded = true;
-      this.isDone = true;
-      return [];
-    }
-    const chunk = eventOf(data);
-    if (chunk === undefined) return [];
-    if (this.#first["id"] === undefined) this.#first = chunk;
-    this.#usage = objectOf(chunk["usage"]) ?? this.#usage;
-    this.#tier = chunk["service_tier"] ?? this.#tier;
-    if (chunk["error"] !== undefined && chunk["error"] !== null) {
-      this.#error = chunk["error"];
-      this.isEnded = true;
-      this.isDone = true;
-      return [];
-    }
-    const choices = arrayOf(chunk["choices"]) ?? [];
-    for (const choice of choices) this.#note(objectOf(choice));
-    const isUsage = choices.length === 0 && objectOf(chunk["usage"]) !== undefined;
-    return [{ json: data.includes("\n") ? JSON.stringify(chunk) : data, isUsage }];
+    return this.#chunks.read(data, (choices) => {
+      for (const choice of choices) this.#note(objectOf(choice));
+    });
   }
 
   whole(): object {
-    if (this.#error === undefined) return this.seen();
-    const { id, model } = this.#first;
-    return { id, model, error: this.#error, usage: this.#usage };
+    return this.#chunks.whole(() => this.seen());
   }
 
   seen(): object {
-    const { id, model, created, system_fingerprint } = this.#first;
+    const { id, model, created, system_fingerprint } = this.#chunks.first;
     const seen = this.#choices.size === 0 ? [[0, new StreamedChoice()] as const] : [...this.#choices];
     const choices = seen.toSorted(([one], [other]) => one - other).map(([index, each]) => each.whole(index));
     const head = { id, object: "chat.completion", created, model, system_fingerprint };
-    return { ...head, choices, usage: this.#usage, service_tier: this.#tier };
+    return { ...head, choices, usage: this.#chunks.usage, service_tier: this.#chunks.tier };
   }
 
   #note(choice: Unchecked | undefined): void {
@@ -73,7 +57,7 @@ export class OpenaiStream implements EventReader {
     const known = this.#choices.get(index) ?? new StreamedChoice();
     this.#choices.set(index, known);
     known.grow(choice);
-    this.isEnded ||= [...this.#choices.values()].every(({ isEnded }) => isEnded);
+    this.#chunks.isEnded ||= [...this.#choices.values()].every(({ isEnded }) => isEnded);
   }
 }
 

@@ -9,6 +9,7 @@
  */
 import type { Hold, HoldReason } from "../../engine/items/holds.ts";
 import { type FailureCode, PerigeeError } from "../../errors.ts";
+import type { Item } from "../../work/item.ts";
 import type { Failure } from "../../work/outcome.ts";
 import { StatedError } from "../http/errors.ts";
 
@@ -88,29 +89,36 @@ export function lateCall(hasKey: boolean): StatedError {
 }
 
 /** What OpenAI's clients call the settings that a refusal may name. */
-const CALLERS_NAMES: Readonly<Record<string, string>> = {
-  candidate_count: "n",
-  max_output_tokens: "max_completion_tokens",
-  response_mime_type: "response_format",
-  response_schema: "response_format",
-  stop_sequences: "stop",
-  thinking_budget: "reasoning_effort",
-  thinking_level: "reasoning_effort",
-};
-const SETTING = new RegExp(`\\b(?:${Object.keys(CALLERS_NAMES).join("|")})\\b`, "g");
+const SETTINGS: ReadonlyMap<string, string> = new Map([
+  ["candidate_count", "n"],
+  ["max_output_tokens", "max_completion_tokens"],
+  ["response_mime_type", "response_format"],
+  ["response_schema", "response_format"],
+  ["stop_sequences", "stop"],
+  ["thinking_budget", "reasoning_effort"],
+  ["thinking_level", "reasoning_effort"],
+]);
+const SETTING = new RegExp(`\\b(?:${[...SETTINGS.keys()].join("|")})\\b`, "g");
+/** What the body calls the question of an item, where its kind is not a chat. */
+const QUESTIONS: ReadonlyMap<Item["kind"], string> = new Map([
+  ["completion", "prompt"],
+  ["embedding", "input"],
+  ["response", "input"],
+]);
 
 /** A refusal of the only item in words for a call: without the item's number, which the caller does not know. */
-export function callError(error: unknown): unknown {
+export function callError(error: unknown, { kind }: Pick<Item, "kind">): unknown {
   if (!(error instanceof PerigeeError)) return error;
   const { code, details, cause } = error;
   const param = typeof details["param"] === "string" ? details["param"].replace(/^0\.?/, "") : undefined;
   const message = error.message
     .replace(/^item 0: /, "")
-    .replace(SETTING, (setting) => CALLERS_NAMES[setting] ?? setting);
+    .replace(SETTING, (setting) => SETTINGS.get(setting) ?? setting);
   if (param === "model" && code === "usage")
     return new StatedError(404, { code: "model_not_found", message, param });
   if (param === undefined) return error;
-  const named =
-    param === "generation_config" || param === "" ? "body" : param === "input" ? "messages" : param;
+  const isWhole = param === "" || param === "generation_config";
+  const question = QUESTIONS.get(kind) ?? "messages";
+  const named = isWhole ? "body" : param === "input" ? question : (SETTINGS.get(param) ?? param);
   return new PerigeeError(code, message, { cause, details: { ...details, param: named } });
 }

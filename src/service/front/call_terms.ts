@@ -8,7 +8,7 @@
  *
  * The first that is present decides. `metadata.sla` and `service_tier: "flex"` are not passed on.
  */
-import { PerigeeError } from "../../errors.ts";
+import { refusedParam } from "../../errors.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
 
@@ -50,7 +50,7 @@ export function slaMinutesOf(text: unknown, param: string): number {
   const minutes = ms === undefined ? Number.NaN : ms / MINUTE_MS;
   if (Number.isInteger(minutes) && minutes >= 1 && minutes <= SLA_MINUTES_MAX) return minutes;
   const found = typeof text === "string" ? JSON.stringify(text.slice(0, 32)) : kindOf(text);
-  throw refused(param, `expected a duration in whole minutes from 1m to 30d, such as 15m; got ${found}`);
+  throw refusedParam(param, `expected a duration in whole minutes from 1m to 30d, such as 15m; got ${found}`);
 }
 
 function kindOf(value: unknown): string {
@@ -65,12 +65,8 @@ function minutesOf(header: unknown, stated: unknown): number | undefined {
 
 function flexMinutes(defaultSla: number | undefined): number {
   if (defaultSla !== undefined) return defaultSla;
-  throw refused(
+  throw refusedParam(
     "service_tier",
     `"flex" means the service's default sla, which is not configured; send the header ${SLA_HEADER}: 15m instead`,
   );
-}
-
-function refused(param: string, message: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
 }

@@ -4,7 +4,8 @@
  *   without sla   posted -> answered, or cancelled because something holds it; a client that leaves cancels it
  *   with sla      posted (durable) -> waited for until the time of the call is over -> fetched by a later call
  *
- * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer.
+ * A call with an `Idempotency-Key` is not cancelled by its client's leaving: the same call returns its answer. One with neither ends with
+ * this process, too: the next one does not send it again.
  *
  * Limit: a call waits 590 s at most, which is what OpenAI's clients allow, or as their `x-stainless-timeout` says.
  */
@@ -88,10 +89,11 @@ export class FrontCalls {
           make: async (given) => {
             const id = given ?? newId();
             const isQuick = item.sla !== undefined;
+            const endsWithCaller = !isQuick && !hasKey;
             try {
               return await tasks.submit(project, {
                 ...{ id, isNewId: given === undefined, items: [item], hasOutputFile: false, cacheTtl },
-                ...(isQuick ? {} : { signal }),
+                ...(isQuick ? {} : { signal, endsWithCaller }),
                 ...(note === undefined ? {} : { note }),
               });
             } catch (error) {
@@ -106,7 +108,7 @@ export class FrontCalls {
       reply.header("x-perigee-task-id", task.id);
       return task;
     } catch (error) {
-      throw callError(error);
+      throw callError(error, item);
     }
   }
 }

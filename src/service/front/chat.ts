@@ -3,7 +3,7 @@
  *
  * Source: https://platform.openai.com/docs/api-reference/chat/create
  */
-import { PerigeeError } from "../../errors.ts";
+import { type PerigeeError, refusedParam } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { Item } from "../../work/item.ts";
 import { isObject } from "../../work/json.ts";
@@ -114,7 +114,8 @@ function asOpenais(members: Readonly<Record<string, unknown>>): Readonly<Record<
 }
 
 function severalInStream(): PerigeeError {
-  const message =
-    "n: a stream has several answers only from providers of OpenAI's protocol; leave out stream or n";
-  return new PerigeeError("usage", message, { details: { param: "n" } });
+  return refusedParam(
+    "n",
+    "a stream has several answers only from providers of OpenAI's protocol; leave out stream or n",
+  );
 }

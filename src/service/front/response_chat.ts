@@ -10,7 +10,7 @@
  *
  * Source: `ResponseCreateParams` and `ChatCompletionCreateParams` of openai 6
  */
-import { PerigeeError } from "../../errors.ts";
+import { PerigeeError, refusedParam } from "../../errors.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { JsonValue } from "../../work/request.ts";
 
@@ -45,15 +45,41 @@ export function chatOfResponse(body: JsonObject): JsonObject {
   } as JsonObject;
 }
 
+/** What a response calls members of the chat that it became. */
+const RESPONSES_NAMES: ReadonlyMap<string, string> = new Map([
+  ["response_format.json_schema", "text.format"],
+  ["response_format", "text.format"],
+  ["reasoning_effort", "reasoning.effort"],
+  ["max_completion_tokens", "max_output_tokens"],
+  ["max_tokens", "max_output_tokens"],
+]);
+const CHATS_NAME = new RegExp(
+  `\\b(?:${[...RESPONSES_NAMES.keys()].join("|").replaceAll(".", "\\.")})\\b`,
+  "g",
+);
+
+/** A refusal of the chat in words for the response. */
+export function responseError(error: unknown): unknown {
+  if (!(error instanceof PerigeeError) || typeof error.details["param"] !== "string") return error;
+  const { code, message, details, cause } = error;
+  const { param } = error.details;
+  const own = param === "messages" ? "input" : inResponse(param);
+  return new PerigeeError(code, inResponse(message), { cause, details: { ...details, param: own } });
+}
+
+function inResponse(text: string): string {
+  return text.replace(CHATS_NAME, (name) => RESPONSES_NAMES.get(name) ?? name);
+}
+
 function messagesOf(input: JsonValue | undefined): readonly JsonValue[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
   if (!Array.isArray(input) || input.length === 0)
-    throw refused("input", "must be a text or a list of items");
+    throw refusedParam("input", "must be a text or a list of items");
   return (input as readonly JsonValue[]).flatMap((item, index) => messageOf(item, `input.${index}`));
 }
 
 function messageOf(item: JsonValue, place: string): readonly JsonValue[] {
-  if (!isObject(item)) throw refused(place, "must be an object");
+  if (!isObject(item)) throw refusedParam(place, "must be an object");
   const { type = "message", role, content, call_id, name, arguments: given, output } = item;
   if (type === "message" && isGiven(content))
     return [{ role: role ?? "user", content: contentOf(content, place) }];
@@ -111,9 +137,5 @@ function isGiven(value: JsonValue | undefined): boolean {
 }
 
 function unsupported(param: string): PerigeeError {
-  return refused(param, "is not supported for a model whose provider has no responses");
-}
-
-function refused(param: string, reason: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${reason}`, { details: { param } });
+  return refusedParam(param, "is not supported for a model whose provider has no responses");
 }

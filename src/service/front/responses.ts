@@ -6,7 +6,7 @@
  *
  * A response in the background has the sla of its call, or the operator's default one.
  */
-import { PerigeeError } from "../../errors.ts";
+import { PerigeeError, refusedParam } from "../../errors.ts";
 import { z } from "../../schema.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
@@ -20,11 +20,11 @@ import { idParameter } from "../shapes/infer_schema.ts";
 import { termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
 import { PassedResponse } from "./passed_response.ts";
-import { chatOfResponse } from "./response_chat.ts";
+import { chatOfResponse, responseError } from "./response_chat.ts";
 import { ResponseEvents, type ResponseHead } from "./response_events.ts";
 import { fromResponseId, noteOf, readNote, responseIdOf, responseOf } from "./response_object.ts";
 import type { StreamShape } from "./stream_shape.ts";
-import { streamedCall } from "./streamed_call.ts";
+import { type StreamedCall, streamedCall } from "./streamed_call.ts";
 
 /** Providers that are known to have responses; servers of the same protocol often have none. */
 const WITH_RESPONSES: ReadonlySet<string> = new Set(["openai", "echo"]);
@@ -92,24 +92,41 @@ function registerCreate(app: FastifyInstance, context: Context, calls: FrontCall
       response: { 200: response, ...failures(402, 404, 409) },
     },
     handler: async (request, reply) => {
-      const { model, background, stream } = request.body;
-      const isBackground = background === true;
       const item = postedOf(request, context);
-      const note = { isBackground, model };
-      if (stream === true) {
-        if (isBackground) throw refused("background", "a response in the background cannot stream");
-        const id = newId();
-        const shape = shapeOf(item, {
-          ...{ id: responseIdOf({ id }), note, metadata: item.metadata },
-          createdSeconds: Math.floor(context.clock.wallMs() / 1_000),
-        });
-        return streamedCall(context, { request, reply, id, item, note: noteOf(note) }, shape);
+      try {
+        return await responded(context, calls, { request, reply, item });
+      } catch (error) {
+        throw item.kind === "response" ? error : responseError(error);
       }
-      if (isBackground) return shownResponse(context, await calls.begin(request, reply, item, noteOf(note)));
-      const { task, object } = await calls.answer(request, reply, item, noteOf(note));
-      return responseOf(task, object, note);
     },
   });
+}
+
+interface Call extends Pick<StreamedCall, "reply" | "item"> {
+  readonly request: FastifyRequest<{ Body: ResponseRequest }>;
+}
+
+/** The answer, at once, in events or by an id. */
+async function responded(
+  context: Context,
+  calls: FrontCalls,
+  { request, reply, item }: Call,
+): Promise<object> {
+  const { model, background, stream } = request.body;
+  const isBackground = background === true;
+  const note = { isBackground, model };
+  if (stream === true) {
+    if (isBackground) throw refusedParam("background", "a response in the background cannot stream");
+    const id = newId();
+    const shape = shapeOf(item, {
+      ...{ id: responseIdOf({ id }), note, metadata: item.metadata },
+      createdSeconds: Math.floor(context.clock.wallMs() / 1_000),
+    });
+    return streamedCall(context, { request, reply, id, item, note: noteOf(note) }, shape);
+  }
+  if (isBackground) return shownResponse(context, await calls.begin(request, reply, item, noteOf(note)));
+  const { task, object } = await calls.answer(request, reply, item, noteOf(note));
+  return responseOf(task, object, note);
 }
 
 /** The item of a call, on its terms. Throws `usage`, and 404 for its model. */
@@ -152,12 +169,8 @@ async function shownResponse({ tasks }: Pick<Context, "tasks">, task: TaskView):
 }
 
 function withoutSla(): PerigeeError {
-  return refused(
+  return refusedParam(
     "background",
     "a response in the background needs an sla; send the header x-perigee-sla: 15m (the service has no default)",
   );
-}
-
-function refused(param: string, message: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
 }

@@ -2,6 +2,7 @@
  * The models that callers of the front may name: aliases, `<provider>:<name>`, and bare names, which are OpenAI's.
  */
 import type { EngineConfig } from "../../engine/config/config.ts";
+import { nearest } from "../../nearest.ts";
 import { listedModels } from "../../price/base.ts";
 import { parseModelId } from "../../work/request.ts";
 import { StatedError } from "../http/errors.ts";
@@ -48,12 +49,22 @@ export class ServedModels {
     const isWhole = id !== undefined && this.#config.providerNames.has(id.provider);
     const provider = isWhole ? id.provider : BARE_PROVIDER;
     if (!isWhole && model.startsWith(`${BARE_PROVIDER}:`)) throw unknownModel(model, "a name is missing");
+    const meant = isWhole || id === undefined ? undefined : this.#meant(id.provider);
+    if (meant !== undefined) throw unknownModel(model, `did you mean the provider ${JSON.stringify(meant)}?`);
     const missing = this.#config.keysMissing.get(provider);
     if (missing === undefined) return isWhole ? model : `${BARE_PROVIDER}:${model}`;
     const unknown =
       isWhole || id === undefined ? "" : `no provider ${JSON.stringify(id.provider)} is configured, `;
     const whose = isWhole ? "" : `${unknown}a name without a provider is ${BARE_PROVIDER}'s, and `;
     throw unknownModel(model, `${whose}the service has no key for ${provider}; GET /v1/models lists others`);
+  }
+
+  /**
+   * The provider that was mistyped. A model's own name may hold colons (`ft:gpt-4o:org`), so only one wrong letter counts, as in lines
+   * of files: what is for one provider is not sent to another.
+   */
+  #meant(name: string): string | undefined {
+    return nearest(name, this.#config.providerNames, 1);
   }
 
   /** The model that an alias asks first; any other name as it is. */

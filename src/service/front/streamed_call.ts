@@ -3,12 +3,12 @@
  *
  *   posted -> the first part: 200 and events -> the item's end is durable: its last events, or one with the error
  *          -> the item's end before any part: one answer in events (providers without streams), or a status and the error
- *   the client leaves: the provider's stream is cut, and what is not sent is cancelled
+ *   the client leaves: the provider's stream is cut, and what is not sent is cancelled; so it is when this process has ended
  *
  * Hot: 500 streams at once in 300 MiB, and a provider's first byte is passed on within 5 ms (bench/jobs/front.ts).
  */
 import { AnswerTap } from "../../dispatch/answer_tap.ts";
-import { PerigeeError } from "../../errors.ts";
+import { refusedParam } from "../../errors.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { Item } from "../../work/item.ts";
 import type { ServiceContext } from "../context.ts";
@@ -54,10 +54,10 @@ export async function streamedCall(
   });
   const ended = tasks
     .submit(project, {
-      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl },
+      ...{ id, isNewId: true, items: [item], hasOutputFile: false, tap, cacheTtl, endsWithCaller: true },
       ...(note === undefined ? {} : { note }),
     })
-    .catch((error: unknown) => Promise.reject(callError(error)));
+    .catch((error: unknown) => Promise.reject(callError(error, item)));
   const whole = await Promise.race([events.begun.then(() => undefined), ended]);
   if (whole !== undefined && !tap.hasBegun) {
     const answer = await answeredOf(context, whole);
@@ -77,16 +77,13 @@ async function finish(
   try {
     events.end(shape.ended(await answeredOf(context, await ended)));
   } catch (thrown) {
-    events.end(shape.failed(answerOf(callError(thrown)).error));
+    events.end(shape.failed(answerOf(thrown).error));
   }
 }
 
 function refuseKept({ sla }: Item, { headers }: FastifyRequest): void {
-  if (sla !== undefined) throw refused("stream", "a call with an sla cannot stream; leave out one of them");
+  if (sla !== undefined)
+    throw refusedParam("stream", "a call with an sla cannot stream; leave out one of them");
   if (headers[KEY_HEADER] !== undefined)
-    throw refused("Idempotency-Key", "a stream cannot be fetched again; leave out one of them");
-}
-
-function refused(param: string, message: string): PerigeeError {
-  return new PerigeeError("usage", `${param}: ${message}`, { details: { param } });
+    throw refusedParam("Idempotency-Key", "a stream cannot be fetched again; leave out one of them");
 }

@@ -27,6 +27,8 @@ export function validatorCompiler({
   const known = schema as z.ZodType; // routes have no others
   const shape = httpPart === "querystring" && known instanceof z.ZodObject ? known.shape : undefined;
   return (data) => {
+    const lost = httpPart === "body" ? lostMember(data, "") : undefined;
+    if (lost !== undefined) return { error: [lost] };
     const parsed = known.safeParse(data, namedErrors);
     if (parsed.success) return { value: parsed.data };
     const faults = issuesOf(parsed.error).map(({ path, code = "custom", message }) => ({
@@ -38,6 +40,22 @@ export function validatorCompiler({
     }));
     return { error: faults };
   };
+}
+
+/** A member that schemas leave out of what they read, whatever they say of others. The depth of bodies is bounded. */
+function lostMember(value: unknown, path: string): Fault | undefined {
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [name, inner] of Object.entries(value)) {
+    const place = `${path}/${name}`;
+    if (name === "__proto__")
+      return {
+        ...{ keyword: "custom", instancePath: place, schemaPath: `#${place}/custom`, params: {} },
+        message: "a member of this name is not accepted; leave it out",
+      };
+    const lost = lostMember(inner, place);
+    if (lost !== undefined) return lost;
+  }
+  return undefined;
 }
 
 function wordsOf(

@@ -2,7 +2,7 @@
  * `x-perigee-schema`: JSON Schema that all answers of a request must fit, where its items say nothing themselves. Limit: what Node
  * takes of headers, 16 KiB in all; characters beyond ASCII are written as `\u` escapes.
  */
-import { PerigeeError } from "../../errors.ts";
+import { refusedParam } from "../../errors.ts";
 import { checkSchema } from "../../tasks/shapes/request_schema.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
@@ -16,7 +16,8 @@ export async function schemaOf({
   const text = headers[SCHEMA_HEADER];
   if (text === undefined) return undefined;
   const schema = parsed(String(text));
-  if (typeof schema !== "boolean" && !isObject(schema)) throw refused("expected a JSON Schema");
+  if (typeof schema !== "boolean" && !isObject(schema))
+    throw refusedParam(SCHEMA_HEADER, "expected a JSON Schema");
   await checkSchema(schema, SCHEMA_HEADER);
   return schema;
 }
@@ -25,13 +26,10 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw refused(`it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+    throw refusedParam(
+      SCHEMA_HEADER,
+      `it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
+      cause,
+    );
   }
-}
-
-function refused(message: string, cause?: unknown): PerigeeError {
-  return new PerigeeError("usage", `${SCHEMA_HEADER}: ${message}`, {
-    ...(cause === undefined ? {} : { cause }),
-    details: { param: SCHEMA_HEADER },
-  });
 }

@@ -38,6 +38,8 @@ export interface NewBatch {
   readonly metadata: Readonly<Record<string, string>> | null;
   /** What answers to its lines must fit that say nothing themselves. */
   readonly schema?: JsonObject | boolean | undefined;
+  /** How old an answer from the cache may be; undefined: none is used. */
+  readonly cacheTtl?: string | undefined;
 }
 
 /** A batch and the task that does its work; without task once it has ended, or when it never had one. */
@@ -106,7 +108,11 @@ export class ServedBatches {
   }
 
   /** Throws `not_found` for the file, and what `Tasks.submit` throws. */
-  async create(project: string, { schema, ...terms }: NewBatch, id: string = newId()): Promise<BatchView> {
+  async create(
+    project: string,
+    { schema, cacheTtl, ...terms }: NewBatch,
+    id: string = newId(),
+  ): Promise<BatchView> {
     const [tasks, files, store, clock] = [this.#tasks, this.#files, this.#store, this.#clock];
     const release = files.hold(terms.inputFileId);
     const chosen = { outputFileId: randomUUID(), errorFileId: randomUUID() };
@@ -123,7 +129,7 @@ export class ServedBatches {
       const item = { file_id: terms.inputFileId, sla: terms.windowMs / 60_000 };
       const { metadata } = terms;
       const note = JSON.stringify({ batch_id: toBatchId(id), ...(metadata === null ? {} : { metadata }) });
-      const request = { items: [item], schema, hasOutputFile: false, keepsBodies: true, id, note };
+      const request = { items: [item], schema, cacheTtl, hasOutputFile: false, keepsBodies: true, id, note };
       const task = await tasks.submit(project, request);
       if (task.status !== "submitted") void this.#finish(project, id); // an empty file
       return { batch, task };

@@ -7,6 +7,7 @@ import { ENDPOINT_URLS } from "../../jsonl/endpoint_item.ts";
 import { z } from "../../schema.ts";
 import { parseDurationMs } from "../../work/sla.ts";
 import type { ServiceContext } from "../context.ts";
+import { cacheTtlOf } from "../http/cache_header.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { onceFor } from "../http/keyed_request.ts";
@@ -107,9 +108,17 @@ export function registerOpenAiRoutes(app: FastifyInstance, context: ServiceConte
   registerCancel(app, batches);
 }
 
-function registerCreate(app: FastifyInstance, batches: ServedBatches, { idempotency }: ServiceContext): void {
+function registerCreate(
+  app: FastifyInstance,
+  batches: ServedBatches,
+  { idempotency, cache }: ServiceContext,
+): void {
   app.post<{ Body: z.infer<typeof newBatch> }>("/v1/batches", {
-    config: { scope: "infer:write", event: "task.created", headers: ["Idempotency-Key", "x-perigee-schema"] },
+    config: {
+      scope: "infer:write",
+      event: "task.created",
+      headers: ["Idempotency-Key", "x-perigee-schema", "x-perigee-cache"],
+    },
     schema: {
       summary: "Begin a batch on an uploaded file (OpenAI)",
       tags: ["openai"],
@@ -127,12 +136,13 @@ function registerCreate(app: FastifyInstance, batches: ServedBatches, { idempote
         metadata,
       };
       const schema = await schemaOf(request);
+      const cacheTtl = cacheTtlOf(request, cache);
       const view = await onceFor(
         idempotency,
         { request, reply },
         {
           about: schema === undefined ? [] : [JSON.stringify(schema)],
-          make: (id) => batches.create(project, { ...terms, schema }, id),
+          make: (id) => batches.create(project, { ...terms, schema, cacheTtl }, id),
           find: (id) => batches.begun(project, id),
         },
       );

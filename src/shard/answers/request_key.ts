@@ -9,13 +9,12 @@
  */
 import { createHash } from "node:crypto";
 import type { ProviderSettings } from "../../providers/provider.ts";
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 import { isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { EndpointKind, ModelRequest } from "../../work/request.ts";
 
 /** A higher one forgets all answers: raised when what is sent for a body changes. */
 const VERSION = 1;
-
-const KEY_BYTES = 32;
 
 /** Members of a body beside the request: tiers and prompt caches (OpenAI, Anthropic). */
 const OUTER_NAMES: readonly string[] = [
@@ -58,8 +57,8 @@ export function requestKey(start: string, { body, isExact, schema }: AskedReques
 export function projectKeys(project: string, keys: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   if (project === "") return keys;
   const own = new Uint8Array(keys.byteLength);
-  for (let start = 0; start < keys.byteLength; start += KEY_BYTES) {
-    const key = keys.subarray(start, start + KEY_BYTES);
+  for (let start = 0; start < keys.byteLength; start += ANSWER_KEY_BYTES) {
+    const key = keys.subarray(start, start + ANSWER_KEY_BYTES);
     if (key.every((byte) => byte === 0)) continue; // it has none
     own.set(createHash("sha256").update(`${project}\n`).update(key).digest(), start);
   }

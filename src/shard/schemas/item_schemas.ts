@@ -49,7 +49,8 @@ async function withoutFaulty(measured: MeasuredBlock): Promise<MeasuredBlock> {
     if (fault === undefined) kept.push(item);
     else {
       const key = JSON.parse(keyJsonOf(measured, item)) as string; // a literal that the thread wrote
-      rejected.push({ line: measured.lines[item] as number, key, code: "invalid_config", message: fault });
+      const line = measured.lines[item] as number;
+      rejected.push({ line, key, code: "invalid_config", message: fault, field: "schema" });
     }
   }
   if (rejected.length === 0) return measured;

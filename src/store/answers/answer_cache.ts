@@ -11,19 +11,18 @@ import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../../built_files.ts";
 import type { Clock, Timer } from "../../clock.ts";
-import type {
-  AnswersReply,
-  AnswersRequest,
-  AnswersThreadData,
-  CachedAnswer,
-  NewAnswer,
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
+import {
+  type AnswersReply,
+  type AnswersRequest,
+  type AnswersThreadData,
+  type CachedAnswer,
+  type NewAnswer,
+  nothingFor,
 } from "./answers_requests.ts";
 import { UnwrittenAnswers } from "./unwritten_answers.ts";
 
 export type { CachedAnswer } from "./answers_requests.ts";
-
-/** Bytes of a key: SHA-256. */
-export const ANSWER_KEY_BYTES = 32;
 
 const WRITTEN_AFTER_MS = 250;
 const ANSWER_BYTES_MAX = 4 << 20;
@@ -71,7 +70,7 @@ export const openAnswerCache: OpenAnswerCache = async ({ dir, maxBytes, clock, o
 
 /** One that could not be opened. */
 const NO_CACHE: AnswerCache = {
-  find: (keys) => Promise.resolve(nothingOf(keys)),
+  find: (keys) => Promise.resolve(nothingFor(keys)),
   keep: () => undefined,
   close: () => Promise.resolve(),
 };
@@ -204,10 +203,6 @@ class AnswersThread {
     for (const resolveReply of this.#pending.values()) resolveReply(undefined);
     this.#pending.clear();
   }
-}
-
-function nothingOf(keys: Uint8Array): readonly undefined[] {
-  return Array.from({ length: keys.byteLength / ANSWER_KEY_BYTES }, () => undefined);
 }
 
 function offText(dir: string, reason: string): string {

@@ -10,13 +10,13 @@
  */
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../../errors.ts";
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "../sqlite_database.ts";
 import type { AnswersRequest, CachedAnswer } from "./answers_requests.ts";
 
 type Finding = Extract<AnswersRequest, { readonly kind: "find" }>;
 type Keeping = Extract<AnswersRequest, { readonly kind: "keep" }>;
 
-const KEY_BYTES = 32;
 /** Version of the table, in the header of the file. A higher one was made by a newer perigee: it is left as it is. */
 const VERSION = 1;
 /** What a row takes besides its answer. */
@@ -101,8 +101,8 @@ export class AnswerTable {
     const found: (CachedAnswer | undefined)[] = [];
     this.#run("begin");
     try {
-      for (let start = 0; start < keys.byteLength; start += KEY_BYTES)
-        found.push(this.#find(keys.subarray(start, start + KEY_BYTES), wallMs, sinceWallMs));
+      for (let start = 0; start < keys.byteLength; start += ANSWER_KEY_BYTES)
+        found.push(this.#find(keys.subarray(start, start + ANSWER_KEY_BYTES), wallMs, sinceWallMs));
     } finally {
       this.#run("rollback");
     }
@@ -116,7 +116,7 @@ export class AnswerTable {
       this.#broken = [];
       this.#writeUses();
       for (const [index, answer] of answers.entries()) {
-        const key = keys.subarray(KEY_BYTES * index, KEY_BYTES * (index + 1));
+        const key = keys.subarray(ANSWER_KEY_BYTES * index, ANSWER_KEY_BYTES * (index + 1));
         const [at, origin] = [wallMs[index] as number, origins[index] as string];
         const bytes = Buffer.byteLength(answer) + ROW_BYTES;
         const values = [key, at, at, origin, crc32(answer), bytes, answer] as const;

@@ -2,6 +2,7 @@
  * What the main thread and the cache's thread say to each other: plain data. The thread answers in the order of the requests;
  * reply 0 is that of the opening.
  */
+import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 
 /** What is known of a request. */
 export interface CachedAnswer {
@@ -53,3 +54,8 @@ export type AnswersReply =
   | { readonly kind: "failed"; readonly id: number; readonly message: string }
   /** Not a reply: what the operator should know. */
   | { readonly kind: "note"; readonly message: string };
+
+/** The answers to keys of which none is found. */
+export function nothingFor(keys: Uint8Array): readonly undefined[] {
+  return Array.from({ length: keys.byteLength / ANSWER_KEY_BYTES }, () => undefined);
+}

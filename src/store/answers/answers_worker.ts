@@ -16,7 +16,12 @@ import { openPrivately } from "../folder/data_dir.ts";
 import { loadSqlite, type OpenDatabase } from "../sqlite_database.ts";
 import { isBusy, storeFailure } from "../sqlite_failure.ts";
 import { AnswerTable } from "./answer_table.ts";
-import type { AnswersReply, AnswersRequest, AnswersThreadData } from "./answers_requests.ts";
+import {
+  type AnswersReply,
+  type AnswersRequest,
+  type AnswersThreadData,
+  nothingFor,
+} from "./answers_requests.ts";
 
 /** The database in the cache's folder. */
 const FILE = "answers.sqlite";
@@ -136,11 +141,7 @@ function moveAside(from: string, to: string): void {
 function nothing(request: AnswersRequest): AnswersReply {
   const { id } = request;
   if (request.kind !== "find") return { kind: "done", id };
-  return {
-    kind: "found",
-    id,
-    answers: Array.from({ length: request.keys.byteLength / 32 }, () => undefined),
-  };
+  return { kind: "found", id, answers: nothingFor(request.keys) };
 }
 
 function messageOf(error: unknown): string {

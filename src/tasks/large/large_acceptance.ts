@@ -173,7 +173,7 @@ function isNotStored(error: unknown): boolean {
 
 function taskOf(
   { taskId, parts, spans, volumeTokens }: Spooled,
-  { hasOutputFile, note }: TaskRequest,
+  { hasOutputFile, note, endsWithCaller }: TaskRequest,
   accepted: AcceptedLots & Pick<TaskRecord, "project">,
 ): TaskRecord {
   const { records: lots, beforeTask, project } = accepted;
@@ -185,6 +185,7 @@ function taskOf(
     totalItems: parts.reduce((sum, part) => sum + part.items, 0),
     hasOutputFile,
     ...(note === undefined ? {} : { note }),
+    ...(endsWithCaller === true ? { endsWithCaller } : {}),
     parts: lots.map(({ id, lines, items, slaMinutes }) => ({
       lotId: id,
       firstLine: 1,

@@ -9,13 +9,16 @@
 import type { Disk } from "../../disk.ts";
 import { errorCodeOf } from "../../disk.ts";
 import { LINE_BYTES_MAX, readBlocks } from "../../jsonl/read.ts";
-import { modelOf } from "../../shard/measured.ts";
+import { requestShareOf } from "../../shard/joined_body.ts";
+import { kindOf, modelOf } from "../../shard/measured.ts";
 import type { Measurer } from "../../shard/pool.ts";
+import type { EndpointKind } from "../../work/request.ts";
 import { itemLinesIn, itemsUpTo } from "../lots/item_lines.ts";
 import type { Lot } from "../lots/lot.ts";
 import { INDEX_STEP } from "../lots/request_spool.ts";
 
 const KEPT_MAX = 64;
+const NO_REQUEST = { tokens: 0, most: 0, model: "", kind: undefined, requests: 1 };
 
 /** Items in the order of their lines, as columns. */
 export interface LotItemRows {
@@ -25,6 +28,10 @@ export interface LotItemRows {
   /** The items' own limits; 0 without one. */
   readonly maxOutputTokens: readonly number[];
   readonly models: readonly string[];
+  /** Undefined for chats, and where the file is gone. */
+  readonly kinds: readonly (EndpointKind | undefined)[];
+  /** The part of a request that each needs. */
+  readonly requests: readonly number[];
 }
 
 /** Keeps the thousands that were read last. */
@@ -89,6 +96,8 @@ export class LineTable {
       readonly tokens: number;
       readonly most: number;
       readonly model: string;
+      readonly kind: EndpointKind | undefined;
+      readonly requests: number;
     }[] = [];
     const file = await this.#disk.open(lot.path, "read");
     try {
@@ -100,7 +109,7 @@ export class LineTable {
       };
       for await (const event of readBlocks(file, options)) {
         if (event.kind === "refused") {
-          found.push({ line: event.refused.line, tokens: 0, most: 0, model: "" });
+          found.push({ line: event.refused.line, ...NO_REQUEST });
           continue;
         }
         const measured = await this.#measurer.measure(event.block, { wantBodies: false });
@@ -110,8 +119,10 @@ export class LineTable {
             tokens: measured.inputTokens[item] as number,
             most: measured.maxOutputTokens[item] as number,
             model: modelOf(measured, item),
+            kind: kindOf(measured, item),
+            requests: requestShareOf(measured, item),
           });
-        for (const { line } of measured.rejected) found.push({ line, tokens: 0, most: 0, model: "" });
+        for (const { line } of measured.rejected) found.push({ line, ...NO_REQUEST });
       }
     } finally {
       await file.close();
@@ -123,6 +134,8 @@ export class LineTable {
       inputTokens: items.map(({ tokens }) => tokens),
       maxOutputTokens: items.map(({ most }) => most),
       models: items.map(({ model }) => model),
+      kinds: items.map(({ kind }) => kind),
+      requests: items.map(({ requests }) => requests),
     };
   }
 }
@@ -141,5 +154,7 @@ function recalled(lot: Lot, step: number): LotItemRows {
     inputTokens: lines.map((line) => index.get(line).inputTokens),
     maxOutputTokens: lines.map(() => 0),
     models: lines.map(() => (others.length === 0 ? model : "")),
+    kinds: lines.map(() => undefined),
+    requests: lines.map(() => 1),
   };
 }

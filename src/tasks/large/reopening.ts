@@ -1,6 +1,7 @@
 /**
  * Reopens the open lots of a data folder in the next process.
  *
+ *   own lot of a task whose caller has left with the last process -> the task is cancelled first
  *   own lot, sealed shared lot -> joined by the tasks that its record names -> begun
  *
  *   gathering lot              -> its tasks move to the work log (`adopted_tasks.ts`)
@@ -19,7 +20,7 @@ import type { Lot } from "../lots/lot.ts";
 import { deadlineMsOf } from "../lots/lot_deadline.ts";
 import { amountOf, LOTS, type LotRecord, lotRunName, OPEN_LOTS } from "../lots/lot_record.ts";
 import type { Lots } from "../lots/lots.ts";
-import { CANCELS, recordToTask, TASKS, type TaskRecord } from "../lots/task_record.ts";
+import { CANCELS, recordToTask, TASKS, type TaskRecord, taskToRecord } from "../lots/task_record.ts";
 import type { Admission } from "../usage/admission.ts";
 import type { Spending } from "../usage/spending.ts";
 
@@ -55,12 +56,30 @@ export async function reopenLots(options: ReopeningOptions): Promise<void> {
 async function reopenOwn(options: ReopeningOptions, record: LotRecord, taskId: string): Promise<void> {
   const { storage, lots } = options;
   const found = await storage.store.record(EVERY_PROJECT, TASKS, stemOf(taskId));
-  const task = found === undefined ? undefined : recordToTask(found);
+  const task = found === undefined ? undefined : await withoutCaller(storage, found);
   const estimatedUsd = task?.parts[0]?.lotId === record.id ? task.estimatedUsd : undefined; // from an earlier version
   const lot = lots.add({ ...(estimatedUsd === undefined ? {} : { estimatedUsd }), ...record }, true);
   await restoreMoney(options, lot);
   lot.share?.grow(amountOf([record]));
   options.begin(lot, task ?? { id: taskId, parts: [] });
+}
+
+/** A task that nobody but its caller wants is cancelled, because the caller has left; others are as they were. */
+async function withoutCaller(
+  { clock, room, store }: EngineStorage,
+  stored: StoredRecord,
+): Promise<TaskRecord> {
+  const task = recordToTask(stored);
+  if (task.endsWithCaller !== true || task.isCancelled === true) return task;
+  const cancelled: TaskRecord = {
+    ...task,
+    isCancelled: true,
+    cancelledParts: task.parts.length,
+    cancelledWallMs: clock.wallMs(),
+  };
+  const record = { ...taskToRecord(cancelled, stored.payload), parent: stored.parent };
+  await room.waitFor(() => store.change([{ kind: "put", record }]));
+  return cancelled;
 }
 
 async function reopenSealed(

@@ -92,7 +92,8 @@ export class Retrying {
     }
     const opening = this.#options.acceptance.open(task.project, records, (accepted) => {
       const parts = accepted.records.map((record, index) => partOf(record, found[index] as Again));
-      const next = { ...task, parts: [...task.parts, ...parts] };
+      const { endsWithCaller: _, ...kept } = task; // who retries it wants its answers later
+      const next = { ...kept, parts: [...task.parts, ...parts] };
       return { made: next, change: { kind: "put", record: taskToRecord(next, payload) } };
     });
     const { lots, made } = await opening;

@@ -6,6 +6,7 @@ import { answeredObject } from "../../engine/items/answered_object.ts";
 import { endMessage } from "../../engine/items/run_stopped.ts";
 import { brokenAnswer } from "../../engine/journal/answer_check.ts";
 import type { IndexedAnswer } from "../../engine/journal/answer_index.ts";
+import { CountedWorks } from "../../engine/plans/counted_work.ts";
 import type { Work } from "../../engine/posted/admitting.ts";
 import { bodyIn } from "../../jsonl/body_lines.ts";
 import { asBuffer } from "../../jsonl/lines.ts";
@@ -93,15 +94,14 @@ export class TaskObjects {
     const rows = await this.#table.firstRows(lot);
     const scale = items / rows.lines.length;
     const { sender } = this.#core.sending;
-    const works = new Map<string, { items: number; inputTokens: number; outputTokens: number }>();
+    const works = new CountedWorks(sender.loads);
     for (const [index, model] of rows.models.entries()) {
-      const work = works.get(model) ?? { items: 0, inputTokens: 0, outputTokens: 0 };
-      work.items += scale;
-      work.inputTokens += scale * (rows.inputTokens[index] ?? 0);
-      work.outputTokens += scale * sender.loads.outputTokensOf(model, rows.maxOutputTokens[index] ?? 0);
-      works.set(model, work);
+      const inputTokens = rows.inputTokens[index] ?? 0;
+      const maxOutputTokens = rows.maxOutputTokens[index] ?? 0;
+      const requests = rows.requests[index] ?? 1;
+      works.add({ model, kind: rows.kinds[index], requests, inputTokens, maxOutputTokens }, scale);
     }
-    return [...works].map(([model, work]) => ({ model, slaMinutes, volumeTokens, ...work }));
+    return works.all.map((work) => ({ ...work, slaMinutes, volumeTokens }));
   }
 
   /** Final lines of one lot as `readPlaces` returns them, at `places`. */

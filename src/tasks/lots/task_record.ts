@@ -47,6 +47,8 @@ export interface TaskRecord {
   readonly volumeTokens: number;
   readonly hasOutputFile: boolean;
   readonly note?: string;
+  /** As of posted tasks. */
+  readonly endsWithCaller?: true;
   readonly parts: readonly TaskPart[];
   /** The order of the objects: alternately a part's index and how many of its items follow. */
   readonly spans: readonly number[];

@@ -2,6 +2,7 @@
  * Views of posted tasks, from the sums of the work log.
  */
 import { randomUUID } from "node:crypto";
+import { RECENT_MS } from "../../engine/arrivals/recent_items.ts";
 import type { EngineCore } from "../../engine/core.ts";
 import { type Hold, isEndUnknown, NO_HOLDS, type RunHolds } from "../../engine/items/holds.ts";
 import { concerns } from "../../engine/items/object_holds.ts";
@@ -10,7 +11,6 @@ import type { PostedHome } from "../../engine/posted/posted_homes.ts";
 import type { PostedItemReader } from "../../engine/posted/posted_reader.ts";
 import { deadlineWallMsOf, type PostedRecord, restEndedWallMs } from "../../engine/posted/posted_record.ts";
 import type { PostedWork } from "../../engine/posted/posted_work.ts";
-import { RECENT_MS } from "../../engine/posted/recent_items.ts";
 import type { TaskSums } from "../../log/open_work.ts";
 import type { WorkLog } from "../../log/work_log.ts";
 import { roundedUsd } from "../../price/cost.ts";

@@ -1,7 +1,7 @@
 /**
  * The schema of a request: each of its chats and files has it that says nothing itself.
  */
-import { PerigeeError } from "../../errors.ts";
+import { PerigeeError, refusedParam } from "../../errors.ts";
 import { answerCheck, loadValidators } from "../../json_schema.ts";
 import type { JsonObject } from "../../work/json.ts";
 import type { RequestItem, TaskRequest } from "./requests.ts";
@@ -13,7 +13,7 @@ export async function checkSchema(schema: JsonObject | boolean, param: string): 
     answerCheck(JSON.stringify(schema));
   } catch (error) {
     if (!(error instanceof PerigeeError)) throw error;
-    throw new PerigeeError("usage", `${param}: ${error.message}`, { cause: error, details: { param } });
+    throw refusedParam(param, error.message, error);
   }
 }
 

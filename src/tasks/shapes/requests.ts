@@ -43,6 +43,11 @@ export interface TaskRequest {
    * restart: the answer is then whole when the task ends. What ends the item in the middle is its error.
    */
   readonly tap?: AnswerTap;
+  /**
+   * Whether only this call reads the answer, such as that of a stream. If its process ends before, the next one cancels what is not
+   * answered, because the caller has left; what was under way counts as in doubt. Only for items without sla.
+   */
+  readonly endsWithCaller?: boolean;
   /** Aborting rejects with its reason; a task that is already stored continues. */
   readonly signal?: AbortSignal;
 }

@@ -132,14 +132,10 @@ export class Admission implements Admits<Admitted> {
   /** Throws `sla_infeasible`; `before`: items of the same task. */
   #assertFeasible(project: string, work: Work, before: number): void {
     const { core } = this.#options;
-    const { model, slaMinutes, items, inputTokens, outputTokens } = work;
+    const { slaMinutes, items, inputTokens } = work;
     const windowMs = windowMsOf(work);
     const nowMs = core.storage.clock.nowMs();
-    const forecast = forecastBehind(
-      core,
-      { project, model, items, inputTokens, outputTokens, windowMs },
-      before,
-    );
+    const forecast = forecastBehind(core, { ...work, project, windowMs }, before);
     if (forecast.doneMs - nowMs < windowMs / 2)
       this.#remember(easyKeyOf(project, work), { untilMs: nowMs + EASY_MS, items, inputTokens });
     if (forecast.sla !== "infeasible") return;
@@ -149,7 +145,7 @@ export class Admission implements Admits<Admitted> {
     const advice = isPossible
       ? `the earliest sla that can be kept now is ${minutes} minutes`
       : "with what waits, it cannot be done within 30 days";
-    throw new PerigeeError("sla_infeasible", `${model} cannot answer this ${asked}: ${advice}`, {
+    throw new PerigeeError("sla_infeasible", `${work.model} cannot answer this ${asked}: ${advice}`, {
       details: {
         earliestSlaMinutes: isPossible ? minutes : null,
         retryAfterSeconds: RETRY_AFTER_SECONDS,

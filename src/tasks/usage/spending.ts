@@ -154,7 +154,7 @@ class RecordedSpending implements Spending {
   }
 
   async follow(log: WorkLog, cap?: string): ReturnType<Spending["follow"]> {
-    const mark = await UsageMark.open(log, this.#options.store, cap);
+    const mark = await UsageMark.open({ ended: log.ended.posted }, this.#options.store, cap);
     this.#mark = mark;
     return { unnoted: () => mark.unnoted(), takenUsd: mark.takenUsd };
   }

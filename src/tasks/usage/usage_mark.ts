@@ -4,7 +4,7 @@
  *
  *   final (log) -> noted -> stored with the sums -> forgotten by the log, once all that were final before it are stored
  */
-import type { WorkLog } from "../../log/work_log.ts";
+import type { EndedTasks } from "../../log/ended_tasks.ts";
 import type { RecordChange, RecordStore } from "../../store/records.ts";
 import { takenUsd } from "./project_usage.ts";
 import type { UnwrittenBatch } from "./unwritten_usage.ts";
@@ -16,7 +16,10 @@ export interface NextMark {
   taken(): void;
 }
 
-type EndedLog = Pick<WorkLog, "ended">;
+/** The posted tasks of a log. */
+interface EndedLog {
+  readonly ended: EndedTasks;
+}
 
 const MARK = { collection: "usage_mark", id: "posted", project: "", parent: "", createdWallMs: 0 } as const;
 

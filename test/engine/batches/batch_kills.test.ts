@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ConfigOptions } from "../../../src/engine/config/config.ts";
 import { killTrial, stepTrial } from "./kill_trials.ts";
-import { PRICED_WIRES, WIRES, worldOf } from "./wires.ts";
+import { EMBEDDINGS, PRICED_WIRES, WIRES, worldOf } from "./wires.ts";
 
 /** `TEST_LIMIT_SEEDS` draws more. */
 const SEEDS = Number(process.env["TEST_LIMIT_SEEDS"] ?? 6);
@@ -19,7 +19,24 @@ describe.each([...WIRES, ...PRICED_WIRES])("kills beside batches of $name", (wir
   it.each(["before", "after"] as const)("do so exactly %s each write and each call", async (when) => {
     let steps = 0;
     for (let nth = 1; ; nth += 1) {
-      const wrong = await stepTrial(wire, nth, when);
+      const wrong = await stepTrial(wire, nth, when, 20);
+      if (wrong === undefined) break;
+      expect(wrong).toEqual([]);
+      steps = nth;
+    }
+    expect(steps).toBeGreaterThan(10);
+  });
+});
+
+describe("kills beside batches of embeddings", () => {
+  it.each([1, 2, 3])("make one batch of them, and bill each text once: seed %i", async (seed) => {
+    expect(await killTrial(EMBEDDINGS, seed)).toEqual([]);
+  });
+
+  it.each(["before", "after"] as const)("do so exactly %s each write and each call", async (when) => {
+    let steps = 0;
+    for (let nth = 1; ; nth += 1) {
+      const wrong = await stepTrial(EMBEDDINGS, nth, when);
       if (wrong === undefined) break;
       expect(wrong).toEqual([]);
       steps = nth;

@@ -77,6 +77,15 @@ export class BatchWorld {
     this.disk.put(INPUT, lines.join(""));
   }
 
+  /** The same of requests for other endpoints: `requestOf` makes each, from 1. */
+  requests(count: number, requestOf: (line: number) => object): void {
+    const lines = Array.from(
+      { length: count },
+      (_, index) => `${JSON.stringify({ key: `k${index + 1}`, request: requestOf(index + 1) })}\n`,
+    );
+    this.disk.put(INPUT, lines.join(""));
+  }
+
   /** `life` is that of a process which a test can kill; `steps`: what it does with batches, one by one. */
   async opened(life?: ReturnType<typeof mortal>, steps?: Steps): Promise<OpenedEngine> {
     const { providers } = resolveConfig(this.#config, {});

@@ -57,7 +57,7 @@ export async function killTrial(
     listDelayMs: random() < 0.5 ? 0 : 30_000,
     times: { p50: 120_000, p90: 600_000, p99: 1_800_000 },
   });
-  world.input(items, wire.model);
+  fill(world, wire, items);
   for (let kill = 0; kill < kills; kill += 1) {
     const scaleMs = SCALES_MS[Math.floor(random() * SCALES_MS.length)] as number;
     await world.killedAfter(random() * scaleMs, { ...options, sla: SLA_MINUTES }, random);
@@ -79,10 +79,15 @@ export async function stepTrial(
   const random = createRandom(nth);
   const times = { p50: 20_000, p90: 60_000, p99: 90_000 };
   const { world, fake } = worldOf(wire, { seed: nth, listDelayMs: 30_000, times });
-  world.input(items, wire.model);
+  fill(world, wire, items);
   if (!(await world.killedAt(nth, when, { sla: SLA_MINUTES }, random))) return undefined;
   const wrong = await endedWrong(world, fake, items);
   return wrong.length === 0 ? [] : [`${wire.name}, ${when} step ${nth}:`, ...wrong, ...world.notices];
+}
+
+function fill(world: BatchWorld, wire: WireCase, items: number): void {
+  if (wire.write === undefined) world.input(items, wire.model);
+  else wire.write(world, items);
 }
 
 /** Ends the work in one more process. Returns what is wrong then. */

@@ -22,6 +22,8 @@ export interface WireCase {
   readonly baseUrl: string;
   readonly config: ConfigOptions;
   make(options: FakeOptions): BatchFake;
+  /** Puts so many items as input; absent: chats. */
+  write?(world: BatchWorld, items: number): void;
 }
 
 const PRICE = { inputUsdPerMillion: 1, outputUsdPerMillion: 4 };
@@ -99,6 +101,16 @@ export const PRICED_WIRES: readonly WireCase[] = [
     make: (options) => new FakeXaiBatches(options),
   },
 ];
+
+/** Embeddings of single texts, which share requests when they are sent at once. */
+export const EMBEDDINGS: WireCase = {
+  ...(WIRES[0] as WireCase),
+  write: (world, items) =>
+    world.requests(items, (line) => ({
+      ...{ kind: "embedding", model: "openai:text-embedding-3-small" },
+      input: `prompt ${line}`,
+    })),
+};
 
 /** A world with one provider. */
 export function worldOf(

@@ -28,6 +28,14 @@ describe.each(WIRES.slice(0, 2))("answers of a batch of $name that do not fit", 
     const requests = [...fake.ledger.batches.values()].reduce((sum, { items }) => sum + items, 0);
     expect(requests).toBeGreaterThanOrEqual(ITEMS);
     expect(wrongsOf(world, fake, ITEMS)).toEqual([]);
+
+    // Quotes know it: 60 further requests of 60 items, and one of the 20 that are assumed.
+    const { engine } = await world.opened();
+    const quoted = await world.settle(
+      engine.quote("/in.jsonl", { schema: { type: "object" }, schemaTries: 2 }),
+    );
+    await world.settle(engine.close());
+    expect(quoted.models[0]?.further_requests).toEqual({ expected: 46, most: ITEMS, basis: "learnt" });
   });
 });
 

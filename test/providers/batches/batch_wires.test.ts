@@ -56,6 +56,7 @@ describe("the batch wire of a provider", () => {
       bytesMax: 8,
       openMax: 9,
       enqueuedTokensMax: 10,
+      inputsMax: 11,
       windowMs: 3_600_000,
       keptMs: 12,
       endpoints: ["chat"],

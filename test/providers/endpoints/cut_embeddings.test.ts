@@ -64,7 +64,36 @@ describe("cutting embeddings", () => {
     );
   });
 
+  it("cuts nothing of what JSON.parse refuses, wherever the name is", () => {
+    const part = fc.constantFrom(
+      ...[
+        '{"a":',
+        "{",
+        "}",
+        '"',
+        "\\",
+        "embedding",
+        '"embedding"',
+        ":",
+        ",",
+        "[1]",
+        "1",
+        "e1",
+        '"QQ=="',
+        " ",
+      ],
+    );
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 10 }), (parts) => {
+        const body = parts.join("");
+        if (cutEmbeddings(Buffer.from(body), "embedding") !== undefined) expect(canParse(body)).toBe(true);
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
   it.each([
+    '{"embedding":[1],"a":{"embedding":[1]2}}',
     '{"embedding":[1',
     '{"embedding":"ab',
     '{"embedding":"a\\"b"}',

@@ -1,7 +1,7 @@
 /**
  * Groups that were accepted a moment ago and are not in memory yet.
  *
- *   accepted without sla -> entered in the next turn    the next posts are counted first, so intents are committed with these
+ *   accepted without sla -> entered in the turn of its acceptance (`posted_entry.ts`) or, if it could not be, in the next turn
  *            with an sla -> entered with all that was accepted in `TOGETHER_MS`: their intents are one commit, and their answers few
  */
 import type { Clock, Timer } from "../../clock.ts";
@@ -35,6 +35,11 @@ export class MicroBatches {
     }
     this.#waiting.push(group);
     this.#timer ??= this.#clock.timer(TOGETHER_MS, () => this.#enterAll());
+  }
+
+  /** A group is in memory already; its items reach their lanes in this turn or the next. */
+  entered(group: RecentGroup): void {
+    this.#recent.add(group);
   }
 
   /** Items of a project that forecasts may not have seen in lanes, with a deadline (monotonic) up to this one. */

@@ -22,12 +22,18 @@ async function opened(): ReturnType<typeof openPostgresStore> {
   }
 }
 
-const engine = await createEngine({ dataDir, stateDir: false, store: await opened(), providers: { local: {} } });
+const engine = await createEngine({
+  dataDir,
+  stateDir: false,
+  store: await opened(),
+  providers: { local: {} },
+});
 process.stdout.write('{"open":true}\n');
 const items = Array.from({ length: Number(count) }, (_, index) => ({
   key: `k${index + 1}`,
-  request: { model: "local:small", contents: [{ role: "user", parts: [{ text: `[[${index + 1}]]` }] }] },
+  model: "local:small",
+  input: `[[${index + 1}]]`,
 }));
-for await (const { key, output } of engine.submit(items, { id: "questions" }))
-  process.stdout.write(`${JSON.stringify({ key, output })}\n`);
+for await (const { output } of engine.submit(items, { id: "questions" }))
+  process.stdout.write(`${JSON.stringify({ output })}\n`);
 await engine.close();

@@ -18,7 +18,7 @@ import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 const PROGRAM = fileURLToPath(new URL("fleet_program.ts", import.meta.url));
 const ITEMS = 40;
 const IN_FLIGHT = 8;
-const ANSWER_MS = 60;
+const ANSWER_MS = 200;
 /** A dead process is replaced within 10 s, and starting takes its time. */
 const TAKEOVER_MS_MAX = 10_000;
 
@@ -29,6 +29,10 @@ interface Program {
   readonly open: Promise<number>;
   readonly ended: Promise<unknown>;
   stderr: string;
+}
+
+function textOf({ output }: Readonly<Record<string, unknown>>): unknown {
+  return (output as { readonly text?: unknown } | undefined)?.text; // as the program prints it
 }
 
 describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
@@ -127,10 +131,9 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
       const url = await postgres.freshUrl();
       const first = start(url, "first");
       await whenAsked(ITEMS / 2);
-      const second = start(url, "second");
-      await new Promise((resolve) => setTimeout(resolve, 4 * ANSWER_MS));
       first.child.kill(signal);
       const killed = performance.now();
+      const second = start(url, "second");
       expect((await second.open) - killed).toBeLessThan(TAKEOVER_MS_MAX);
       await second.ended;
       const askedBySecond = total();
@@ -139,9 +142,7 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
       expect(total()).toBe(askedBySecond);
       if (signal === "SIGSTOP") expect(first.stderr).toContain("taken over");
       expect(second.child.exitCode, second.stderr).toBe(0);
-      expect(second.lines.map(({ key }) => key).toSorted()).toEqual(all.map((item) => `k${item}`).toSorted());
-      for (const { key, output } of second.lines)
-        expect(output).toMatchObject({ text: `answer ${String(key).slice(1)}` });
+      expect(second.lines.map(textOf).toSorted()).toEqual(all.map((item) => `answer ${item}`).toSorted());
       expect(all.filter((item) => (asked[item] ?? 0) > 2)).toEqual([]);
       expect(total() - ITEMS).toBeLessThanOrEqual(IN_FLIGHT);
     },

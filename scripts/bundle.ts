@@ -22,6 +22,7 @@ const LIBRARY = "library.js";
 const THREADS: Readonly<Record<string, string>> = {
   "shard/worker.js": "files/measuring_thread.mjs",
   "store/sqlite_worker.js": "files/store_thread.mjs",
+  "store/postgres/postgres_worker.js": "files/postgres_thread.mjs",
   "store/answers/answers_worker.js": "files/answers_thread.mjs",
   "spend/worker.js": "files/audit_thread.mjs",
   "cli/watchdog_worker.js": "cli/watchdog_worker.js",

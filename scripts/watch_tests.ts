@@ -33,6 +33,7 @@ const threads = await context({
   entryPoints: [
     { in: "src/shard/worker.ts", out: "measuring_thread" },
     { in: "src/store/sqlite_worker.ts", out: "store_thread" },
+    { in: "src/store/postgres/postgres_worker.ts", out: "postgres_thread" },
     { in: "src/store/answers/answers_worker.ts", out: "answers_thread" },
     { in: "src/spend/worker.ts", out: "audit_thread" },
   ],

@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as ai from "../src/ai/index.ts";
 import * as door from "../src/index.ts";
+import * as fleet from "../src/fleet.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
 import * as service from "../src/service/index.ts";
@@ -37,6 +38,7 @@ describe("the entry points", () => {
     expect(Object.keys(manifest.exports)).toEqual([
       ".",
       "./ai",
+      "./fleet",
       "./providers",
       "./satellites",
       "./service",
@@ -201,6 +203,11 @@ describe("the entry points", () => {
       "PerigeeProvider",
       "StreamedPart",
     ]);
+  });
+
+  it("perigee/fleet", () => {
+    expect(Object.keys(fleet)).toEqual(["openPostgresStore"]);
+    expect(namesOf("fleet.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
   });
 
   it("perigee/providers", () => {

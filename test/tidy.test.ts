@@ -49,9 +49,9 @@ const FLOORS: Readonly<Record<string, number>> = {
   jobs: 6,
   testing: 6,
   satellites: 7,
-  fleet: 7,
   simulation: 7,
   clusters: 8,
+  "fleet.ts": 6,
   "satellites.ts": 9,
   service: 9,
   cli: 10,
@@ -95,7 +95,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["infer"],
     ["front", "openai", "operate"],
   ],
-  store: [["folder"], ["answers", "audit", "keys"]],
+  store: [["packed"], ["folder"], ["postgres"], ["answers", "audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [
     ["exchange"],
@@ -131,6 +131,7 @@ const DOORS: Readonly<Record<string, string>> = {
   unpdf: "satellites/builtin/parse_with_docling/parse_pdf.ts",
   yaml: "clusters/declaration/yaml_declaration.ts",
   "@photostructure/sqlite": "store/sqlite_database.ts",
+  pg: "store/postgres/pg_session.ts",
   "@pydantic/genai-prices": "price/base.ts",
   "@fastify/multipart": "service/http/fastify.ts",
   "@fastify/swagger": "service/http/fastify.ts",
@@ -159,6 +160,7 @@ const DOORS: Readonly<Record<string, string>> = {
 const ENTRIES = [
   "index.ts",
   "ai/index.ts",
+  "fleet.ts",
   "providers/index.ts",
   "satellites.ts",
   "service/index.ts",
@@ -170,6 +172,7 @@ const ENTRIES = [
   "satellites/builtin/parse_with_docling/parser_process.ts",
   "satellites/builtin/parse_with_docling/parser_watch.ts",
   "store/answers/answers_worker.ts",
+  "store/postgres/postgres_worker.ts",
   "store/sqlite_worker.ts",
 ];
 

@@ -17,8 +17,9 @@ import { SchemaMeasurer } from "../shard/schemas/item_schemas.ts";
 import { type OpenAnswerCache, openAnswerCache } from "../store/answers/answer_cache.ts";
 import { sharedCaches } from "../store/answers/shared_caches.ts";
 import type { LearntStore } from "../store/learnt.ts";
-import { openSqliteStore, type SqliteStore } from "../store/sqlite.ts";
+import { openSqliteStore } from "../store/sqlite.ts";
 import type { Store } from "../store/store.ts";
+import type { SpacedStore } from "../store/threaded_store.ts";
 import type { EngineConfig } from "./config/config.ts";
 import type { EngineObserver } from "./journal/observer.ts";
 import type { MediaPlaces } from "./media/media_places.ts";
@@ -36,7 +37,7 @@ export interface Seams {
   readonly openAnswers: OpenAnswerCache;
   readonly learnt: LearntStore;
   readonly media: MediaPlaces;
-  readonly space?: SqliteStore | undefined;
+  readonly space?: SpacedStore | undefined;
   readonly observer: EngineObserver | undefined;
   readonly notice: (message: string) => void;
 }

@@ -15,7 +15,7 @@ import type {
 import { MemoryLog } from "./memory_log.ts";
 import { MemoryRecords } from "./memory_records.ts";
 import { hasOutputs, type OwnedOutput, syncOutputs, writeOutputs } from "./outputs.ts";
-import { ownedOutputs } from "./pack_log.ts";
+import { ownedOutputs } from "./packed/pack_log.ts";
 import { copyChanges } from "./record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";

@@ -13,6 +13,11 @@ const CALL_BYTES_MAX = 512 << 20;
 /** SQLite's text ends at a NUL when it is read back, and half a surrogate pair has no UTF-8. */
 const NOT_STORABLE = /[\0\p{Surrogate}]/u;
 
+/** Whether a store can hold the text: nothing is found by another one. */
+export function isStorable(text: string): boolean {
+  return !NOT_STORABLE.test(text);
+}
+
 /** Throws `usage` for a text that cannot be stored, and above 512 MiB. */
 export function assertStorable(changes: readonly RecordChange[]): void {
   let bytes = 0;
@@ -21,7 +26,7 @@ export function assertStorable(changes: readonly RecordChange[]): void {
     const { collection, id, project, parent, body, payload, createdWallMs } = change.record;
     assert(Number.isSafeInteger(createdWallMs), "a record's createdWallMs is in whole milliseconds");
     for (const text of [collection, id, project, parent, body])
-      if (NOT_STORABLE.test(text))
+      if (!isStorable(text))
         throw new PerigeeError("usage", `a ${collection} has a NUL or half a surrogate pair in its texts`);
     bytes += body.length + (payload?.byteLength ?? 0);
     if (bytes > CALL_BYTES_MAX)

@@ -65,6 +65,24 @@ export function numberOfBody(body: string, { member }: NumberedPlace): number {
   return typeof number === "number" ? number : 0;
 }
 
+/**
+ * Finds the newest row whose body has at most that number, by halves: yields the row to look from, downwards, and is given the
+ * first record there, or undefined. Returns 0 without one. Hot: 20 of a million rows are read.
+ */
+export function* newestAtMost(
+  place: NumberedPlace,
+): Generator<number, number, { readonly row: number; readonly body: string } | undefined> {
+  let [found, low, high] = [0, 1, (yield Number.MAX_SAFE_INTEGER)?.row ?? 0];
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const row = yield middle;
+    if (row === undefined) low = middle + 1;
+    else if (numberOfBody(row.body, place) > place.value) high = row.row - 1;
+    else [found, low] = [row.row, middle + 1];
+  }
+  return found;
+}
+
 /** Part of the port `Store`; its promises are those of `store.ts`. */
 export interface RecordStore {
   /**

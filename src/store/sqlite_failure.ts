@@ -10,6 +10,7 @@
  */
 import { errorCodeOf } from "../disk.ts";
 import { type ErrorCode, PerigeeError } from "../errors.ts";
+import { DAMAGE_ADVICE } from "./checked_rows.ts";
 
 /** SQLite's result codes that the store distinguishes (https://sqlite.org/rescode.html). */
 const SQLITE = { busy: 5, ioError: 10, corrupt: 11, full: 13, notADatabase: 26 } as const;
@@ -18,21 +19,13 @@ const IO_ERROR_DIR_FSYNC = 1290;
 /** `ENOSPC` and `EDQUOT` of Linux, as the package reports them beside a failed write. */
 const NO_SPACE_ERRNO: readonly number[] = [28, 122];
 
-const ADVICE =
-  "restore the data folder from a copy, or move it away and run again: whole lines of the output file are kept";
-
 /** The `PerigeeError` for anything thrown while the store was at work; one that is one already stays as it is. */
 export function storeFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const code = codeOf(error);
   const message = error instanceof Error ? error.message : String(error);
-  const advice = code === "store_damaged" ? `; ${ADVICE}` : "";
+  const advice = code === "store_damaged" ? `; ${DAMAGE_ADVICE}` : "";
   return new PerigeeError(code, `${doing}: ${message}${advice}`, { cause: error });
-}
-
-/** `store_damaged` for a row that does not pass its own checks. */
-export function damaged(what: string, details: Readonly<Record<string, unknown>>): PerigeeError {
-  return new PerigeeError("store_damaged", `${what}; ${ADVICE}`, { details });
 }
 
 /** Whether SQLite could not have a lock. */

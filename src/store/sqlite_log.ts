@@ -7,8 +7,21 @@
  *
  * Hot: 5,000 tasks of one item a second, or 9,000 lines (bench/jobs/work_log.ts).
  */
-import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import {
+  type AnswerRow,
+  answerCrc,
+  bodyCrc,
+  entryCrc,
+  type LoggedTaskRow,
+  nameCrc,
+  payloadCrc,
+  readAnswer,
+  readLogEntries,
+  readLoggedTask,
+  readNames,
+  taskCrc,
+} from "./checked_rows.ts";
 import type {
   AcceptedRows,
   AnswerRows,
@@ -22,8 +35,7 @@ import type {
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
 import { copiedTo, copyOfSchema, hasTable } from "./schema_copy.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
-import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
-import { payloadChecksum } from "./sqlite_records.ts";
+import { isUniqueViolation } from "./sqlite_failure.ts";
 
 /** The folder's schema once its log was opened. At 3 it has the same tables, but those who read it do not know lists of `submit`. */
 export const LOG_SCHEMA_VERSION = 4;
@@ -62,28 +74,6 @@ const SCHEMA = `
 `;
 
 const METADATA = "number, id, project, kind, parent, created_ms, crc, body_crc, body";
-
-interface LoggedTaskRow {
-  readonly number: number;
-  readonly id: string;
-  readonly project: number;
-  readonly kind: number;
-  readonly parent: string;
-  readonly created_ms: number;
-  readonly crc: number;
-  readonly body_crc: number;
-  readonly body: string;
-  readonly request_crc: number | null;
-  readonly request: Uint8Array | null;
-}
-
-interface AnswerRow {
-  readonly item: number;
-  readonly crc: number;
-  readonly record: Uint8Array;
-  readonly text_crc: number | null;
-  readonly text: Uint8Array | null;
-}
 
 /** The log's rows of one open database. */
 export class SqliteLog {
@@ -145,14 +135,7 @@ export class SqliteLog {
     const rows = this.#statement(sql).all(after, countWithin(sizes)) as (StoredLogEntry & {
       readonly crc: number;
     })[]; // as selected
-    return rows.map(({ sequence, crc, records }, index) => {
-      const expected = after === 0 ? (rows[0]?.sequence ?? 0) + index : after + 1 + index;
-      if (sequence !== expected)
-        throw damaged(`entry ${expected} of the work log is missing`, { sequence: expected });
-      if (entryCrc(sequence, records) !== crc)
-        throw damaged(`entry ${sequence} of the work log does not match its checksum`, { sequence });
-      return { sequence, records };
-    });
+    return readLogEntries(rows, after);
   }
 
   task(key: string | number): LoggedTask | undefined {
@@ -161,7 +144,7 @@ export class SqliteLog {
       `SELECT ${METADATA}, request_crc, request FROM log_tasks WHERE ${by} = ?`,
     ).get(key);
     if (row === undefined) return undefined;
-    const task = readTask(row as LoggedTaskRow); // columns as selected
+    const task = readLoggedTask(row as LoggedTaskRow); // columns as selected
     const first = this.#statement(
       "SELECT item, crc, record, text_crc, text FROM log_answers WHERE task = ? AND item = 0",
     ).get(task.number);
@@ -184,7 +167,7 @@ export class SqliteLog {
       WHERE ${wanted.map(([condition]) => condition).join(" AND ")} ORDER BY number ${order} LIMIT ?`;
     const values = wanted.flatMap(([, value]) => value ?? []);
     const rows = this.#statement(sql).all(...values, limit);
-    return (rows as LoggedTaskRow[]).map(readTask); // columns as selected
+    return (rows as LoggedTaskRow[]).map(readLoggedTask); // columns as selected
   }
 
   answers(task: number, from: number, limit: number): LoggedAnswer[] {
@@ -202,7 +185,7 @@ export class SqliteLog {
     const { names, accepted, dropped, answers, bodies, erased, removed, sequence, records, cutTo } = commit;
     const run = (sql: string, ...values: SqliteValue[]): unknown => this.#statement(sql).run(...values);
     for (const [number, text] of names)
-      run("INSERT INTO log_names VALUES (?, ?, ?)", number, crc32(`${number}\n${text}`), text);
+      run("INSERT INTO log_names VALUES (?, ?, ?)", number, nameCrc(number, text), text);
     this.#accept(accepted);
     for (const [index, task] of dropped.tasks.entries())
       run("DELETE FROM log_answers WHERE task = ? AND item = ?", task, dropped.items[index] ?? 0);
@@ -258,7 +241,7 @@ export class SqliteLog {
         taskCrc(task),
         bodyCrc(number, body),
         body,
-        payloadChecksum(request),
+        payloadCrc(request),
         request,
       );
       start = end;
@@ -274,7 +257,7 @@ export class SqliteLog {
       const item = items[index] ?? 0;
       const record = records.subarray(recordEnd, recordEnd + (recordSizes[index] ?? 0));
       const text = texts.subarray(textEnd, textEnd + (textSizes[index] ?? 0));
-      insert.run(task, item, answerCrc(task, item, record), record, payloadChecksum(text), text);
+      insert.run(task, item, answerCrc(task, item, record), record, payloadCrc(text), text);
       recordEnd += record.byteLength;
       textEnd += text.byteLength;
     }
@@ -295,12 +278,7 @@ export class SqliteLog {
       readonly crc: number;
       readonly text: string;
     }[]; // columns as selected
-    return rows.map(({ number, crc, text }, index) => {
-      if (number === index + 1 && crc32(`${number}\n${text}`) === crc) return text;
-      throw damaged(`name ${index + 1} of the work log is missing or does not match its checksum`, {
-        number: index + 1,
-      });
-    });
+    return readNames(rows);
   }
 
   #version(): number {
@@ -319,39 +297,4 @@ export class SqliteLog {
 
 function migratedNote(copy: string): string {
   return `the data folder was migrated to schema ${LOG_SCHEMA_VERSION}, which earlier versions of perigee cannot open; ${copiedTo(copy)}`;
-}
-
-function readTask(row: LoggedTaskRow): LoggedTask {
-  const { number, id, project, kind, parent, body, request_crc: requestCrc } = row;
-  const task = { number, id, project, kind, parent, createdWallMs: row.created_ms, body };
-  const request = row.request ?? new Uint8Array();
-  const isRow = taskCrc(task) === row.crc && bodyCrc(number, body) === row.body_crc;
-  if (!isRow || (requestCrc !== null && payloadChecksum(request) !== requestCrc))
-    throw damaged(`task ${number} of the work log does not match its checksum`, { task: number });
-  return requestCrc === null ? task : { ...task, request };
-}
-
-function readAnswer(task: number, row: AnswerRow): LoggedAnswer {
-  const { item, record, text_crc: textCrc } = row;
-  const text = row.text ?? new Uint8Array();
-  if (answerCrc(task, item, record) !== row.crc || (textCrc !== null && payloadChecksum(text) !== textCrc))
-    throw damaged(`the answer of item ${item} of task ${task} does not match its checksum`, { task, item });
-  return textCrc === null ? { item, record } : { item, record, text };
-}
-
-/** Of what never changes of it. */
-function taskCrc({ number, id, project, kind, parent, createdWallMs }: Omit<LoggedTask, "body">): number {
-  return crc32(`${number}\n${id}\n${project}\n${kind}\n${parent}\n${createdWallMs}`);
-}
-
-function bodyCrc(number: number, body: string): number {
-  return crc32(`${number}\n${body}`);
-}
-
-function entryCrc(sequence: number, records: Uint8Array): number {
-  return crc32(records, crc32(`${sequence}\n`));
-}
-
-function answerCrc(task: number, item: number, record: Uint8Array): number {
-  return crc32(`${task}\n${item}\n`, payloadChecksum(record));
 }

@@ -4,20 +4,19 @@
  * The table is made with the first record, so that folders of the command line do not have it. The caller owns the
  * transaction. Every row carries a CRC-32 over its metadata and one over its payload, which can go before the rest.
  */
-import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import { payloadCrc, type RecordRow, readRecord, recordCrc } from "./checked_rows.ts";
 import { idTaken } from "./record_changes.ts";
 import {
   EVERY_PROJECT,
   type NumberedPlace,
-  numberOfBody,
+  newestAtMost,
   type ProjectScope,
   type RecordChange,
   type RecordQuery,
   type StoredRecord,
 } from "./records.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
-import { damaged } from "./sqlite_failure.ts";
 
 /** Every index ends with the row by itself, so each list is read from one, page by page, in the order of creation. */
 const SCHEMA = `
@@ -53,19 +52,6 @@ const PUT = INSERT.replace(
      body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
    WHERE project = excluded.project`,
 );
-
-interface RecordRow {
-  readonly row: number;
-  readonly collection: string;
-  readonly id: string;
-  readonly project: string;
-  readonly parent: string;
-  readonly created_ms: number;
-  readonly crc: number;
-  readonly body: string;
-  readonly payload_crc: number | null;
-  readonly payload: Uint8Array | null;
-}
 
 /** The records of one open database. */
 export class SqliteRecords {
@@ -117,7 +103,7 @@ export class SqliteRecords {
       collection,
       id,
     );
-    const found = row === undefined ? undefined : readRow(row as RecordRow); // columns as selected
+    const found = row === undefined ? undefined : readRecord(row as RecordRow); // columns as selected
     return found !== undefined && (project === EVERY_PROJECT || found.project === project)
       ? found
       : undefined;
@@ -151,25 +137,20 @@ export class SqliteRecords {
     }
     const order = query.isNewestFirst === true ? "DESC" : "ASC";
     const sql = `SELECT ${COLUMNS} FROM records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT ?`;
-    return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRow); // columns as selected
+    return (this.#statement(sql).all(...values, query.limit) as RecordRow[]).map(readRecord); // columns as selected
   }
 
-  /** The newest of these rows with at most that number; 0 without one. Hot: 20 of a million rows are read. */
   #rowAt(where: readonly string[], values: readonly SqliteValue[], place: NumberedPlace): number {
     const newest = this.#statement(
       `SELECT row, body FROM records WHERE ${where.join(" AND ")} AND row <= ? ORDER BY row DESC LIMIT 1`,
     );
-    const newestTo = (row: number): Pick<RecordRow, "row" | "body"> | undefined =>
-      newest.get(...values, row) as Pick<RecordRow, "row" | "body"> | undefined; // as selected
-    let [found, low, high] = [0, 1, newestTo(Number.MAX_SAFE_INTEGER)?.row ?? 0];
-    while (low <= high) {
-      const middle = Math.floor((low + high) / 2);
-      const row = newestTo(middle);
-      if (row === undefined) low = middle + 1;
-      else if (numberOfBody(row.body, place) > place.value) high = row.row - 1;
-      else [found, low] = [row.row, middle + 1];
-    }
-    return found;
+    const search = newestAtMost(place);
+    let step = search.next();
+    while (step.done !== true)
+      step = search.next(
+        newest.get(...values, step.value) as Pick<RecordRow, "row" | "body"> | undefined, // as selected
+      );
+    return step.value;
   }
 
   #ensureTable(): void {
@@ -209,9 +190,9 @@ export class SqliteRecords {
       record.project,
       record.parent,
       record.createdWallMs,
-      checksumOf(record),
+      recordCrc(record),
       record.body,
-      payload === undefined ? null : payloadChecksum(payload),
+      payload === undefined ? null : payloadCrc(payload),
       payload === undefined || payload.byteLength === 0 ? null : payload,
     ) as { readonly changes: number }; // as both packages of `sqlite_database.ts` answer
     if (written.changes === 0) throw idTaken(record);
@@ -224,34 +205,4 @@ export class SqliteRecords {
     this.#statements.set(sql, prepared);
     return prepared;
   }
-}
-
-function readRow(row: RecordRow): StoredRecord {
-  const record: StoredRecord = {
-    collection: row.collection,
-    id: row.id,
-    project: row.project,
-    parent: row.parent,
-    createdWallMs: row.created_ms,
-    body: row.body,
-    ...(row.payload_crc === null ? {} : { payload: row.payload ?? new Uint8Array() }),
-  };
-  const isWhole =
-    checksumOf(record) === row.crc &&
-    (record.payload === undefined || payloadChecksum(record.payload) === row.payload_crc);
-  if (isWhole) return record;
-  throw damaged(`${record.collection} ${record.id} does not match its checksum`, {
-    collection: record.collection,
-    id: record.id,
-  });
-}
-
-function checksumOf(record: StoredRecord): number {
-  const { collection, id, project, parent, createdWallMs, body } = record;
-  return crc32(body, crc32(`${collection}\n${id}\n${project}\n${parent}\n${createdWallMs}\n`));
-}
-
-/** Not of empty bytes: zlib may see no buffer there at all. */
-export function payloadChecksum(payload: Uint8Array): number {
-  return payload.byteLength === 0 ? 0 : crc32(payload);
 }

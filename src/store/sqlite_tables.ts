@@ -11,18 +11,27 @@
  * Hot: a commit of one entry of 16 KB takes 0.15 to 0.3 ms of CPU here, the sync's included (bench/parts/commit.ts).
  */
 import { randomUUID } from "node:crypto";
-import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
+import {
+  checkSequences,
+  damaged,
+  type EntryRow,
+  entryRowCrc,
+  readEntry,
+  readTask,
+  type TaskRow,
+  taskRowCrc,
+} from "./checked_rows.ts";
 import type { FolderMark } from "./folder/folder_identity.ts";
 import { checkVersion } from "./folder/known_version.ts";
+import type { EntryPage, PackedEntries, PageStart } from "./packed/requests.ts";
 import { countWithin, PAGE_ROWS_MAX } from "./page_bounds.ts";
-import type { EntryPage, PackedEntries, PageStart } from "./requests.ts";
 import { copiedTo, copyOfSchema, hasTable } from "./schema_copy.ts";
 import type { SqliteDatabase, SqliteStatement, SqliteValue } from "./sqlite_database.ts";
-import { damaged, isUniqueViolation } from "./sqlite_failure.ts";
+import { isUniqueViolation } from "./sqlite_failure.ts";
 import { LOG_SCHEMA_VERSION, SqliteLog } from "./sqlite_log.ts";
 import { SqliteRecords } from "./sqlite_records.ts";
-import type { StoredEntry, StoredTask } from "./store.ts";
+import type { StoredTask } from "./store.ts";
 
 /**
  * Version of the tables below. 1 had no `folder` table and gets one; the first opening of the work log makes it
@@ -94,24 +103,6 @@ const STATEMENTS = {
     ORDER BY row DESC LIMIT ${PAGE_ROWS_MAX + 1}`,
   pageOfLatest: `SELECT ${ENTRY_COLUMNS} FROM entries WHERE row < ? ORDER BY row DESC LIMIT ?`,
 } as const;
-
-interface TaskRow {
-  readonly row: number;
-  readonly id: string;
-  readonly name: string;
-  readonly created_ms: number;
-  readonly crc: number;
-  readonly body: string;
-}
-
-interface EntryRow {
-  readonly row: number;
-  readonly task_id: string;
-  readonly sequence: number;
-  readonly wall_ms: number;
-  readonly crc: number;
-  readonly records: Uint8Array;
-}
 
 /** The tables of one open database. */
 export class SqliteTables {
@@ -188,7 +179,7 @@ export class SqliteTables {
   /** Inserts or replaces by id; throws `conflict` when another task has the name, with nothing changed. */
   putTask(task: StoredTask): void {
     try {
-      this.#statements.putTask.run(task.id, task.name, task.createdWallMs, taskChecksum(task), task.body);
+      this.#statements.putTask.run(task.id, task.name, task.createdWallMs, taskRowCrc(task), task.body);
     } catch (error) {
       if (!isUniqueViolation(error)) throw error;
       throw new PerigeeError("conflict", `another task has the name ${JSON.stringify(task.name)}`, {
@@ -204,11 +195,11 @@ export class SqliteTables {
   }
 
   task(id: string): StoredTask | undefined {
-    return readTask(this.#statements.task.get(id));
+    return taskOf(this.#statements.task.get(id));
   }
 
   taskByName(name: string): StoredTask | undefined {
-    return readTask(this.#statements.taskByName.get(name));
+    return taskOf(this.#statements.taskByName.get(name));
   }
 
   /** Tasks in order of creation after a task; empty when that task does not exist. */
@@ -219,7 +210,7 @@ export class SqliteTables {
       if (found === undefined) return [];
       afterRow = found.row;
     }
-    return this.#statements.tasksAfter.all(afterRow, limit).flatMap((row) => readTask(row) ?? []);
+    return this.#statements.tasksAfter.all(afterRow, limit).flatMap((row) => taskOf(row) ?? []);
   }
 
   append(packed: PackedEntries): void {
@@ -229,7 +220,7 @@ export class SqliteTables {
       const end = start + (packed.sizes[index] ?? 0);
       const records = packed.bytes.subarray(start, end);
       const sequence = this.#takeSequence(taskId);
-      const crc = entryChecksum({ taskId, sequence, wallMs, records });
+      const crc = entryRowCrc({ taskId, sequence, wallMs, records });
       this.#statements.append.run(taskId, sequence, wallMs, crc, records);
       start = end;
     }
@@ -310,44 +301,6 @@ function ensureSchema(database: SqliteDatabase): string[] {
   ];
 }
 
-function readTask(found: unknown): StoredTask | undefined {
-  if (found === undefined) return undefined;
-  const row = found as TaskRow; // columns as selected
-  const task = { id: row.id, name: row.name, createdWallMs: row.created_ms, body: row.body };
-  if (taskChecksum(task) === row.crc) return task;
-  throw damaged(`task ${task.id} does not match its checksum`, { taskId: task.id });
-}
-
-function readEntry(row: EntryRow): StoredEntry {
-  const entry = {
-    taskId: row.task_id,
-    sequence: row.sequence,
-    wallMs: row.wall_ms,
-    records: row.records,
-  };
-  if (entryChecksum(entry) === row.crc) return entry;
-  throw damaged(`journal entry ${entry.sequence} of task ${entry.taskId} does not match its checksum`, {
-    taskId: entry.taskId,
-    sequence: entry.sequence,
-  });
-}
-
-function checkSequences(entries: readonly StoredEntry[], after: number): void {
-  for (const [index, entry] of entries.entries()) {
-    const expected = after + index + 1;
-    if (entry.sequence === expected) continue;
-    throw damaged(`journal entry ${expected} of task ${entry.taskId} is missing`, {
-      taskId: entry.taskId,
-      sequence: expected,
-    });
-  }
-}
-
-function taskChecksum(task: StoredTask): number {
-  return crc32(JSON.stringify([task.id, task.name, task.createdWallMs, task.body]));
-}
-
-/** The records first: of empty ones zlib may see no buffer at all, and then forgets the value to continue from. */
-function entryChecksum(entry: StoredEntry): number {
-  return crc32(`${entry.taskId}\n${entry.sequence}\n${entry.wallMs}\n`, crc32(entry.records));
+function taskOf(row: unknown): StoredTask | undefined {
+  return row === undefined ? undefined : readTask(row as TaskRow); // columns as selected
 }

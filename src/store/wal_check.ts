@@ -14,7 +14,7 @@
  * Limit: damage in the last commit of all cannot be distinguished from a torn one, and is cut.
  */
 import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
-import { damaged } from "./sqlite_failure.ts";
+import { damaged } from "./checked_rows.ts";
 
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;

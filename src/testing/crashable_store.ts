@@ -20,7 +20,7 @@ import type {
 } from "../store/log_rows.ts";
 import { createMemoryStore } from "../store/memory.ts";
 import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "../store/outputs.ts";
-import { ownedOutputs } from "../store/pack_log.ts";
+import { ownedOutputs } from "../store/packed/pack_log.ts";
 import { copyChanges } from "../store/record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "../store/store.ts";

@@ -1,11 +1,12 @@
 /** The law of records: SQLite does, however calls are grouped and some groups undone, what memory does one by one. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { GroupCommit, type WorkRequest } from "../../src/store/group_commit.ts";
+import { GroupCommit } from "../../src/store/group_commit.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import { packChanges } from "../../src/store/pack_changes.ts";
+import type { WorkRequest } from "../../src/store/packed/grouped_requests.ts";
+import { packChanges } from "../../src/store/packed/pack_changes.ts";
+import { packScope } from "../../src/store/packed/requests.ts";
 import { EVERY_PROJECT, type StoredRecord } from "../../src/store/records.ts";
-import { packScope } from "../../src/store/requests.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { GroupCommit } from "../../src/store/group_commit.ts";
 import { createMemoryStore } from "../../src/store/memory.ts";
-import type { EntryPage, PageStart, StoreRequest } from "../../src/store/requests.ts";
+import type { EntryPage, PageStart, StoreRequest } from "../../src/store/packed/requests.ts";
 import { loadSqlite } from "../../src/store/sqlite_database.ts";
 import { SqliteTables } from "../../src/store/sqlite_tables.ts";
 import type { StoredEntry } from "../../src/store/store.ts";

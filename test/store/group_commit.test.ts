@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { GroupCommit, type OutputFiles } from "../../src/store/group_commit.ts";
-import { packChanges } from "../../src/store/pack_changes.ts";
+import { GroupCommit } from "../../src/store/group_commit.ts";
+import type { OutputFiles } from "../../src/store/packed/group_outputs.ts";
+import { packChanges } from "../../src/store/packed/pack_changes.ts";
+import type { ReadRequest, StoreReply, WriteRequest } from "../../src/store/packed/requests.ts";
 import type { StoredRecord } from "../../src/store/records.ts";
-import type { ReadRequest, StoreReply, WriteRequest } from "../../src/store/requests.ts";
 import {
   loadSqlite,
   type OpenDatabase,

@@ -90,7 +90,7 @@ describe("the sqlite store", () => {
     writeFileSync(join(dataDir, "journal.sqlite"), "x".repeat(8_192));
     await expect(openSqliteStore({ dataDir })).rejects.toMatchObject({
       code: "store_damaged",
-      message: expect.stringContaining("restore the data folder from a copy"),
+      message: expect.stringContaining("restore the data folder or the database from a backup"),
     });
   });
 });

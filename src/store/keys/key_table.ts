@@ -7,9 +7,10 @@
  * busy: writes and lists wait, and `changed` says that nothing has, which is still true then.
  */
 import { crc32 } from "node:zlib";
+import { damaged } from "../checked_rows.ts";
 import { checkVersion } from "../folder/known_version.ts";
 import type { SqliteDatabase, SqliteStatement } from "../sqlite_database.ts";
-import { damaged, isBusy } from "../sqlite_failure.ts";
+import { isBusy } from "../sqlite_failure.ts";
 
 /** A file with a higher version was written by a newer perigee, one with tables and a lower version by an older one: both are refused. */
 const SCHEMA_VERSION = 1;

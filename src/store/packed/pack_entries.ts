@@ -2,11 +2,11 @@
  * Journal entries and their outputs as columns and buffers that can move to the store's thread.
  */
 import assert from "node:assert";
-import { PerigeeError } from "../errors.ts";
-import { allocate, isShared } from "../large_bytes.ts";
-import type { OwnedOutput } from "./outputs.ts";
+import { PerigeeError } from "../../errors.ts";
+import { allocate, isShared } from "../../large_bytes.ts";
+import type { OwnedOutput } from "../outputs.ts";
+import type { JournalEntry } from "../store.ts";
 import type { PackedEntries, PackedOutputs } from "./requests.ts";
-import type { JournalEntry } from "./store.ts";
 
 /** SQLite holds at most 1,000,000,000 bytes in a row. */
 export const CALL_BYTES_MAX: number = 512 << 20;

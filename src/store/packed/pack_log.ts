@@ -1,9 +1,9 @@
 /**
  * Commits of the work log as they move to the store's thread. They are columns already: only their outputs are copied.
  */
-import { PerigeeError } from "../errors.ts";
-import type { LogCommit, LogOutput } from "./log_rows.ts";
-import type { OwnedOutput } from "./outputs.ts";
+import { PerigeeError } from "../../errors.ts";
+import type { LogCommit, LogOutput } from "../log_rows.ts";
+import type { OwnedOutput } from "../outputs.ts";
 import { buffersOfOutputs, CALL_BYTES_MAX } from "./pack_entries.ts";
 import type { PackedLog, PackedOutputs } from "./requests.ts";
 

@@ -5,16 +5,20 @@
  * 0 is the opening itself, which the thread begins on its own.
  */
 import type { MessagePort } from "node:worker_threads";
-import type { ErrorCode } from "../errors.ts";
-import type { LogCommit, LoggedTaskQuery } from "./log_rows.ts";
+import type { ErrorCode } from "../../errors.ts";
+import type { LogCommit, LoggedTaskQuery } from "../log_rows.ts";
+import { EVERY_PROJECT, type ProjectScope, type RecordQuery } from "../records.ts";
+import type { StoredEntry, StoredTask } from "../store.ts";
 import type { PackedChanges } from "./pack_changes.ts";
-import { EVERY_PROJECT, type ProjectScope, type RecordQuery } from "./records.ts";
-import type { StoredEntry, StoredTask } from "./store.ts";
 
-/** What the thread is started with. */
-export interface StoreThreadData {
+/** Where the thread of SQLite keeps its store. */
+export interface SqliteFolder {
   readonly dataDir: string;
   readonly reserveBytes: number;
+}
+
+/** What every thread of a store is started with, beside where its store is. */
+export interface StoreThreadData {
   /** Requests arrive and answers are sent here. */
   readonly port: MessagePort;
   /** One number: messages of answers sent so far. */
@@ -114,7 +118,7 @@ export function packScope(project: ProjectScope): PackedScope {
 
 export type StoreRequest = WriteRequest | ReadRequest | { readonly kind: "close"; readonly id: number };
 
-/** What a request ends with; which value belongs to which request is kept by `sqlite.ts`. */
+/** What a request ends with; which value belongs to which request is kept by `threaded_store.ts`. */
 export type StoreReply =
   | { readonly id: number; readonly ok: true; readonly value: unknown }
   | {

@@ -1,0 +1,213 @@
+/**
+ * Group commit on PostgreSQL: what arrived while one transaction was being committed is written in the next one together.
+ *
+ *   open -> open      (the session is lost: connects again for as long as it takes, finds out whether the last transaction was committed,
+ *                      and does it again if not; callers wait meanwhile)
+ *        -> failed    (the partition was taken over, or the server cannot do what is asked: every later call is `store_failed`)
+ *
+ * A group is tried as it is first. When a call of it is refused, the group is undone and tried again with a savepoint before each
+ * write, so that the refusal is that call's alone. On a full disk the writes are answered `disk_full` and the reads read again.
+ *
+ * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
+ */
+import { hasCode, type PerigeeError } from "../../errors.ts";
+import { GroupOutputs } from "../packed/group_outputs.ts";
+import {
+  doneBy,
+  type GroupedRead,
+  type GroupedRequest,
+  groupsOf,
+  isRead,
+  refusal,
+  type WorkRequest,
+} from "../packed/grouped_requests.ts";
+import type { LoneRequest, StoreReply } from "../packed/requests.ts";
+import type { PgConnection } from "./pg_connection.ts";
+import { pgFailure, pgFaultOf } from "./pg_failure.ts";
+import type { PgPartition } from "./pg_partition.ts";
+import type { PgTables } from "./pg_tables.ts";
+
+export class PgGroupCommit {
+  readonly #connection: PgConnection;
+  readonly #partition: PgPartition;
+  readonly #tables: PgTables;
+  /** Why nothing works any more, once it is so. */
+  #fatal: PerigeeError | undefined;
+  #isSpaceLow = false;
+
+  constructor(connection: PgConnection, partition: PgPartition, tables: PgTables) {
+    this.#connection = connection;
+    this.#partition = partition;
+    this.#tables = tables;
+  }
+
+  /** True from a write that found the disk of the server full to one that did not. */
+  get isSpaceLow(): boolean {
+    return this.#isSpaceLow;
+  }
+
+  /** One reply for each request, in the order of the requests. Never rejects. */
+  async handle(requests: readonly WorkRequest[]): Promise<StoreReply[]> {
+    const replies: StoreReply[] = [];
+    for (const group of groupsOf(requests)) {
+      if ("kind" in group) replies.push(await this.#doAlone(group));
+      else if (group.every(isRead)) for (const request of group) replies.push(await this.#read(request));
+      else replies.push(...(await this.#write(group)));
+    }
+    return replies;
+  }
+
+  /** Keeps the partition while nothing is written. Never rejects: what fails shows at the next call. */
+  async renew(): Promise<void> {
+    if (this.#fatal !== undefined) return;
+    await this.#commit([]);
+  }
+
+  async #write(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    if (this.#fatal !== undefined) return this.#commit(group);
+    const outputs = new GroupOutputs();
+    return outputs.replies(group, await this.#commit(outputs.write(group)));
+  }
+
+  async #commit(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    try {
+      this.#assertUsable();
+      const replies = await this.#transaction(group);
+      this.#isSpaceLow = false;
+      return replies;
+    } catch (error) {
+      const failure = this.#note(error, "cannot write to the store");
+      if (failure.code === "disk_full") this.#isSpaceLow = true;
+      return Promise.all(
+        group.map((request) => (isRead(request) ? this.#read(request) : refusal(request.id, failure))),
+      );
+    }
+  }
+
+  /** Until it is committed, or fails for a reason that trying again does not mend. */
+  async #transaction(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    for (let isCareful = false; ; ) {
+      try {
+        return await this.#attempt(group, isCareful);
+      } catch (error) {
+        this.#tables.undone();
+        const fault = pgFaultOf(error);
+        if (fault === "away") {
+          const wasCommitted = await this.#reconnect();
+          if (wasCommitted) return await this.#committedBefore(group);
+          continue;
+        }
+        await this.#undo();
+        if (fault === "again") continue;
+        if (isCareful || !hasCode(error, "conflict")) throw error;
+        isCareful = true;
+      }
+    }
+  }
+
+  async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
+    const { query, session } = this.#connection;
+    await session.script("BEGIN");
+    await this.#partition.renew(query);
+    const replies: StoreReply[] = [];
+    for (const request of group)
+      replies.push(await (isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request)));
+    await session.script("COMMIT");
+    this.#partition.committed();
+    return replies;
+  }
+
+  async #apply(request: GroupedRequest): Promise<StoreReply> {
+    try {
+      return { id: request.id, ok: true, value: await doneBy(this.#tables, request) };
+    } catch (error) {
+      if (isRead(request) && hasCode(error, "store_damaged"))
+        return refusal(request.id, pgFailure(error, "cannot read from the store"));
+      throw error;
+    }
+  }
+
+  async #applyApart(request: GroupedRequest): Promise<StoreReply> {
+    const { session } = this.#connection;
+    await session.script("SAVEPOINT one");
+    try {
+      const reply = await this.#apply(request);
+      await session.script("RELEASE SAVEPOINT one");
+      return reply;
+    } catch (error) {
+      if (!hasCode(error, "conflict")) throw error;
+      await session.script("ROLLBACK TO SAVEPOINT one");
+      this.#tables.undone();
+      return refusal(request.id, pgFailure(error, "cannot write to the store"));
+    }
+  }
+
+  /** Writes that happened before their answer was lost; what was read with them is read again. */
+  async #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    this.#partition.committed();
+    const replies: StoreReply[] = [];
+    for (const request of group)
+      replies.push(
+        isRead(request) ? await this.#read(request) : { id: request.id, ok: true, value: undefined },
+      );
+    return replies;
+  }
+
+  async #read(request: GroupedRead): Promise<StoreReply> {
+    return this.#answered(request.id, "cannot read from the store", () => doneBy(this.#tables, request));
+  }
+
+  async #doAlone({ kind, id }: LoneRequest): Promise<StoreReply> {
+    // What is deleted leaves the files of PostgreSQL by its own vacuum; there is no reserve to take.
+    if (kind !== "openLog")
+      return { id, ok: true, value: kind === "takeReserve" ? !this.#isSpaceLow : undefined };
+    return this.#answered(id, "cannot open the work log", () => this.#tables.log.open());
+  }
+
+  /** Outside a transaction; again when the session was lost. */
+  async #answered(id: number, doing: string, work: () => unknown): Promise<StoreReply> {
+    for (;;) {
+      try {
+        this.#assertUsable();
+        return { id, ok: true, value: await work() };
+      } catch (error) {
+        try {
+          if (pgFaultOf(error) !== "away") return refusal(id, this.#note(error, doing));
+          await this.#reconnect();
+        } catch (lasting) {
+          return refusal(id, this.#note(lasting, doing));
+        }
+      }
+    }
+  }
+
+  /** Resolves with whether the last transaction was committed. */
+  async #reconnect(): Promise<boolean> {
+    for (;;) {
+      await this.#connection.reconnect();
+      try {
+        return await this.#partition.wasCommitted(this.#connection.query);
+      } catch (error) {
+        if (pgFaultOf(error) !== "away") throw error;
+      }
+    }
+  }
+
+  async #undo(): Promise<void> {
+    try {
+      await this.#connection.session.script("ROLLBACK");
+    } catch {
+      // A session that is lost undoes it by itself, and the next statement says so.
+    }
+  }
+
+  #assertUsable(): void {
+    if (this.#fatal !== undefined) throw this.#fatal;
+  }
+
+  #note(error: unknown, doing: string): PerigeeError {
+    const failure = pgFailure(error, doing);
+    if (failure.code === "store_failed") this.#fatal ??= failure;
+    return failure;
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * What an error of PostgreSQL or of the way to it means for the store.
+ *
+ *   away       the session is lost, or the server takes no writes now: connect again, for as long as that takes
+ *   again      the server undid the transaction for the sake of another one: begin it again
+ *   conflict   a unique column holds the value already
+ *   full       no space on its disk: what was begun is undone, the call may be repeated
+ *   refused    the server does not let this user in, or has no such database: for the operator
+ *   failed     anything else; final
+ *
+ * Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+ */
+import { errorCodeOf } from "../../disk.ts";
+import { PerigeeError } from "../../errors.ts";
+
+export type PgFault = "away" | "again" | "conflict" | "full" | "refused" | "failed";
+
+/** Five digits and capitals; errors of the system and of `pg` itself have other codes, or none. */
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+
+const FAULTS: Readonly<Record<string, PgFault>> = {
+  "23505": "conflict", // unique_violation
+  "25006": "away", // read_only_sql_transaction: a standby that is not yet the primary
+  "3D000": "refused", // invalid_catalog_name
+  "3F000": "refused", // invalid_schema_name
+  "40001": "again", // serialization_failure
+  "40P01": "again", // deadlock_detected
+  "42501": "refused", // insufficient_privilege
+  "53100": "full", // disk_full
+  "53300": "away", // too_many_connections
+  "57P01": "away", // admin_shutdown
+  "57P02": "away", // crash_shutdown
+  "57P03": "away", // cannot_connect_now
+};
+
+/** What it means. Without a code of the server the session counts as lost: `pg` has none for that. */
+export function pgFaultOf(error: unknown): PgFault {
+  const code = errorCodeOf(error);
+  if (code === undefined || !SQLSTATE.test(code)) return error instanceof PerigeeError ? "failed" : "away";
+  const known = FAULTS[code];
+  if (known !== undefined) return known;
+  if (code.startsWith("08")) return "away"; // connection_exception
+  return code.startsWith("28") ? "refused" : "failed"; // invalid_authorization_specification
+}
+
+/** The `PerigeeError` for anything thrown while the store was at work; one that is one already stays as it is. */
+export function pgFailure(error: unknown, doing: string): PerigeeError {
+  if (error instanceof PerigeeError) return error;
+  const fault = pgFaultOf(error);
+  const message = error instanceof Error ? error.message : String(error);
+  if (fault === "full")
+    return new PerigeeError("disk_full", `${doing}: the disk of PostgreSQL is full (${message})`, {
+      cause: error,
+    });
+  if (fault === "refused") return new PerigeeError("usage", `${doing}: ${message}`, { cause: error });
+  return new PerigeeError("store_failed", `${doing}: ${message}`, { cause: error });
+}

@@ -1,0 +1,110 @@
+/**
+ * The partition of a process, held by a lease: one owner at a time, on the database's clock.
+ *
+ *   free -> held        (`take`: the lease that was there has ended; the epoch rises)
+ *   held -> held        (`renew`, in every transaction, and every 2 s)
+ *        -> lost        (another owner has taken it since: nothing of this one can be committed any more)
+ *        -> free        (`release`)
+ *
+ * A transaction begins with `renew`, which locks the row: who wants to take the partition over waits until it has ended, and what a
+ * former owner begins later finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
+ * transactions, so that after a lost session it is known whether the last one was committed.
+ */
+import { PerigeeError } from "../../errors.ts";
+import type { PgQuery } from "./pg_session.ts";
+
+/** How long a partition stays with an owner who is not heard of. A dead one is taken over within 10 s. */
+export const LEASE_MS = 8_000;
+/** How often it is renewed. */
+export const RENEW_MS = 2_000;
+
+export class PgPartition {
+  readonly #part: number;
+  readonly #owner: string;
+  #epoch = 0;
+  #commits = 0;
+
+  /** `owner`: for people, such as a host's name and a process. */
+  constructor(part: number, owner: string) {
+    this.#part = part;
+    this.#owner = owner;
+  }
+
+  get part(): number {
+    return this.#part;
+  }
+
+  /** Throws `data_dir_in_use` while another owner holds it. */
+  async take(query: PgQuery): Promise<void> {
+    await query("INSERT INTO perigee_partitions (part) VALUES ($1) ON CONFLICT DO NOTHING", this.#part);
+    const { rows } = await query(
+      `UPDATE perigee_partitions SET epoch = epoch + 1, owner = $2,
+         lease_until = clock_timestamp() + $3 * interval '1 ms'
+       WHERE part = $1 AND lease_until < clock_timestamp() RETURNING epoch, commits`,
+      this.#part,
+      this.#owner,
+      LEASE_MS,
+    );
+    const [row] = rows as { readonly epoch: number; readonly commits: number }[]; // as returned
+    if (row === undefined) throw await this.#inUse(query);
+    this.#epoch = row.epoch;
+    this.#commits = row.commits;
+  }
+
+  /** At the start of a transaction. Throws `store_failed` when the partition has another owner. */
+  async renew(query: PgQuery): Promise<void> {
+    const { count } = await query(
+      `UPDATE perigee_partitions SET commits = $3, lease_until = clock_timestamp() + $4 * interval '1 ms'
+       WHERE part = $1 AND epoch = $2`,
+      this.#part,
+      this.#epoch,
+      this.#commits + 1,
+      LEASE_MS,
+    );
+    if (count === 0) throw this.#takenOver();
+  }
+
+  /** The transaction that `renew` began was committed. */
+  committed(): void {
+    this.#commits += 1;
+  }
+
+  /** After a lost session: whether the transaction that `renew` began was committed. Throws `store_failed` as `renew` does. */
+  async wasCommitted(query: PgQuery): Promise<boolean> {
+    const { rows } = await query(
+      "SELECT commits FROM perigee_partitions WHERE part = $1 AND epoch = $2",
+      this.#part,
+      this.#epoch,
+    );
+    const [row] = rows as { readonly commits: number }[]; // as selected
+    if (row === undefined) throw this.#takenOver();
+    return row.commits > this.#commits;
+  }
+
+  /** No error when another owner has taken it. */
+  async release(query: PgQuery): Promise<void> {
+    await query(
+      "UPDATE perigee_partitions SET lease_until = '-infinity' WHERE part = $1 AND epoch = $2",
+      this.#part,
+      this.#epoch,
+    );
+  }
+
+  async #inUse(query: PgQuery): Promise<PerigeeError> {
+    const { rows } = await query("SELECT owner FROM perigee_partitions WHERE part = $1", this.#part);
+    const [row] = rows as { readonly owner: string }[]; // as selected
+    return new PerigeeError(
+      "data_dir_in_use",
+      `partition ${this.#part} of the store is held by ${row?.owner ?? "another process"}; when that process is dead, it is free within ${LEASE_MS / 1_000} seconds`,
+      { details: { part: this.#part, owner: row?.owner ?? "" } },
+    );
+  }
+
+  #takenOver(): PerigeeError {
+    return new PerigeeError(
+      "store_failed",
+      `partition ${this.#part} of the store was taken over by another process, because this one was not heard of for ${LEASE_MS / 1_000} seconds`,
+      { details: { part: this.#part } },
+    );
+  }
+}

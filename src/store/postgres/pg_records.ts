@@ -1,0 +1,142 @@
+/**
+ * Records in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`). They belong to all partitions.
+ *
+ * The caller owns the transaction, and undoes what a call did that ended with `conflict`.
+ */
+import { payloadCrc, type RecordRow, readRecord, recordCrc } from "../checked_rows.ts";
+import { idTaken, isStorable } from "../record_changes.ts";
+import {
+  EVERY_PROJECT,
+  newestAtMost,
+  type ProjectScope,
+  type RecordChange,
+  type RecordQuery,
+  type StoredRecord,
+} from "../records.ts";
+import type { PgQuery, PgValue } from "./pg_session.ts";
+
+const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
+
+const INSERT = `
+  INSERT INTO perigee_records AS old (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  ON CONFLICT (collection, id) DO NOTHING
+`;
+const PUT = INSERT.replace(
+  "DO NOTHING",
+  `DO UPDATE SET parent = excluded.parent, created_ms = excluded.created_ms, crc = excluded.crc,
+     body = excluded.body, payload_crc = excluded.payload_crc, payload = excluded.payload
+   WHERE old.project = excluded.project`,
+);
+
+export class PgRecords {
+  readonly #query: PgQuery;
+
+  constructor(query: PgQuery) {
+    this.#query = query;
+  }
+
+  /** Throws `conflict` after some of the changes: the transaction, or its part, must be undone then. */
+  async change(changes: readonly RecordChange[]): Promise<void> {
+    for (const change of changes) await this.#apply(change);
+  }
+
+  async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
+    if (!isStorable(id)) return undefined; // the server would refuse the statement
+    const { rows } = await this.#query(
+      `SELECT ${COLUMNS} FROM perigee_records WHERE collection = $1 AND id = $2`,
+      collection,
+      id,
+    );
+    const [row] = rows as RecordRow[]; // columns as selected
+    const found = row === undefined ? undefined : readRecord(row);
+    return found !== undefined && (project === EVERY_PROJECT || found.project === project)
+      ? found
+      : undefined;
+  }
+
+  async records(project: ProjectScope, query: RecordQuery): Promise<StoredRecord[]> {
+    if (!isStorable(query.parent ?? "") || !isStorable(query.after ?? "")) return [];
+    const values: PgValue[] = [query.collection];
+    const where = ["collection = $1"];
+    const add = (condition: string, value: PgValue): void => {
+      values.push(value);
+      where.push(`${condition} $${values.length}`);
+    };
+    if (project !== EVERY_PROJECT) add("project =", project);
+    if (query.parent !== undefined) add("parent <> '' AND parent =", query.parent); // the first lets the partial index be used
+    if (query.after !== undefined) {
+      const row = await this.#rowOf(project, query.collection, query.after);
+      if (row === undefined) return [];
+      add(query.isNewestFirst === true ? "row <" : "row >", row);
+    }
+    if (query.atMost !== undefined) {
+      const newest = `SELECT row, body FROM perigee_records
+        WHERE ${where.join(" AND ")} AND row <= $${values.length + 1} ORDER BY row DESC LIMIT 1`;
+      const search = newestAtMost(query.atMost);
+      let step = search.next();
+      while (step.done !== true) {
+        const { rows } = await this.#query(newest, ...values, step.value);
+        step = search.next((rows as Pick<RecordRow, "row" | "body">[])[0]); // as selected
+      }
+      add("row <=", step.value);
+    }
+    const order = query.isNewestFirst === true ? "DESC" : "ASC";
+    const { rows } = await this.#query(
+      `SELECT ${COLUMNS} FROM perigee_records WHERE ${where.join(" AND ")} ORDER BY row ${order} LIMIT $${values.length + 1}`,
+      ...values,
+      query.limit,
+    );
+    return (rows as RecordRow[]).map(readRecord); // columns as selected
+  }
+
+  /** Undefined where the project has none. */
+  async #rowOf(project: ProjectScope, collection: string, id: string): Promise<number | undefined> {
+    const { rows } = await this.#query(
+      "SELECT row, project FROM perigee_records WHERE collection = $1 AND id = $2",
+      collection,
+      id,
+    );
+    const [found] = rows as Pick<RecordRow, "row" | "project">[]; // as selected
+    return project === EVERY_PROJECT || found?.project === project ? found?.row : undefined;
+  }
+
+  async #apply(change: RecordChange): Promise<void> {
+    switch (change.kind) {
+      case "put":
+        return this.#write(PUT, change.record);
+      case "insert":
+        return this.#write(INSERT, change.record);
+      case "delete":
+        await this.#query(
+          "DELETE FROM perigee_records WHERE collection = $1 AND id = $2",
+          change.collection,
+          change.id,
+        );
+        return;
+      case "deleteOf":
+        await this.#query(
+          "DELETE FROM perigee_records WHERE collection = $1 AND parent = $2 AND parent <> ''",
+          change.collection,
+          change.parent,
+        );
+    }
+  }
+
+  async #write(sql: string, record: StoredRecord): Promise<void> {
+    const { payload } = record;
+    const { count } = await this.#query(
+      sql,
+      record.collection,
+      record.id,
+      record.project,
+      record.parent,
+      record.createdWallMs,
+      recordCrc(record),
+      record.body,
+      payload === undefined ? null : payloadCrc(payload),
+      payload ?? null,
+    );
+    if (count === 0) throw idTaken(record);
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * The tables of a store on PostgreSQL, and their versions. Forward only, one transaction a version, under an advisory lock, so that
+ * processes that start together migrate once. A newer schema is refused.
+ *
+ * A *partition* is the work log of one process: its rows carry its number. Records belong to all.
+ */
+import { checkVersion } from "../folder/known_version.ts";
+import type { PgSession } from "./pg_session.ts";
+
+/** Of the advisory lock that migrations hold; any number that no other program of the database uses. */
+const MIGRATION_LOCK = 7_037_447_336;
+
+/** In order: the schema has the version of as many as were done. Never changed once released, only added to. */
+const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE perigee_partitions (
+    part integer PRIMARY KEY,
+    epoch bigint NOT NULL DEFAULT 0,
+    commits bigint NOT NULL DEFAULT 0,
+    owner text NOT NULL DEFAULT '',
+    lease_until timestamptz NOT NULL DEFAULT '-infinity'
+  );
+  CREATE TABLE perigee_tasks (
+    row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    part integer NOT NULL,
+    id text NOT NULL,
+    name text NOT NULL,
+    created_ms bigint NOT NULL,
+    crc bigint NOT NULL,
+    body text NOT NULL,
+    UNIQUE (part, id),
+    UNIQUE (part, name)
+  );
+  CREATE TABLE perigee_entries (
+    part integer NOT NULL,
+    row bigint NOT NULL,
+    task_id text NOT NULL,
+    sequence bigint NOT NULL,
+    wall_ms bigint NOT NULL,
+    crc bigint NOT NULL,
+    records bytea NOT NULL,
+    PRIMARY KEY (part, row),
+    UNIQUE (part, task_id, sequence)
+  );
+  CREATE TABLE perigee_records (
+    row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    collection text NOT NULL,
+    id text NOT NULL,
+    project text NOT NULL,
+    parent text NOT NULL,
+    created_ms bigint NOT NULL,
+    crc bigint NOT NULL,
+    body text NOT NULL,
+    payload_crc bigint,
+    payload bytea,
+    UNIQUE (collection, id)
+  );
+  CREATE INDEX perigee_records_of_collection ON perigee_records (collection, row);
+  CREATE INDEX perigee_records_of_project ON perigee_records (collection, project, row);
+  CREATE INDEX perigee_records_of_parent ON perigee_records (collection, parent, row) WHERE parent <> '';
+  CREATE TABLE perigee_log_entries (
+    part integer NOT NULL,
+    sequence bigint NOT NULL,
+    crc bigint NOT NULL,
+    records bytea NOT NULL,
+    PRIMARY KEY (part, sequence)
+  );
+  CREATE TABLE perigee_log_names (
+    part integer NOT NULL,
+    number bigint NOT NULL,
+    crc bigint NOT NULL,
+    text text NOT NULL,
+    PRIMARY KEY (part, number)
+  );
+  CREATE TABLE perigee_log_tasks (
+    part integer NOT NULL,
+    number bigint NOT NULL,
+    id text NOT NULL UNIQUE,
+    project bigint NOT NULL,
+    kind integer NOT NULL,
+    parent text NOT NULL,
+    created_ms bigint NOT NULL,
+    crc bigint NOT NULL,
+    body_crc bigint NOT NULL,
+    body text NOT NULL,
+    request_crc bigint,
+    request bytea,
+    PRIMARY KEY (part, number)
+  );
+  CREATE INDEX perigee_log_tasks_of_project ON perigee_log_tasks (part, project, kind, number);
+  CREATE INDEX perigee_log_tasks_of_parent ON perigee_log_tasks (part, kind, parent, number) WHERE parent <> '';
+  CREATE TABLE perigee_log_answers (
+    part integer NOT NULL,
+    task bigint NOT NULL,
+    item bigint NOT NULL,
+    crc bigint NOT NULL,
+    record bytea NOT NULL,
+    text_crc bigint,
+    text bytea,
+    PRIMARY KEY (part, task, item)
+  );
+  `,
+];
+
+/** Makes or migrates the tables. Returns what the operator should know; throws `data_dir_newer`. */
+export async function migratePg({ query, script }: PgSession): Promise<string[]> {
+  await query("SELECT pg_advisory_lock($1)", MIGRATION_LOCK);
+  try {
+    await script("CREATE TABLE IF NOT EXISTS perigee_schema (version integer NOT NULL)");
+    const { rows } = await query("SELECT coalesce(max(version), 0) AS version FROM perigee_schema");
+    const [{ version }] = rows as [{ readonly version: number }]; // an aggregate has one row
+    checkVersion("the database has schema", version, { oldest: 0, newest: MIGRATIONS.length });
+    for (const [index, migration] of MIGRATIONS.entries()) {
+      if (index < version) continue;
+      await script(
+        `BEGIN; ${migration} DELETE FROM perigee_schema; INSERT INTO perigee_schema VALUES (${index + 1}); COMMIT;`,
+      );
+    }
+    return version === 0 || version === MIGRATIONS.length
+      ? []
+      : [`the database was migrated from schema ${version} to ${MIGRATIONS.length}`];
+  } finally {
+    await query("SELECT pg_advisory_unlock($1)", MIGRATION_LOCK).catch(() => undefined); // a lost session has none
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * The thread of a store on PostgreSQL: connects, migrates, takes its partition, then does requests (`packed/store_thread.ts`).
+ *
+ * While nothing is asked it renews its lease, so that nobody takes the partition of a process that lives.
+ */
+import { isMainThread, workerData } from "node:worker_threads";
+import { systemClock, type Timer } from "../../clock.ts";
+import { PerigeeError } from "../../errors.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
+import type { StoreThreadData } from "../packed/requests.ts";
+import { serveStore, type ThreadStore } from "../packed/store_thread.ts";
+import { PgGroupCommit } from "./pg_commit.ts";
+import { PgConnection } from "./pg_connection.ts";
+import { pgFailure } from "./pg_failure.ts";
+import { PgPartition, RENEW_MS } from "./pg_partition.ts";
+import { migratePg } from "./pg_schema.ts";
+import { PgTables } from "./pg_tables.ts";
+import type { PgPlace } from "./postgres.ts";
+
+if (!isMainThread) {
+  const data = workerData as PgPlace & StoreThreadData; // postgres.ts starts it so
+  await serveStore(data, () => openedPartition(data));
+}
+
+async function openedPartition({ url, part, owner }: PgPlace): Promise<ThreadStore> {
+  const doing = `cannot open the store in ${withoutPassword(url)}`;
+  try {
+    const connection = await PgConnection.open(url, systemClock);
+    try {
+      await refuseUnsafe(connection);
+      const notes = await migratePg(connection.session);
+      const partition = new PgPartition(part, owner);
+      await partition.take(connection.query);
+      return threadStore(connection, partition, notes);
+    } catch (error) {
+      connection.close();
+      throw error;
+    }
+  } catch (error) {
+    throw pgFailure(error, doing);
+  }
+}
+
+/** With `fsync` off a commit that was acknowledged does not survive a power cut of the server. */
+async function refuseUnsafe({ query }: PgConnection): Promise<void> {
+  const { rows } = await query("SELECT current_setting('fsync') AS fsync");
+  const [{ fsync }] = rows as [{ readonly fsync: string }]; // as selected
+  if (fsync === "off")
+    throw new PerigeeError(
+      "usage",
+      "PostgreSQL runs with fsync = off, and would lose what it has acknowledged: set it to on",
+    );
+}
+
+function threadStore(
+  connection: PgConnection,
+  partition: PgPartition,
+  notes: readonly string[],
+): ThreadStore {
+  const commits = new PgGroupCommit(connection, partition, new PgTables(connection.query, partition.part));
+  const turns = new KeyedMutex();
+  let renewal: Timer | undefined;
+  let isOpen = true;
+  const renewLater = (): void => {
+    if (isOpen)
+      renewal = systemClock.timer(RENEW_MS, () => {
+        void turns.take("", () => commits.renew()).then(renewLater);
+      });
+  };
+  return {
+    notes,
+    opened: renewLater,
+    handle: (requests) => turns.take("", () => commits.handle(requests)),
+    isSpaceLow: () => commits.isSpaceLow,
+    close: async () => {
+      isOpen = false;
+      renewal?.cancel();
+      await turns.ended();
+      await partition.release(connection.query).catch(() => undefined); // its lease ends by itself
+      connection.close();
+    },
+  };
+}
+
+function withoutPassword(url: string): string {
+  if (!URL.canParse(url)) return "the database";
+  const { host, pathname } = new URL(url);
+  return `postgres://${host}${pathname}`;
+}

@@ -1,0 +1,172 @@
+/**
+ * The store on a real PostgreSQL that is stopped, killed, cut off and full: calls wait, take effect once, and nothing that was
+ * acknowledged is lost. In between stands a proxy that can swallow the answer to a commit.
+ */
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { LEASE_MS } from "../../src/store/postgres/pg_partition.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
+import type { Store, StoredEntry } from "../../src/store/store.ts";
+import { describeCounterpart } from "../counterpart.ts";
+import { POSTGRES, PostgresServer } from "../postgres_server.ts";
+
+/** Passes bytes on to the server, until it is told to swallow or to cut. */
+class CutWire {
+  readonly #sockets = new Set<Socket>();
+  readonly #server: Server;
+  /** The next commit reaches the server, and its answer nobody. */
+  swallowsCommit = false;
+  commitsSwallowed = 0;
+
+  constructor(target: number) {
+    this.#server = createServer((client) => {
+      const server = connect(target, "127.0.0.1");
+      let isSwallowing = false;
+      for (const socket of [client, server]) {
+        this.#sockets.add(socket);
+        socket.on("error", () => undefined);
+        socket.on("close", () => {
+          client.destroy();
+          server.destroy();
+          this.#sockets.delete(socket);
+        });
+      }
+      client.on("data", (bytes) => {
+        if (this.swallowsCommit && bytes.includes("COMMIT")) {
+          this.swallowsCommit = false;
+          this.commitsSwallowed += 1;
+          isSwallowing = true;
+        }
+        server.write(bytes);
+      });
+      server.on("data", (bytes) => {
+        if (isSwallowing)
+          client.destroy(); // the server has answered, so it has committed
+        else client.write(bytes);
+      });
+    });
+  }
+
+  async listen(): Promise<number> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve));
+    const address = this.#server.address();
+    return typeof address === "object" ? (address?.port ?? 0) : 0;
+  }
+
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+}
+
+async function textsOf(store: Store): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { records } of store.journal("a") as AsyncIterable<StoredEntry>)
+    found.push(new TextDecoder().decode(records));
+  return found;
+}
+
+const entry = (text: string) => ({ taskId: "a", wallMs: 1, records: new TextEncoder().encode(text) });
+
+describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
+  let server: PostgresServer;
+  let proxy: CutWire;
+  let proxyPort: number;
+  const open: Store[] = [];
+
+  beforeAll(async () => {
+    server = await PostgresServer.start();
+  });
+  afterAll(() => server?.remove());
+  beforeEach(async () => {
+    proxy = new CutWire(server.port);
+    proxyPort = await proxy.listen();
+  });
+  afterEach(async () => {
+    for (const store of open.splice(0)) await store.close();
+    await proxy.close();
+  });
+
+  const opened = async (url: string): Promise<Store> => {
+    const store = await openPostgresStore({ url });
+    open.push(store);
+    return store;
+  };
+  const proxied = (url: string): string => url.replace(`:${server.port}/`, `:${proxyPort}/`);
+
+  it.each(["SIGINT", "SIGQUIT"] as const)(
+    "waits while the server is away after %s, and every write happens once, in order",
+    async (signal) => {
+      const store = await opened(await server.freshUrl());
+      await store.append([entry("before")]);
+      await server.down(signal);
+      const written = ["one", "two", "three"].map((text) => store.append([entry(text)]));
+      const read = textsOf(store);
+      await server.up();
+      await Promise.all(written);
+      expect(await read).toEqual(["before", "one", "two", "three"]);
+    },
+  );
+
+  it("knows a commit whose answer was lost, and does not make it again", async () => {
+    const store = await opened(proxied(await server.freshUrl()));
+    await store.append([entry("before")]);
+    proxy.swallowsCommit = true;
+    await Promise.all([store.append([entry("once")]), store.change([])]);
+    await store.append([entry("after")]);
+    expect(proxy.commitsSwallowed).toBe(1);
+    expect(await textsOf(store)).toEqual(["before", "once", "after"]);
+  });
+
+  it("goes on after any number of cut connections, each write once", async () => {
+    const store = await opened(proxied(await server.freshUrl()));
+    const texts = Array.from({ length: 40 }, (_, index) => String(index));
+    for (const text of texts) {
+      const written = store.append([entry(text)]);
+      if (Number(text) % 4 === 0) setImmediate(() => proxy.cut());
+      await written;
+    }
+    expect(await textsOf(store)).toEqual(texts);
+  });
+
+  it("ends for an owner whose partition was taken over: it can commit nothing any more", async () => {
+    const url = await server.freshUrl();
+    const first = await opened(url);
+    await first.append([entry("first")]);
+    await server.run(`UPDATE ${schemaOf(url)}.perigee_partitions SET lease_until = '-infinity'`);
+    const second = await opened(url);
+    await expect(first.append([entry("too late")])).rejects.toMatchObject({
+      code: "store_failed",
+      message: expect.stringContaining("taken over"),
+    });
+    await second.append([entry("second")]);
+    expect(await textsOf(second)).toEqual(["first", "second"]);
+  });
+
+  it("keeps its partition while nothing is asked of it", { timeout: 60_000 }, async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    await new Promise((resolve) => setTimeout(resolve, LEASE_MS + 2_000));
+    await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "data_dir_in_use" });
+    await store.append([entry("still here")]);
+  });
+
+  it("says what is wrong where a server cannot be used", async () => {
+    const url = await server.freshUrl();
+    await expect(openPostgresStore({ url: url.replace("/postgres?", "/nowhere?") })).rejects.toMatchObject({
+      code: "usage",
+      message: expect.stringContaining('database "nowhere" does not exist'),
+    });
+    await (await openPostgresStore({ url })).close();
+    await server.run(`UPDATE ${schemaOf(url)}.perigee_schema SET version = 99`);
+    await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "data_dir_newer" });
+  });
+});
+
+function schemaOf(url: string): string {
+  return decodeURIComponent(new URL(url).searchParams.get("options") ?? "").replace("-c search_path=", "");
+}

@@ -5,8 +5,8 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as ai from "../src/ai/index.ts";
-import * as door from "../src/index.ts";
 import * as fleet from "../src/fleet.ts";
+import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
 import * as service from "../src/service/index.ts";

@@ -2,7 +2,7 @@
  * The partition of a process, held by a lease: one owner at a time, on the database's clock.
  *
  *   free -> held        (`take`: the lease that was there has ended; the epoch rises)
- *   held -> held        (`renew`, in every transaction, and every 2 s)
+ *   held -> held        (`renew`, in every transaction, and every 1.5 s)
  *        -> lost        (another owner has taken it since: nothing of this one can be committed any more)
  *        -> free        (`release`)
  *
@@ -14,9 +14,9 @@ import { PerigeeError } from "../../errors.ts";
 import type { PgQuery } from "./pg_session.ts";
 
 /** How long a partition stays with an owner who is not heard of. A dead one is taken over within 10 s. */
-export const LEASE_MS = 8_000;
+export const LEASE_MS = 6_000;
 /** How often it is renewed. */
-export const RENEW_MS = 2_000;
+export const RENEW_MS = 1_500;
 
 export class PgPartition {
   readonly #part: number;

@@ -113,7 +113,7 @@ export class Concurrency {
     this.#roundTripMs = beforeMs + (heldMs - beforeMs) * ROUND_TRIP_WEIGHT;
   }
 
-  /** The first part of an answer arrived `firstMs` after its request. Its end is no second success. */
+  /** The first part of an answer arrived `firstMs` after its request. Its end does not count again. */
   begun(firstMs: number): void {
     this.#arriving += 1;
     this.#fullSinceMs = undefined;

@@ -98,7 +98,7 @@ export class StagedLines {
     this.#end += this.#buffer.write(text, this.#end);
   }
 
-  /** A third of the time of UTF-8, in which each character is looked at. */
+  /** A third of the time of UTF-8, which reads each character. */
   #writeAscii(text: string): void {
     this.#makeSpace(text.length);
     this.#end += this.#buffer.write(text, this.#end, "latin1");

@@ -158,7 +158,7 @@ export class PgGroupCommit {
   }
 
   async #doAlone({ kind, id }: LoneRequest): Promise<StoreReply> {
-    // What is deleted leaves the files of PostgreSQL by its own vacuum; there is no reserve to take.
+    // What is deleted leaves the files of PostgreSQL by its own vacuum; a reserve is for a disk of its own.
     if (kind !== "openLog")
       return { id, ok: true, value: kind === "takeReserve" ? !this.#isSpaceLow : undefined };
     return this.#answered(id, "cannot open the work log", () => this.#tables.log.open());

@@ -1,5 +1,5 @@
 /**
- * Records in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`). They belong to all partitions.
+ * Records of one partition in PostgreSQL: the same columns and checks as in SQLite (`checked_rows.ts`).
  *
  * The caller owns the transaction, and undoes what a call did that ended with `conflict`.
  */
@@ -18,9 +18,9 @@ import type { PgQuery, PgValue } from "./pg_session.ts";
 const COLUMNS = "row, collection, id, project, parent, created_ms, crc, body, payload_crc, payload";
 
 const INSERT = `
-  INSERT INTO perigee_records AS old (collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-  ON CONFLICT (collection, id) DO NOTHING
+  INSERT INTO perigee_records AS old (part, collection, id, project, parent, created_ms, crc, body, payload_crc, payload)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  ON CONFLICT (part, collection, id) DO NOTHING
 `;
 const PUT = INSERT.replace(
   "DO NOTHING",
@@ -31,9 +31,11 @@ const PUT = INSERT.replace(
 
 export class PgRecords {
   readonly #query: PgQuery;
+  readonly #part: number;
 
-  constructor(query: PgQuery) {
+  constructor(query: PgQuery, part: number) {
     this.#query = query;
+    this.#part = part;
   }
 
   /** Throws `conflict` after some of the changes: the transaction, or its part, must be undone then. */
@@ -44,7 +46,8 @@ export class PgRecords {
   async record(project: ProjectScope, collection: string, id: string): Promise<StoredRecord | undefined> {
     if (!isStorable(id)) return undefined; // the server would refuse the statement
     const { rows } = await this.#query(
-      `SELECT ${COLUMNS} FROM perigee_records WHERE collection = $1 AND id = $2`,
+      `SELECT ${COLUMNS} FROM perigee_records WHERE part = $1 AND collection = $2 AND id = $3`,
+      this.#part,
       collection,
       id,
     );
@@ -57,8 +60,8 @@ export class PgRecords {
 
   async records(project: ProjectScope, query: RecordQuery): Promise<StoredRecord[]> {
     if (!isStorable(query.parent ?? "") || !isStorable(query.after ?? "")) return [];
-    const values: PgValue[] = [query.collection];
-    const where = ["collection = $1"];
+    const values: PgValue[] = [this.#part, query.collection];
+    const where = ["part = $1", "collection = $2"];
     const add = (condition: string, value: PgValue): void => {
       values.push(value);
       where.push(`${condition} $${values.length}`);
@@ -93,7 +96,8 @@ export class PgRecords {
   /** Undefined where the project has none. */
   async #rowOf(project: ProjectScope, collection: string, id: string): Promise<number | undefined> {
     const { rows } = await this.#query(
-      "SELECT row, project FROM perigee_records WHERE collection = $1 AND id = $2",
+      "SELECT row, project FROM perigee_records WHERE part = $1 AND collection = $2 AND id = $3",
+      this.#part,
       collection,
       id,
     );
@@ -109,14 +113,16 @@ export class PgRecords {
         return this.#write(INSERT, change.record);
       case "delete":
         await this.#query(
-          "DELETE FROM perigee_records WHERE collection = $1 AND id = $2",
+          "DELETE FROM perigee_records WHERE part = $1 AND collection = $2 AND id = $3",
+          this.#part,
           change.collection,
           change.id,
         );
         return;
       case "deleteOf":
         await this.#query(
-          "DELETE FROM perigee_records WHERE collection = $1 AND parent = $2 AND parent <> ''",
+          "DELETE FROM perigee_records WHERE part = $1 AND collection = $2 AND parent = $3 AND parent <> ''",
+          this.#part,
           change.collection,
           change.parent,
         );
@@ -127,6 +133,7 @@ export class PgRecords {
     const { payload } = record;
     const { count } = await this.#query(
       sql,
+      this.#part,
       record.collection,
       record.id,
       record.project,

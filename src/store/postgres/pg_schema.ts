@@ -2,7 +2,7 @@
  * The tables of a store on PostgreSQL, and their versions. Forward only, one transaction a version, under an advisory lock, so that
  * processes that start together migrate once. A newer schema is refused.
  *
- * A *partition* is the work log of one process: its rows carry its number. Records belong to all.
+ * A *partition* is everything of one engine: its rows carry its number.
  */
 import { checkVersion } from "../folder/known_version.ts";
 import type { PgSession } from "./pg_session.ts";
@@ -44,6 +44,7 @@ const MIGRATIONS: readonly string[] = [
   );
   CREATE TABLE perigee_records (
     row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    part integer NOT NULL,
     collection text NOT NULL,
     id text NOT NULL,
     project text NOT NULL,
@@ -53,11 +54,11 @@ const MIGRATIONS: readonly string[] = [
     body text NOT NULL,
     payload_crc bigint,
     payload bytea,
-    UNIQUE (collection, id)
+    UNIQUE (part, collection, id)
   );
-  CREATE INDEX perigee_records_of_collection ON perigee_records (collection, row);
-  CREATE INDEX perigee_records_of_project ON perigee_records (collection, project, row);
-  CREATE INDEX perigee_records_of_parent ON perigee_records (collection, parent, row) WHERE parent <> '';
+  CREATE INDEX perigee_records_of_collection ON perigee_records (part, collection, row);
+  CREATE INDEX perigee_records_of_project ON perigee_records (part, collection, project, row);
+  CREATE INDEX perigee_records_of_parent ON perigee_records (part, collection, parent, row) WHERE parent <> '';
   CREATE TABLE perigee_log_entries (
     part integer NOT NULL,
     sequence bigint NOT NULL,

@@ -11,7 +11,7 @@ export class PgTables extends PgJournal implements StoreTables {
 
   constructor(query: PgQuery, part: number) {
     super(query, part);
-    this.records = new PgRecords(query);
+    this.records = new PgRecords(query, part);
     this.log = new PgLog(query, part);
   }
 }

@@ -42,7 +42,8 @@ import type { SendOptions, Transport, WireRequest, WireResult } from "./transpor
 
 export type { AttemptResult } from "./attempt.ts";
 export type { AdmitAttempt, AttemptTimes, Call, Patience } from "./call.ts";
-export type { DispatchResult, Made } from "./tally.ts";
+export type { Made } from "./retry.ts";
+export type { DispatchResult } from "./tally.ts";
 
 export interface DispatcherOptions<C extends Call = Call> {
   readonly clock: Clock;

@@ -12,7 +12,7 @@
  */
 import { AssertionError } from "node:assert";
 import { errorCodeOf } from "../../disk.ts";
-import { PerigeeError } from "../../errors.ts";
+import { messageOf, PerigeeError } from "../../errors.ts";
 
 /** See above. */
 export type PgFault = "away" | "again" | "conflict" | "full" | "refused" | "failed";
@@ -53,7 +53,7 @@ export function pgFaultOf(error: unknown): PgFault {
 export function pgFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const fault = pgFaultOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (fault === "full")
     return new PerigeeError("disk_full", `${doing}: the disk of PostgreSQL is full (${message})`, {
       cause: error,

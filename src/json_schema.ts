@@ -17,7 +17,8 @@
 import { readFile } from "node:fs/promises";
 import { createContext, Script } from "node:vm";
 import type { ErrorObject, Options } from "ajv";
-import { PerigeeError } from "./errors.ts";
+import { errorCodeOf } from "./disk.ts";
+import { messageOf, PerigeeError } from "./errors.ts";
 import { safePattern } from "./safe_pattern.ts";
 import { isObject, type Json, type JsonObject } from "./work/json.ts";
 
@@ -118,8 +119,8 @@ export function answerCheck(json: string): AnswerCheck {
 /** The schema in a file, checked. Throws `input_unreadable`, `invalid_config`. */
 export async function readSchemaFile(path: string): Promise<JsonObject | boolean> {
   const text = await readFile(path, "utf8").catch((cause: unknown) => {
-    const { code } = cause as NodeJS.ErrnoException; // of the file system
-    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
+    const code = errorCodeOf(cause);
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code ?? messageOf(cause)})`;
     throw new PerigeeError("input_unreadable", `the schema ${path} ${why}`, { cause });
   });
   try {
@@ -139,7 +140,7 @@ function parsed(json: string): Json {
   try {
     return JSON.parse(json) as Json; // JSON has no other values
   } catch (cause) {
-    throw refused(`it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+    throw refused(`it is not JSON: ${messageOf(cause)}`, cause);
   }
 }
 

@@ -74,7 +74,8 @@ export function listKeys(options: Record<string, unknown>): Promise<number> {
 }
 
 export function revokeKey(id: string, options: Record<string, unknown>): Promise<number> {
-  return answer(options as unknown as KeysArguments, true, (keys) => {
+  const given = options as unknown as KeysArguments; // as above
+  return answer(given, true, (keys) => {
     const revoked = keys.revoke(id);
     return {
       json: keyJson(revoked),

@@ -34,9 +34,8 @@ import { asBuffer } from "./lines.ts";
 
 export { wholeLinesEnd } from "./lines.ts";
 
-/** Units that JSON escapes, and surrogates, of which lone ones are escaped. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/;
+/** Units that JSON escapes (quote, backslash, those below the space), and surrogates, of which lone ones are escaped: all but these. */
+const ESCAPED = /[^ !#-[\]-\ud7ff\ue000-\uffff]/;
 
 /** What all requests for an item took. */
 export interface LineUsage {

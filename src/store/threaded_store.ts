@@ -81,7 +81,7 @@ interface StoreThreadListener {
 }
 
 class ThreadedStore implements SpacedStore {
-  /** Settles when the thread has opened the folder. */
+  /** Settles when the thread has opened the store. */
   readonly opened: Promise<void>;
   notes: readonly string[] = [];
   readonly failed: Promise<PerigeeError>;
@@ -246,7 +246,7 @@ class ThreadedStore implements SpacedStore {
     }
   }
 
-  /** The thread answers each kind with the value of `group_commit.ts` for it: the caller's `T`. */
+  /** The thread answers each kind with the value that `doneBy` has for it (`packed/grouped_requests.ts`): the caller's `T`. */
   #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     return this.#order.behind(() => this.#thread.post<T>(request, transfer));

@@ -155,6 +155,26 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await store.append([entry("still here")]);
   });
 
+  it("refuses a read of a row that is not JSON, which no new session would mend", async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    const record = {
+      collection: "numbered",
+      id: "one",
+      project: "p",
+      parent: "",
+      createdWallMs: 1,
+      body: "{}",
+    };
+    await store.change([{ kind: "put", record }]);
+    await server.run(`UPDATE ${schemaOf(url)}.perigee_records SET body = '{'`);
+    const query = { collection: "numbered", limit: 1, atMost: { member: "n", value: 1 } };
+    await expect(store.records("p", query)).rejects.toMatchObject({
+      code: "store_failed",
+      message: expect.stringContaining("JSON"),
+    });
+  });
+
   it("says what is wrong where a server cannot be used", async () => {
     const url = await server.freshUrl();
     await expect(openPostgresStore({ url: url.replace("/postgres?", "/nowhere?") })).rejects.toMatchObject({

@@ -137,7 +137,7 @@ export function recordOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
   records.outcomes(endedItems(call, outcome), whenDurable);
 }
 
-/** One at a time: of 256 at once, what is made for each would outlive a collection. */
+/** One at a time: made for 256 items at once, their outcomes would outlive a collection. */
 function* endedItems(call: ItemCall, outcome: Outcome): Generator<JoinedEnd> {
   for (let index = call.index; index < call.index + call.count; index += 1) {
     const item = itemOf(call, index);
@@ -169,7 +169,7 @@ export function callAgain(
   return again;
 }
 
-/** The items of a call, each in a call of its own, as batches have them. */
+/** The items of a call, each in its own call, as batches need them. */
 export function singlesOf(call: ItemCall, services: Parameters<typeof callAgain>[2]): readonly ItemCall[] {
   if (call.count === 1) return [call];
   return call.lines.map((_, place) =>

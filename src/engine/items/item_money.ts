@@ -17,7 +17,7 @@ import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { type EndpointKind, parseModelId } from "../../work/request.ts";
+import { type EndpointKind, hasNoOutput, parseModelId } from "../../work/request.ts";
 import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
 import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
@@ -46,7 +46,7 @@ export function unpriced(model: string): HeldLines {
 
 /** What bounds the output of a request; undefined for kinds without output. */
 function limitName(kind: EndpointKind | undefined): string | undefined {
-  if (kind === "embedding" || kind === "moderation") return undefined;
+  if (hasNoOutput(kind)) return undefined;
   return kind === "completion" ? "max_tokens" : "max_output_tokens";
 }
 

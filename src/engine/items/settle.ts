@@ -54,7 +54,7 @@ export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" 
   };
 }
 
-/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one, and where nobody wants it. */
+/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one, and where no listener wants it. */
 export interface EndedLine {
   readonly line: number;
   readonly sent?: { readonly model: string; readonly outcome: Outcome } | undefined;
@@ -166,7 +166,7 @@ export class RunRecords implements ItemRecords {
     });
   }
 
-  /** An outcome has all of an answer: it is kept only where somebody wants it. */
+  /** An outcome holds the whole answer: it is kept only for a listener that wants it. */
   #settled(record: StagedOutcome, sent: EndedLine["sent"]): Settled {
     const { observer, project } = this.#terms;
     const wanted = this.#listener.wantsOutcomes() ? sent : undefined;

@@ -81,7 +81,7 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   return [realtime, ...cheaper, ...remote];
 }
 
-/** For items of which so many share each request, from 1. */
+/** The capacity in items, where `itemsPerRequest` of them (from 1) share a request. */
 function forPacks(capacity: Capacity, itemsPerRequest: number): Capacity {
   if (itemsPerRequest <= 1) return capacity;
   const all = (count: number | undefined): number | undefined =>

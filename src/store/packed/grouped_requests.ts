@@ -1,6 +1,6 @@
 /**
- * Requests of a store's thread as groups are made of them: reads and writes that share a transaction, what is done alone, and which
- * method of the tables does each.
+ * Requests of a store's thread in groups: reads and writes share a transaction, some requests are done alone. And which method of the
+ * tables does each.
  */
 import type { PerigeeError } from "../../errors.ts";
 import type { LogCommit, LoggedTaskQuery } from "../log_rows.ts";
@@ -21,7 +21,9 @@ import type {
 /** A request that does work; closing is the thread's. */
 export type WorkRequest = Exclude<StoreRequest, { readonly kind: "close" }>;
 
+/** A read that may share a transaction. */
 export type GroupedRead = Exclude<ReadRequest, LoneRequest>;
+/** A request that may share a transaction. */
 export type GroupedRequest = WriteRequest | GroupedRead;
 
 const GROUP_BYTES_MAX = 8 << 20;
@@ -116,6 +118,7 @@ function isLone(request: WorkRequest): request is LoneRequest {
   return request.kind === "takeReserve" || request.kind === "scrub" || request.kind === "openLog";
 }
 
+/** Whether a request changes nothing. */
 export function isRead(request: GroupedRequest): request is GroupedRead {
   return !["append", "putTask", "deleteTask", "change", "commitLog"].includes(request.kind);
 }

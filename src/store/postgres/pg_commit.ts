@@ -6,7 +6,7 @@
  *        -> failed    (the partition was taken over, or the server cannot do what is asked: every later call is `store_failed`)
  *
  * A group is tried as it is first. When a call of it is refused, the group is undone and tried again with a savepoint before each
- * write, so that the refusal is that call's alone. On a full disk the writes are answered `disk_full` and the reads read again.
+ * write, so that only that call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
  *
  * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
  */
@@ -27,6 +27,7 @@ import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import type { PgPartition } from "./pg_partition.ts";
 import type { PgTables } from "./pg_tables.ts";
 
+/** Does requests on the tables of a partition, one `handle` after another. */
 export class PgGroupCommit {
   readonly #connection: PgConnection;
   readonly #partition: PgPartition;

@@ -1,16 +1,18 @@
 /**
- * The way to the database: one session at a time, and a new one for as long as it takes when it is lost.
+ * The connection to the database: one session at a time. When it is lost, a new one is opened, however long that takes.
  *
- *   connected -> away -> connected ...     (a restart, a failover, a network that is gone: tried again after 0.1 to 2 s)
+ *   connected -> away -> connected ...     (a restart, a failover, a network failure: tried again after 0.1 to 2 s)
  *             -> closed
  */
 import type { Clock } from "../../clock.ts";
 import { pgFaultOf } from "./pg_failure.ts";
 import { connectPg, type PgResult, type PgSession, type PgValue } from "./pg_session.ts";
 
+/** Between two attempts to connect: twice as long each time. A restart takes about a second, a failover some. */
 const FIRST_WAIT_MS = 100;
 const LAST_WAIT_MS = 2_000;
 
+/** One for a store. Not for concurrent use: a `reconnect` replaces the session that queries run on. */
 export class PgConnection {
   readonly #url: string;
   readonly #clock: Clock;
@@ -22,7 +24,7 @@ export class PgConnection {
     this.#session = session;
   }
 
-  /** Rejects as `connectPg` does, at the first failure: who starts a process wants to know. */
+  /** Rejects as `connectPg` does, at the first failure: it is reported to the one who starts the process. */
   static async open(url: string, clock: Clock): Promise<PgConnection> {
     return new PgConnection(url, clock, await openSession(url));
   }

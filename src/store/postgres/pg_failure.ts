@@ -6,13 +6,15 @@
  *   conflict   a unique column holds the value already
  *   full       no space on its disk: what was begun is undone, the call may be repeated
  *   refused    the server does not let this user in, or has no such database: for the operator
- *   failed     anything else; final
+ *   failed     anything else, and what the program itself throws, such as for a row that is not JSON: final
  *
  * Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
+import { AssertionError } from "node:assert";
 import { errorCodeOf } from "../../disk.ts";
-import { PerigeeError } from "../../errors.ts";
+import { messageOf, PerigeeError } from "../../errors.ts";
 
+/** See above. */
 export type PgFault = "away" | "again" | "conflict" | "full" | "refused" | "failed";
 
 /** Five digits and capitals; errors of the system and of `pg` itself have other codes, or none. */
@@ -33,10 +35,14 @@ const FAULTS: Readonly<Record<string, PgFault>> = {
   "57P03": "away", // cannot_connect_now
 };
 
-/** What it means. Without a code of the server the session counts as lost: `pg` has none for that. */
+/** Errors that another session would meet again. */
+const OF_PROGRAM = [PerigeeError, AssertionError, TypeError, RangeError, SyntaxError, ReferenceError];
+
+/** What it means. An error of `pg` without a code of the server is a lost session: `pg` has no code for that. */
 export function pgFaultOf(error: unknown): PgFault {
   const code = errorCodeOf(error);
-  if (code === undefined || !SQLSTATE.test(code)) return error instanceof PerigeeError ? "failed" : "away";
+  if (code === undefined || !SQLSTATE.test(code))
+    return OF_PROGRAM.some((each) => error instanceof each) ? "failed" : "away";
   const known = FAULTS[code];
   if (known !== undefined) return known;
   if (code.startsWith("08")) return "away"; // connection_exception
@@ -47,7 +53,7 @@ export function pgFaultOf(error: unknown): PgFault {
 export function pgFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const fault = pgFaultOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (fault === "full")
     return new PerigeeError("disk_full", `${doing}: the disk of PostgreSQL is full (${message})`, {
       cause: error,

@@ -6,18 +6,19 @@
  *        -> lost        (another owner has taken it since: nothing of this one can be committed any more)
  *        -> free        (`release`)
  *
- * A transaction begins with `renew`, which locks the row: who wants to take the partition over waits until it has ended, and what a
- * former owner begins later finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
+ * A transaction begins with `renew`, which locks the row: another process that takes the partition over waits until it has ended, and
+ * a later transaction of the former owner finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
  * transactions, so that after a lost session it is known whether the last one was committed.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { PgQuery } from "./pg_session.ts";
 
-/** How long a partition stays with an owner who is not heard of. A dead one is taken over within 10 s. */
+/** How long a partition stays with an owner that does not renew it, so that the partition of a dead one is taken over within 10 s. */
 export const LEASE_MS = 6_000;
 /** How often it is renewed. */
 export const RENEW_MS = 1_500;
 
+/** One for a store. */
 export class PgPartition {
   readonly #part: number;
   readonly #owner: string;
@@ -103,7 +104,7 @@ export class PgPartition {
   #takenOver(): PerigeeError {
     return new PerigeeError(
       "store_failed",
-      `partition ${this.#part} of the store was taken over by another process, because this one was not heard of for ${LEASE_MS / 1_000} seconds`,
+      `partition ${this.#part} of the store was taken over by another process, because this one did not renew its lease for ${LEASE_MS / 1_000} seconds`,
       { details: { part: this.#part } },
     );
   }

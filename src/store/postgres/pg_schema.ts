@@ -7,7 +7,7 @@
 import { checkVersion } from "../folder/known_version.ts";
 import type { PgSession } from "./pg_session.ts";
 
-/** Of the advisory lock that migrations hold; any number that no other program of the database uses. */
+/** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
 
 /** In order: the schema has the version of as many as were done. Never changed once released, only added to. */

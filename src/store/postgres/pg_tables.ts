@@ -5,6 +5,7 @@ import { PgLog } from "./pg_log.ts";
 import { PgRecords } from "./pg_records.ts";
 import type { PgQuery } from "./pg_session.ts";
 
+/** One for a store. */
 export class PgTables extends PgJournal implements StoreTables {
   readonly records: PgRecords;
   readonly log: PgLog;

@@ -11,6 +11,7 @@ export interface PgPlace {
   readonly owner: string;
 }
 
+/** Options of `openPostgresStore`. */
 export interface PostgresStoreOptions {
   /**
    * `postgres://user:password@host:port/database`. One session a process, for its whole life: a pooler in between must give it one

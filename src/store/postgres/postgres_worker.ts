@@ -1,7 +1,7 @@
 /**
  * The thread of a store on PostgreSQL: connects, migrates, takes its partition, then does requests (`packed/store_thread.ts`).
  *
- * While nothing is asked it renews its lease, so that nobody takes the partition of a process that lives.
+ * While no requests arrive it renews its lease, so that no other process takes the partition of a process that lives.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 import { systemClock, type Timer } from "../../clock.ts";

@@ -51,4 +51,13 @@ describe("the lines of a step", () => {
     expect(memory.take(MIB).buffer).not.toBe(large.buffer);
     expect(memory.take(1).byteLength).toBe(MIB);
   });
+
+  it("are put into the largest memory that was given back, of which the three largest are kept", () => {
+    const memory = new LineMemory();
+    const taken = [1, 8, 1, 4, 2].map((mib) => memory.take(mib * MIB));
+    for (const each of taken) memory.giveBack(each);
+    const sizes = Array.from({ length: 4 }, () => memory.take(1).byteLength / MIB);
+    expect(sizes).toEqual([8, 4, 2, 1]);
+    expect(memory.take(MIB).buffer).not.toBe(taken[0]?.buffer);
+  });
 });

@@ -1,5 +1,5 @@
 /**
- * Embeddings cut out of an answer as bytes, without a number for each float: an answer of 2,048 inputs has 3 million of them.
+ * Embeddings cut out of an answer as its bytes, uncopied, without a number for each float: an answer of 2,048 inputs has 3 million of them.
  *
  *   {"data":[{"embedding":[0.1,...],"index":0}],...}  ->  {"data":[{"embedding":0,"index":0}],...} and ["[0.1,...]"]
  *
@@ -14,9 +14,9 @@
  */
 import { parseJson } from "../json.ts";
 
-/** What was cut, in the order of the bytes, and the rest, in which the value of each is its place in the list. */
+/** What was cut, ASCII in the order of the bytes, and the rest, in which the value of each is its place in the list. */
 export interface CutEmbeddings {
-  readonly values: readonly string[];
+  readonly values: readonly Uint8Array[];
   readonly rest: unknown;
 }
 
@@ -33,7 +33,7 @@ const SPACES: ReadonlySet<number> = new Set([0x20, 0x0a, 0x0d, 0x09]);
 export function cutEmbeddings(body: Uint8Array, member: string): CutEmbeddings | undefined {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const name = Buffer.from(`"${member}"`);
-  const values: string[] = [];
+  const values: Uint8Array[] = [];
   const rest: string[] = [];
   let kept = 0;
   for (let at = bytes.indexOf(name); at >= 0; ) {
@@ -46,7 +46,7 @@ export function cutEmbeddings(body: Uint8Array, member: string): CutEmbeddings |
     const value = valueAt(bytes, start);
     if (value === undefined) return undefined;
     rest.push(bytes.toString("utf8", kept, start), `${values.length} `);
-    values.push(value.json);
+    values.push(value.bytes);
     kept = value.end;
     at = bytes.indexOf(name, kept);
   }
@@ -69,15 +69,22 @@ function afterSpace(bytes: Buffer, from: number): number {
   return at;
 }
 
-function valueAt(bytes: Buffer, start: number): { readonly json: string; readonly end: number } | undefined {
+interface CutValue {
+  readonly bytes: Uint8Array;
+  /** Where the answer continues. */
+  readonly end: number;
+}
+
+function valueAt(bytes: Buffer, start: number): CutValue | undefined {
   const isList = bytes[start] === OPEN;
   const close = bytes.indexOf(isList ? CLOSE : QUOTE, start + 1);
   if (close < 0 || close - start > VALUE_BYTES_MAX) return undefined;
   const end = close + 1;
   const json = bytes.toString("latin1", start, end);
-  if (!isList) return BASE64.test(json) ? { json, end } : undefined;
-  if (NUMBERS.test(json)) return { json, end };
-  return SPACED.test(json) ? { json: json.replace(/[ \n\r\t]+/g, ""), end } : undefined;
+  if ((isList ? NUMBERS : BASE64).test(json))
+    return { bytes: new Uint8Array(bytes.buffer, bytes.byteOffset + start, end - start), end };
+  if (!isList || !SPACED.test(json)) return undefined;
+  return { bytes: Buffer.from(json.replace(/[ \n\r\t]+/g, "")), end };
 }
 
 // Numbers as in RFC 8259, section 6, with commas between them; an empty list has no number, and no provider answers one.

@@ -8,7 +8,10 @@ import { wholeLine } from "../../src/jsonl/write.ts";
 const MIB = 1024 * 1024;
 const ascii = fc.integer({ min: 0, max: 400_000 }).map((length) => "1,".repeat(length / 2));
 const text = fc.oneof(fc.string({ unit: "binary", maxLength: 200 }), ascii);
-const value = fc.oneof(ascii, ascii.map((each) => Buffer.from(each)));
+const value = fc.oneof(
+  ascii,
+  ascii.map((each) => Buffer.from(each)),
+);
 const line = fc.oneof(text, fc.record({ before: text, value, after: text }));
 
 describe("the lines of a step", () => {

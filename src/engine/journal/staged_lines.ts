@@ -12,8 +12,8 @@
  */
 import { crc32 } from "node:zlib";
 import type { LineText } from "../../jsonl/write.ts";
-import type { WrittenValue } from "../../work/outcome.ts";
 import { allocateShared, isShared, noteLargeBytes } from "../../large_bytes.ts";
+import type { WrittenValue } from "../../work/outcome.ts";
 import { CombinedSums } from "./checksum.ts";
 import type { SummedBytes } from "./output.ts";
 

@@ -80,7 +80,10 @@ function withoutVectors(body: Unchecked, answer: WireAnswer, name: string, found
 }
 
 /** The vectors by the index of their input; undefined if one is missing, or is not a vector. */
-function inOrder(data: readonly unknown[], cut: readonly WrittenValue[]): readonly WrittenValue[] | undefined {
+function inOrder(
+  data: readonly unknown[],
+  cut: readonly WrittenValue[],
+): readonly WrittenValue[] | undefined {
   if (data.length === 0) return undefined;
   const values: (WrittenValue | undefined)[] = Array(data.length).fill(undefined);
   for (const [place, entry] of data.entries()) {

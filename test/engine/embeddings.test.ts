@@ -98,6 +98,26 @@ async function runWhole(world: EmbeddingWorld, options: object = {}): Promise<vo
   await engine.close();
 }
 
+describe("the memory of an answer of embeddings", () => {
+  it.each([
+    ["is given back once their lines are written", {}, true],
+    ["stays theirs where a cache keeps them", { cache: { dir: "/cache" } }, false],
+  ])("%s", async (_what, options, isGivenBack) => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.openAnswers = cacheInMemory().open;
+    world.write(30);
+    const used = new Set<ArrayBufferLike>();
+    world.answer = (_line, _attempt, _model, body) => {
+      const answer = vectors(body as Body);
+      if (answer.ok) used.add(answer.body.buffer);
+      return answer;
+    };
+    await runWhole(world, options);
+    const spare = Array.from({ length: 16 }, () => takePlain(1));
+    expect(spare.some(({ buffer }) => used.has(buffer))).toBe(isGivenBack);
+  });
+});
+
 describe("embeddings of a cache", () => {
   it("are what was answered, though the memory of their answers is used again", async () => {
     const world = new EmbeddingWorld({ config: seven });

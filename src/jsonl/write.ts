@@ -27,7 +27,9 @@ import {
   type FinishReason,
   NO_USAGE,
   type TextOutput,
+  valueText,
   type WrittenOutput,
+  type WrittenValue,
 } from "../work/outcome.ts";
 import { asOwnLine, bodyJson } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
@@ -80,7 +82,9 @@ export interface LineAnswer {
 }
 
 /** A line, or its parts: a long value, only of ASCII, is copied once less if nobody puts the line together before it is written. */
-export type LineText = string | { readonly before: string; readonly value: string; readonly after: string };
+export type LineText =
+  | string
+  | { readonly before: string; readonly value: WrittenValue; readonly after: string };
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -136,14 +140,14 @@ export function completedLine(
 
 /** The line as one text. */
 export const wholeLine = (line: LineText): string =>
-  typeof line === "string" ? line : line.before + line.value + line.after;
+  typeof line === "string" ? line : line.before + valueText(line.value) + line.after;
 
 /** One input has one embedding; several have a list. */
-function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {
-  if (type === "moderation") return `{"type":"moderation","results":[${values.join(",")}]}`;
+function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: WrittenValue } {
+  if (type === "moderation") return `{"type":"moderation","results":[${values.map(valueText).join(",")}]}`;
   const [first] = values;
   if (values.length === 1 && first !== undefined) return { embedding: first };
-  return `{"type":"embedding","embeddings":[${values.join(",")}]}`;
+  return `{"type":"embedding","embeddings":[${values.map(valueText).join(",")}]}`;
 }
 
 /** Names of the members that are written; undefined for all. */

@@ -12,7 +12,7 @@
 import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
-import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
+import { type AttemptFacts, type Outcome, valueText, type WrittenValue } from "../../work/outcome.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import { ItemCall } from "./item_call.ts";
@@ -208,7 +208,7 @@ function itemOf(call: ItemCall, index: number): SentItem {
 function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcome {
   if (outcome.status !== "completed" || outcome.output.type === "text") return outcome;
   const { type, values } = outcome.output;
-  const value = values[place] as string; // `ItemCall.judged` has compared the counts
+  const value = values[place] as WrittenValue; // `ItemCall.judged` has compared the counts
   const last =
     outcome.last.body === undefined ? outcome.last : withBody(outcome.last, value, spent.inputTokens);
   return {
@@ -224,8 +224,8 @@ function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcom
 }
 
 /** The body as the server would have answered a request for this item only, in OpenAI's form. */
-function withBody(last: AttemptFacts, value: string, tokens: number): AttemptFacts {
-  const data = `[{"object":"embedding","index":0,"embedding":${value}}]`;
+function withBody(last: AttemptFacts, value: WrittenValue, tokens: number): AttemptFacts {
+  const data = `[{"object":"embedding","index":0,"embedding":${valueText(value)}}]`;
   const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;
   const model = JSON.stringify(last.model ?? null);
   const body = Buffer.from(`{"object":"list","data":${data},"model":${model},"usage":${usage}}`);

@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as ai from "../src/ai/index.ts";
-import * as fleet from "../src/fleet.ts";
+import * as fleet from "../src/fleet/index.ts";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
@@ -207,7 +207,7 @@ describe("the entry points", () => {
 
   it("perigee/fleet", () => {
     expect(Object.keys(fleet)).toEqual(["openPostgresStore"]);
-    expect(namesOf("fleet.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
+    expect(namesOf("fleet/index.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
   });
 
   it("perigee/providers", () => {

@@ -8,7 +8,8 @@
  */
 import { existsSync } from "node:fs";
 import { type Clock, systemClock, type Timer } from "../clock.ts";
-import { createPerigeeService, type PerigeeService } from "../service/index.ts";
+import type { WorkerRole } from "../fleet/worker_rows.ts";
+import { createPerigeeService, type PerigeeService, type PerigeeServiceOptions } from "../service/index.ts";
 import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
@@ -29,6 +30,12 @@ interface ServeArguments {
   readonly defaultSla?: string;
   readonly metricsPort?: number;
   readonly logLevel: "info" | "error";
+  readonly store?: string;
+  readonly objects?: string;
+  readonly role?: WorkerRole;
+  readonly name?: string;
+  readonly privateHost?: string;
+  readonly privatePort?: number;
 }
 
 /** Requests under way have 30 s; to record and close takes less than the rest. */
@@ -42,28 +49,58 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
   const file = given.config === undefined ? {} : await readConfiguration(given.config);
   if (given.config === undefined) noteUnused(CONFIG_NAMES.find((name) => existsSync(name)));
-  const isBehindProxy = given.behindProxy === true;
   const stillMsMax = watchdogMs(process.env);
   process.umask(0o077);
-  const service = await createPerigeeService({
-    ...file,
+  const served = await open({ ...file, ...serviceOptions(given) }, given);
+  const stopped = signalled();
+  const watchdog = startWatchdog(systemClock, stillMsMax);
+  try {
+    process.stdout.write(`${JSON.stringify({ url: await served.listen() })}\n`);
+    return await Promise.race([stopped, served.failed]);
+  } finally {
+    await closeInTime(served, systemClock);
+    await watchdog.stop();
+  }
+}
+
+/** A service by itself, or a worker of a fleet. */
+interface Served {
+  listen(): Promise<string>;
+  /** Resolves with the exit code when it cannot go on. */
+  readonly failed: Promise<number>;
+  close(): Promise<void>;
+}
+
+async function open(options: PerigeeServiceOptions, given: ServeArguments): Promise<Served> {
+  const { host, port, store, objects, role, name, privateHost, privatePort } = given;
+  if (store === undefined) {
+    const service = await createPerigeeService(options);
+    return {
+      listen: () => service.listen({ host, port }),
+      failed: failed(service),
+      close: () => service.close(),
+    };
+  }
+  const { openFleetWorker } = await import("../fleet/fleet_worker.ts");
+  const fleet = { store, objects, role, name, host, port, privateHost, privatePort };
+  const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
+  const worker = await openFleetWorker({ ...options, fleet, onNotice });
+  return {
+    listen: async () => worker.url,
+    failed: new Promise(() => undefined),
+    close: () => worker.close(),
+  };
+}
+
+function serviceOptions(given: ServeArguments): PerigeeServiceOptions {
+  return {
     dataDir: given.data,
-    isBehindProxy,
+    isBehindProxy: given.behindProxy === true,
     ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
     ...(given.defaultSla === undefined ? {} : { defaultSla: given.defaultSla }),
     log: { level: given.logLevel, write: writeLog },
     ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
-  });
-  const stopped = signalled();
-  const watchdog = startWatchdog(systemClock, stillMsMax);
-  try {
-    const url = await service.listen({ host: given.host, port: given.port });
-    process.stdout.write(`${JSON.stringify({ url })}\n`);
-    return await Promise.race([stopped, failed(service)]);
-  } finally {
-    await closeInTime(service, systemClock);
-    await watchdog.stop();
-  }
+  };
 }
 
 /** A service uses only what it is started with: what lies in its working folder may be anybody's. */

@@ -41,8 +41,17 @@ const DISK_FULL = "no space is left on the disk of the data folder; free some";
 const STORE_FAILED =
   "the store in the data folder failed, as the log says; check its disk and start the service again";
 
+/** How a service fits into what opens it. */
+export interface ServicePlace {
+  /** Receives what is audited, instead of files in the data folder. */
+  readonly audit?: Audit;
+}
+
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
-export async function openPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
+export async function openPerigeeService(
+  options: PerigeeServiceOptions,
+  place: ServicePlace = {},
+): Promise<PerigeeService> {
   checkServiceOptions(options);
   const {
     verifier,
@@ -73,8 +82,12 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
   };
   try {
     const onFailure = (error: unknown): void => observation.log.fault(error, "audit");
-    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
-    closers.push(() => audit.close().catch(onFailure));
+    const ownAudit = async (): Promise<Audit> => {
+      const log = await openAuditLog({ dataDir, clock, disk, onFailure });
+      closers.push(() => log.close().catch(onFailure));
+      return log;
+    };
+    const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined)
       return await open(opened, options, { verifier, audit, observation }, closeAll);
@@ -210,7 +223,8 @@ function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Parti
   };
 }
 
-function packageVersion(): string {
+/** Of perigee. */
+export function packageVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
   return String((manifest as { readonly version: string }).version); // our own
 }

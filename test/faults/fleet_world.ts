@@ -68,11 +68,26 @@ export class FleetWorld {
   /** Resolves when it answers callers. */
   async start(name: string, flags: readonly string[] = []): Promise<FleetProcess> {
     const { port } = this.#provider.address() as AddressInfo;
-    const words = ["serve", "--store", this.#store, "--objects", pathToFileURL(join(this.#dir, "objects")).href];
+    const words = [
+      "serve",
+      "--store",
+      this.#store,
+      "--objects",
+      pathToFileURL(join(this.#dir, "objects")).href,
+    ];
     const places = ["--port", "0", "--name", name, "--data", join(this.#dir, name), "--log-level", "error"];
     const child = spawn(
       process.execPath,
-      [MAIN, ...words, ...places, "--config", join(this.#dir, "config.json"), "--default-sla", "30m", ...flags],
+      [
+        MAIN,
+        ...words,
+        ...places,
+        "--config",
+        join(this.#dir, "config.json"),
+        "--default-sla",
+        "30m",
+        ...flags,
+      ],
       {
         stdio: ["ignore", "pipe", "pipe"],
         env: {
@@ -99,7 +114,10 @@ export class FleetWorld {
   /** Makes a key of a project. */
   key(project: string): { readonly id: string; readonly key: string } {
     const words = ["keys", "create", "--store", this.#store, "--project", project, "--json"];
-    return JSON.parse(execFileSync(process.execPath, [MAIN, ...words]).toString()) as { id: string; key: string };
+    return JSON.parse(execFileSync(process.execPath, [MAIN, ...words]).toString()) as {
+      id: string;
+      key: string;
+    };
   }
 
   revoke(id: string): void {
@@ -124,7 +142,9 @@ export class FleetWorld {
 
   /** Resolves when as many living workers own partitions as there are processes. */
   async settled(): Promise<void> {
-    const count = this.workers.filter(({ child }) => child.exitCode === null && child.signalCode === null).length;
+    const count = this.workers.filter(
+      ({ child }) => child.exitCode === null && child.signalCode === null,
+    ).length;
     await this.until(async () => {
       const owners = await this.rows(
         "SELECT DISTINCT owner FROM perigee_partitions WHERE in_fleet AND lease_until > clock_timestamp()",
@@ -156,7 +176,12 @@ export class FleetWorld {
 }
 
 /** With the key of a project. */
-export async function call(url: string, key: string, path: string, init: RequestInit = {}): Promise<Answered> {
+export async function call(
+  url: string,
+  key: string,
+  path: string,
+  init: RequestInit = {},
+): Promise<Answered> {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const answered = await fetch(`${url}${path}`, { ...init, headers: { ...headers, ...init.headers } });
   const text = await answered.text();

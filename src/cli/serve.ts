@@ -83,13 +83,18 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
   }
   const { openFleetWorker } = await import("../fleet/fleet_worker.ts");
   const fleet = { store, objects, role, name, host, port, privateHost, privatePort };
-  const onNotice = (message: string): void => void process.stderr.write(`perigee: ${message}\n`);
-  const worker = await openFleetWorker({ ...options, fleet, onNotice });
+  const worker = await openFleetWorker({ ...options, fleet, onNotice: noticeLine });
   return {
     listen: async () => worker.url,
     failed: new Promise(() => undefined),
     close: () => worker.close(),
   };
+}
+
+/** In the form of the service's own log. */
+function noticeLine(message: string): void {
+  const line = { level: "warn", time: new Date(systemClock.wallMs()).toISOString(), event: "fleet", message };
+  writeLog(`${JSON.stringify(line)}\n`);
 }
 
 function serviceOptions(given: ServeArguments): PerigeeServiceOptions {

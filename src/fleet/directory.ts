@@ -4,6 +4,7 @@
  *   no reading -> fresh -> stale    (none for as long as a lease lasts: what this worker owns may be another's by now)
  */
 import type { Clock } from "../clock.ts";
+import type { FleetState } from "../service/operate/fleet_state.ts";
 import { type FleetReading, WORKER_LEASE_MS, type WorkerRow } from "./worker_rows.ts";
 
 /** Readings that callers ask for are at least so far apart. */
@@ -17,6 +18,7 @@ export class FleetDirectory {
   /** When the last reading was begun. */
   #readMs = Number.NEGATIVE_INFINITY;
   #rereading: Promise<void> | undefined;
+  #isLeft = false;
   readonly #deaths = new Map<string, AbortController>();
 
   constructor(clock: Clock, read: () => Promise<FleetReading>) {
@@ -24,13 +26,9 @@ export class FleetDirectory {
     this.#read = read;
   }
 
-  get reading(): FleetReading {
-    return this.#reading;
-  }
-
-  /** Whether the worker's own leases cannot have ended since the last reading, by its own clock. */
+  /** Whether the worker's own leases are its own: they have ended since the last reading, by its own clock. */
   get isFresh(): boolean {
-    return this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
+    return !this.#isLeft && this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
   }
 
   /** A reading that was begun at `readMs` of the clock. */
@@ -50,6 +48,11 @@ export class FleetDirectory {
     }
   }
 
+  /** The worker leaves: it answers nothing by itself any more, and is not ready. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
   /** Its living owner. */
   ownerOf(part: number): WorkerRow | undefined {
     return this.#owners.get(part);
@@ -58,6 +61,19 @@ export class FleetDirectory {
   /** Partitions that a living worker has. */
   get ownedParts(): readonly number[] {
     return [...this.#owners.keys()];
+  }
+
+  /** As of the last reading, seen by the worker of an id. */
+  stateFor(id: string): FleetState {
+    const { workers, partitions } = this.#reading;
+    return {
+      worker: workers.find((worker) => worker.id === id)?.name ?? "",
+      workers: workers.map((worker) => ({
+        ...worker,
+        parts: partitions.filter(({ owner }) => owner === worker.id).map(({ part }) => part),
+      })),
+      free: partitions.filter(({ owner }) => owner === undefined).map(({ part }) => part),
+    };
   }
 
   /** Aborts when the worker is found dead. */

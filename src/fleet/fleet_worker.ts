@@ -9,6 +9,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { type Clock, systemClock } from "../clock.ts";
 import { createKeyVerifier } from "../service/http/key_verifier.ts";
+import type { FleetState } from "../service/operate/fleet_state.ts";
 import { openPerigeeService, packageVersion } from "../service/perigee_service.ts";
 import { PgAudit } from "../store/audit/pg_audit.ts";
 import { hashApiKey } from "../store/keys/api_key.ts";
@@ -18,6 +19,7 @@ import { FleetDirectory } from "./directory.ts";
 import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
 import { FleetDatabase } from "./fleet_database.ts";
 import { Forwarding } from "./forwarding.ts";
+import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
@@ -26,6 +28,9 @@ import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
+
+/** What is left to write waits so long for the database, which may be away. */
+const LAST_WORDS_MS = 1_000;
 
 /** A worker that runs. */
 export interface FleetWorker {
@@ -79,9 +84,9 @@ async function enter(
   const { query } = database;
   const id = `${place.name}/${randomUUID().slice(0, 8)}`;
   const { keys, store: keyStore } = await openKeys(database, clock);
-  closers.push(() => keyStore.close());
+  closers.push(() => inTime(clock, LAST_WORDS_MS, keyStore.close()));
   const audit = new PgAudit(query, clock, id);
-  closers.push(() => audit.close().catch(() => undefined)); // the database is away
+  closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
   const access = new FleetAccess(keys);
   const secret = await database.secret();
   const forwarding = new Forwarding(clock, secret);
@@ -90,14 +95,19 @@ async function enter(
   let publicUrl = options.publicUrl;
   const owned = new OwnedPartitions({
     ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
-    open: (part) => openPartition(options, { place, part, id, publicUrl, verifier: keys.verifier, audit }),
+    open: (part) => {
+      const { verifier } = keys;
+      const fleet = (): FleetState => directory.stateFor(id);
+      return openPartition(options, { place, part, id, publicUrl, verifier, audit, fleet });
+    },
   });
   let membership: Membership | undefined;
   const handlerOf = (part: number): Handler | undefined =>
     directory.isFresh ? owned.handlerOf(part) : undefined;
   const privateAt = { host: place.privateHost, port: place.privatePort };
   const inner = await openPrivatePort(clock, { ...privateAt, secret, access, handlerOf });
-  closers.push(() => inner.close());
+  let outer: FleetPort | undefined;
+  closers.push(() => Promise.all([inner.close(), outer?.close()]));
   const entry = { id, name: place.name, role: place.role, address: inner.address, version: packageVersion() };
   const rows = new WorkerRows(query, entry);
   membership = new Membership({ clock, rows, directory, owned, role: place.role, onNotice: notice });
@@ -106,13 +116,11 @@ async function enter(
     homes: new ProjectHomes(query),
     isBehindProxy: options.isBehindProxy === true,
   });
-  let outer: FleetPort | undefined;
   if (place.role !== "worker") {
     const limits = options.serverLimits;
     outer = await openPublicPort(clock, router.handle, { host: place.host, port: place.port, limits });
     publicUrl ??= outer.address;
   }
-  closers.push(() => outer?.close());
   await membership.enter();
   closers.push(() => membership.leave());
   await audit.sweep();
@@ -139,15 +147,16 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly id: string;
   readonly publicUrl: string | undefined;
   readonly audit: PgAudit;
+  readonly fleet: () => FleetState;
 }
 
 async function openPartition(
   { fleet: _fleet, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, audit }: PartitionPlace,
+  { place, part, id, publicUrl, verifier, audit, fleet }: PartitionPlace,
 ): Promise<OpenedPartition> {
   const store = await openPostgresStore({ url: place.store, part, owner: id });
   try {
-    const files = await openPartitionFiles(place.objects, part);
+    const files = await openPartitionFiles({ objects: place.objects, part });
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, disk: files.disk, dataDir: files.dataDir },
@@ -155,7 +164,7 @@ async function openPartition(
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
-      { audit },
+      { audit, fleet },
     );
     return { service, store, closeFiles: () => files.close() };
   } catch (error) {

@@ -8,6 +8,7 @@
 import type { Clock, Timer } from "../clock.ts";
 import { PerigeeError } from "../errors.ts";
 import type { FleetDirectory } from "./directory.ts";
+import { inTime } from "./in_time.ts";
 import type { OwnedPartitions } from "./owned_partitions.ts";
 import { type PlacementStep, placementSteps } from "./placement.ts";
 import type { FleetReading, WorkerRole, WorkerRows } from "./worker_rows.ts";
@@ -53,8 +54,9 @@ export class Membership {
 
   /** Gives everything back, then removes the worker's row. Never rejects. */
   async leave(): Promise<void> {
-    const { owned, rows } = this.#options;
+    const { owned, rows, directory } = this.#options;
     this.#isLeaving = true;
+    directory.leave();
     this.#timer?.cancel();
     if (this.#beating !== undefined) await this.#inTime(this.#beating);
     await Promise.all([owned.releaseAll(), this.#said()]);
@@ -66,13 +68,9 @@ export class Membership {
     await this.#inTime(this.#options.rows.beat(true));
   }
 
-  /** The database may be away; the lease ends by itself. */
+  /** The database may be away; the lease ends by itself then. */
   async #inTime(work: Promise<unknown>): Promise<void> {
-    const late = new AbortController();
-    const waited = this.#options.clock.sleep(BEAT_MS, { signal: late.signal });
-    await Promise.race([work, waited]).catch(() => undefined);
-    late.abort();
-    waited.catch(() => undefined);
+    await inTime(this.#options.clock, BEAT_MS, work).catch(() => undefined);
   }
 
   #later(delayMs: number): void {

@@ -14,6 +14,7 @@ import type { Clock } from "../clock.ts";
 import { hasCode } from "../errors.ts";
 import type { PerigeeService } from "../service/perigee_service.ts";
 import type { SpacedStore } from "../store/threaded_store.ts";
+import { inTime } from "./in_time.ts";
 import type { OwnState } from "./placement.ts";
 import type { Handler, LocalServices } from "./router.ts";
 
@@ -135,33 +136,21 @@ export class OwnedPartitions implements LocalServices {
   }
 
   async #close(part: number, owned: OwnPartition): Promise<void> {
-    const { onNotice, onChange } = this.#options;
+    const { clock, onNotice, onChange } = this.#options;
     const opened = owned.opened as OpenedPartition; // it was open
-    await this.#atMost(REQUESTS_MS, answered(owned.responses));
-    const isClosed = await this.#atMost(
-      CLOSE_MS,
-      opened.service.close().catch(() => undefined),
-    );
-    await this.#atMost(
-      CLOSE_MS,
-      opened.store.close().catch(() => undefined),
-    ); // once more where the service has done it
+    await inTime(clock, REQUESTS_MS, answered(owned.responses));
+    const isClosed = (await inTime(clock, CLOSE_MS, settled(opened.service.close()))) === true;
+    await inTime(clock, CLOSE_MS, settled(opened.store.close())); // once more where the service has done it
     if (isClosed) await opened.closeFiles().catch(() => undefined);
     this.#owned.delete(part);
     onNotice(`partition ${part} is given back${isClosed ? "" : ", with requests in flight"}`);
     onChange();
   }
+}
 
-  /** Whether it was done in time. */
-  async #atMost(delayMs: number, work: Promise<unknown>): Promise<boolean> {
-    const { clock } = this.#options;
-    let cancel = (): void => undefined;
-    const late = new Promise<false>((resolve) => {
-      const timer = clock.timer(delayMs, () => resolve(false));
-      cancel = () => timer.cancel();
-    });
-    return Promise.race([work.then(() => true), late]).finally(cancel);
-  }
+async function settled(work: Promise<unknown>): Promise<true> {
+  await Promise.allSettled([work]);
+  return true;
 }
 
 async function answered(responses: ReadonlySet<ServerResponse>): Promise<void> {

@@ -26,7 +26,13 @@ export function checkObjects(objects: string | undefined): void {
   );
 }
 
-export async function openPartitionFiles(objects: string, part: number): Promise<PartitionFiles> {
+/** Which partition. */
+export interface PartitionFilesOptions {
+  readonly objects: string;
+  readonly part: number;
+}
+
+export async function openPartitionFiles({ objects, part }: PartitionFilesOptions): Promise<PartitionFiles> {
   const dataDir = join(fileURLToPath(objects), `part-${part}`);
   return { dataDir, disk: systemDisk, close: async () => undefined };
 }

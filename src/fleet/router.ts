@@ -17,6 +17,7 @@ import type { FleetDirectory } from "./directory.ts";
 import type { FleetAccess } from "./fleet_access.ts";
 import type { Forwarding } from "./forwarding.ts";
 import { noteClient } from "./hop_headers.ts";
+import { inTime } from "./in_time.ts";
 import type { ProjectHomes } from "./project_homes.ts";
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -80,12 +81,24 @@ export class FleetRouter {
   /** Answers a request of a client. Never rejects. */
   readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
     if (pathOf(request) !== "/metrics") noteClient(request, this.#options.isBehindProxy); // it is for callers on this machine
+    if (this.#isHealth(request, response)) return;
     const journey: Journey = {
       ...{ request, response, body: hasBody(request) ? undefined : NO_BYTES },
       deadlineMs: this.#options.clock.nowMs() + WAIT_MS,
     };
     this.#route(journey).catch(() => refuse(response, NO_OWNER));
   };
+
+  /** Alive without a partition; ready while the fleet is known, and not while it is left. */
+  #isHealth(request: IncomingMessage, response: ServerResponse): boolean {
+    const { directory, local } = this.#options;
+    const path = pathOf(request);
+    if (path === "/readyz" && !directory.isFresh) refuse(response, NO_OWNER);
+    else if (path === "/healthz" && local.first === undefined && request.method === "GET")
+      response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
+    else return false;
+    return true;
+  }
 
   async #route(journey: Journey): Promise<void> {
     const place = await this.#within(journey, this.#placeOf(journey.request));
@@ -137,14 +150,9 @@ export class FleetRouter {
   }
 
   /** Undefined when it takes longer than the request may wait. */
-  async #within<T>({ deadlineMs }: Journey, work: Promise<T>): Promise<T | undefined> {
+  #within<T>({ deadlineMs }: Journey, work: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#options;
-    let cancel = (): void => undefined;
-    const late = new Promise<undefined>((resolve) => {
-      const timer = clock.timer(deadlineMs - clock.nowMs(), () => resolve(undefined), { keepsAlive: false });
-      cancel = () => timer.cancel();
-    });
-    return Promise.race([work, late]).finally(cancel);
+    return inTime(clock, deadlineMs - clock.nowMs(), work);
   }
 }
 

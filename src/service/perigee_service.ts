@@ -22,6 +22,7 @@ import { createKeyVerifier, type KeyVerifier } from "./http/key_verifier.ts";
 import { PublicUrl } from "./http/public_url.ts";
 import type { ServerLimits } from "./http/server.ts";
 import { noteConfigChanges, type Settings } from "./operate/config_changes.ts";
+import type { FleetState } from "./operate/fleet_state.ts";
 import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
@@ -45,6 +46,8 @@ const STORE_FAILED =
 export interface ServicePlace {
   /** Receives what is audited, instead of files in the data folder. */
   readonly audit?: Audit;
+  /** The fleet that it is part of. */
+  readonly fleet?: (() => FleetState) | undefined;
 }
 
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
@@ -65,7 +68,7 @@ export async function openPerigeeService(
     satellites: _satellites,
     ...engineOptions
   } = options;
-  await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
+  if (place.audit === undefined) await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const onNotice = (message: string): void => {
     observation.log.notice(message);
@@ -90,7 +93,7 @@ export async function openPerigeeService(
     const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined)
-      return await open(opened, options, { verifier, audit, observation }, closeAll);
+      return await open(opened, options, { verifier, audit, observation, fleet: place.fleet }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
     return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
@@ -122,10 +125,16 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
+interface Access extends Pick<ServicePlace, "fleet"> {
+  readonly verifier: KeyVerifier;
+  readonly audit: Audit;
+  readonly observation: Observation;
+}
+
 async function open(
   opened: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  access: Access,
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;

@@ -206,8 +206,13 @@ describe("the entry points", () => {
   });
 
   it("perigee/fleet", () => {
-    expect(Object.keys(fleet)).toEqual(["openPostgresStore"]);
-    expect(namesOf("fleet/index.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
+    expect(Object.keys(fleet).toSorted()).toEqual(["openFleetWorker", "openPostgresStore"]);
+    expect(namesOf("fleet/index.ts").types).toEqual([
+      "FleetWorker",
+      "FleetWorkerOptions",
+      "PostgresStoreOptions",
+      "SpacedStore",
+    ]);
   });
 
   it("perigee/providers", () => {

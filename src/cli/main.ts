@@ -197,13 +197,14 @@ function addServe(root: Command): void {
     .addOption(storeOption())
     .option("--objects <url>", "with --store: where the files of all workers are, file:///shared/folder")
     .addOption(
-      new Option("--role <role>", "with --store: api only answers callers, worker only owns work")
-        .choices(["all", "api", "worker"])
-        .default("all"),
+      new Option(
+        "--role <role>",
+        "with --store: api only answers callers, worker only owns work (default: all)",
+      ).choices(["all", "api", "worker"]),
     )
     .option("--name <name>", "with --store: of this worker (default: the name of the machine)")
-    .option("--private-host <address>", "with --store: where other workers reach this one", "127.0.0.1")
-    .option("--private-port <number>", "with --store: 0 takes a free one", checked(portNumber), 0)
+    .option("--private-host <address>", "with --store: where other workers reach it (default: 127.0.0.1)")
+    .option("--private-port <number>", "with --store: 0, the default, takes a free one", checked(portNumber))
     .action(async (options: Record<string, unknown>) => {
       const { serve } = await import("./serve.ts"); // the server takes longer to load than other commands to run
       finish(await serve(options));

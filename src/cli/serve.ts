@@ -8,7 +8,7 @@
  */
 import { existsSync } from "node:fs";
 import { type Clock, systemClock, type Timer } from "../clock.ts";
-import type { WorkerRole } from "../fleet/worker_rows.ts";
+import type { FleetTerms } from "../engine/config/config_options.ts";
 import { createPerigeeService, type PerigeeService, type PerigeeServiceOptions } from "../service/index.ts";
 import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
@@ -20,7 +20,7 @@ import { signalled } from "./signals.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
 /** Options as commander parses them. */
-interface ServeArguments {
+interface ServeArguments extends Partial<FleetTerms> {
   readonly host: string;
   readonly port: number;
   readonly data: string;
@@ -30,12 +30,6 @@ interface ServeArguments {
   readonly defaultSla?: string;
   readonly metricsPort?: number;
   readonly logLevel: "info" | "error";
-  readonly store?: string;
-  readonly objects?: string;
-  readonly role?: WorkerRole;
-  readonly name?: string;
-  readonly privateHost?: string;
-  readonly privatePort?: number;
 }
 
 /** Requests under way have 30 s; to record and close takes less than the rest. */
@@ -72,7 +66,7 @@ interface Served {
 }
 
 async function open(options: PerigeeServiceOptions, given: ServeArguments): Promise<Served> {
-  const { host, port, store, objects, role, name, privateHost, privatePort } = given;
+  const { host, port, store = options.fleet?.store } = given;
   if (store === undefined) {
     const service = await createPerigeeService(options);
     return {
@@ -81,8 +75,12 @@ async function open(options: PerigeeServiceOptions, given: ServeArguments): Prom
       close: () => service.close(),
     };
   }
-  const { openFleetWorker } = await import("../fleet/fleet_worker.ts");
-  const fleet = { store, objects, role, name, host, port, privateHost, privatePort };
+  const { openFleetWorker } = await import("../fleet/index.ts");
+  const { objects, role, name, privateHost, privatePort } = given;
+  const said = Object.entries({ objects, role, name, privateHost, privatePort }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const fleet = { ...options.fleet, ...Object.fromEntries(said), store, host, port };
   const worker = await openFleetWorker({ ...options, fleet, onNotice: noticeLine });
   return {
     listen: async () => worker.url,

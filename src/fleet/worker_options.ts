@@ -3,6 +3,7 @@
  */
 import { hostname } from "node:os";
 import { isLoopbackHost } from "../egress/address.ts";
+import type { FleetTerms } from "../engine/config/config_options.ts";
 import { PerigeeError } from "../errors.ts";
 import { givenKey } from "../satellites/secrets/secret_key.ts";
 import { checkAddress } from "../service/http/server.ts";
@@ -11,22 +12,11 @@ import { checkObjects } from "./partition_files.ts";
 import type { WorkerRole } from "./worker_rows.ts";
 
 /** Those of the services that it opens, and of the fleet. `dataDir` holds only what is of use to this machine. */
-export interface FleetWorkerOptions extends PerigeeServiceOptions {
-  readonly fleet: {
-    /** `postgres://user:password@host:port/database`. */
-    readonly store: string;
-    /** Where the files are, for all workers: `file:///shared/folder`. */
-    readonly objects?: string | undefined;
-    /** `all` (the default) answers callers and owns partitions, `api` only answers callers, `worker` only owns partitions. */
-    readonly role?: WorkerRole | undefined;
-    /** For people. Default: the name of the machine. */
-    readonly name?: string | undefined;
+export interface FleetWorkerOptions extends Omit<PerigeeServiceOptions, "fleet"> {
+  readonly fleet: FleetTerms & {
     /** Where callers reach it. Default 127.0.0.1 and 8080. */
     readonly host?: string | undefined;
     readonly port?: number | undefined;
-    /** Where other workers reach it: an address of a private network. Default 127.0.0.1, and a free port. */
-    readonly privateHost?: string | undefined;
-    readonly privatePort?: number | undefined;
   };
 }
 

@@ -2,7 +2,6 @@
  * The state of the fleet that a service is part of: in short at `/readyz`, which needs no key, whole at `GET /v0/operator/fleet` for a key with
  * the scope `admin`.
  */
-import { z } from "../../schema.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { timestamp } from "../shapes/timestamp.ts";
 
@@ -26,16 +25,14 @@ export interface FleetState {
   readonly free: readonly number[];
 }
 
-/** In `/readyz`. */
-export const fleetCounts = z
-  .object({
-    workers: z.number().int().min(0),
-    partitions: z.number().int().min(0),
-    free_partitions: z.number().int().min(0),
-  })
-  .describe("The fleet that the service is part of; absent for a service by itself.");
+/** What `/readyz` says of it. */
+export interface FleetCounts {
+  readonly workers: number;
+  readonly partitions: number;
+  readonly free_partitions: number;
+}
 
-export function countsOf({ workers, free }: FleetState): z.infer<typeof fleetCounts> {
+export function countsOf({ workers, free }: FleetState): FleetCounts {
   const owned = workers.reduce((sum, { parts }) => sum + parts.length, 0);
   return { workers: workers.length, partitions: owned + free.length, free_partitions: free.length };
 }

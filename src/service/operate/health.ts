@@ -7,7 +7,7 @@ import { z } from "../../schema.ts";
 import { failures } from "../http/description.ts";
 import { NotReady, type Unready } from "../http/errors.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
-import { countsOf, type FleetState, fleetCounts } from "./fleet_state.ts";
+import { countsOf, type FleetState } from "./fleet_state.ts";
 
 const health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
 const readiness = z
@@ -23,7 +23,14 @@ const readiness = z
         }),
       )
       .describe("What holds items that were accepted; they go on by themselves, and new work is taken."),
-    fleet: fleetCounts.optional(),
+    fleet: z
+      .object({
+        workers: z.number().int().min(0),
+        partitions: z.number().int().min(0),
+        free_partitions: z.number().int().min(0),
+      })
+      .optional()
+      .describe("The fleet that the service is part of; absent for a service by itself."),
   })
   .meta({ id: "Readiness" });
 

@@ -199,7 +199,7 @@ function addServe(root: Command): void {
     .addOption(
       new Option(
         "--role <role>",
-        "with --store: api only answers callers, worker only owns work (default: all)",
+        "with --store: all is the default, api only answers callers, worker only owns work",
       ).choices(["all", "api", "worker"]),
     )
     .option("--name <name>", "with --store: of this worker (default: the name of the machine)")

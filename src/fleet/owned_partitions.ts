@@ -109,10 +109,11 @@ export class OwnedPartitions implements LocalServices {
 
   async #open(part: number, owned: OwnPartition): Promise<void> {
     const { clock, open, onNotice, onChange } = this.#options;
+    const startedMs = clock.nowMs();
     try {
       owned.opened = await open(part);
       owned.state = "open";
-      onNotice(`partition ${part} is open`);
+      onNotice(`partition ${part} is open, after ${Math.round(clock.nowMs() - startedMs)} ms`);
       void owned.opened.service.failed.then((error) => {
         onNotice(`partition ${part} is given up: ${error.message}`);
         return this.release(part);

@@ -3,7 +3,7 @@
  * stopped, and asked to leave; what was acknowledged is answered through the others.
  */
 import { once } from "node:events";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 import { call, FleetWorld } from "./fleet_world.ts";
@@ -177,6 +177,7 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
       const taskId = String(posted.body["task_id"]);
       await world.until(async () => (world.asked.get(from + 2 * IN_FLIGHT) ?? 0) > 0);
       home.child.kill(signal);
+      onTestFinished(() => void home.child.kill("SIGCONT"));
       const takenMs = await world.until(async () => (await world.homeOf("acme")) !== home);
       expect(takenMs).toBeLessThan(10_000);
       const tookMs = await world.until(async () => {

@@ -80,8 +80,8 @@ export class FleetRouter {
 
   /** Answers a request of a client. Never rejects. */
   readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
-    if (pathOf(request) !== "/metrics") noteClient(request, this.#options.isBehindProxy); // it is for callers on this machine
-    if (this.#isHealth(request, response)) return;
+    if (this.#isOwn(request, response)) return;
+    noteClient(request, this.#options.isBehindProxy);
     const journey: Journey = {
       ...{ request, response, body: hasBody(request) ? undefined : NO_BYTES },
       deadlineMs: this.#options.clock.nowMs() + WAIT_MS,
@@ -89,15 +89,24 @@ export class FleetRouter {
     this.#route(journey).catch(() => refuse(response, NO_OWNER));
   };
 
-  /** Alive without a partition; ready while the fleet is known, and not while it is left. */
-  #isHealth(request: IncomingMessage, response: ServerResponse): boolean {
+  /** What is answered for this process alone: whether it lives, whether it is ready, and metrics, which are for callers on this machine. */
+  #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
     const { directory, local } = this.#options;
-    const path = pathOf(request);
-    if (path === "/readyz" && !directory.isFresh) refuse(response, NO_OWNER);
-    else if (path === "/healthz" && local.first === undefined && request.method === "GET")
-      response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
-    else return false;
-    return true;
+    const handler = local.first === undefined ? undefined : local.handlerOf(local.first);
+    switch (pathOf(request)) {
+      case "/metrics":
+        if (handler === undefined) refuse(response, NO_OWNER);
+        else handler(request, response);
+        return true;
+      case "/readyz":
+        if (!directory.isFresh) refuse(response, NO_OWNER);
+        return !directory.isFresh;
+      case "/healthz":
+        if (handler === undefined) alive(response);
+        return handler === undefined;
+      default:
+        return false;
+    }
   }
 
   async #route(journey: Journey): Promise<void> {
@@ -170,6 +179,10 @@ export function refuse(response: ServerResponse, { status, error }: ErrorAnswer)
     ...(response.req.complete ? {} : { connection: "close" }),
   });
   response.end(body);
+}
+
+function alive(response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
 }
 
 function pathOf({ url = "/" }: IncomingMessage): string {

@@ -219,4 +219,24 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     expect([home.child.exitCode, home.stderr()]).toEqual([0, expect.any(String)]);
     expect(await outputs(others[1]?.url ?? "", taskId)).toEqual(answers(3_000, 2));
   });
+
+  it("is called through a process without partitions as well, and works on in one without a public port", {
+    timeout: 60_000,
+  }, async () => {
+    const before = await world.rows<{ readonly part: number }>("SELECT part FROM perigee_partitions");
+    const [router] = await Promise.all([
+      world.start("router", ["--role", "api"]),
+      world.start("inner", ["--role", "worker", "--public-url", "https://batch.example.org"]),
+    ]);
+    const posted = await call(router.url, key, "/v0/infer/", { method: "POST", body: items(4_000, 2) });
+    await world.until(() => isOver(router.url, String(posted.body["task_id"])));
+    expect(await outputs(router.url, String(posted.body["task_id"]))).toEqual(answers(4_000, 2));
+    const health = await Promise.all(["/healthz", "/readyz"].map((path) => fetch(`${router.url}${path}`)));
+    expect(health.map(({ status }) => status)).toEqual([200, 200]);
+    const owners = await world.rows<{ readonly owner: string }>(
+      "SELECT owner FROM perigee_partitions WHERE in_fleet",
+    );
+    expect(owners.filter(({ owner }) => owner.startsWith("router/"))).toEqual([]);
+    expect(owners.length).toBeLessThanOrEqual(before.length + 1);
+  });
 });

@@ -93,6 +93,13 @@ describe("a request", () => {
     expect(await (await fetch(`${url}/v0/files/link/nonsense`)).text()).toBe("any");
   });
 
+  it("for metrics is never passed to another process, where it would seem to come from that machine", async () => {
+    const { url, local, clock } = await world(alone(await listening(answering("metrics of another"))));
+    expect((await advanced(clock, fetch(`${url}/metrics`))).status).toBe(503);
+    local.set(9, (request, response) => void response.end(String(request.headers["x-forwarded-for"])));
+    expect(await (await fetch(`${url}/metrics`)).text()).toBe("undefined");
+  });
+
   it("is not answered from a partition that may be another worker's by now", async () => {
     const { url, local, clock } = await world(nobody);
     local.set(1, answering("one"));

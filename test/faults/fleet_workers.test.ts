@@ -45,7 +45,7 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
     world = await FleetWorld.open(await postgres.freshUrl());
     await Promise.all(["w1", "w2", "w3"].map((name) => world.start(name)));
     await world.settled();
-    key = world.key("acme").key;
+    ({ key } = await world.key("acme"));
   }, 120_000);
   afterAll(async () => {
     await world?.close();
@@ -137,14 +137,14 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
   });
 
   it("accepts a new key everywhere at once, refuses it within a second after it was revoked, and audits both", async () => {
-    const made = world.key("acme");
+    const made = await world.key("acme");
     const statuses = (): Promise<number[]> =>
       Promise.all(
         world.workers.map(async ({ url }) => (await call(url, made.key, "/v0/infer/tasks")).status),
       );
     expect(await statuses()).toEqual([200, 200, 200]);
-    world.revoke(made.id);
-    await world.until(async () => (await statuses()).every((status) => status === 401), 2_000);
+    await world.revoke(made.id);
+    await world.until(async () => (await statuses()).every((status) => status === 401), 5_000);
     const lines = await world.rows<{ line: string }>(
       `SELECT line FROM perigee_audit WHERE line LIKE '%"key":"${made.id}"%' ORDER BY wall_ms`,
     );

@@ -1,7 +1,7 @@
 /**
  * A fleet of real processes on a real PostgreSQL, with a provider of its own, for tests that kill workers.
  */
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { connectPg, type PgSession } from "../../src/store/postgres/pg_session.ts";
 import { MAIN } from "../built.ts";
 import { urlOf } from "./killed_service.ts";
@@ -112,16 +113,25 @@ export class FleetWorld {
   }
 
   /** Makes a key of a project. */
-  key(project: string): { readonly id: string; readonly key: string } {
-    const words = ["keys", "create", "--store", this.#store, "--project", project, "--json"];
-    return JSON.parse(execFileSync(process.execPath, [MAIN, ...words]).toString()) as {
-      id: string;
-      key: string;
-    };
+  async key(project: string): Promise<{ readonly id: string; readonly key: string }> {
+    const made = await this.#keys(["create", "--project", project, "--json"]);
+    return JSON.parse(made) as { id: string; key: string };
   }
 
-  revoke(id: string): void {
-    execFileSync(process.execPath, [MAIN, "keys", "revoke", id, "--store", this.#store]);
+  async revoke(id: string): Promise<void> {
+    await this.#keys(["revoke", id]);
+  }
+
+  /** Waits without blocking: connections that the service closes meanwhile are noticed. */
+  async #keys(words: readonly string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)(process.execPath, [
+      MAIN,
+      "keys",
+      ...words,
+      "--store",
+      this.#store,
+    ]);
+    return stdout;
   }
 
   /** Rows of the database. */

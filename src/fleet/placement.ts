@@ -118,6 +118,6 @@ function releasing(freeCount: number, rows: FleetRows, own: OwnState): readonly 
     loads.set(most[0], most[1] - 1);
     if (most[0] === own.id) gives += 1;
   }
-  const count = Math.min(gives - own.closing.length, own.kept.length - 1);
+  const count = gives - own.closing.length;
   return count > 0 ? own.kept.slice(-count) : [];
 }

@@ -13,7 +13,7 @@ const READ_AGAIN_MS = 100;
 export class FleetDirectory {
   readonly #clock: Clock;
   readonly #read: () => Promise<FleetReading>;
-  #reading: FleetReading = { workers: [], partitions: [] };
+  #reading: Pick<FleetReading, "workers" | "partitions"> = { workers: [], partitions: [] };
   #owners = new Map<number, WorkerRow>();
   /** When the last reading was begun. */
   #readMs = Number.NEGATIVE_INFINITY;

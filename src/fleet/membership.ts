@@ -23,6 +23,7 @@ export interface MembershipOptions {
 }
 
 const BEAT_MS = 1_000;
+const BEAT_MS_MIN = 100;
 const SWEEP_MS = 3_600_000;
 
 export class Membership {
@@ -35,6 +36,8 @@ export class Membership {
   readonly #freeSinceMs = new Map<number, number>();
   #idleSinceMs: number;
   #sweptMs = Number.NEGATIVE_INFINITY;
+  /** Until the next one: sooner when a lease is about to end, which is adopted at once then. */
+  #restMs = BEAT_MS;
 
   constructor(options: MembershipOptions) {
     this.#options = options;
@@ -44,7 +47,7 @@ export class Membership {
   /** Resolves when the worker is entered and has decided for the first time. Rejects when the database refuses. */
   async enter(): Promise<void> {
     await this.#beat();
-    this.#later(BEAT_MS);
+    this.#later(this.#restMs);
   }
 
   /** Decides anew at once: something has changed here. */
@@ -80,7 +83,7 @@ export class Membership {
         .catch((error: unknown) => this.#report(error))
         .finally(() => {
           this.#beating = undefined;
-          if (!this.#isLeaving) this.#later(BEAT_MS);
+          if (!this.#isLeaving) this.#later(this.#restMs);
         });
     });
   }
@@ -90,6 +93,7 @@ export class Membership {
     const startedMs = clock.nowMs();
     const reading = await rows.beat(this.#isLeaving);
     directory.take(reading, startedMs);
+    this.#restMs = Math.min(BEAT_MS, Math.max(BEAT_MS_MIN, reading.endsInMs));
     if (clock.nowMs() - this.#sweptMs >= SWEEP_MS) {
       this.#sweptMs = clock.nowMs();
       await rows.sweep();

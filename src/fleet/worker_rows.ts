@@ -31,6 +31,8 @@ export interface WorkerRow extends WorkerEntry {
 export interface FleetReading {
   readonly workers: readonly WorkerRow[];
   readonly partitions: readonly HeldPartition[];
+  /** Until the first lease of a partition ends, if it is not renewed. */
+  readonly endsInMs: number;
 }
 
 /** How long a worker counts as living without a heartbeat; that of a partition is as long. */
@@ -90,6 +92,13 @@ export class WorkerRows {
   }
 }
 
+/** Both are null while it is free. */
+interface PartitionRow {
+  readonly part: number;
+  readonly owner: string | null;
+  readonly leftMs: number | null;
+}
+
 /** The living workers, oldest first, and all partitions of the fleet. */
 export async function readFleet(query: PgQuery): Promise<FleetReading> {
   const workers = await query(
@@ -98,13 +107,15 @@ export async function readFleet(query: PgQuery): Promise<FleetReading> {
      FROM perigee_workers WHERE lease_until > clock_timestamp() ORDER BY started, id`,
   );
   const partitions = await query(
-    `SELECT part, CASE WHEN lease_until > clock_timestamp() THEN owner END AS owner
+    `SELECT part, CASE WHEN lease_until > clock_timestamp() THEN owner END AS owner,
+       CASE WHEN lease_until > clock_timestamp()
+         THEN (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int END AS "leftMs"
      FROM perigee_partitions WHERE in_fleet ORDER BY part`,
   );
+  const rows = partitions.rows as PartitionRow[]; // as selected
   return {
     workers: workers.rows as WorkerRow[], // as selected
-    partitions: (partitions.rows as { readonly part: number; readonly owner: string | null }[]).map(
-      ({ part, owner }) => ({ part, owner: owner ?? undefined }),
-    ),
+    partitions: rows.map(({ part, owner }) => ({ part, owner: owner ?? undefined })),
+    endsInMs: Math.min(...rows.map(({ leftMs }) => leftMs ?? Number.POSITIVE_INFINITY)),
   };
 }

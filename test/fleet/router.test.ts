@@ -72,8 +72,9 @@ async function world(reading: FleetReading): Promise<World> {
 const alone = (address: string, owner: string | undefined = "w"): FleetReading => ({
   workers: [{ id: "w", name: "w", address, role: "all", version: "1", isLeaving: false, startedWallMs: 0 }],
   partitions: [{ part: 1, owner }],
+  endsInMs: 6_000,
 });
-const nobody: FleetReading = { workers: [], partitions: [] };
+const nobody: FleetReading = { workers: [], partitions: [], endsInMs: Number.POSITIVE_INFINITY };
 const answering =
   (text: string): Handler =>
   (_request, response) =>

@@ -2,7 +2,7 @@
  * A store on PostgreSQL, in a thread of its own: one partition of a database that several processes share.
  */
 import { hostname } from "node:os";
-import { openThreadedStore, type SpacedStore } from "../threaded_store.ts";
+import { type FilesStore, openThreadedStore } from "../threaded_store.ts";
 
 /** Where the thread of PostgreSQL keeps its store. */
 export interface PgPlace {
@@ -29,7 +29,7 @@ export interface PostgresStoreOptions {
  * Calls wait while the server is away, and take effect when it is back. An open store keeps the process alive only while calls are
  * pending.
  */
-export function openPostgresStore({ url, part = 1 }: PostgresStoreOptions): Promise<SpacedStore> {
+export function openPostgresStore({ url, part = 1 }: PostgresStoreOptions): Promise<FilesStore> {
   const place: PgPlace = { url, part, owner: `process ${process.pid} on ${hostname()}` };
   return openThreadedStore("postgres_thread.mjs", place);
 }

@@ -68,13 +68,20 @@ export interface WriteChange {
 /** Names begin so when the file was removed or replaced while it was open: nobody opens it any more. */
 export const REMOVED_FOLDER = "//removed/";
 
+/** Who changes files. */
+export interface FilesOwner {
+  /** Number of the partition. */
+  readonly part: number;
+  /** Higher than those of all owners before. */
+  readonly epoch: number;
+}
+
 /**
  * Port. Changes take effect in the order of their calls, each in one transaction under the fence of the partition, beginning in the turn
  * of the call; they reject as the writes of `Store`. Reads see the changes that were called before.
  */
 export interface FileRows {
-  /** Of the partition's owner: higher than those of all owners before. */
-  epoch(): Promise<number>;
+  owner(): Promise<FilesOwner>;
   /** All of them happen, or none. */
   change(changes: readonly FileChange[]): Promise<void>;
   file(path: string): Promise<FileRow | undefined>;

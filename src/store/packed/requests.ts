@@ -108,7 +108,7 @@ export type ReadRequest =
 
 /** A read of `FileRows`. */
 export type FilesAsked =
-  | { readonly what: "epoch" }
+  | { readonly what: "owner" }
   | { readonly what: "file"; readonly path: string }
   | { readonly what: "segments"; readonly file: number; readonly after: number }
   | { readonly what: "bytes"; readonly file: number; readonly wanted: readonly WantedBytes[] }

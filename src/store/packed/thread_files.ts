@@ -1,5 +1,5 @@
 /** The files of a partition, asked of the store's thread. */
-import type { FileChange, FileRow, FileRows, SegmentRow, WantedBytes } from "../file_rows.ts";
+import type { FileChange, FileRow, FileRows, FilesOwner, SegmentRow, WantedBytes } from "../file_rows.ts";
 import type { FilesAsked } from "./requests.ts";
 
 /** Sends to the thread in the turn of the call; `moved` are buffers that move. */
@@ -15,8 +15,8 @@ export class ThreadFiles implements FileRows {
     this.#thread = thread;
   }
 
-  epoch(): Promise<number> {
-    return this.#thread.ask({ what: "epoch" });
+  owner(): Promise<FilesOwner> {
+    return this.#thread.ask({ what: "owner" });
   }
 
   change(changes: readonly FileChange[]): Promise<void> {

@@ -6,6 +6,7 @@
 import {
   type FileChange,
   type FileRow,
+  type FilesOwner,
   REMOVED_FOLDER,
   SEGMENT_PAGE,
   type SegmentRow,
@@ -16,7 +17,7 @@ import type { FilesAsked } from "../packed/requests.ts";
 import type { PgQuery, PgResult, PgValue } from "./pg_session.ts";
 
 /** Names compare by their bytes, so that those of a folder are a range of the index. */
-export const FILES_SCHEMA = `
+export const FILES_SCHEMA: string = `
   CREATE TABLE perigee_files (
     part integer NOT NULL,
     path text COLLATE "C" NOT NULL,
@@ -74,8 +75,8 @@ export class PgFiles {
   /** What `FileRows` answers to a read. */
   answer(asked: FilesAsked): unknown {
     switch (asked.what) {
-      case "epoch":
-        return this.#epoch();
+      case "owner":
+        return { part: this.#part, epoch: this.#epoch() } satisfies FilesOwner;
       case "file":
         return this.file(asked.path);
       case "segments":
@@ -234,7 +235,7 @@ export class PgFiles {
 }
 
 /** Removes what an owner before left of files that were removed while they were open. */
-export const REAP_REMOVED = `
+export const REAP_REMOVED: string = `
   WITH reaped AS (DELETE FROM perigee_files WHERE part = $1 AND path >= '${REMOVED_FOLDER}' AND path < '${REMOVED_FOLDER.slice(0, -1)}${AFTER_SLASH}'
     RETURNING id)
   DELETE FROM perigee_segments WHERE part = $1 AND file IN (SELECT id FROM reaped)`;

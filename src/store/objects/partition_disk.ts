@@ -14,6 +14,7 @@ import { type Disk, type DiskFile, type FileStat, systemDisk } from "../../disk.
 import { KeyedMutex } from "../../keyed_mutex.ts";
 import { type FileChange, type FileRow, type FileRows, REMOVED_FOLDER } from "../file_rows.ts";
 import { FileHandle, fileError } from "./file_handle.ts";
+import { FILE_SIZES, type FileSizes } from "./file_sizes.ts";
 import { KeptBytes } from "./kept_bytes.ts";
 import type { Objects } from "./objects.ts";
 import { type FileHome, PartitionFile } from "./partition_file.ts";
@@ -33,6 +34,8 @@ export interface PartitionDiskOptions {
   readonly clock?: Clock;
   /** For paths that are not below the root. Default: this machine's. */
   readonly elsewhere?: Disk;
+  /** Default: `FILE_SIZES`. */
+  readonly sizes?: FileSizes;
 }
 
 export interface PartitionDisk extends Disk {
@@ -45,9 +48,9 @@ const FILES_OF_EPOCH = 2 ** 30;
 
 /** One for a store. Rejects as the calls of the store do. */
 export async function openPartitionDisk(options: PartitionDiskOptions): Promise<PartitionDisk> {
-  const { store, objects, root, clock = systemClock, elsewhere = systemDisk } = options;
+  const { store, objects, root, clock = systemClock, elsewhere = systemDisk, sizes = FILE_SIZES } = options;
   const owner = await store.files.owner();
-  const home = { files: store.files, objects, clock, owner, kept: new KeptBytes() };
+  const home = { files: store.files, objects, clock, owner, kept: new KeptBytes(), sizes };
   return new OwnedDisk(home, new PartitionPaths(root), elsewhere);
 }
 

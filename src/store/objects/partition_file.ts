@@ -1,19 +1,20 @@
 /**
  * A file of a partition while it is open, for all who have it open in this process.
  *
- *   written -> written down    (a row; from 4 MiB on an object of at most 8 MiB, which is stored first and then named)
- *           -> gathered        (8 MiB of rows, or 1,024 of them, become an object, and the rows are removed in the transaction that names it)
+ *   written -> written down    (as rows; what is large as objects, which are stored first and then named)
+ *           -> gathered        (many rows become an object, and are removed in the transaction that names it)
  *
  * One change of a file is on its way at a time, under the fence of the partition; what is written meanwhile goes with the next. After a
  * change that failed every call rejects as it did: another process may own the file.
  *
- * Limits: 16 MiB of a file that are not stored, then writers wait.
+ * Limits: twice the size of an object that is not stored of a file, then writers wait. `file_sizes.ts` has the sizes.
  */
 import type { Clock } from "../../clock.ts";
 import { hasCode } from "../../errors.ts";
 import type { FileRow, FileRows, FilesOwner, NewSegment, WriteChange } from "../file_rows.ts";
 import { blockSums } from "./block_sums.ts";
 import { FileExtents, type Layer } from "./file_extents.ts";
+import type { FileSizes } from "./file_sizes.ts";
 import { type GatheredRun, runsOf } from "./gathered_runs.ts";
 import type { KeptBytes } from "./kept_bytes.ts";
 import { damagedSegment, readExtents } from "./layer_reads.ts";
@@ -29,6 +30,7 @@ export interface FileHome {
   readonly clock: Clock;
   readonly owner: FilesOwner;
   readonly kept: KeptBytes;
+  readonly sizes: FileSizes;
 }
 
 /** What the next change writes down. */
@@ -41,10 +43,6 @@ interface Unwritten {
   readonly hidden: Layer[];
 }
 
-const GATHERED_BYTES = 8 << 20;
-const GATHERED_ROWS = 1_024;
-/** What is gathered when the file is closed. */
-const LAST_GATHERED_BYTES = 1 << 20;
 /** While the disk of PostgreSQL is full. */
 const FULL_WAIT_MS = 1_000;
 const READ_TRIES_MAX = 4;
@@ -129,7 +127,7 @@ export class PartitionFile {
     unwritten.to = Math.max(unwritten.to, end);
     unwritten.bytes += bytes.byteLength;
     this.#changed(Math.max(this.#state.size, end));
-    if (unwritten.bytes < GATHERED_BYTES) return;
+    if (unwritten.bytes < this.#home.sizes.object) return;
     const isFirst = this.#slot.isFree;
     const flushed = this.flush();
     if (isFirst) flushed.catch(() => undefined); // later calls reject
@@ -157,7 +155,7 @@ export class PartitionFile {
   /** Gathers what is worth it, once the last user has left. Never rejects. */
   async settled(): Promise<void> {
     await this.#gathering;
-    if (this.#ungathered.bytes >= LAST_GATHERED_BYTES) await this.#gather();
+    if (this.#ungathered.bytes >= this.#home.sizes.runMin) await this.#gather();
     await this.#slot.ended();
   }
 
@@ -179,7 +177,7 @@ export class PartitionFile {
     const stored = { sizeBytes: this.#state.size, modifiedMs: this.#state.modifiedMs };
     const written = this.#extents.within(from, to).filter(({ layer }) => layer.sequence === undefined);
     const added: { layer: Layer; isLarge: boolean }[] = [];
-    for (const { start, bytes, isLarge } of piecesOf(written)) {
+    for (const { start, bytes, isLarge } of piecesOf(written, this.#home.sizes)) {
       const layer = this.#layer(start, bytes, undefined);
       this.#extents.put(start, start + bytes.byteLength, layer);
       added.push({ layer, isLarge });
@@ -192,7 +190,8 @@ export class PartitionFile {
       this.#note(layer);
     }
     const { bytes, rows } = this.#ungathered;
-    if (bytes >= GATHERED_BYTES || rows >= GATHERED_ROWS)
+    const { sizes } = this.#home;
+    if (bytes >= sizes.gathered || rows >= sizes.gatheredRows)
       this.#gathering ??= this.#gather().finally(() => {
         this.#gathering = undefined;
       });
@@ -215,7 +214,7 @@ export class PartitionFile {
   async #gather(): Promise<void> {
     this.#ungathered = { bytes: 0, rows: 0 };
     try {
-      for (const run of runsOf(this.#extents.all)) if (!(await this.#gatherRun(run))) return;
+      for (const run of runsOf(this.#extents.all, this.#home.sizes)) if (!(await this.#gatherRun(run))) return;
     } catch {
       // Its rows are still there.
     }

@@ -1,9 +1,6 @@
-/** How what was written is stored: runs of at least 4 MiB in pieces of at most 8 MiB, the rest in rows of at most 256 KiB. */
+/** How what was written is stored: large runs as objects, the rest as rows. */
 import type { Extent } from "./file_extents.ts";
-
-const OBJECT_BYTES = 8 << 20;
-const LARGE_BYTES_MIN = 4 << 20;
-const ROW_BYTES = 256 << 10;
+import type { FileSizes } from "./file_sizes.ts";
 
 export interface WrittenPiece {
   readonly start: number;
@@ -13,12 +10,12 @@ export interface WrittenPiece {
 }
 
 /** `extents` are in memory, in order. */
-export function piecesOf(extents: readonly Extent[]): WrittenPiece[] {
+export function piecesOf(extents: readonly Extent[], sizes: FileSizes): WrittenPiece[] {
   const pieces: WrittenPiece[] = [];
   let run: Extent[] = [];
   const end = (): void => {
     const [first] = run;
-    if (first !== undefined) pieces.push(...cut(first.start, joinedBytes(run.map(shownOf))));
+    if (first !== undefined) pieces.push(...cut(first.start, joinedBytes(run.map(shownOf)), sizes));
     run = [];
   };
   for (const extent of extents) {
@@ -44,12 +41,12 @@ function shownOf({ start, end, layer }: Extent): Uint8Array {
   return layer.bytes?.subarray(start - layer.start, end - layer.start) ?? new Uint8Array();
 }
 
-function cut(start: number, bytes: Uint8Array): WrittenPiece[] {
+function cut(start: number, bytes: Uint8Array, sizes: FileSizes): WrittenPiece[] {
   const pieces: WrittenPiece[] = [];
   for (let at = 0; at < bytes.byteLength; ) {
     const left = bytes.byteLength - at;
-    const isLarge = left >= LARGE_BYTES_MIN;
-    const length = Math.min(left, isLarge ? OBJECT_BYTES : ROW_BYTES);
+    const isLarge = left >= sizes.largeMin;
+    const length = Math.min(left, isLarge ? sizes.object : sizes.row);
     // Of its own, so that a piece in memory does not keep the others.
     const own = length === bytes.byteLength ? bytes : bytes.slice(at, at + length);
     pieces.push({ start: start + at, bytes: own, isLarge });

@@ -1,5 +1,13 @@
 /**
- * The entry point `perigee/fleet`: a store on PostgreSQL, so that another process, on any machine, can go on with the work.
+ * The entry point `perigee/fleet`: a store on PostgreSQL and the files that go with it, so that another process, on any machine, can go on
+ * with the work.
  */
+export { type ObjectsPlace, openObjects } from "./store/objects/open_objects.ts";
+export type { ListedObject, Objects } from "./store/objects/objects.ts";
+export {
+  openPartitionDisk,
+  type PartitionDisk,
+  type PartitionDiskOptions,
+} from "./store/objects/partition_disk.ts";
 export { openPostgresStore, type PostgresStoreOptions } from "./store/postgres/postgres.ts";
-export type { SpacedStore } from "./store/threaded_store.ts";
+export type { FilesStore, SpacedStore } from "./store/threaded_store.ts";

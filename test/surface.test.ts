@@ -206,8 +206,32 @@ describe("the entry points", () => {
   });
 
   it("perigee/fleet", () => {
-    expect(Object.keys(fleet)).toEqual(["openPostgresStore"]);
-    expect(namesOf("fleet.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
+    expect(Object.keys(fleet).sort()).toEqual([
+      "openObjects",
+      "openPartitionDisk",
+      "openPartitionReader",
+      "openPostgresStore",
+      "sweepObjects",
+    ]);
+    expect(namesOf("fleet.ts").types).toEqual([
+      "FileChange",
+      "FileRow",
+      "FileRows",
+      "FilesOwner",
+      "FilesStore",
+      "ListedObject",
+      "NewSegment",
+      "Objects",
+      "ObjectsPlace",
+      "PartitionDisk",
+      "PartitionDiskOptions",
+      "PartitionReader",
+      "PartitionReaderOptions",
+      "PostgresStoreOptions",
+      "SegmentRow",
+      "SpacedStore",
+      "SweepOptions",
+    ]);
   });
 
   it("perigee/providers", () => {
@@ -316,10 +340,13 @@ describe("the entry points", () => {
       "createInlineMeasurer",
       "createMemoryStore",
       "createRandom",
+      "diskContract",
       "durableStoreContract",
       "durableWorkLogContract",
       "functionContract",
       "jsonAnswer",
+      "keepingObjectsContract",
+      "objectsContract",
       "openaiAnswer",
       "openaiError",
       "providerContract",

@@ -5,8 +5,8 @@
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../clock.ts";
-import { systemDisk } from "../disk.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
+import { systemDisk } from "../disk.ts";
 import type { RequestBounds } from "../engine/config/config_options.ts";
 import { eventSecrets } from "../engine/config/event_secrets.ts";
 import { type OpenedEngine, openEngine } from "../engine/engine.ts";

@@ -10,16 +10,23 @@ import type { ContractCase } from "./contract_case.ts";
 export function diskContract(
   make: () => Promise<{ readonly disk: Disk; readonly folder: string }>,
 ): ContractCase[] {
-  const on = (
-    name: string,
-    run: (disk: Disk, at: (...names: string[]) => string) => Promise<void>,
-  ): ContractCase => ({
+  const on: OnDisk = (name, run) => ({
     name,
     run: async () => {
       const { disk, folder } = await make();
       await run(disk, (...names) => join(folder, ...names));
     },
   });
+  return [...contentCases(on), ...nameCases(on)];
+}
+
+/** Makes a case of a disk and the paths in its folder. */
+type OnDisk = (
+  name: string,
+  run: (disk: Disk, at: (...names: string[]) => string) => Promise<void>,
+) => ContractCase;
+
+function contentCases(on: OnDisk): ContractCase[] {
   return [
     on("a file that does not exist cannot be read, has no state, and may be removed", async (disk, at) => {
       await assert.rejects(disk.open(at("none"), "read"), { code: "ENOENT" });
@@ -27,18 +34,21 @@ export function diskContract(
       assert.equal(await disk.stat(at("none")), undefined);
       await disk.remove(at("none"));
     }),
-    on("what was written is read before and after a sync, by others that have the file open", async (disk, at) => {
-      const writer = await disk.open(at("file"), "write");
-      await writer.write(bytesOf("hello world"), 0);
-      const reader = await disk.open(at("file"), "read");
-      assert.equal(await textOf(reader), "hello world");
-      await writer.sync();
-      await writer.write(bytesOf("J"), 0);
-      assert.equal(await textOf(reader), "Jello world");
-      await writer.close();
-      await reader.close();
-      assert.equal(await contentOf(disk, at("file")), "Jello world");
-    }),
+    on(
+      "what was written is read before and after a sync, by others that have the file open",
+      async (disk, at) => {
+        const writer = await disk.open(at("file"), "write");
+        await writer.write(bytesOf("hello world"), 0);
+        const reader = await disk.open(at("file"), "read");
+        assert.equal(await textOf(reader), "hello world");
+        await writer.sync();
+        await writer.write(bytesOf("J"), 0);
+        assert.equal(await textOf(reader), "Jello world");
+        await writer.close();
+        await reader.close();
+        assert.equal(await contentOf(disk, at("file")), "Jello world");
+      },
+    ),
     on("a read ends at the end of the file, and is empty behind it", async (disk, at) => {
       const file = await written(disk, at("file"), "0123456789");
       const into = new Uint8Array(6);
@@ -67,19 +77,30 @@ export function diskContract(
       assert.equal(await textOf(file), "same");
       await file.close();
     }),
-    on("a renamed file keeps its content and identity, and replaces the one that had the name", async (disk, at) => {
-      await (await written(disk, at("from"), "new")).close();
-      await (await written(disk, at("to"), "old")).close();
-      const [from, to] = [await disk.stat(at("from")), await disk.stat(at("to"))];
-      assert.notEqual(from?.identity, to?.identity);
-      await disk.rename(at("from"), at("to"));
-      assert.equal(await contentOf(disk, at("to")), "new");
-      assert.equal((await disk.stat(at("to")))?.identity, from?.identity);
-      assert.equal(await disk.stat(at("from")), undefined);
-    }),
+  ];
+}
+
+function nameCases(on: OnDisk): ContractCase[] {
+  return [
+    on(
+      "a renamed file keeps its content and identity, and replaces the one that had the name",
+      async (disk, at) => {
+        await (await written(disk, at("from"), "new")).close();
+        await (await written(disk, at("to"), "old")).close();
+        const [from, to] = [await disk.stat(at("from")), await disk.stat(at("to"))];
+        assert.notEqual(from?.identity, to?.identity);
+        await disk.rename(at("from"), at("to"));
+        assert.equal(await contentOf(disk, at("to")), "new");
+        assert.equal((await disk.stat(at("to")))?.identity, from?.identity);
+        assert.equal(await disk.stat(at("from")), undefined);
+      },
+    ),
     on("who has a file open keeps it when it is removed or replaced", async (disk, at) => {
       await (await written(disk, at("file"), "first")).close();
-      const [first, identity] = [await disk.open(at("file"), "read"), (await disk.stat(at("file")))?.identity];
+      const [first, identity] = [
+        await disk.open(at("file"), "read"),
+        (await disk.stat(at("file")))?.identity,
+      ];
       await disk.remove(at("file"));
       assert.equal(await disk.stat(at("file")), undefined);
       await (await written(disk, at("file"), "second")).close();

@@ -36,11 +36,9 @@ describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
 
   /** Runs until it ends, or until it has answered so many. Resolves with what it said last. */
   async function run(url: string, objects: string, killAt = Number.POSITIVE_INFINITY): Promise<unknown> {
-    const child = spawn(
-      process.execPath,
-      ["--import", "tsx", PROGRAM, url, objects, join(dir, "in.jsonl")],
-      { stdio: ["ignore", "pipe", "pipe"] },
-    );
+    const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, url, objects, join(dir, "in.jsonl")], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     children.push(child);
     let stderr = "";
     child.stderr.on("data", (chunk: Buffer) => {
@@ -57,7 +55,9 @@ describeCounterpart("PostgreSQL under a run that is killed", POSTGRES, () => {
     return last;
   }
 
-  it("has exactly one line a key in the end, whoever owned the partition when", { timeout: 120_000 }, async () => {
+  it("has exactly one line a key in the end, whoever owned the partition when", {
+    timeout: 120_000,
+  }, async () => {
     const random = createRandom(7);
     const url = await postgres.freshUrl();
     const { href: objects } = pathToFileURL(join(dir, "objects"));

@@ -28,10 +28,20 @@ describeCounterpart("PostgreSQL under the service", POSTGRES, () => {
     const store = await openPostgresStore({ url });
     const objects = await openObjects({ url });
     const disk = await openPartitionDisk({ store, objects, root: ROOT });
-    const service = await createPerigeeService({ dataDir: ROOT, store, disk, env: {}, verifier: fakeVerifier });
+    const service = await createPerigeeService({
+      dataDir: ROOT,
+      store,
+      disk,
+      env: {},
+      verifier: fakeVerifier,
+    });
     const base = await service.listen({ port: 0 });
     const call = (method: string, path: string, given: RequestInit = {}): Promise<Response> =>
-      fetch(path.startsWith("http") ? path : base + path, { method, ...given, headers: { ...headers, ...given.headers } });
+      fetch(path.startsWith("http") ? path : base + path, {
+        method,
+        ...given,
+        headers: { ...headers, ...given.headers },
+      });
     const close = async (): Promise<void> => {
       await service.close();
       await disk.close();
@@ -50,12 +60,18 @@ describeCounterpart("PostgreSQL under the service", POSTGRES, () => {
     return rows[0];
   }
 
-  it("keeps uploads and outputs in the partition, serves them after a change of owner, and deletes them", { timeout: 90_000 }, async () => {
+  it("keeps uploads and outputs in the partition, serves them after a change of owner, and deletes them", {
+    timeout: 90_000,
+  }, async () => {
     const url = await server.freshUrl();
     const first = await started(url);
     const body = new FormData();
     const lines = Array.from({ length: LINES }, (_, index) =>
-      JSON.stringify({ key: `k${index}`, model: "echo:test", input: `${index} ${"ab ".repeat(LINE_CHARS / 3)}` }),
+      JSON.stringify({
+        key: `k${index}`,
+        model: "echo:test",
+        input: `${index} ${"ab ".repeat(LINE_CHARS / 3)}`,
+      }),
     );
     body.append("file", new Blob([`${lines.join("\n")}\n`]));
     const uploaded = await first.call("PUT", "/v0/files/in.jsonl", { body });
@@ -72,9 +88,14 @@ describeCounterpart("PostgreSQL under the service", POSTGRES, () => {
     const task = (await posted.json()) as { readonly task_id: string; readonly output_url: string };
     const path = new URL(task.output_url).pathname;
     await expect
-      .poll(async () => ((await (await first.call("GET", `/v0/infer/task/${task.task_id}`)).json()) as { status: string }).status, {
-        timeout: 60_000,
-      })
+      .poll(
+        async () =>
+          ((await (await first.call("GET", `/v0/infer/task/${task.task_id}`)).json()) as { status: string })
+            .status,
+        {
+          timeout: 60_000,
+        },
+      )
       .toBe("completed");
     const whole = await first.call("GET", path);
     const text = await whole.text();

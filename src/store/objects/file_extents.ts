@@ -5,7 +5,7 @@
  */
 
 /** Bytes of a file that were written together, or gathered. */
-export interface Layer {
+export interface FileLayer {
   /** Of its segment; undefined until it is written down. */
   sequence: number | undefined;
   /** Its first byte in the file. */
@@ -25,7 +25,7 @@ export interface Layer {
 export interface Extent {
   readonly start: number;
   readonly end: number;
-  readonly layer: Layer;
+  readonly layer: FileLayer;
 }
 
 export class FileExtents {
@@ -36,14 +36,23 @@ export class FileExtents {
    * Shows a layer from `start` to `end`, but where another one shows that it does not `replace`. Returns the layers of which nothing shows
    * any more, each once.
    */
-  put(start: number, end: number, layer: Layer, replaces: (other: Layer) => boolean = () => true): Layer[] {
+  put(
+    start: number,
+    end: number,
+    layer: FileLayer,
+    replaces: (other: FileLayer) => boolean = () => true,
+  ): FileLayer[] {
     const first = this.#endingAfter(start);
     const pieces: Extent[] = [];
-    const hidden = new Set<Layer>();
+    const hidden = new Set<FileLayer>();
     let at = start;
     let last = first;
     let tail: Extent | undefined;
-    for (let other = this.#extents[last]; other !== undefined && other.start < end; other = this.#extents[last]) {
+    for (
+      let other = this.#extents[last];
+      other !== undefined && other.start < end;
+      other = this.#extents[last]
+    ) {
       last += 1;
       if (other.start < start) pieces.push({ ...other, end: start });
       if (other.end > end) tail = { ...other, start: end };
@@ -59,16 +68,15 @@ export class FileExtents {
       at = to;
     }
     if (at < end) pieces.push({ start: at, end, layer });
-    for (const piece of pieces)
-      if (piece.layer === layer) layer.shownBytes += piece.end - piece.start;
+    for (const piece of pieces) if (piece.layer === layer) layer.shownBytes += piece.end - piece.start;
     this.#extents.splice(first, last - first, ...pieces, ...(tail === undefined ? [] : [tail]));
     return [...hidden].filter(({ shownBytes }) => shownBytes === 0);
   }
 
   /** Nothing shows from `size` on. Returns as `put` does. */
-  cut(size: number): Layer[] {
+  cut(size: number): FileLayer[] {
     const first = this.#endingAfter(size);
-    const hidden = new Set<Layer>();
+    const hidden = new Set<FileLayer>();
     for (const { start, end, layer } of this.#extents.splice(first)) {
       layer.shownBytes -= end - Math.max(start, size);
       hidden.add(layer);

@@ -9,7 +9,10 @@ export interface GatheredRun {
 }
 
 /** Each fits in an object. */
-export function runsOf(extents: readonly Extent[], { object, gatheredRows, runMin }: FileSizes): GatheredRun[] {
+export function runsOf(
+  extents: readonly Extent[],
+  { object, gatheredRows, runMin }: FileSizes,
+): GatheredRun[] {
   const runs: GatheredRun[] = [];
   let run = { start: 0, end: 0, rows: 0 };
   const end = (): void => {
@@ -17,7 +20,8 @@ export function runsOf(extents: readonly Extent[], { object, gatheredRows, runMi
       runs.push({ start: run.start, end: run.end });
   };
   for (const { start, end: until, layer } of extents) {
-    const isWhole = layer.sequence !== undefined && layer.object === undefined && layer.shownBytes === layer.storedBytes;
+    const isWhole =
+      layer.sequence !== undefined && layer.object === undefined && layer.shownBytes === layer.storedBytes;
     const goesOn = isWhole && run.rows > 0 && run.end === start && until - run.start <= object;
     if (goesOn) {
       run = { start: run.start, end: until, rows: run.rows + 1 };

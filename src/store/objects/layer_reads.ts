@@ -4,7 +4,7 @@
 import { PerigeeError } from "../../errors.ts";
 import type { FileRows, WantedBytes } from "../file_rows.ts";
 import { BLOCK_BYTES, matchesSums } from "./block_sums.ts";
-import type { Extent, Layer } from "./file_extents.ts";
+import type { Extent, FileLayer } from "./file_extents.ts";
 import type { Objects } from "./objects.ts";
 
 /** Rows that are asked for at once. */
@@ -20,7 +20,7 @@ export interface LayerStorage {
 
 /** A part of `into` that a layer fills. */
 interface Part {
-  readonly layer: Layer;
+  readonly layer: FileLayer;
   readonly target: Uint8Array;
   /** Into the stored bytes of the layer. */
   readonly offset: number;
@@ -28,7 +28,7 @@ interface Part {
 
 /** What could not be read. */
 export interface Unread {
-  readonly layer: Layer;
+  readonly layer: FileLayer;
   readonly why: string;
 }
 
@@ -101,7 +101,10 @@ function countOf(parts: readonly Part[], from: number): number {
 /** The blocks that hold a part. */
 function blocksOf({ layer, target, offset }: Part): Omit<WantedBytes, "sequence"> {
   const first = offset - (offset % BLOCK_BYTES);
-  const end = Math.min(layer.storedBytes, Math.ceil((offset + target.byteLength) / BLOCK_BYTES) * BLOCK_BYTES);
+  const end = Math.min(
+    layer.storedBytes,
+    Math.ceil((offset + target.byteLength) / BLOCK_BYTES) * BLOCK_BYTES,
+  );
   return { offset: first, lengthBytes: end - first };
 }
 

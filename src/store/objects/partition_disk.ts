@@ -141,7 +141,12 @@ class OwnedDisk implements PartitionDisk {
     const { files, clock, owner } = this.#home;
     this.#made += 1;
     const row: FileRow = {
-      ...{ id: owner.epoch * FILES_OF_EPOCH + this.#made, sizeBytes: 0, modifiedMs: clock.wallMs(), version: 1 },
+      ...{
+        id: owner.epoch * FILES_OF_EPOCH + this.#made,
+        sizeBytes: 0,
+        modifiedMs: clock.wallMs(),
+        version: 1,
+      },
     };
     await files.change([{ kind: "make", id: row.id, path: name, modifiedMs: row.modifiedMs }]);
     return new PartitionFile(this.#home, name, row);
@@ -185,7 +190,9 @@ class OwnedDisk implements PartitionDisk {
   }
 
   /** What removes a file, and what follows when that has happened. Who has it open keeps it. */
-  async #removal(name: string): Promise<{ readonly change: FileChange; readonly done: () => void } | undefined> {
+  async #removal(
+    name: string,
+  ): Promise<{ readonly change: FileChange; readonly done: () => void } | undefined> {
     const open = this.#open.get(name);
     if (open !== undefined) {
       const path = `${REMOVED_FOLDER}${open.id}`;

@@ -13,7 +13,7 @@ import type { Clock } from "../../clock.ts";
 import { hasCode } from "../../errors.ts";
 import type { FileRow, FileRows, FilesOwner, NewSegment, WriteChange } from "../file_rows.ts";
 import { blockSums } from "./block_sums.ts";
-import { FileExtents, type Layer } from "./file_extents.ts";
+import { FileExtents, type FileLayer } from "./file_extents.ts";
 import type { FileSizes } from "./file_sizes.ts";
 import { type GatheredRun, runsOf } from "./gathered_runs.ts";
 import type { KeptBytes } from "./kept_bytes.ts";
@@ -40,7 +40,7 @@ interface Unwritten {
   bytes: number;
   cutTo: number | undefined;
   /** Layers of which nothing shows any more. */
-  readonly hidden: Layer[];
+  readonly hidden: FileLayer[];
 }
 
 /** While the disk of PostgreSQL is full. */
@@ -117,7 +117,7 @@ export class PartitionFile {
     this.#assertUsable();
     if (bytes.byteLength === 0) return;
     const end = position + bytes.byteLength;
-    const layer: Layer = {
+    const layer: FileLayer = {
       ...{ sequence: undefined, start: position, storedBytes: bytes.byteLength, sums: EMPTY },
       ...{ object: undefined, bytes: bytes.slice(), shownBytes: 0 },
     };
@@ -130,7 +130,8 @@ export class PartitionFile {
     if (unwritten.bytes < this.#home.sizes.object) return;
     const isFirst = this.#slot.isFree;
     const flushed = this.flush();
-    if (isFirst) flushed.catch(() => undefined); // later calls reject
+    if (isFirst)
+      flushed.catch(() => undefined); // later calls reject
     else await flushed;
   }
 
@@ -176,7 +177,7 @@ export class PartitionFile {
     this.#unwritten = nothing();
     const stored = { sizeBytes: this.#state.size, modifiedMs: this.#state.modifiedMs };
     const written = this.#extents.within(from, to).filter(({ layer }) => layer.sequence === undefined);
-    const added: { layer: Layer; isLarge: boolean }[] = [];
+    const added: { layer: FileLayer; isLarge: boolean }[] = [];
     for (const { start, bytes, isLarge } of piecesOf(written, this.#home.sizes)) {
       const layer = this.#layer(start, bytes, undefined);
       this.#extents.put(start, start + bytes.byteLength, layer);
@@ -198,7 +199,9 @@ export class PartitionFile {
   }
 
   /** What cannot be stored as an object for now is stored as a row. */
-  async #storeLarge(added: readonly { readonly layer: Layer; readonly isLarge: boolean }[]): Promise<void> {
+  async #storeLarge(
+    added: readonly { readonly layer: FileLayer; readonly isLarge: boolean }[],
+  ): Promise<void> {
     for (const { layer, isLarge } of added) {
       if (!isLarge || layer.bytes === undefined) continue;
       const name = this.#objectName(layer.start, layer.sequence ?? 0);
@@ -214,7 +217,8 @@ export class PartitionFile {
   async #gather(): Promise<void> {
     this.#ungathered = { bytes: 0, rows: 0 };
     try {
-      for (const run of runsOf(this.#extents.all, this.#home.sizes)) if (!(await this.#gatherRun(run))) return;
+      for (const run of runsOf(this.#extents.all, this.#home.sizes))
+        if (!(await this.#gatherRun(run))) return;
     } catch {
       // Its rows are still there.
     }
@@ -245,7 +249,7 @@ export class PartitionFile {
     return isNamed;
   }
 
-  async #change(hidden: readonly Layer[], make: () => WriteChange): Promise<void> {
+  async #change(hidden: readonly FileLayer[], make: () => WriteChange): Promise<void> {
     for (;;) {
       try {
         const change = make();
@@ -266,8 +270,8 @@ export class PartitionFile {
   #writing(
     stored: Pick<FileRow, "sizeBytes" | "modifiedMs">,
     cutTo: number | undefined,
-    hidden: readonly Layer[],
-    added: readonly Layer[],
+    hidden: readonly FileLayer[],
+    added: readonly FileLayer[],
   ): WriteChange {
     return {
       ...{ kind: "write", id: this.id, sizeBytes: stored.sizeBytes, modifiedMs: stored.modifiedMs, cutTo },
@@ -277,17 +281,19 @@ export class PartitionFile {
           ...{ sequence, start, storedBytes, sums, object },
         }),
       ),
-      bytes: joinedBytes(added.filter(({ object }) => object === undefined).map(({ bytes }) => bytes ?? EMPTY)),
+      bytes: joinedBytes(
+        added.filter(({ object }) => object === undefined).map(({ bytes }) => bytes ?? EMPTY),
+      ),
     };
   }
 
   /** Never rejects: what stays is not named by any segment, and is swept. */
-  async #removeObjects(layers: readonly Layer[]): Promise<void> {
+  async #removeObjects(layers: readonly FileLayer[]): Promise<void> {
     for (const { object } of layers)
       if (object !== undefined) await this.#home.objects.remove(object).catch(() => undefined);
   }
 
-  #layer(start: number, bytes: Uint8Array, object: string | undefined): Layer {
+  #layer(start: number, bytes: Uint8Array, object: string | undefined): FileLayer {
     this.#state.sequence += 1;
     const { sequence } = this.#state;
     const sums = blockSums(bytes);
@@ -299,7 +305,7 @@ export class PartitionFile {
     return `p${part}/${this.id}/${start}-${sequence}.e${epoch}`;
   }
 
-  #note({ object, storedBytes }: Layer): void {
+  #note({ object, storedBytes }: FileLayer): void {
     if (object !== undefined) return;
     this.#ungathered.bytes += storedBytes;
     this.#ungathered.rows += 1;

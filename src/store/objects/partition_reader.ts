@@ -61,7 +61,8 @@ export async function openPartitionReader(options: PartitionReaderOptions): Prom
       const name = paths.inside(folder);
       return name === undefined ? elsewhere.list(folder) : files.names(name);
     },
-    rename: (from, to) => refused(paths.inside(from) === undefined ? to : from, () => elsewhere.rename(from, to)),
+    rename: (from, to) =>
+      refused(paths.inside(from) === undefined ? to : from, () => elsewhere.rename(from, to)),
     remove: (path) => refused(path, () => elsewhere.remove(path)),
     makePrivateFolder: (path) => refused(path, () => elsewhere.makePrivateFolder(path)),
     close: () => asking.close(),

@@ -50,7 +50,8 @@ describe("the disk of a partition", () => {
   it("stores a large file as objects while it is written, without a sync", async () => {
     const { rows, objects, disk } = await opened();
     const file = await disk.open(FILE, "write");
-    for (let at = 0; at < 40 * MIB; at += 4 * MIB) await file.write(new Uint8Array(4 * MIB).fill(at / MIB + 1), at);
+    for (let at = 0; at < 40 * MIB; at += 4 * MIB)
+      await file.write(new Uint8Array(4 * MIB).fill(at / MIB + 1), at);
     expect(objects.puts).toBeGreaterThanOrEqual(4);
     await file.sync();
     expect(rows.segments.map(({ storedBytes }) => storedBytes)).toEqual(Array(5).fill(8 * MIB));
@@ -154,10 +155,18 @@ describe("sweepObjects", () => {
     await file.write(patterned(5 * MIB), 0);
     await file.close();
     const [named = ""] = objects.stored.keys();
-    for (const name of ["p1/5/0-1.e1", "p2/9/8-3.e4", "p1/7/0-2.e1.ab-cd.tmp", "p1/6/0-1.e1", "private/notes.txt"])
+    for (const name of [
+      "p1/5/0-1.e1",
+      "p2/9/8-3.e4",
+      "p1/7/0-2.e1.ab-cd.tmp",
+      "p1/6/0-1.e1",
+      "private/notes.txt",
+    ])
       await objects.put(name, Buffer.from("x"));
     objects.ages.set("p1/6/0-1.e1", 60_000);
     expect(await sweepObjects({ files, objects })).toBe(3);
-    expect([...objects.stored.keys()].toSorted()).toEqual(["p1/6/0-1.e1", "private/notes.txt", named].toSorted());
+    expect([...objects.stored.keys()].toSorted()).toEqual(
+      ["p1/6/0-1.e1", "private/notes.txt", named].toSorted(),
+    );
   });
 });

@@ -30,7 +30,14 @@ type Step =
 
 const name = fc.constantFrom(...NAMES);
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ kind: fc.constant("append" as const), name, length: fc.integer({ min: 0, max: 30 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("append" as const),
+      name,
+      length: fc.integer({ min: 0, max: 30 }),
+    }),
+  },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -40,11 +47,21 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       length: fc.integer({ min: 0, max: 70 }),
     }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant("truncate" as const), name, size: fc.integer({ min: 0, max: 130 }) }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant("truncate" as const),
+      name,
+      size: fc.integer({ min: 0, max: 130 }),
+    }),
+  },
   { weight: 5, arbitrary: fc.record({ kind: fc.constantFrom("sync" as const, "reopen" as const), name }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("remove" as const), name }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("rename" as const), name, to: name }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom("crash" as const, "pause" as const, "down" as const) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constantFrom("crash" as const, "pause" as const, "down" as const) }),
+  },
 );
 
 /** What a file may hold: the last of its states is what it holds, those before what it held since its last sync. */
@@ -105,7 +122,9 @@ class World {
     const length = await file.read(into, 0);
     const from = Math.floor(length / 3);
     const part = Buffer.alloc(7);
-    expect(part.subarray(0, await file.read(part, from))).toEqual(into.subarray(0, length).subarray(from, from + 7));
+    expect(part.subarray(0, await file.read(part, from))).toEqual(
+      into.subarray(0, length).subarray(from, from + 7),
+    );
     expect(length).toBe(found.sizeBytes);
     await file.close();
     return into.subarray(0, length);
@@ -172,7 +191,9 @@ async function done(world: World, step: Step): Promise<void> {
     await written_;
   } else if (step.kind === "truncate") {
     await file.truncate(step.size);
-    world.change(step.name, (content) => Buffer.concat([content.subarray(0, step.size), Buffer.alloc(Math.max(0, step.size - content.length))]));
+    world.change(step.name, (content) =>
+      Buffer.concat([content.subarray(0, step.size), Buffer.alloc(Math.max(0, step.size - content.length))]),
+    );
   } else if (step.kind === "rename") {
     if (step.to === step.name) return;
     await world.disk.rename(`${ROOT}/${step.name}`, `${ROOT}/${step.to}`);

@@ -29,7 +29,9 @@ export class PartitionRows {
   /** As a process that takes the partition. */
   take(): FileRows {
     this.epoch += 1;
-    const reaped = new Set(this.files.filter(({ path }) => path.startsWith(REMOVED_FOLDER)).map(({ id }) => id));
+    const reaped = new Set(
+      this.files.filter(({ path }) => path.startsWith(REMOVED_FOLDER)).map(({ id }) => id),
+    );
     this.files = this.files.filter(({ id }) => !reaped.has(id));
     this.segments = this.segments.filter(({ file }) => !reaped.has(file));
     const epoch = this.epoch;

@@ -214,13 +214,8 @@ describe("the entry points", () => {
       "sweepObjects",
     ]);
     expect(namesOf("fleet.ts").types).toEqual([
-      "FileChange",
-      "FileRow",
-      "FileRows",
-      "FilesOwner",
       "FilesStore",
       "ListedObject",
-      "NewSegment",
       "Objects",
       "ObjectsPlace",
       "PartitionDisk",
@@ -228,7 +223,6 @@ describe("the entry points", () => {
       "PartitionReader",
       "PartitionReaderOptions",
       "PostgresStoreOptions",
-      "SegmentRow",
       "SpacedStore",
       "SweepOptions",
     ]);

@@ -18,7 +18,7 @@ export interface ListedObject {
  */
 export interface Objects {
   /**
-   * Stores an object of 1 byte to 16 MiB, which survives a power cut when it resolves. One of this name with the same bytes is no error, so
+   * Stores an object of some MiB, at least 1 byte, which survives a power cut when it resolves. One of this name with the same bytes is no error, so
    * that a put may be repeated; throws `conflict` for other bytes, which stay.
    */
   put(name: string, bytes: Uint8Array): Promise<void>;
@@ -30,9 +30,6 @@ export interface Objects {
   list(prefix: string): AsyncIterable<ListedObject>;
   close(): Promise<void>;
 }
-
-/** What an object may have. */
-export const OBJECT_BYTES_MAX: number = 16 << 20;
 
 /** After a put found another object: whether it is the same, for places that do not compare by themselves. */
 export async function assertSame(

@@ -6,7 +6,7 @@ import type { FileRows } from "../file_rows.ts";
 import type { Objects } from "./objects.ts";
 
 /** Far above any difference of clocks, and above what lies between storing an object and naming it. */
-export const ORPHAN_AGE_MS: number = 24 * 60 * 60 * 1_000;
+const ORPHAN_AGE_MS = 24 * 60 * 60 * 1_000;
 const PAGE = 500;
 /** As `partition_file.ts` names them, with what a folder adds to those that were never whole. */
 const NAME = /^p\d+\/\d+\/\d+-\d+\.e\d+(\.[\w-]+\.tmp)?$/;
@@ -15,7 +15,7 @@ export interface SweepOptions {
   /** Those of any partition: what segments of all partitions name is kept. */
   readonly files: Pick<FileRows, "named">;
   readonly objects: Objects;
-  /** At least an hour. Default: `ORPHAN_AGE_MS`. */
+  /** At least an hour. Default: a day. */
   readonly ageMs?: number;
 }
 

@@ -14,7 +14,7 @@ export interface ListedObject {
 
 /**
  * Port. Names are parts of small letters, digits, `-` and `.`, with `/` between them. Calls may overlap. What cannot be reached is tried
- * again for about a minute, then rejects with `store_failed`; `disk_full` where the place is full. After `close` nothing is called.
+ * again, a bucket for about a minute, then rejects with `store_failed`; `disk_full` where the place is full. After `close` nothing is called.
  */
 export interface Objects {
   /**

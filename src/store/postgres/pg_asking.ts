@@ -1,25 +1,22 @@
 /**
- * Statements outside a partition: each is a transaction of its own that may be repeated. A lost session is replaced, and the statement
- * made again, for about a minute.
+ * Statements outside a partition: each is a transaction of its own that may be repeated. A lost session is replaced, for as long as the server
+ * is away, and the statement made again.
  */
 import type { Clock } from "../../clock.ts";
+import { KeyedMutex } from "../../keyed_mutex.ts";
 import { PgConnection } from "./pg_connection.ts";
 import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import { migratePg } from "./pg_schema.ts";
 import type { PgResult, PgValue } from "./pg_session.ts";
 
-const PATIENCE_MS = 60_000;
-
 /** One session, which does statements one after another. Close it. */
 export class PgAsking {
   readonly #connection: PgConnection;
-  readonly #clock: Clock;
-  #reconnecting: Promise<void> | undefined;
+  readonly #turns = new KeyedMutex();
   #isClosed = false;
 
-  private constructor(connection: PgConnection, clock: Clock) {
+  private constructor(connection: PgConnection) {
     this.#connection = connection;
-    this.#clock = clock;
   }
 
   /** Makes or migrates the tables. Rejects as `openPostgresStore` does. */
@@ -30,37 +27,32 @@ export class PgAsking {
         connection.close();
         throw error;
       });
-      return new PgAsking(connection, clock);
+      return new PgAsking(connection);
     } catch (error) {
       throw pgFailure(error, "cannot connect to PostgreSQL");
     }
   }
 
   /** Rejects with a `PerigeeError`. */
-  readonly query = async (sql: string, ...values: readonly PgValue[]): Promise<PgResult> => {
-    const sinceMs = this.#clock.nowMs();
-    for (;;) {
-      try {
-        return await this.#connection.query(sql, ...values);
-      } catch (error) {
-        const fault = pgFaultOf(error);
-        const mayAgain = fault === "away" || fault === "again";
-        if (!mayAgain || this.#isClosed || this.#clock.nowMs() - sinceMs > PATIENCE_MS)
-          throw pgFailure(error, "PostgreSQL cannot do this");
-        if (fault === "away") await this.#reconnected();
-      }
-    }
-  };
+  readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
+    this.#turns.take("", () => this.#answered(sql, values));
 
   close(): void {
     this.#isClosed = true;
     this.#connection.close();
   }
 
-  #reconnected(): Promise<void> {
-    this.#reconnecting ??= this.#connection.reconnect().finally(() => {
-      this.#reconnecting = undefined;
-    });
-    return this.#reconnecting;
+  async #answered(sql: string, values: readonly PgValue[]): Promise<PgResult> {
+    for (;;) {
+      try {
+        return await this.#connection.query(sql, ...values);
+      } catch (error) {
+        const fault = pgFaultOf(error);
+        if (this.#isClosed || (fault !== "away" && fault !== "again"))
+          throw pgFailure(error, "PostgreSQL cannot do this");
+        if (fault === "away") await this.#connection.reconnect();
+        if (this.#isClosed) this.#connection.close();
+      }
+    }
   }
 }

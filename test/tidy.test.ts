@@ -95,7 +95,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["infer"],
     ["front", "openai", "operate"],
   ],
-  store: [["packed"], ["folder"], ["postgres"], ["answers", "audit", "keys"]],
+  store: [["packed"], ["folder"], ["postgres"], ["objects"], ["answers", "audit", "keys"]],
   tasks: [["shapes"], ["usage", "files"], ["posted"], ["lots"], ["large"]],
   "satellites/builtin": [
     ["exchange"],

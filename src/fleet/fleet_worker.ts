@@ -154,9 +154,10 @@ async function openPartition(
   { fleet: _fleet, ...options }: FleetWorkerOptions,
   { place, part, id, publicUrl, verifier, audit, fleet }: PartitionPlace,
 ): Promise<OpenedPartition> {
+  const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
   try {
-    const files = await openPartitionFiles({ objects: place.objects, part });
+    const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
     const service = await openPerigeeService(
       {
         ...{ ...options, store, verifier, disk: files.disk, dataDir: files.dataDir },

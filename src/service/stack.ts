@@ -66,7 +66,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   storage.media.stored = storedMedia(files);
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
-  const vault = await openVault({ clock, store, dataDir, env });
+  const vault = await openVault({ clock, store, disk, dataDir, env });
   const destinations = new BottleneckDestinations();
   const completion = await openCompletion({
     ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },

@@ -3,12 +3,14 @@
  * tables does each.
  */
 import type { PerigeeError } from "../../errors.ts";
+import type { FileChange } from "../file_rows.ts";
 import type { LogCommit, LoggedTaskQuery } from "../log_rows.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type RecordQuery } from "../records.ts";
 import type { StoredTask } from "../store.ts";
 import { packedBytes, unpackChanges } from "./pack_changes.ts";
 import { packedLogBytes } from "./pack_log.ts";
 import type {
+  FilesAsked,
   LoneRequest,
   PackedEntries,
   PageStart,
@@ -71,6 +73,11 @@ export interface StoreTables {
     tasks(query: LoggedTaskQuery): unknown;
     answers(task: number, from: number, limit: number): unknown;
   };
+  /** Of a store on a database; in a data folder files are files. */
+  readonly files?: {
+    change(changes: readonly FileChange[]): unknown;
+    answer(asked: FilesAsked): unknown;
+  };
 }
 
 /** What the tables answer to a request; throws what they throw. */
@@ -86,6 +93,10 @@ export function doneBy(tables: StoreTables, request: GroupedRequest): unknown {
       return tables.records.change(unpackChanges(request.packed));
     case "commitLog":
       return tables.log.commit(request.packed);
+    case "changeFiles":
+      return tables.files?.change(request.changes);
+    case "files":
+      return tables.files?.answer(request.asked);
     case "logEntries":
       return tables.log.entries(request.after);
     case "loggedTask":
@@ -120,13 +131,15 @@ function isLone(request: WorkRequest): request is LoneRequest {
 
 /** Whether a request changes nothing. */
 export function isRead(request: GroupedRequest): request is GroupedRead {
-  return !["append", "putTask", "deleteTask", "change", "commitLog"].includes(request.kind);
+  return !["append", "putTask", "deleteTask", "change", "commitLog", "changeFiles"].includes(request.kind);
 }
 
 /** Bytes of records and outputs that a request brings. */
 export function bytesOf(request: WorkRequest): number {
   if (request.kind === "change") return packedBytes(request.packed);
   if (request.kind === "commitLog") return packedLogBytes(request.packed);
+  if (request.kind === "changeFiles")
+    return request.changes.reduce((sum, one) => sum + (one.kind === "write" ? one.bytes.byteLength : 0), 0);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
 }

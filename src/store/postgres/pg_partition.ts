@@ -35,6 +35,11 @@ export class PgPartition {
     return this.#part;
   }
 
+  /** Of this owner, once it has taken it. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
   /** Throws `data_dir_in_use` while another owner holds it. */
   async take(query: PgQuery): Promise<void> {
     await query("INSERT INTO perigee_partitions (part) VALUES ($1) ON CONFLICT DO NOTHING", this.#part);

@@ -6,6 +6,7 @@
  */
 import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
+import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgSession } from "./pg_session.ts";
 
 /** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
@@ -103,6 +104,7 @@ const MIGRATIONS: readonly string[] = [
   );
   `,
   FLEET_TABLES,
+  FILES_SCHEMA,
 ];
 
 /** Makes or migrates the tables. Returns what the operator should know; throws `data_dir_newer`. */

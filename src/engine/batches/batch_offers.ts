@@ -44,7 +44,7 @@ export interface BatchOfferTerms {
   readonly kind: RemoteKind;
   readonly lane: LaneKey;
   readonly batches: Batches;
-  readonly money: Pick<ItemMoney, "isProven" | "isOnTrial">;
+  readonly money: Pick<ItemMoney, "isProven" | "isOnTrial" | "isFree">;
   /** Share of the list price that batches of a kind cost. */
   factorOf(kind: RemoteKind): number;
   /** The same for the tier that the lane has, too; undefined without one. */
@@ -84,7 +84,8 @@ export class BatchOffers implements LaneOffers {
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(model, lane, deadlineMs, 1, { kind });
     const { items, settings } = call.owner;
-    const waiting = { policy: settings.policy, isAgain: (items.requeues.get(call.line) ?? 0) > 0 };
+    const isAgain = (items.requeues.get(call.line) ?? 0) > 0;
+    const waiting = { policy: settings.policy, isAgain, isFree: this.#terms.money.isFree(model) };
     const rival = other === undefined || other.is === "batch" ? other : OFFER;
     const wire = this.#isBest(model, outlook, rival, waiting)
       ? this.#wireFor(call, other !== undefined)
@@ -106,7 +107,9 @@ export class BatchOffers implements LaneOffers {
     const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { kind, coming });
     const rival: Rival | undefined =
       other === undefined ? undefined : other === "offer" ? OFFER : { is: "batch", kind: other };
-    return this.#isBest(model, outlook, rival, owner.settings) ? kind : other;
+    const { policy } = owner.settings;
+    const isFree = this.#terms.money.isFree(model);
+    return this.#isBest(model, outlook, rival, { policy, isFree }) ? kind : other;
   }
 
   sent(call: ItemCall): void {

@@ -13,6 +13,7 @@ import { type CostFactors, costOf, hourWriteShare, worstCaseUsd } from "../../pr
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
+import { isFree } from "../../price/rates.ts";
 import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
@@ -155,6 +156,11 @@ export class ItemMoney {
   /** Whether so many requests of a model may begin under a cap: its answers have kept their bounds. */
   isProven(model: string): boolean {
     return this.#bounds.isProven(model);
+  }
+
+  /** Whether requests of a model are known to cost nothing now. */
+  isFree(model: string): boolean {
+    return isFree(this.#prices.priceOf(model, this.#clock.wallMs()).price);
   }
 
   /** Whether that will probably be known soon: a request in flight shows it. */

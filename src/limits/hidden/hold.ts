@@ -45,8 +45,9 @@ export class ProbedHold {
   #probeRefusedAtMs = Number.NEGATIVE_INFINITY;
   /** When the minute ends in which the refusals began. */
   #windowAtMs = Number.POSITIVE_INFINITY;
-  /** Whether the last probe was the first one after that minute. */
+  /** Whether the last probe was the first one after that minute, without the half second by which its end may be late. */
   isOfWindow = false;
+  #minuteAtMs = Number.POSITIVE_INFINITY;
 
   get isOn(): boolean {
     return this.#atMs !== undefined;
@@ -96,6 +97,7 @@ export class ProbedHold {
     this.#probeAtMs = nowMs + WAIT_MS_START * 2 ** level;
     this.#probeRefusedAtMs = nowMs;
     this.#windowAtMs = sinceMs + WINDOW_MS > nowMs ? sinceMs + WINDOW_MS : Number.POSITIVE_INFINITY;
+    this.#minuteAtMs = this.#windowAtMs - WINDOW_MS + 60_000;
     this.places.begin(inFlight);
   }
 
@@ -115,8 +117,8 @@ export class ProbedHold {
   probed(nowMs: number, mark: HiddenMark, inFlight: number): void {
     this.#probe = mark;
     this.places.probed(inFlight);
-    this.isOfWindow = nowMs >= this.#windowAtMs;
-    if (this.isOfWindow) this.#windowAtMs = Number.POSITIVE_INFINITY;
+    this.isOfWindow = nowMs >= this.#minuteAtMs && this.#probeRefusedAtMs < this.#minuteAtMs;
+    if (nowMs >= this.#windowAtMs) this.#windowAtMs = Number.POSITIVE_INFINITY;
   }
 
   /** The probe was refused. `isLate`: answers take long. */

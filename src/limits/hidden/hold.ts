@@ -11,6 +11,7 @@
 import { HeldPlaces } from "./held_places.ts";
 import { WINDOW_MS } from "./rate_window.ts";
 
+const MINUTE_MS = 60_000;
 const WAIT_MS_START = 500;
 const LEVEL_MAX = 3;
 /** Where answers take long, holds take long as well. */
@@ -47,7 +48,6 @@ export class ProbedHold {
   #windowAtMs = Number.POSITIVE_INFINITY;
   /** Whether the last probe was the first one after that minute, without the half second by which its end may be late. */
   isOfWindow = false;
-  #minuteAtMs = Number.POSITIVE_INFINITY;
 
   get isOn(): boolean {
     return this.#atMs !== undefined;
@@ -97,7 +97,6 @@ export class ProbedHold {
     this.#probeAtMs = nowMs + WAIT_MS_START * 2 ** level;
     this.#probeRefusedAtMs = nowMs;
     this.#windowAtMs = sinceMs + WINDOW_MS > nowMs ? sinceMs + WINDOW_MS : Number.POSITIVE_INFINITY;
-    this.#minuteAtMs = this.#windowAtMs - WINDOW_MS + 60_000;
     this.places.begin(inFlight);
   }
 
@@ -117,7 +116,8 @@ export class ProbedHold {
   probed(nowMs: number, mark: HiddenMark, inFlight: number): void {
     this.#probe = mark;
     this.places.probed(inFlight);
-    this.isOfWindow = nowMs >= this.#minuteAtMs && this.#probeRefusedAtMs < this.#minuteAtMs;
+    const minuteAtMs = this.#windowAtMs - WINDOW_MS + MINUTE_MS;
+    this.isOfWindow = nowMs >= minuteAtMs && this.#probeRefusedAtMs < minuteAtMs;
     if (nowMs >= this.#windowAtMs) this.#windowAtMs = Number.POSITIVE_INFINITY;
   }
 

@@ -62,7 +62,9 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const { clock, disk, store, notice } = storage;
   const workLog = await opened.openLog(); // first: a folder is copied before anything is stored in it
   const egress = egressOf(clock, options);
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const work: { tasks?: OpenedTasks } = {};
+  const named: Files["named"] = async (...asked) => (await work.tasks?.filesNamed(...asked)) ?? new Map();
+  const files = await createFiles({ store, disk, clock, measurer, dataDir, named });
   storage.media.stored = storedMedia(files);
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
@@ -79,6 +81,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
       }),
   });
   const { tasks, webhooks } = completion;
+  work.tasks = tasks;
   const satellites = await openSatellites({
     ...{ clock, store, workLog, files, tasks, egress, vault, destinations, onFault },
     vendor: options.satellites,

@@ -69,7 +69,7 @@ export class PgGroupCommit {
     return outputs.replies(group, await this.#commit(outputs.write(group)));
   }
 
-  async #commit(group: readonly GroupedRequest[]): Promise<readonly StoreReply[]> {
+  async #commit(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
     try {
       this.#assertUsable();
       const replies = await this.#transaction(group);
@@ -85,7 +85,7 @@ export class PgGroupCommit {
   }
 
   /** Until it is committed, or fails for a reason that trying again does not mend. */
-  async #transaction(group: readonly GroupedRequest[]): Promise<readonly StoreReply[]> {
+  async #transaction(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
     let isInDoubt = false; // the session of an attempt was lost: it may be committed yet
     for (let isCareful = false; ; ) {
       try {
@@ -112,7 +112,7 @@ export class PgGroupCommit {
   async #attempt(
     group: readonly GroupedRequest[],
     isCareful: boolean,
-  ): Promise<readonly StoreReply[] | undefined> {
+  ): Promise<StoreReply[] | undefined> {
     const { query, session } = this.#connection;
     await session.script("BEGIN");
     if (!(await this.#partition.renew(query))) {

@@ -202,11 +202,13 @@ function hasResultsOfInputs(endpoint: string): boolean {
   return endpoint.endsWith("/embeddings") || endpoint.endsWith("/moderations");
 }
 
-/** An answer without its first output for FEWER, with the first twice for FURTHER. Of batches only. */
+/** An answer without its last output for FEWER, with the first once more for FURTHER. Of batches only. */
 function miscounted(body: object, prompt: string): object {
-  const change = prompt.includes("FEWER") ? -1 : prompt.includes("FURTHER") ? 1 : 0;
-  const counted = (list: unknown): unknown =>
-    Array.isArray(list) && change !== 0 ? (change < 0 ? list.slice(1) : [...list, list[0]]) : list;
+  const counted = (value: unknown): unknown => {
+    if (!Array.isArray(value)) return value;
+    if (prompt.includes("FEWER")) return value.slice(0, -1);
+    return prompt.includes("FURTHER") ? [...value, { ...value[0], index: value.length }] : value;
+  };
   return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, counted(value)]));
 }
 

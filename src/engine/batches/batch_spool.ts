@@ -9,10 +9,10 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
-import { inputsIn, kindOfBatch } from "../../providers/batches/batch_endpoints.ts";
+import { kindOfBatch } from "../../providers/batches/batch_endpoints.ts";
 import type { BatchEndpoint, BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
-import { answersIn } from "../../providers/endpoints/joins.ts";
+import { answersIn, inputsIn } from "../../providers/endpoints/joins.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { idOf } from "./batch_collection.ts";

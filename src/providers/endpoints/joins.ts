@@ -31,9 +31,10 @@ const DIMENSIONS = 1_536;
 const BYTES_OF_NUMBER = 12;
 const BYTES_IN_BASE64 = 5.4;
 
-/** Inputs of a body that a codec of embeddings wrote, each of which has a vector in the answer. */
+/** Inputs of a body that a codec of embeddings wrote: each has a vector in the answer, and counts in a batch. */
 export function inputsIn(body: Uint8Array): number {
-  const { input, requests } = JSON.parse(Buffer.from(body).toString()) as Readonly<Record<string, unknown>>; // written here
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+  const { input, requests } = JSON.parse(text) as Readonly<Record<string, unknown>>; // written by a codec: `requests` is Gemini's
   const inputs = requests ?? input;
   return Array.isArray(inputs) && typeof inputs[0] !== "number" ? inputs.length : 1; // numbers are the tokens of one
 }

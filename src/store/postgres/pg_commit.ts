@@ -109,10 +109,7 @@ export class PgGroupCommit {
   }
 
   /** Undefined if an earlier transaction turned out to be committed, and this one is undone. */
-  async #attempt(
-    group: readonly GroupedRequest[],
-    isCareful: boolean,
-  ): Promise<StoreReply[] | undefined> {
+  async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
     const { query, session } = this.#connection;
     await session.script("BEGIN");
     if (!(await this.#partition.renew(query))) {

@@ -155,6 +155,45 @@ describe("an embedding whose answer has another number of vectors than it has in
   });
 });
 
+describe("a moderation", () => {
+  const moderationOf = async (input: unknown, results: number): Promise<EmbeddingLine | undefined> => {
+    const world = new EmbeddingWorld();
+    world.write(3, (line) => ({ kind: "moderation", input: line === 1 ? input : `text ${line}` }));
+    world.answer = (_line, _attempt, _model, body) => {
+      const isFirst = JSON.stringify((body as Body).input) === JSON.stringify(input);
+      const answer = { model: "e", results: Array(isFirst ? results : 1).fill({ flagged: false }) };
+      return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
+    };
+    await runWhole(world);
+    expect(world.lines().filter(({ output }) => output !== null).length).toBeGreaterThanOrEqual(2);
+    return world.lines().find(({ key }) => key === "k1");
+  };
+
+  it.each([
+    ["a text", "a", 2, 1],
+    ["three texts", ["a", "b", "c"], 2, 3],
+  ])(
+    "has an invalid answer with another number of results than inputs: %s",
+    async (_what, input, results, asked) => {
+      expect(await moderationOf(input, results)).toMatchObject({
+        output: null,
+        error: { code: "invalid_response", message: expect.stringContaining(`expected ${asked} answer`) },
+      });
+    },
+  );
+
+  it.each([1, 2])(
+    "of parts may have %d results: whether each part has one is the server's",
+    async (results) => {
+      const parts = [
+        { type: "text", text: "a" },
+        { type: "text", text: "b" },
+      ];
+      expect(await moderationOf(parts, results)).toMatchObject({ output: { type: "moderation" } });
+    },
+  );
+});
+
 describe("embeddings of single texts", () => {
   it("share requests, and have a line each with their vector and their share of the usage", async () => {
     const world = new EmbeddingWorld();

@@ -9,9 +9,10 @@
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
+import { kindOfBatch } from "../../providers/batches/batch_endpoints.ts";
 import type { BatchEndpoint, BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
-import { inputsIn } from "../../providers/endpoints/joins.ts";
+import { answersIn, inputsIn } from "../../providers/endpoints/joins.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { idOf } from "./batch_collection.ts";
@@ -120,9 +121,12 @@ export class BatchSpool {
   add(call: ItemCall): void {
     const { tag, wire, modelName, endpoint, owner, bodyOf } = this.terms;
     const id = idOf(tag, this.items);
-    const request = wire.line(id, bodyOf(call), { model: modelName, endpoint });
+    const body = bodyOf(call);
+    const request = wire.line(id, body, { model: modelName, endpoint });
     const requeues = owner.items.requeues.get(call.line);
-    this.#writer.add(call, requeues ?? 0, request);
+    const { joins } = call.shard.group; // only items of one input share requests
+    const answers = joins === undefined ? answersIn(kindOfBatch(endpoint), body) : 1;
+    this.#writer.add(call, requeues ?? 0, request, answers);
     this.lines.push(call.line);
     this.#sums.inputs += this.#inputsOf(call);
     this.#sums.inputTokens += call.load.inputTokens;

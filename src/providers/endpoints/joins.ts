@@ -10,7 +10,7 @@
  * A tenth of the tokens stays free: counts of a server may differ. An answer has at most about 4 MiB, because answers above 1 MiB
  * are read one after the other (dispatch/undici.ts): 12 bytes a number, 5.4 in base64.
  */
-import type { JsonValue } from "../../work/request.ts";
+import type { EndpointKind, JsonValue } from "../../work/request.ts";
 import type { JoinedBodies, ProviderSettings } from "../provider.ts";
 
 /** How much one request may hold. */
@@ -39,17 +39,13 @@ export function inputsIn(body: Uint8Array): number {
   return Array.isArray(inputs) && typeof inputs[0] !== "number" ? inputs.length : 1; // numbers are the tokens of one
 }
 
-/** An answer with another number of vectors than its request has inputs. */
-export function wrongCount(
-  asked: number,
-  found: number,
-): {
-  readonly class: "ambiguous";
-  readonly code: "invalid_response";
-  readonly message: string;
-} {
-  const message = `expected ${asked} ${asked === 1 ? "answer" : "answers"}, one for each input, got ${found}`;
-  return { class: "ambiguous", code: "invalid_response", message };
+/** Answers that a request asks for, one for each input; undefined where that is not known: of a moderation of parts, of any other kind. */
+export function answersIn(kind: EndpointKind | undefined, body: Uint8Array): number | undefined {
+  if (kind === "embedding") return inputsIn(body);
+  if (kind !== "moderation") return undefined;
+  const { input } = JSON.parse(Buffer.from(body).toString()) as { readonly input?: unknown }; // written by a codec
+  if (!Array.isArray(input)) return 1;
+  return input.every((each) => typeof each === "string") ? input.length : undefined;
 }
 
 /** The bounds for items of these settings. */

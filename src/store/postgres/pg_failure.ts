@@ -22,6 +22,7 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 
 const FAULTS: Readonly<Record<string, PgFault>> = {
   "23505": "conflict", // unique_violation
+  "25P03": "away", // idle_in_transaction_session_timeout
   "25006": "away", // read_only_sql_transaction: a standby that is not yet the primary
   "3D000": "refused", // invalid_catalog_name
   "3F000": "refused", // invalid_schema_name
@@ -29,7 +30,10 @@ const FAULTS: Readonly<Record<string, PgFault>> = {
   "40P01": "again", // deadlock_detected
   "42501": "refused", // insufficient_privilege
   "53100": "full", // disk_full
+  "53200": "away", // out_of_memory
   "53300": "away", // too_many_connections
+  "55P03": "again", // lock_not_available: a time-out that a pooler sets
+  "57014": "again", // query_canceled: by an operator, or such a time-out
   "57P01": "away", // admin_shutdown
   "57P02": "away", // crash_shutdown
   "57P03": "away", // cannot_connect_now

@@ -63,7 +63,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   clusters: [["declaration"], ["runs"]],
   jsonl: [["parts"]],
   dispatch: [["inserts"]],
-  limits: [["hidden"]],
+  limits: [["hidden"], ["shared"]],
   providers: [["endpoints"], ["codecs"], ["batches"], ["deferred"], ["streams"]],
   queue: [["plan", "prefixes", "failures"]],
   shard: [["answers", "schemas"]],

@@ -72,6 +72,7 @@ const SUB_FOLDERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ["config", "media", "arrivals"],
     ["journal"],
     ["learnt", "schemas"],
+    ["limits"],
     ["items"],
     ["failover", "offers", "prefixes"],
     ["batches"],

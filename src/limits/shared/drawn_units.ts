@@ -74,6 +74,11 @@ export class DrawnUnits {
     this.#spent += delta;
   }
 
+  /** Nothing is limited: what was spent so far is not told. */
+  forget(): void {
+    if (this.#asked === undefined) this.#spent = 0;
+  }
+
   /** What to ask now; undefined when there is nothing to say. `limit`: units a window, as far as is known here. */
   ask(nowMs: number, limit: number): BlockAsk | undefined {
     if (this.#asked !== undefined) return this.#asked.ask;

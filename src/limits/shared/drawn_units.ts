@@ -61,6 +61,7 @@ export class DrawnUnits {
   spend(amount: number): number {
     this.#left -= amount;
     this.#spent += amount;
+    this.#demand.spent += amount;
     return this.#sequence + 1;
   }
 
@@ -84,7 +85,7 @@ export class DrawnUnits {
     if (this.#asked !== undefined) return this.#asked.ask;
     const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
     const spent = this.#spent;
-    const { kept, wanted, least } = this.#demand.next(spent, left);
+    const { kept, wanted, least } = this.#demand.next(left);
     const unspent = left - kept;
     const returned = this.#unused.take(this.#sequence);
     if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
@@ -115,14 +116,16 @@ const SPARE = 1.25;
 const GROWTH = 2;
 
 /**
- * How much to hold until the next draw: a quarter more than was spent since the last one; twice as much if a request had to wait;
- * nothing while nothing is spent. Who lacked units and got none gives back what is too little for it, and keeps its turn.
+ * How much to hold until the next draw: a quarter more than was taken since the last one; twice as much, and what it lacked, if a request
+ * had to wait; nothing while nothing is taken. Who lacked units and got none gives back what is too little for it, and keeps its turn.
  */
 class Demand {
   /** The largest request that lacked units since the last ask; 0 for none. */
   lacked = 0;
+  /** Units that requests took since the last ask, before it was known what they used. */
+  spent = 0;
   #isStarved = false;
-  /** Spent before the last ask. */
+  /** The same before the last ask. */
   #last = 0;
 
   lacks(amount: number): void {
@@ -130,14 +133,14 @@ class Demand {
   }
 
   /** Whole units of `left` to keep, units to ask for, and fewer than which are of no use. */
-  next(spent: number, left: number): { kept: number; wanted: number; least: number } {
+  next(left: number): { kept: number; wanted: number; least: number } {
     const { lacked } = this;
-    const busiest = Math.max(0, spent, this.#last);
-    const held = lacked > 0 ? Math.max(lacked, busiest * GROWTH) : busiest * SPARE;
+    const busiest = Math.max(this.spent, this.#last);
+    const held = lacked > 0 ? lacked + busiest * GROWTH : busiest * SPARE;
     const kept = this.#isStarved && lacked > 0 ? 0 : Math.min(left, Math.ceil(held));
     this.#isStarved = lacked > 0; // until it is answered
-    this.#last = spent;
-    this.lacked = 0;
+    this.#last = this.spent;
+    this.spent = this.lacked = 0;
     return {
       kept,
       wanted: Math.max(0, Math.ceil(held - kept)),

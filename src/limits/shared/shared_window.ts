@@ -167,6 +167,8 @@ export class SharedWindow {
     before: Holder | undefined,
   ): { units: number; isExpired: boolean } {
     for (const [slot, units] of returned) this.#charge(slot, -units);
+    const unused = returned.reduce((sum, [, units]) => sum + units, unspent);
+    if (unused > 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
     if (before?.expiredSlot !== undefined) {
       const over = Math.max(0, spent - before.units);
       this.#charge(before.expiredSlot, -Math.max(0, before.units - spent));

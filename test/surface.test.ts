@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import * as ai from "../src/ai/index.ts";
-import * as fleet from "../src/fleet.ts";
+import * as fleet from "../src/fleet/index.ts";
 import * as door from "../src/index.ts";
 import * as providers from "../src/providers/index.ts";
 import * as satellites from "../src/satellites.ts";
@@ -206,8 +206,13 @@ describe("the entry points", () => {
   });
 
   it("perigee/fleet", () => {
-    expect(Object.keys(fleet)).toEqual(["openPostgresStore"]);
-    expect(namesOf("fleet.ts").types).toEqual(["PostgresStoreOptions", "SpacedStore"]);
+    expect(Object.keys(fleet).toSorted()).toEqual(["openFleetWorker", "openPostgresStore"]);
+    expect(namesOf("fleet/index.ts").types).toEqual([
+      "FleetWorker",
+      "FleetWorkerOptions",
+      "PostgresStoreOptions",
+      "SpacedStore",
+    ]);
   });
 
   it("perigee/providers", () => {

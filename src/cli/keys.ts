@@ -10,6 +10,7 @@ import { timestamp, timestampOrNull } from "../service/shapes/timestamp.ts";
 import type { AuditEvent } from "../store/audit/audit_line.ts";
 import { type KeyStore, openKeyStore } from "../store/keys/key_store.ts";
 import type { StoredKey } from "../store/keys/key_table.ts";
+import type { PgKeyStore } from "../store/keys/pg_key_store.ts";
 import { errorJson } from "./exit.ts";
 import { record } from "./service_folder.ts";
 import { table } from "./table.ts";
@@ -20,6 +21,8 @@ const DAY_MS = 86_400_000;
 /** What all three have. */
 interface KeysArguments {
   readonly data: string;
+  /** Of a fleet, instead of a data folder. */
+  readonly store?: string;
   readonly json?: boolean;
 }
 
@@ -36,8 +39,8 @@ interface CreateArguments extends KeysArguments {
 /** Returns the exit code; throws for what `exitCodeOf` knows. As the other two. */
 export function createKey(options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as CreateArguments; // commander's own shape, declared in main.ts
-  return answer(given, false, (keys) => {
-    const { key, stored } = keys.create({
+  return answer(given, false, async (keys) => {
+    const { key, stored } = await keys.create({
       project: given.project,
       name: given.name,
       scopes: scopesOf(given),
@@ -63,8 +66,8 @@ export function createKey(options: Record<string, unknown>): Promise<number> {
 
 export function listKeys(options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as KeysArguments & { readonly project?: string }; // as above
-  return answer(given, true, (keys) => {
-    const found = keys.list(given.project);
+  return answer(given, true, async (keys) => {
+    const found = await keys.list(given.project);
     const head = ["id", "key", "project", "name", "state", "created", "last used", "scopes"];
     return {
       json: { keys: found.map(keyJson) },
@@ -74,8 +77,8 @@ export function listKeys(options: Record<string, unknown>): Promise<number> {
 }
 
 export function revokeKey(id: string, options: Record<string, unknown>): Promise<number> {
-  return answer(options as unknown as KeysArguments, true, (keys) => {
-    const revoked = keys.revoke(id);
+  return answer(options as unknown as KeysArguments, true, async (keys) => {
+    const revoked = await keys.revoke(id);
     return {
       json: keyJson(revoked),
       text: `${revoked.id} of project ${revoked.project} is revoked; a running service refuses it within a second\n`,
@@ -90,19 +93,40 @@ interface Answer {
   readonly event?: AuditEvent;
 }
 
+/** Of a folder they answer at once, of a fleet later. */
+type Keys = Pick<KeyStore | PgKeyStore, "create" | "list" | "revoke">;
+
+interface KeyBook {
+  readonly keys: Keys;
+  /** Durable when it resolves. */
+  note(event: AuditEvent): Promise<void>;
+  close(): unknown;
+}
+
+async function folderKeys(dataDir: string, mustExist: boolean): Promise<KeyBook> {
+  const keys = await openKeyStore({ dataDir, clock: systemClock, mustExist });
+  return { keys, note: (event) => record(dataDir, event), close: () => keys.close() };
+}
+
+async function fleetKeys(store: string): Promise<KeyBook> {
+  const { openFleetKeys } = await import("../fleet/fleet_keys.ts");
+  return openFleetKeys(store, systemClock);
+}
+
 async function answer(
   given: KeysArguments,
   mustExist: boolean,
-  ask: (keys: KeyStore) => Answer,
+  ask: (keys: Keys) => Promise<Answer>,
 ): Promise<number> {
   try {
-    const keys = await openKeyStore({ dataDir: given.data, clock: systemClock, mustExist });
+    const book =
+      given.store === undefined ? await folderKeys(given.data, mustExist) : await fleetKeys(given.store);
     try {
-      const { json, text, event } = ask(keys);
+      const { json, text, event } = await ask(book.keys);
       process.stdout.write(given.json === true ? `${JSON.stringify(json)}\n` : text);
-      if (event !== undefined) await record(given.data, event);
+      if (event !== undefined) await book.note(event);
     } finally {
-      keys.close();
+      await book.close();
     }
     return 0;
   } catch (error) {

@@ -194,6 +194,17 @@ function addServe(root: Command): void {
         .choices(["info", "error"])
         .default("info"),
     )
+    .addOption(storeOption())
+    .option("--objects <url>", "with --store: where the files of all workers are, file:///shared/folder")
+    .addOption(
+      new Option(
+        "--role <role>",
+        "with --store: all is the default, api only answers callers, worker only owns work",
+      ).choices(["all", "api", "worker"]),
+    )
+    .option("--name <name>", "with --store: of this worker (default: the name of the machine)")
+    .option("--private-host <address>", "with --store: where other workers reach it (default: 127.0.0.1)")
+    .option("--private-port <number>", "with --store: 0, the default, takes a free one", checked(portNumber))
     .action(async (options: Record<string, unknown>) => {
       const { serve } = await import("./serve.ts"); // the server takes longer to load than other commands to run
       finish(await serve(options));
@@ -219,6 +230,7 @@ function addKeys(root: Command): void {
       checked(durationMs),
     )
     .addOption(dataOption())
+    .addOption(storeOption())
     .option("--json", "print id, key, project and scopes as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await (await load()).createKey(options)));
   keys
@@ -226,6 +238,7 @@ function addKeys(root: Command): void {
     .description("The keys that were made, revoked and expired ones as well.")
     .option("--project <name>", "of this project only")
     .addOption(dataOption())
+    .addOption(storeOption())
     .option("--json", "print them as one JSON object")
     .action(async (options: Record<string, unknown>) => finish(await (await load()).listKeys(options)));
   keys
@@ -233,6 +246,7 @@ function addKeys(root: Command): void {
     .description("Refuse a key from now on; a running service does within a second.")
     .argument("<id>", "as keys list shows it")
     .addOption(dataOption())
+    .addOption(storeOption())
     .option("--json", "print the key as one JSON object")
     .action(async (id: string, options: Record<string, unknown>) =>
       finish(await (await load()).revokeKey(id, options)),
@@ -321,6 +335,10 @@ function addSecrets(root: Command): void {
 
 function dataOption(): Option {
   return new Option("--data <dir>", "data folder of the service").default("./perigee-data");
+}
+
+function storeOption(): Option {
+  return new Option("--store <url>", "a fleet on PostgreSQL: postgres://user@host:port/database");
 }
 
 function urlOption(): Option {

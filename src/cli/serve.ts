@@ -8,7 +8,8 @@
  */
 import { existsSync } from "node:fs";
 import { type Clock, systemClock, type Timer } from "../clock.ts";
-import { createPerigeeService, type PerigeeService } from "../service/index.ts";
+import type { FleetTerms } from "../engine/config/config_options.ts";
+import { createPerigeeService, type PerigeeService, type PerigeeServiceOptions } from "../service/index.ts";
 import { writeLog } from "./closed_output.ts";
 import { emptyCoreDumps, refuseHeapSnapshots } from "./dumps.ts";
 import { exitCodeOf, printError } from "./exit.ts";
@@ -19,7 +20,7 @@ import { signalled } from "./signals.ts";
 import { startWatchdog, watchdogMs } from "./watchdog.ts";
 
 /** Options as commander parses them. */
-interface ServeArguments {
+interface ServeArguments extends Partial<FleetTerms> {
   readonly host: string;
   readonly port: number;
   readonly data: string;
@@ -42,28 +43,67 @@ export async function serve(options: Record<string, unknown>): Promise<number> {
   const given = options as unknown as ServeArguments; // commander's own shape, declared in main.ts
   const file = given.config === undefined ? {} : await readConfiguration(given.config);
   if (given.config === undefined) noteUnused(CONFIG_NAMES.find((name) => existsSync(name)));
-  const isBehindProxy = given.behindProxy === true;
   const stillMsMax = watchdogMs(process.env);
   process.umask(0o077);
-  const service = await createPerigeeService({
-    ...file,
+  const served = await open({ ...file, ...serviceOptions(given) }, given);
+  const stopped = signalled();
+  const watchdog = startWatchdog(systemClock, stillMsMax);
+  try {
+    process.stdout.write(`${JSON.stringify({ url: await served.listen() })}\n`);
+    return await Promise.race([stopped, served.failed]);
+  } finally {
+    await closeInTime(served, systemClock);
+    await watchdog.stop();
+  }
+}
+
+/** A service by itself, or a worker of a fleet. */
+interface Served {
+  listen(): Promise<string>;
+  /** Resolves with the exit code when it cannot go on. */
+  readonly failed: Promise<number>;
+  close(): Promise<void>;
+}
+
+async function open(options: PerigeeServiceOptions, given: ServeArguments): Promise<Served> {
+  const { host, port, store = options.fleet?.store } = given;
+  if (store === undefined) {
+    const service = await createPerigeeService(options);
+    return {
+      listen: () => service.listen({ host, port }),
+      failed: failed(service),
+      close: () => service.close(),
+    };
+  }
+  const { openFleetWorker } = await import("../fleet/index.ts");
+  const { objects, role, name, privateHost, privatePort } = given;
+  const said = Object.entries({ objects, role, name, privateHost, privatePort }).filter(
+    ([, value]) => value !== undefined,
+  );
+  const fleet = { ...options.fleet, ...Object.fromEntries(said), store, host, port };
+  const worker = await openFleetWorker({ ...options, fleet, onNotice: noticeLine });
+  return {
+    listen: async () => worker.url,
+    failed: new Promise(() => undefined),
+    close: () => worker.close(),
+  };
+}
+
+/** In the form of the service's own log. */
+function noticeLine(message: string): void {
+  const line = { level: "warn", time: new Date(systemClock.wallMs()).toISOString(), event: "fleet", message };
+  writeLog(`${JSON.stringify(line)}\n`);
+}
+
+function serviceOptions(given: ServeArguments): PerigeeServiceOptions {
+  return {
     dataDir: given.data,
-    isBehindProxy,
+    isBehindProxy: given.behindProxy === true,
     ...(given.publicUrl === undefined ? {} : { publicUrl: given.publicUrl.replace(/\/+$/, "") }),
     ...(given.defaultSla === undefined ? {} : { defaultSla: given.defaultSla }),
     log: { level: given.logLevel, write: writeLog },
     ...(given.metricsPort === undefined ? {} : { metricsPort: given.metricsPort }),
-  });
-  const stopped = signalled();
-  const watchdog = startWatchdog(systemClock, stillMsMax);
-  try {
-    const url = await service.listen({ host: given.host, port: given.port });
-    process.stdout.write(`${JSON.stringify({ url })}\n`);
-    return await Promise.race([stopped, failed(service)]);
-  } finally {
-    await closeInTime(service, systemClock);
-    await watchdog.stop();
-  }
+  };
 }
 
 /** A service uses only what it is started with: what lies in its working folder may be anybody's. */

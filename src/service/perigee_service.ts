@@ -22,6 +22,7 @@ import { createKeyVerifier, type KeyVerifier } from "./http/key_verifier.ts";
 import { PublicUrl } from "./http/public_url.ts";
 import type { ServerLimits } from "./http/server.ts";
 import { noteConfigChanges, type Settings } from "./operate/config_changes.ts";
+import type { FleetState } from "./operate/fleet_state.ts";
 import { Observation } from "./operate/observation.ts";
 import { createHttpService, type HttpService } from "./service.ts";
 import { checkServiceOptions, type PerigeeServiceOptions } from "./service_options.ts";
@@ -41,8 +42,19 @@ const DISK_FULL = "no space is left on the disk of the data folder; free some";
 const STORE_FAILED =
   "the store in the data folder failed, as the log says; check its disk and start the service again";
 
+/** How a service fits into what opens it. */
+export interface ServicePlace {
+  /** Receives what is audited, instead of files in the data folder. */
+  readonly audit?: Audit;
+  /** The fleet that it is part of. */
+  readonly fleet?: (() => FleetState) | undefined;
+}
+
 /** Opens the data folder, continues what is open, and is ready. Throws as `createEngine`. */
-export async function openPerigeeService(options: PerigeeServiceOptions): Promise<PerigeeService> {
+export async function openPerigeeService(
+  options: PerigeeServiceOptions,
+  place: ServicePlace = {},
+): Promise<PerigeeService> {
   checkServiceOptions(options);
   const {
     verifier,
@@ -56,7 +68,7 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
     satellites: _satellites,
     ...engineOptions
   } = options;
-  await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
+  if (place.audit === undefined) await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const onNotice = (message: string): void => {
     observation.log.notice(message);
@@ -73,11 +85,15 @@ export async function openPerigeeService(options: PerigeeServiceOptions): Promis
   };
   try {
     const onFailure = (error: unknown): void => observation.log.fault(error, "audit");
-    const audit = await openAuditLog({ dataDir, clock, disk, onFailure });
-    closers.push(() => audit.close().catch(onFailure));
+    const ownAudit = async (): Promise<Audit> => {
+      const log = await openAuditLog({ dataDir, clock, disk, onFailure });
+      closers.push(() => log.close().catch(onFailure));
+      return log;
+    };
+    const audit = place.audit ?? (await ownAudit());
     await noteConfigChanges(store, clock, audit, settingsOf(options), options.env ?? process.env);
     if (verifier !== undefined)
-      return await open(opened, options, { verifier, audit, observation }, closeAll);
+      return await open(opened, options, { verifier, audit, observation, fleet: place.fleet }, closeAll);
     const keys = await openKeyStore({ dataDir, clock });
     closers.push(() => keys.close());
     return await open(opened, options, { verifier: createKeyVerifier(keys), audit, observation }, closeAll);
@@ -109,10 +125,16 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
   return { ...settings, satellites: satellites === undefined ? undefined : models };
 }
 
+interface Access extends Pick<ServicePlace, "fleet"> {
+  readonly verifier: KeyVerifier;
+  readonly audit: Audit;
+  readonly observation: Observation;
+}
+
 async function open(
   opened: OpenedEngine,
   options: PerigeeServiceOptions,
-  access: { readonly verifier: KeyVerifier; readonly audit: Audit; readonly observation: Observation },
+  access: Access,
   closeRest: () => Promise<void>,
 ): Promise<PerigeeService> {
   const { dataDir, serverLimits, isBehindProxy } = options;
@@ -210,7 +232,8 @@ function limitsOf({ perMinute, perMinuteWithoutKey }: RequestBounds = {}): Parti
   };
 }
 
-function packageVersion(): string {
+/** Of perigee. */
+export function packageVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
   return String((manifest as { readonly version: string }).version); // our own
 }

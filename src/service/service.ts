@@ -20,6 +20,7 @@ import { registerOutputRoutes } from "./infer/output.ts";
 import { registerQuoteRoutes } from "./infer/quote.ts";
 import { registerUsageRoutes } from "./infer/usage.ts";
 import { registerOpenAiRoutes } from "./openai/openai_batches.ts";
+import { type FleetState, registerFleetRoute } from "./operate/fleet_state.ts";
 import { registerHealthRoutes } from "./operate/health.ts";
 import type { Observation } from "./operate/observation.ts";
 import { registerCatalogueRoutes } from "./satellites/catalogue.ts";
@@ -38,6 +39,8 @@ export interface HttpServiceOptions extends Omit<ServerOptions, "clock"> {
   readonly version: string;
   /** Why nothing can be recorded; undefined when it can. */
   readonly unready?: () => Promise<Unready | undefined>;
+  /** That the service is part of. */
+  readonly fleet?: (() => FleetState) | undefined;
   /** Absent: no operator page, no metrics, no log. */
   readonly observation?: Observation | undefined;
   /** Receives every request that arrives through the handler or the plugin, before it is answered. */
@@ -77,7 +80,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   await registerDescription(app, version);
   const unready = async (): Promise<Unready | undefined> =>
     isReady ? options.unready?.() : { code: "closed", message: "the service is closing" };
-  registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()));
+  registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()), options.fleet);
   registerInferRoutes(app, context);
   registerFileRoutes(app, context);
   registerOutputRoutes(app, context);
@@ -97,6 +100,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerSecretRoutes(app, context.satellites);
   registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);
+  if (options.fleet !== undefined) registerFleetRoute(app, options.fleet);
   registerDescriptionRoutes(app);
   await app.ready();
   const route = handlerOf(app);

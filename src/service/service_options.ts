@@ -53,7 +53,7 @@ export interface PerigeeServiceOptions extends EngineOptions {
 /** The destination of the log. */
 export type ServiceLog = Omit<LogOptions, "clock">;
 
-const SERVER_LIMITS: OptionSchema<ServerLimits> = {
+const LIMITS: OptionSchema<ServerLimits> = {
   requestsPerMinute: AN_AMOUNT,
   keylessPerMinute: AN_AMOUNT,
   headersMs: AN_AMOUNT,
@@ -81,7 +81,7 @@ type OwnOptions = Omit<PerigeeServiceOptions, Exclude<keyof EngineOptions, "sate
 
 const OWN: OptionSchema<OwnOptions> = {
   verifier: AN_OBJECT,
-  serverLimits: anObjectOf<ServerLimits>(SERVER_LIMITS),
+  serverLimits: anObjectOf<ServerLimits>(LIMITS),
   isBehindProxy: A_TRUTH,
   publicUrl: A_TEXT,
   defaultSla: A_TEXT,

@@ -221,7 +221,7 @@ function blocksConfig(): object {
       paths: {
         perigee: [join(ROOT, "dist/index.d.ts")],
         "perigee/ai": [join(ROOT, "dist/ai/index.d.ts")],
-        "perigee/fleet": [join(ROOT, "dist/fleet.d.ts")],
+        "perigee/fleet": [join(ROOT, "dist/fleet/index.d.ts")],
         "perigee/providers": [join(ROOT, "dist/providers/index.d.ts")],
         "perigee/satellites": [join(ROOT, "dist/satellites.d.ts")],
         "perigee/service": [join(ROOT, "dist/service/index.d.ts")],

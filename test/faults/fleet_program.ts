@@ -6,7 +6,7 @@
 /** As the build has made them: the sources would be compiled again at each start. */
 const built = (name: string): string => new URL(`../../dist/${name}.js`, import.meta.url).href;
 const { createEngine }: typeof import("../../src/index.ts") = await import(built("index"));
-const { openPostgresStore }: typeof import("../../src/fleet.ts") = await import(built("fleet"));
+const { openPostgresStore }: typeof import("../../src/fleet/index.ts") = await import(built("fleet/index"));
 
 const [url = "", dataDir = "", count = "0"] = process.argv.slice(2);
 

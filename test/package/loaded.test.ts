@@ -40,7 +40,7 @@ describe("what an entry point of the package loads", () => {
   it.each([
     ["perigee", "index.js", []],
     ["perigee/ai", "ai/index.js", []],
-    ["perigee/fleet", "fleet.js", []],
+    ["perigee/fleet", "fleet/index.js", []],
     ["perigee/providers", "providers/index.js", []],
     ["perigee/satellites", "satellites.js", ["zod"]],
     ["perigee/service", "service/index.js", []],

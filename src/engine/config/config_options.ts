@@ -90,6 +90,23 @@ export interface ConfigOptions {
   readonly egressAllow?: readonly string[];
   /** Only for the service: ports that webhooks may use, beside 80, 443 and 8443. */
   readonly egressPorts?: readonly number[];
+  /** Only for `perigee serve` and `openFleetWorker`: the fleet that the process is a worker of. Default: none. */
+  readonly fleet?: FleetTerms;
+}
+
+/** How a process is a worker of a fleet on PostgreSQL. */
+export interface FleetTerms {
+  /** `postgres://user:password@host:port/database`; without a password, that of `PGPASSWORD` or `.pgpass`. */
+  readonly store: string;
+  /** Where the files of all workers are, such as `file:///shared/folder`. */
+  readonly objects?: string | undefined;
+  /** `all` (the default) answers callers and owns partitions, `api` only answers callers, `worker` only owns partitions. */
+  readonly role?: "all" | "api" | "worker" | undefined;
+  /** For people. Default: the name of the machine. */
+  readonly name?: string | undefined;
+  /** Where other workers reach it: an address of a private network. Default 127.0.0.1, and a free port. */
+  readonly privateHost?: string | undefined;
+  readonly privatePort?: number | undefined;
 }
 
 /** What an operator sets for perigee's satellites. Default: nothing. */

@@ -222,6 +222,16 @@ const fileOptions = z.strictObject({
     .optional(),
   egressAllow: z.array(z.string()).max(1_000).optional(),
   egressPorts: z.array(positive.max(65_535)).max(100).optional(),
+  fleet: z
+    .strictObject({
+      store: z.string().min(1),
+      objects: z.string().min(1).optional(),
+      role: z.enum(["all", "api", "worker"]).optional(),
+      name: z.string().min(1).max(63).optional(),
+      privateHost: z.string().min(1).optional(),
+      privatePort: z.number().int().min(0).max(65_535).optional(),
+    })
+    .optional(),
 });
 
 /** With a price sheet read into prices by model. */

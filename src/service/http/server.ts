@@ -33,7 +33,8 @@ export interface ServerLimits {
   readonly keepAliveMs: number;
 }
 
-const LIMITS: ServerLimits = {
+/** Where none are set. */
+export const SERVER_LIMITS: ServerLimits = {
   requestsPerMinute: 600_000,
   keylessPerMinute: 60,
   headersMs: 10_000,
@@ -42,7 +43,7 @@ const LIMITS: ServerLimits = {
   keepAliveMs: 5_000,
 };
 
-const HEADER_BYTES_MAX = 16 * 1024;
+export const HEADER_BYTES_MAX: number = 16 * 1024;
 /** The largest file, and the form around it; each kind of body has a bound of its own below that. */
 const BODY_BYTES_MAX = 2 * 1024 ** 3 + 1024 ** 2;
 /** What a route may have said of a body that is not sent then. */
@@ -90,7 +91,7 @@ export interface HttpServer {
 
 /** Does not listen. Hooks check keys before bodies are read. */
 export function createServer(options: ServerOptions): HttpServer {
-  const limits = { ...LIMITS, ...options.limits };
+  const limits = { ...SERVER_LIMITS, ...options.limits };
   let connections: Connections | undefined;
   const app = fastify({
     ...options.log,

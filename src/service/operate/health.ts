@@ -7,6 +7,7 @@ import { z } from "../../schema.ts";
 import { failures } from "../http/description.ts";
 import { NotReady, type Unready } from "../http/errors.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
+import { countsOf, type FleetState } from "./fleet_state.ts";
 
 const health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
 const readiness = z
@@ -22,14 +23,23 @@ const readiness = z
         }),
       )
       .describe("What holds items that were accepted; they go on by themselves, and new work is taken."),
+    fleet: z
+      .object({
+        workers: z.number().int().min(0),
+        partitions: z.number().int().min(0),
+        free_partitions: z.number().int().min(0),
+      })
+      .optional()
+      .describe("The fleet that the service is part of; absent for a service by itself."),
   })
   .meta({ id: "Readiness" });
 
-/** `unready` says why no work is taken; undefined when it is. */
+/** `unready` says why no work is taken; undefined when it is. `fleet` is that which the service is part of. */
 export function registerHealthRoutes(
   app: FastifyInstance,
   unready: () => Promise<Unready | undefined>,
   holds: () => readonly Hold[],
+  fleet?: () => FleetState,
 ): void {
   app.get("/healthz", {
     schema: { summary: "Alive", tags: ["operation"], response: { 200: health } },
@@ -40,7 +50,8 @@ export function registerHealthRoutes(
     handler: async () => {
       const reason = await unready();
       if (reason !== undefined) throw new NotReady(reason);
-      return { status: "ok", held: holds().map(shown) };
+      const counts = fleet === undefined ? {} : { fleet: countsOf(fleet()) };
+      return { status: "ok", held: holds().map(shown), ...counts };
     },
   });
 }

@@ -203,7 +203,7 @@ function lockedError(): PerigeeError {
 }
 
 /** Failed logins since the last line about them: none -> counted, with a timer -> taken. */
-class FailedLogins {
+export class FailedLogins {
   #count = 0;
   #timer: Timer | undefined;
 

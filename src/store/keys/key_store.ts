@@ -11,7 +11,6 @@
  *
  * Limits: two active keys for each project and name, so that one can be replaced by the next without a gap.
  */
-import { timingSafeEqual } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
@@ -19,29 +18,15 @@ import { PerigeeError } from "../../errors.ts";
 import { openPrivately } from "../folder/data_dir.ts";
 import { loadSqlite } from "../sqlite_database.ts";
 import { isBusy, storeFailure } from "../sqlite_failure.ts";
-import { hashApiKey, makeApiKey, randomBase62, shownPartOf } from "./api_key.ts";
+import { hashApiKey } from "./api_key.ts";
+import { HeldKeys } from "./held_keys.ts";
 import { KeyTable, type StoredKey } from "./key_table.ts";
+import { ACTIVE_KEYS_MAX, type NewKey, newKey, tooManyKeys } from "./new_key.ts";
 
 /** How long a change by another process may go unseen. */
 const LOOK_AGAIN_MS = 500;
 /** How long days of last use are gathered before they are written. */
 const WRITE_USES_MS = 600_000;
-const ACTIVE_KEYS_MAX = 2;
-const DAY_MS = 86_400_000;
-const PROJECT = /^[a-z0-9][a-z0-9-]{0,62}$/;
-const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
-/** The namespace of perigee's satellites: a project of that name would own them. */
-const VENDOR = "perigee";
-
-export interface NewKey {
-  /** `^[a-z0-9][a-z0-9-]{0,62}$`, and not `perigee`. */
-  readonly project: string;
-  /** What the key is for: letters, digits, `.`, `_` and `-`, at most 63. */
-  readonly name: string;
-  readonly scopes: readonly string[];
-  readonly isBeta: boolean;
-  readonly expiresWallMs?: number | undefined;
-}
 
 export interface KeyStoreOptions {
   /** Made when it does not exist. */
@@ -72,20 +57,17 @@ export async function openKeyStore({ dataDir, clock, mustExist }: KeyStoreOption
 export class KeyStore {
   readonly #table: KeyTable;
   readonly #clock: Clock;
-  /** All keys, by their hash in hexadecimal. */
-  #keys = new Map<string, StoredKey>();
-  #byId = new Map<string, StoredKey>();
+  readonly #held: HeldKeys;
   #lookedMs: number;
-  /** Days of last use that are not written yet, by id. */
-  readonly #uses = new Map<string, number>();
   #usesWrittenMs: number;
 
   constructor(table: KeyTable, clock: Clock) {
     this.#table = table;
     this.#clock = clock;
+    this.#held = new HeldKeys(clock);
     this.#lookedMs = clock.nowMs();
     this.#usesWrittenMs = clock.nowMs();
-    this.#load(table.all());
+    this.#held.load(table.all());
   }
 
   /**
@@ -93,40 +75,13 @@ export class KeyStore {
    * name of another form, `conflict` when there are two active keys of that name.
    */
   create(wanted: NewKey): { readonly key: string; readonly stored: StoredKey } {
-    checkName("project", wanted.project, PROJECT);
-    if (wanted.project === VENDOR)
-      throw new PerigeeError(
-        "usage",
-        `project ${VENDOR} is reserved: it is the namespace of perigee's satellites`,
-      );
-    checkName("name", wanted.name, NAME);
-    const key = makeApiKey();
-    const hash = hashApiKey(key);
-    if (hash === undefined)
-      throw new PerigeeError("internal_error", "a new key does not have the form of a key");
-    const { project, name, isBeta, expiresWallMs } = wanted;
-    const stored: StoredKey = {
-      ...{
-        id: `key_${randomBase62(16)}`,
-        hash,
-        shown: shownPartOf(key),
-        project,
-        name,
-        isBeta,
-        expiresWallMs,
-      },
-      scopes: [...wanted.scopes],
-      createdWallMs: this.#clock.wallMs(),
-      revokedWallMs: undefined,
-      lastUsedDay: undefined,
-    };
+    const { key, stored } = newKey(wanted, this.#clock.wallMs());
     this.#write("create a key", () => {
-      const alike = this.#table.all().filter((other) => other.project === project && other.name === name);
-      if (alike.filter((other) => this.#isActive(other)).length >= ACTIVE_KEYS_MAX)
-        throw new PerigeeError(
-          "conflict",
-          `project ${project} has ${ACTIVE_KEYS_MAX} active keys named ${name}: revoke one, or choose another name`,
-        );
+      const alike = this.#table
+        .all()
+        .filter(({ project, name }) => project === stored.project && name === stored.name);
+      if (alike.filter((other) => this.#held.isActive(other)).length >= ACTIVE_KEYS_MAX)
+        throw tooManyKeys(stored);
       this.#table.insert(stored);
     });
     return { key, stored };
@@ -155,10 +110,10 @@ export class KeyStore {
     const hash = hashApiKey(text);
     if (hash === undefined) return undefined;
     const nowMs = this.#clock.nowMs();
-    let found = nowMs - this.#lookedMs < LOOK_AGAIN_MS ? this.#activeKey(hash) : undefined;
+    let found = nowMs - this.#lookedMs < LOOK_AGAIN_MS ? this.#held.byHash(hash) : undefined;
     if (found === undefined) {
       this.#look(nowMs);
-      found = this.#activeKey(hash);
+      found = this.#held.byHash(hash);
     }
     if (found === undefined) return undefined;
     this.#noteUse(found);
@@ -168,9 +123,8 @@ export class KeyStore {
   /** The key of an id while it is active, as new as `accept` knows it. Its use is not noted. */
   active(id: string): StoredKey | undefined {
     const nowMs = this.#clock.nowMs();
-    if (nowMs - this.#lookedMs >= LOOK_AGAIN_MS || !this.#byId.has(id)) this.#look(nowMs);
-    const found = this.#byId.get(id);
-    return found !== undefined && this.#isActive(found) ? found : undefined;
+    if (nowMs - this.#lookedMs >= LOOK_AGAIN_MS || !this.#held.has(id)) this.#look(nowMs);
+    return this.#held.active(id);
   }
 
   /** Writes the days of last use that are left. */
@@ -179,63 +133,40 @@ export class KeyStore {
     this.#table.close();
   }
 
-  #isActive(key: StoredKey): boolean {
-    return (
-      key.revokedWallMs === undefined &&
-      (key.expiresWallMs ?? Number.POSITIVE_INFINITY) > this.#clock.wallMs()
-    );
-  }
-
-  #activeKey(hash: Uint8Array): StoredKey | undefined {
-    const found = this.#keys.get(Buffer.from(hash).toString("hex"));
-    const isEqual = timingSafeEqual(found?.hash ?? new Uint8Array(hash.byteLength), hash);
-    return found !== undefined && isEqual && this.#isActive(found) ? found : undefined;
-  }
-
   #look(nowMs: number): void {
     const changed = answering("cannot read the keys", () => this.#table.changed());
-    if (changed !== undefined) this.#load(changed);
+    if (changed !== undefined) this.#held.load(changed);
     this.#lookedMs = nowMs;
-  }
-
-  #load(keys: readonly StoredKey[]): void {
-    this.#keys = new Map(keys.map((key) => [Buffer.from(key.hash).toString("hex"), key]));
-    this.#byId = new Map(keys.map((key) => [key.id, key]));
   }
 
   #write<T>(doing: string, work: () => T): T {
     return answering(`cannot ${doing}`, () => {
       const result = this.#table.write(work);
-      this.#load(this.#table.all());
+      this.#held.load(this.#table.all());
       return result;
     });
   }
 
   #noteUse(key: StoredKey): void {
-    const day = Math.floor(this.#clock.wallMs() / DAY_MS);
-    if (key.lastUsedDay !== day) this.#uses.set(key.id, day);
-    if (this.#uses.size > 0 && this.#clock.nowMs() - this.#usesWrittenMs >= WRITE_USES_MS) this.#writeUses();
+    this.#held.noteUse(key);
+    if (this.#held.uses.size > 0 && this.#clock.nowMs() - this.#usesWrittenMs >= WRITE_USES_MS)
+      this.#writeUses();
   }
 
   /** Never waits and never fails: what could not be written is tried again later. */
   #writeUses(): void {
     this.#usesWrittenMs = this.#clock.nowMs();
-    if (this.#uses.size === 0) return;
+    if (this.#held.uses.size === 0) return;
     try {
       this.#table.write(() => {
-        for (const [id, day] of this.#uses) this.#table.use(id, day);
+        for (const [id, day] of this.#held.uses) this.#table.use(id, day);
       }, false);
-      this.#load(this.#table.all());
-      this.#uses.clear();
+      this.#held.load(this.#table.all());
+      this.#held.uses.clear();
     } catch {
       // The day of last use is for people who tidy up keys; no request may fail for it.
     }
   }
-}
-
-function checkName(what: string, given: string, form: RegExp): void {
-  if (form.test(given)) return;
-  throw new PerigeeError("usage", `${what} must match ${form.source}, got ${JSON.stringify(given)}`);
 }
 
 /** Turns errors of SQLite and of the file system into those with the store's codes. */

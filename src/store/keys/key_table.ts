@@ -65,7 +65,8 @@ export interface StoredKey {
   readonly lastUsedDay: number | undefined;
 }
 
-interface KeyRow {
+/** As the columns are. */
+export interface KeyRow {
   readonly id: string;
   readonly hash: Uint8Array;
   readonly shown: string;
@@ -124,12 +125,12 @@ export class KeyTable {
     const { id, hash, shown, project, name, createdWallMs, expiresWallMs, revokedWallMs } = key;
     const flags = [key.scopes.join(" "), key.isBeta ? 1 : 0] as const;
     const times = [createdWallMs, expiresWallMs ?? null, revokedWallMs ?? null] as const;
-    this.#statements.insert.run(id, hash, shown, project, name, ...flags, ...times, checksumOf(key));
+    this.#statements.insert.run(id, hash, shown, project, name, ...flags, ...times, keyChecksumOf(key));
   }
 
   /** Inside `write`. */
   revoke(key: StoredKey, revokedWallMs: number): void {
-    this.#statements.revoke.run(revokedWallMs, checksumOf({ ...key, revokedWallMs }), key.id);
+    this.#statements.revoke.run(revokedWallMs, keyChecksumOf({ ...key, revokedWallMs }), key.id);
   }
 
   /** Inside `write`. */
@@ -162,7 +163,7 @@ export class KeyTable {
   }
 
   #read(): StoredKey[] {
-    return (this.#statements.all.all() as KeyRow[]).map(readRow); // columns of the schema above
+    return (this.#statements.all.all() as KeyRow[]).map(readKeyRow); // columns of the schema above
   }
 
   #waiting<T>(work: () => T): T {
@@ -186,7 +187,8 @@ function ensureSchema(database: SqliteDatabase): void {
   else checkVersion("keys.sqlite has schema", version, { oldest: SCHEMA_VERSION, newest: SCHEMA_VERSION });
 }
 
-function readRow(row: KeyRow): StoredKey {
+/** Throws `store_damaged` when it does not match its checksum. */
+export function readKeyRow(row: KeyRow): StoredKey {
   const key: StoredKey = {
     id: row.id,
     hash: row.hash,
@@ -200,12 +202,12 @@ function readRow(row: KeyRow): StoredKey {
     revokedWallMs: row.revoked_ms ?? undefined,
     lastUsedDay: row.last_used_day ?? undefined,
   };
-  if (checksumOf(key) === row.crc) return key;
+  if (keyChecksumOf(key) === row.crc) return key;
   throw damaged(`key ${key.id} does not match its checksum`, { keyId: key.id });
 }
 
 /** Over all that decides what a key may do. */
-function checksumOf(key: StoredKey): number {
+export function keyChecksumOf(key: StoredKey): number {
   const { id, shown, project, name, scopes, isBeta, createdWallMs, expiresWallMs, revokedWallMs } = key;
   const texts = [id, Buffer.from(key.hash).toString("hex"), shown, project, name, ...scopes];
   return crc32(JSON.stringify([...texts, isBeta, createdWallMs, expiresWallMs ?? 0, revokedWallMs ?? 0]));

@@ -5,6 +5,7 @@
  * A *partition* is everything of one engine: its rows carry its number.
  */
 import { checkVersion } from "../folder/known_version.ts";
+import { FLEET_TABLES } from "./fleet_schema.ts";
 import type { PgSession } from "./pg_session.ts";
 
 /** Of the advisory lock that migrations hold; any number that no other program of the database uses. */
@@ -101,6 +102,7 @@ const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (part, task, item)
   );
   `,
+  FLEET_TABLES,
 ];
 
 /** Makes or migrates the tables. Returns what the operator should know; throws `data_dir_newer`. */

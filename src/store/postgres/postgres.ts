@@ -19,6 +19,8 @@ export interface PostgresStoreOptions {
   readonly url: string;
   /** Which partition of the database; default 1. One process at a time has it. */
   readonly part?: number;
+  /** Who has the partition, for messages and for the other processes of a fleet. Default: the process and its host. */
+  readonly owner?: string;
 }
 
 /**
@@ -29,7 +31,8 @@ export interface PostgresStoreOptions {
  * Calls wait while the server is away, and take effect when it is back. An open store keeps the process alive only while calls are
  * pending.
  */
-export function openPostgresStore({ url, part = 1 }: PostgresStoreOptions): Promise<SpacedStore> {
-  const place: PgPlace = { url, part, owner: `process ${process.pid} on ${hostname()}` };
+export function openPostgresStore(options: PostgresStoreOptions): Promise<SpacedStore> {
+  const { url, part = 1, owner = `process ${process.pid} on ${hostname()}` } = options;
+  const place: PgPlace = { url, part, owner };
   return openThreadedStore("postgres_thread.mjs", place);
 }

@@ -1,0 +1,103 @@
+/**
+ * The last reading of the fleet: who has which partition, and who has died since.
+ *
+ *   no reading -> fresh -> stale    (none for as long as a lease lasts: what this worker owns may be another's by now)
+ */
+import type { Clock } from "../clock.ts";
+import type { FleetState } from "../service/operate/fleet_state.ts";
+import { type FleetReading, WORKER_LEASE_MS, type WorkerRow } from "./worker_rows.ts";
+
+/** Readings that callers ask for are at least so far apart. */
+const READ_AGAIN_MS = 100;
+
+export class FleetDirectory {
+  readonly #clock: Clock;
+  readonly #read: () => Promise<FleetReading>;
+  #reading: Pick<FleetReading, "workers" | "partitions"> = { workers: [], partitions: [] };
+  #owners = new Map<number, WorkerRow>();
+  /** When the last reading was begun. */
+  #readMs = Number.NEGATIVE_INFINITY;
+  #rereading: Promise<void> | undefined;
+  #isLeft = false;
+  readonly #deaths = new Map<string, AbortController>();
+
+  constructor(clock: Clock, read: () => Promise<FleetReading>) {
+    this.#clock = clock;
+    this.#read = read;
+  }
+
+  /** Whether the worker's own leases are its own: they have ended since the last reading, by its own clock. */
+  get isFresh(): boolean {
+    return !this.#isLeft && this.#clock.nowMs() - this.#readMs < WORKER_LEASE_MS;
+  }
+
+  /** A reading that was begun at `readMs` of the clock. */
+  take(reading: FleetReading, readMs: number): void {
+    this.#readMs = readMs;
+    this.#reading = reading;
+    const living = new Map(reading.workers.map((worker) => [worker.id, worker]));
+    this.#owners = new Map();
+    for (const { part, owner } of reading.partitions) {
+      const worker = owner === undefined ? undefined : living.get(owner);
+      if (worker !== undefined) this.#owners.set(part, worker);
+    }
+    for (const [id, death] of this.#deaths) {
+      if (living.has(id)) continue;
+      this.#deaths.delete(id);
+      death.abort();
+    }
+  }
+
+  /** The worker leaves: it answers nothing by itself any more, and is not ready. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
+  /** Its living owner. */
+  ownerOf(part: number): WorkerRow | undefined {
+    return this.#owners.get(part);
+  }
+
+  /** Partitions that a living worker has. */
+  get ownedParts(): readonly number[] {
+    return [...this.#owners.keys()];
+  }
+
+  /** As of the last reading, seen by the worker of an id. */
+  stateFor(id: string): FleetState {
+    const { workers, partitions } = this.#reading;
+    return {
+      worker: workers.find((worker) => worker.id === id)?.name ?? "",
+      workers: workers.map((worker) => ({
+        ...worker,
+        parts: partitions.filter(({ owner }) => owner === worker.id).map(({ part }) => part),
+      })),
+      free: partitions.filter(({ owner }) => owner === undefined).map(({ part }) => part),
+    };
+  }
+
+  /** Aborts when the worker is found dead. */
+  deathOf(id: string): AbortSignal {
+    const known = this.#deaths.get(id) ?? new AbortController();
+    this.#deaths.set(id, known);
+    return known.signal;
+  }
+
+  /** Resolves when there is a reading that was begun after this call, and not before 100 ms. Never rejects. */
+  async renewed(): Promise<void> {
+    this.#rereading ??= this.#again().finally(() => {
+      this.#rereading = undefined;
+    });
+    await this.#rereading;
+  }
+
+  async #again(): Promise<void> {
+    await this.#clock.sleep(READ_AGAIN_MS);
+    const startedMs = this.#clock.nowMs();
+    try {
+      this.take(await this.#read(), startedMs);
+    } catch {
+      // The heartbeat reports it.
+    }
+  }
+}

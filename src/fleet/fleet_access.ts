@@ -1,0 +1,36 @@
+/**
+ * Whose key a request has, in either form of the header. A key that is not known is looked up in the database first, so that one that was
+ * made elsewhere is accepted at once.
+ */
+import type { KeyVerifier } from "../service/http/key_verifier.ts";
+
+/** The keys of the fleet. */
+export interface FleetKeys {
+  readonly verifier: KeyVerifier;
+  /** Resolves when keys that were made before the call are known. */
+  look(): Promise<void>;
+  /** Whether the text has the form of a key. */
+  isForm(text: string): boolean;
+}
+
+export class FleetAccess {
+  readonly #keys: FleetKeys;
+
+  constructor(keys: FleetKeys) {
+    this.#keys = keys;
+  }
+
+  /** Undefined for a header without a valid key. */
+  async projectOf(authorization: string | undefined): Promise<string | undefined> {
+    if (authorization === undefined) return undefined;
+    const known = this.#project(authorization);
+    if (known !== undefined || !this.#keys.isForm(authorization.replace(/^Bearer /i, ""))) return known;
+    await this.#keys.look();
+    return this.#project(authorization);
+  }
+
+  #project(authorization: string): string | undefined {
+    const { verifier } = this.#keys;
+    return (verifier.verify(authorization, "v0") ?? verifier.verify(authorization, "v1"))?.project;
+  }
+}

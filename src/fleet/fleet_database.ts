@@ -1,0 +1,104 @@
+/**
+ * The session of a worker's main thread: its heartbeat, the rows of the fleet, keys and the audit log. One statement after another.
+ *
+ *   connected -> away -> connected ...     (calls wait, and each is done again: it must be safe to repeat)
+ *             -> closed                    (every later call rejects with `closed`)
+ *
+ * The stores of its partitions have sessions of their own, in their threads.
+ */
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import { KeyedMutex } from "../keyed_mutex.ts";
+import { pgFailure, pgFaultOf } from "../store/postgres/pg_failure.ts";
+import { migratePg } from "../store/postgres/pg_schema.ts";
+import { connectPg, type PgResult, type PgSession, type PgValue } from "../store/postgres/pg_session.ts";
+
+const RETRY_MS = 250;
+const TURN = "session";
+const SECRET_BYTES = 32;
+
+export class FleetDatabase {
+  readonly #url: string;
+  readonly #clock: Clock;
+  readonly #turns = new KeyedMutex();
+  /** None while the server is away. */
+  #session: PgSession | undefined;
+  readonly #closing = new AbortController();
+
+  private constructor(url: string, clock: Clock, session: PgSession) {
+    this.#url = url;
+    this.#clock = clock;
+    this.#session = session;
+  }
+
+  /** Makes or migrates the tables. Throws `usage`, `data_dir_newer`, or `store_failed` for a server that does not answer. */
+  static async open(url: string, clock: Clock): Promise<FleetDatabase> {
+    try {
+      const session = await connectPg(url);
+      try {
+        await migratePg(session);
+        await makeSecret(session);
+        return new FleetDatabase(url, clock, session);
+      } catch (error) {
+        session.end();
+        throw error;
+      }
+    } catch (error) {
+      throw pgFailure(error, "cannot open the database of the fleet");
+    }
+  }
+
+  /** Waits while the server is away. Rejects with `closed`, or with what waiting does not mend. */
+  readonly query = (sql: string, ...values: readonly PgValue[]): Promise<PgResult> =>
+    this.#turns.take(TURN, async () => {
+      for (;;) {
+        try {
+          const session = this.#session ?? (await this.#connected());
+          return await session.query(sql, ...values);
+        } catch (error) {
+          if (this.#closing.signal.aborted) throw closed();
+          const fault = pgFaultOf(error);
+          if (fault !== "away" && fault !== "again")
+            throw pgFailure(error, "cannot use the database of the fleet");
+          if (fault === "away") this.#lose();
+        }
+        await this.#clock.sleep(RETRY_MS, { signal: this.#closing.signal });
+      }
+    });
+
+  /** With which workers prove to one another what they are. */
+  async secret(): Promise<string> {
+    const { rows } = await this.query("SELECT secret FROM perigee_fleet");
+    const [{ secret }] = rows as [{ readonly secret: string }]; // there is one row
+    return secret;
+  }
+
+  /** At once: calls that wait reject. */
+  close(): void {
+    this.#closing.abort(closed());
+    this.#lose();
+  }
+
+  async #connected(): Promise<PgSession> {
+    if (this.#closing.signal.aborted) throw closed();
+    const session = await connectPg(this.#url);
+    this.#session = session;
+    return session;
+  }
+
+  #lose(): void {
+    this.#session?.end();
+    this.#session = undefined;
+  }
+}
+
+/** Once for a database. */
+async function makeSecret({ query }: PgSession): Promise<void> {
+  const secret = randomBytes(SECRET_BYTES).toString("base64url");
+  await query("INSERT INTO perigee_fleet (secret) VALUES ($1) ON CONFLICT DO NOTHING", secret);
+}
+
+function closed(): PerigeeError {
+  return new PerigeeError("closed", "the worker has left the fleet");
+}

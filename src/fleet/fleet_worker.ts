@@ -1,0 +1,174 @@
+/**
+ * A worker of a fleet: a process that answers callers, owns partitions, or both.
+ *
+ *   entering (database, keys, ports) -> working -> leaving (partitions are given back) -> gone
+ *
+ * Every second it renews its lease, reads the fleet, and does what `placement.ts` says.
+ */
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../clock.ts";
+import { createKeyVerifier } from "../service/http/key_verifier.ts";
+import type { FleetState } from "../service/operate/fleet_state.ts";
+import { openPerigeeService, packageVersion } from "../service/perigee_service.ts";
+import { PgAudit } from "../store/audit/pg_audit.ts";
+import { hashApiKey } from "../store/keys/api_key.ts";
+import { PgKeyStore } from "../store/keys/pg_key_store.ts";
+import { openPostgresStore } from "../store/postgres/postgres.ts";
+import { FleetDirectory } from "./directory.ts";
+import { FleetAccess, type FleetKeys } from "./fleet_access.ts";
+import { FleetDatabase } from "./fleet_database.ts";
+import { Forwarding } from "./forwarding.ts";
+import { inTime } from "./in_time.ts";
+import { Membership } from "./membership.ts";
+import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
+import { openPartitionFiles } from "./partition_files.ts";
+import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
+import { ProjectHomes } from "./project_homes.ts";
+import { FleetRouter, type Handler } from "./router.ts";
+import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
+import { readFleet, WorkerRows } from "./worker_rows.ts";
+
+/** What is left to write waits so long for the database, which may be away. */
+const LAST_WORDS_MS = 1_000;
+
+/** A worker that runs. */
+export interface FleetWorker {
+  /** Where callers reach it; that of the other workers where it has no public port. */
+  readonly url: string;
+  /** Gives its partitions back and leaves, within 10 s. May be called twice. */
+  close(): Promise<void>;
+}
+
+/** Enters the fleet and works. Throws `usage` and `invalid_config` for its options, `store_failed` when the database does not answer. */
+export async function openFleetWorker(options: FleetWorkerOptions): Promise<FleetWorker> {
+  const place = await checkedPlace(options);
+  const clock = options.clock ?? systemClock;
+  const notice = (message: string): void => options.onNotice?.(message);
+  const lone = loneNotice(place);
+  if (lone !== undefined) notice(lone);
+  const database = await FleetDatabase.open(place.store, clock);
+  const closers: (() => unknown)[] = [() => database.close()];
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    for (const step of closers.splice(0).reverse()) await step();
+  };
+  try {
+    const url = await enter(options, { place, clock, database, notice }, closers);
+    return {
+      url,
+      close: () => {
+        closing ??= close();
+        return closing;
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Entering {
+  readonly place: FleetPlace;
+  readonly clock: Clock;
+  readonly database: FleetDatabase;
+  readonly notice: (message: string) => void;
+}
+
+/** In this order: what is opened is closed in the opposite one. */
+async function enter(
+  options: FleetWorkerOptions,
+  { place, clock, database, notice }: Entering,
+  closers: (() => unknown)[],
+): Promise<string> {
+  const { query } = database;
+  const id = `${place.name}/${randomUUID().slice(0, 8)}`;
+  const { keys, store: keyStore } = await openKeys(database, clock);
+  closers.push(() => inTime(clock, LAST_WORDS_MS, keyStore.close()));
+  const audit = new PgAudit(query, clock, id);
+  closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
+  const access = new FleetAccess(keys);
+  const secret = await database.secret();
+  const forwarding = new Forwarding(clock, secret);
+  closers.push(() => forwarding.close());
+  const directory = new FleetDirectory(clock, () => readFleet(query));
+  let publicUrl = options.publicUrl;
+  const owned = new OwnedPartitions({
+    ...{ clock, onNotice: notice, onChange: () => membership?.soon() },
+    open: (part) => {
+      const { verifier } = keys;
+      const fleet = (): FleetState => directory.stateFor(id);
+      return openPartition(options, { place, part, id, publicUrl, verifier, audit, fleet });
+    },
+  });
+  let membership: Membership | undefined;
+  const handlerOf = (part: number): Handler | undefined =>
+    directory.isFresh ? owned.handlerOf(part) : undefined;
+  const privateAt = { host: place.privateHost, port: place.privatePort };
+  const inner = await openPrivatePort(clock, { ...privateAt, secret, access, handlerOf });
+  let outer: FleetPort | undefined;
+  closers.push(() => Promise.all([inner.close(), outer?.close()]));
+  const entry = { id, name: place.name, role: place.role, address: inner.address, version: packageVersion() };
+  const rows = new WorkerRows(query, entry);
+  membership = new Membership({ clock, rows, directory, owned, role: place.role, onNotice: notice });
+  const router = new FleetRouter({
+    ...{ clock, directory, access, forwarding, local: owned },
+    homes: new ProjectHomes(query),
+    isBehindProxy: options.isBehindProxy === true,
+  });
+  if (place.role !== "worker") {
+    const limits = options.serverLimits;
+    outer = await openPublicPort(clock, router.handle, { host: place.host, port: place.port, limits });
+    publicUrl ??= outer.address;
+  }
+  await membership.enter();
+  closers.push(() => membership.leave());
+  await audit.sweep();
+  return outer?.address ?? inner.address;
+}
+
+async function openKeys(
+  { query }: FleetDatabase,
+  clock: Clock,
+): Promise<{ readonly keys: FleetKeys; readonly store: PgKeyStore }> {
+  const store = new PgKeyStore(query, clock);
+  await store.follow();
+  const verifier = createKeyVerifier(store);
+  return {
+    store,
+    keys: { verifier, look: () => store.look(), isForm: (text) => hashApiKey(text) !== undefined },
+  };
+}
+
+interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
+  readonly place: FleetPlace;
+  readonly part: number;
+  /** Of the worker. */
+  readonly id: string;
+  readonly publicUrl: string | undefined;
+  readonly audit: PgAudit;
+  readonly fleet: () => FleetState;
+}
+
+async function openPartition(
+  { fleet: _fleet, ...options }: FleetWorkerOptions,
+  { place, part, id, publicUrl, verifier, audit, fleet }: PartitionPlace,
+): Promise<OpenedPartition> {
+  const store = await openPostgresStore({ url: place.store, part, owner: id });
+  try {
+    const files = await openPartitionFiles({ objects: place.objects, part });
+    const service = await openPerigeeService(
+      {
+        ...{ ...options, store, verifier, disk: files.disk, dataDir: files.dataDir },
+        stateDir: options.stateDir ?? join(options.dataDir, "learnt"),
+        isBehindProxy: true, // the router says whose request it is
+        ...(publicUrl === undefined ? {} : { publicUrl }),
+      },
+      { audit, fleet },
+    );
+    return { service, store, closeFiles: () => files.close() };
+  } catch (error) {
+    await store.close().catch(() => undefined);
+    throw error;
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Headers between a client, the router and the worker that answers: as they came, but for those of one connection (RFC 9110, 7.6.1)
+ * and those that only workers may set.
+ */
+import type { IncomingMessage } from "node:http";
+
+/** Proves a request to be a worker's. */
+export const SECRET_HEADER = "x-perigee-fleet";
+/** Which partition is meant. */
+export const PART_HEADER = "x-perigee-part";
+/** In an answer of a worker that does not have the partition: the request was not read. */
+export const ELSEWHERE_HEADER = "x-perigee-elsewhere";
+
+/** `expect` is answered by each hop for itself. `transfer-encoding` stays: Node sends a body as it says. */
+const OF_ONE_HOP = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "trailer",
+  "upgrade",
+  "expect",
+]);
+const OF_WORKERS = new Set([SECRET_HEADER, PART_HEADER, ELSEWHERE_HEADER]);
+const FORWARDED = "x-forwarded-for";
+
+/** Names and values in turn, as `rawHeaders`, of what the next hop is sent. */
+export function passedHeaders(raw: readonly string[], connection: string | undefined): string[] {
+  const named = new Set(
+    (connection ?? "")
+      .toLowerCase()
+      .split(",")
+      .map((name) => name.trim()),
+  );
+  const passed: string[] = [];
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = (raw[at] as string).toLowerCase();
+    if (!OF_ONE_HOP.has(name) && !OF_WORKERS.has(name) && !named.has(name))
+      passed.push(raw[at] as string, raw[at + 1] as string);
+  }
+  return passed;
+}
+
+/**
+ * Sets a request's `X-Forwarded-For` to the address of its client alone, which the service then believes: the one that a trusted proxy
+ * added last, or that of the connection.
+ */
+export function noteClient(request: IncomingMessage, isBehindProxy: boolean): void {
+  const given = request.headers[FORWARDED];
+  const last = (Array.isArray(given) ? given.join(",") : given)?.split(",").at(-1)?.trim();
+  const address = (isBehindProxy && last !== "" ? last : undefined) ?? request.socket.remoteAddress ?? "";
+  dropHeaders(request, (name) => name === FORWARDED || OF_WORKERS.has(name));
+  request.headers[FORWARDED] = address;
+  request.rawHeaders.push("X-Forwarded-For", address);
+}
+
+/** Removes what only workers read, before the service sees the request. */
+export function dropWorkerHeaders(request: IncomingMessage): void {
+  dropHeaders(request, (name) => OF_WORKERS.has(name) || name === "expect");
+}
+
+function dropHeaders(request: IncomingMessage, isDropped: (name: string) => boolean): void {
+  const { rawHeaders, headers } = request;
+  for (const name of Object.keys(headers)) if (isDropped(name)) delete headers[name];
+  for (let at = rawHeaders.length - 2; at >= 0; at -= 2)
+    if (isDropped((rawHeaders[at] as string).toLowerCase())) rawHeaders.splice(at, 2);
+}

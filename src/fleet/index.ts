@@ -1,0 +1,17 @@
+/**
+ * The entry point `perigee/fleet`: a store on PostgreSQL, so that another process, on any machine, can go on with the work, and workers, which
+ * are one service together. The server is loaded when the first worker is opened.
+ */
+import type { FleetWorker } from "./fleet_worker.ts";
+import type { FleetWorkerOptions } from "./worker_options.ts";
+
+export { openPostgresStore, type PostgresStoreOptions } from "../store/postgres/postgres.ts";
+export type { SpacedStore } from "../store/threaded_store.ts";
+export type { FleetWorker } from "./fleet_worker.ts";
+export type { FleetWorkerOptions } from "./worker_options.ts";
+
+/** Enters the fleet and works. Throws `usage` and `invalid_config` for its options, `store_failed` when the database does not answer. */
+export async function openFleetWorker(options: FleetWorkerOptions): Promise<FleetWorker> {
+  const opened = await import("./fleet_worker.ts");
+  return opened.openFleetWorker(options);
+}

@@ -1,0 +1,145 @@
+/**
+ * A worker's heartbeat: once a second it renews its lease, reads the fleet, and takes, makes and releases partitions.
+ *
+ *   entered -> beating ... -> leaving (takes nothing, releases everything) -> left
+ *
+ * While the database is away no beat ends: nothing is taken, and after 6 s the directory is stale.
+ */
+import type { Clock, Timer } from "../clock.ts";
+import { PerigeeError } from "../errors.ts";
+import type { FleetDirectory } from "./directory.ts";
+import { inTime } from "./in_time.ts";
+import type { OwnedPartitions } from "./owned_partitions.ts";
+import { type PlacementStep, placementSteps } from "./placement.ts";
+import type { FleetReading, WorkerRole, WorkerRows } from "./worker_rows.ts";
+
+export interface MembershipOptions {
+  readonly clock: Clock;
+  readonly rows: WorkerRows;
+  readonly directory: FleetDirectory;
+  readonly owned: OwnedPartitions;
+  readonly role: WorkerRole;
+  readonly onNotice: (message: string) => void;
+}
+
+const BEAT_MS = 1_000;
+const BEAT_MS_MIN = 100;
+const SWEEP_MS = 3_600_000;
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  #timer: Timer | undefined;
+  /** The beat that is under way. */
+  #beating: Promise<void> | undefined;
+  #isLeaving = false;
+  /** Since when each free partition has been seen free. */
+  readonly #freeSinceMs = new Map<number, number>();
+  #idleSinceMs: number;
+  #sweptMs = Number.NEGATIVE_INFINITY;
+  /** Until the next one: sooner when a lease is about to end, which is adopted at once then. */
+  #restMs = BEAT_MS;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+    this.#idleSinceMs = options.clock.nowMs();
+  }
+
+  /** Resolves when the worker is entered and has decided for the first time. Rejects when the database refuses. */
+  async enter(): Promise<void> {
+    await this.#beat();
+    this.#later(this.#restMs);
+  }
+
+  /** Decides anew at once: something has changed here. */
+  soon(): void {
+    if (!this.#isLeaving) this.#later(0);
+  }
+
+  /** Gives everything back, then removes the worker's row. Never rejects. */
+  async leave(): Promise<void> {
+    const { owned, rows, directory } = this.#options;
+    this.#isLeaving = true;
+    directory.leave();
+    this.#timer?.cancel();
+    if (this.#beating !== undefined) await this.#inTime(this.#beating);
+    await Promise.all([owned.releaseAll(), this.#said()]);
+    await this.#inTime(rows.leave());
+  }
+
+  /** So that the others know: nothing is given to who leaves. */
+  async #said(): Promise<void> {
+    await this.#inTime(this.#options.rows.beat(true));
+  }
+
+  /** The database may be away; the lease ends by itself then. */
+  async #inTime(work: Promise<unknown>): Promise<void> {
+    await inTime(this.#options.clock, BEAT_MS, work).catch(() => undefined);
+  }
+
+  #later(delayMs: number): void {
+    this.#timer?.cancel();
+    this.#timer = this.#options.clock.timer(delayMs, () => {
+      this.#beating ??= this.#beat()
+        .catch((error: unknown) => this.#report(error))
+        .finally(() => {
+          this.#beating = undefined;
+          if (!this.#isLeaving) this.#later(this.#restMs);
+        });
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, rows, directory } = this.#options;
+    const startedMs = clock.nowMs();
+    const reading = await rows.beat(this.#isLeaving);
+    directory.take(reading, startedMs);
+    this.#restMs = Math.min(BEAT_MS, Math.max(BEAT_MS_MIN, reading.endsInMs));
+    if (clock.nowMs() - this.#sweptMs >= SWEEP_MS) {
+      this.#sweptMs = clock.nowMs();
+      await rows.sweep();
+    }
+    if (this.#isLeaving) return;
+    for (const step of this.#steps(reading, startedMs)) await this.#do(step);
+  }
+
+  #steps(reading: FleetReading, nowMs: number): readonly PlacementStep[] {
+    const { owned, role, rows } = this.#options;
+    if (role === "api") return [];
+    const state = owned.state;
+    if (state.kept.length > 0) this.#idleSinceMs = nowMs;
+    this.#noteFree(reading, nowMs);
+    const workers = reading.workers.map(({ id, role: of, isLeaving }) => ({
+      id,
+      isTaker: of !== "api" && !isLeaving,
+    }));
+    return placementSteps(
+      { workers, partitions: reading.partitions },
+      {
+        ...{ ...state, id: rows.id, isLeaving: false },
+        freeMs: (part) => nowMs - (this.#freeSinceMs.get(part) ?? nowMs),
+        idleMs: nowMs - this.#idleSinceMs,
+      },
+    );
+  }
+
+  #noteFree({ partitions }: FleetReading, nowMs: number): void {
+    for (const { part, owner } of partitions) {
+      if (owner !== undefined) this.#freeSinceMs.delete(part);
+      else if (!this.#freeSinceMs.has(part)) this.#freeSinceMs.set(part, nowMs);
+    }
+  }
+
+  async #do(step: PlacementStep): Promise<void> {
+    const { owned, rows } = this.#options;
+    if (step.kind === "make") void owned.take(await rows.makePartition());
+    else if (step.kind === "take") void owned.take(step.part);
+    else void owned.release(step.part);
+  }
+
+  #report(error: unknown): void {
+    if (error instanceof PerigeeError && error.code === "closed") return;
+    this.#options.onNotice(
+      `the fleet cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * The partitions of this process, each with a service of its own.
+ *
+ *   opening -> open -> closing -> gone
+ *           -> barred for 30 s     (it could not be opened; another worker may)
+ *           -> gone                (another worker was faster)
+ *   open    -> closing             (it was taken over, or its store failed)
+ *
+ * A partition that closes gets no more requests; those under way have 3 s, its service 5 s more. Then its store is closed all the same, which
+ * frees the partition: what was in flight counts as unanswered for its next owner.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../clock.ts";
+import { hasCode } from "../errors.ts";
+import type { PerigeeService } from "../service/perigee_service.ts";
+import type { SpacedStore } from "../store/threaded_store.ts";
+import { inTime } from "./in_time.ts";
+import type { OwnState } from "./placement.ts";
+import type { Handler, LocalServices } from "./router.ts";
+
+/** A partition that was opened. */
+export interface OpenedPartition {
+  readonly service: Pick<PerigeeService, "handler" | "failed" | "close">;
+  readonly store: Pick<SpacedStore, "close">;
+  /** After the service. */
+  closeFiles(): Promise<void>;
+}
+
+export interface OwnedPartitionsOptions {
+  readonly clock: Clock;
+  /** Takes the partition and opens its service. Rejects with `data_dir_in_use` when another worker has it. */
+  readonly open: (part: number) => Promise<OpenedPartition>;
+  readonly onNotice: (message: string) => void;
+  /** Something is not as it was: the placement may be decided anew. */
+  readonly onChange: () => void;
+}
+
+const BARRED_MS = 30_000;
+const REQUESTS_MS = 3_000;
+const CLOSE_MS = 5_000;
+
+interface OwnPartition {
+  state: "opening" | "open" | "closing";
+  opened?: OpenedPartition;
+  /** Answers that are under way. */
+  readonly responses: Set<ServerResponse>;
+  readonly handler: Handler;
+  done: Promise<void>;
+}
+
+export class OwnedPartitions implements LocalServices {
+  readonly #options: OwnedPartitionsOptions;
+  /** The oldest first. */
+  readonly #owned = new Map<number, OwnPartition>();
+  /** Until when a partition is not tried again. */
+  readonly #barredUntilMs = new Map<number, number>();
+
+  constructor(options: OwnedPartitionsOptions) {
+    this.#options = options;
+  }
+
+  get state(): Pick<OwnState, "kept" | "closing" | "barred"> {
+    const nowMs = this.#options.clock.nowMs();
+    const all = [...this.#owned];
+    return {
+      kept: all.filter(([, { state }]) => state !== "closing").map(([part]) => part),
+      closing: all.filter(([, { state }]) => state === "closing").map(([part]) => part),
+      barred: new Set([...this.#barredUntilMs].filter(([, ms]) => ms > nowMs).map(([part]) => part)),
+    };
+  }
+
+  get first(): number | undefined {
+    return [...this.#owned].find(([, { state }]) => state === "open")?.[0];
+  }
+
+  handlerOf(part: number): Handler | undefined {
+    const owned = this.#owned.get(part);
+    return owned?.state === "open" ? owned.handler : undefined;
+  }
+
+  /** Takes a partition; resolves when it answers, or is given up. Never rejects. */
+  take(part: number): Promise<void> {
+    if (this.#owned.has(part)) return Promise.resolve();
+    const responses = new Set<ServerResponse>();
+    const owned: OwnPartition = {
+      ...{ state: "opening", responses, done: Promise.resolve() },
+      handler: (request, response) => this.#handle(owned, request, response),
+    };
+    this.#owned.set(part, owned);
+    owned.done = this.#open(part, owned);
+    return owned.done;
+  }
+
+  /** Gives a partition back; resolves when another worker may take it. Never rejects. */
+  release(part: number): Promise<void> {
+    const owned = this.#owned.get(part);
+    if (owned === undefined) return Promise.resolve();
+    if (owned.state === "open") {
+      owned.state = "closing";
+      owned.done = this.#close(part, owned);
+    }
+    return owned.state === "opening" ? owned.done.then(() => this.release(part)) : owned.done;
+  }
+
+  /** Gives everything back. */
+  async releaseAll(): Promise<void> {
+    await Promise.all([...this.#owned.keys()].map((part) => this.release(part)));
+  }
+
+  async #open(part: number, owned: OwnPartition): Promise<void> {
+    const { clock, open, onNotice, onChange } = this.#options;
+    const startedMs = clock.nowMs();
+    try {
+      owned.opened = await open(part);
+      owned.state = "open";
+      onNotice(`partition ${part} is open, after ${Math.round(clock.nowMs() - startedMs)} ms`);
+      void owned.opened.service.failed.then((error) => {
+        onNotice(`partition ${part} is given up: ${error.message}`);
+        return this.release(part);
+      });
+    } catch (error) {
+      this.#owned.delete(part);
+      if (!hasCode(error, "data_dir_in_use")) {
+        this.#barredUntilMs.set(part, clock.nowMs() + BARRED_MS);
+        onNotice(
+          `partition ${part} cannot be opened: ${error instanceof Error ? error.message : String(error)}`,
+        );
+      }
+    }
+    onChange();
+  }
+
+  #handle(owned: OwnPartition, request: IncomingMessage, response: ServerResponse): void {
+    owned.responses.add(response);
+    response.once("close", () => owned.responses.delete(response));
+    owned.opened?.service.handler(request, response);
+  }
+
+  async #close(part: number, owned: OwnPartition): Promise<void> {
+    const { clock, onNotice, onChange } = this.#options;
+    const opened = owned.opened as OpenedPartition; // it was open
+    await inTime(clock, REQUESTS_MS, answered(owned.responses));
+    const isClosed = (await inTime(clock, CLOSE_MS, settled(opened.service.close()))) === true;
+    await inTime(clock, CLOSE_MS, settled(opened.store.close())); // once more where the service has done it
+    if (isClosed) await opened.closeFiles().catch(() => undefined);
+    this.#owned.delete(part);
+    onNotice(`partition ${part} is given back${isClosed ? "" : ", with requests in flight"}`);
+    onChange();
+  }
+}
+
+async function settled(work: Promise<unknown>): Promise<true> {
+  await Promise.allSettled([work]);
+  return true;
+}
+
+async function answered(responses: ReadonlySet<ServerResponse>): Promise<void> {
+  await Promise.all(
+    [...responses].map((response) => new Promise((resolve) => response.once("close", resolve))),
+  );
+}

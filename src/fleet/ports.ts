@@ -1,0 +1,127 @@
+/**
+ * The two ports of a worker: the public one for callers, and the private one for the other workers.
+ *
+ * The public port has the bounds of a service's own server. The private one answers who knows the fleet's secret, for partitions of this process;
+ * for others it says `elsewhere`, before it reads a body.
+ */
+import { timingSafeEqual } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Clock } from "../clock.ts";
+import { Connections } from "../service/http/connections.ts";
+import { plain } from "../service/http/errors.ts";
+import { HEADER_BYTES_MAX, SERVER_LIMITS, type ServerLimits } from "../service/http/server.ts";
+import type { FleetAccess } from "./fleet_access.ts";
+import { dropWorkerHeaders, ELSEWHERE_HEADER, PART_HEADER, SECRET_HEADER } from "./hop_headers.ts";
+import { type Handler, refuse } from "./router.ts";
+
+/** An open port. */
+export interface FleetPort {
+  /** Such as `http://127.0.0.1:8080`. */
+  readonly address: string;
+  /** Takes no more connections, lets answers end for 3 s, and closes what is left. */
+  close(): Promise<void>;
+}
+
+export interface PortAddress {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+}
+
+const DRAIN_MS = 3_000;
+/** Longer than workers keep idle connections: none of them sends a request on one that closes. */
+const PRIVATE_IDLE_MS = 120_000;
+/** Headers that workers add. */
+const ADDED_BYTES_MAX = 2 * 1024;
+const ELSEWHERE = plain(421, "elsewhere", "this worker does not have the partition");
+const FORBIDDEN = plain(403, "forbidden", "this port is for the workers of the fleet");
+
+/** Rejects with the system's error when it cannot listen. */
+export async function openPublicPort(
+  clock: Clock,
+  handle: Handler,
+  { limits: given, ...where }: PortAddress & { readonly limits: Partial<ServerLimits> | undefined },
+): Promise<FleetPort> {
+  const limits = { ...SERVER_LIMITS, ...given };
+  const server = createServer({
+    insecureHTTPParser: false,
+    requireHostHeader: false, // the service answers in its own form
+    maxHeaderSize: HEADER_BYTES_MAX,
+    headersTimeout: limits.headersMs,
+    requestTimeout: 0, // by progress, as in a service
+    keepAliveTimeout: limits.keepAliveMs,
+    connectionsCheckingInterval: Math.min(1_000, limits.headersMs),
+  });
+  server.timeout = limits.idleMs;
+  const connections = new Connections(server, clock, limits);
+  server.on("clientError", (error, socket) => connections.refuse(error, socket as import("node:net").Socket)); // of a TCP server
+  server.on("request", handle);
+  return opened(clock, server, where, () => connections.drain());
+}
+
+export interface PrivatePortOptions extends PortAddress {
+  readonly secret: string;
+  readonly access: FleetAccess;
+  /** Undefined for a partition that it does not have now. */
+  readonly handlerOf: (part: number) => Handler | undefined;
+}
+
+/** Rejects with the system's error when it cannot listen. */
+export async function openPrivatePort(clock: Clock, options: PrivatePortOptions): Promise<FleetPort> {
+  const server = createServer({
+    requireHostHeader: false,
+    maxHeaderSize: HEADER_BYTES_MAX + ADDED_BYTES_MAX,
+    requestTimeout: 0,
+    keepAliveTimeout: PRIVATE_IDLE_MS,
+  });
+  const secret = Buffer.from(options.secret);
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    if (!isSame(secret, request.headers[SECRET_HEADER])) return refuse(response, FORBIDDEN);
+    await options.access.projectOf(request.headers.authorization); // a key that was just made is known then
+    const handler = options.handlerOf(Number(request.headers[PART_HEADER]));
+    if (handler === undefined) {
+      response.setHeader(ELSEWHERE_HEADER, "1");
+      return refuse(response, ELSEWHERE);
+    }
+    if (request.headers.expect !== undefined) response.writeContinue();
+    dropWorkerHeaders(request);
+    handler(request, response);
+  };
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    handle(request, response).catch(() => response.destroy()); // the database of the fleet was left: the worker ends
+  };
+  server.on("request", answer);
+  server.on("checkContinue", answer);
+  return opened(clock, server, options);
+}
+
+async function opened(
+  clock: Clock,
+  server: Server,
+  { host, port }: PortAddress,
+  drain: () => void = () => undefined,
+): Promise<FleetPort> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, resolve);
+  });
+  const { address, family, port: found } = server.address() as AddressInfo; // it listens on TCP
+  return {
+    address: `http://${family === "IPv6" ? `[${address}]` : address}:${found}`,
+    close: async () => {
+      drain();
+      const timer = clock.timer(DRAIN_MS, () => server.closeAllConnections(), { keepsAlive: false });
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      });
+      timer.cancel();
+    },
+  };
+}
+
+function isSame(secret: Buffer, given: string | readonly string[] | undefined): boolean {
+  const bytes = Buffer.from(String(given));
+  return bytes.byteLength === secret.byteLength && timingSafeEqual(bytes, secret);
+}

@@ -1,0 +1,55 @@
+/**
+ * Where projects are at home: a project is in one partition for as long as that lives, so what was read once is kept.
+ *
+ *   unknown -> at home in the partition with the fewest projects, of those that a living worker has
+ *
+ * Limit: 100,000 projects in memory; the one that was read first is forgotten first.
+ */
+import type { PgQuery } from "../store/postgres/pg_session.ts";
+
+const HOMES_MAX = 100_000;
+
+export class ProjectHomes {
+  readonly #query: PgQuery;
+  readonly #known = new Map<string, number>();
+
+  constructor(query: PgQuery) {
+    this.#query = query;
+  }
+
+  /** What is in memory. */
+  known(project: string): number | undefined {
+    return this.#known.get(project);
+  }
+
+  /** Of a project whose key was accepted: gives it a home if it has none. Undefined while no partition has a living worker. */
+  async assigned(project: string): Promise<number | undefined> {
+    const found = await this.found(project);
+    if (found !== undefined) return found;
+    await this.#query(
+      `INSERT INTO perigee_projects (project, part)
+       SELECT $1, part FROM perigee_partitions p
+         JOIN perigee_workers w ON w.id = p.owner AND w.lease_until > clock_timestamp() AND NOT w.is_leaving
+       WHERE p.in_fleet AND p.lease_until > clock_timestamp()
+       ORDER BY (SELECT count(*) FROM perigee_projects h WHERE h.part = p.part), part LIMIT 1
+       ON CONFLICT DO NOTHING`,
+      project,
+    );
+    return this.found(project);
+  }
+
+  /** Of any text: never gives a home. */
+  async found(project: string): Promise<number | undefined> {
+    const known = this.#known.get(project);
+    if (known !== undefined) return known;
+    const { rows } = await this.#query("SELECT part FROM perigee_projects WHERE project = $1", project);
+    const [row] = rows as { readonly part: number }[]; // as selected
+    if (row === undefined) return undefined;
+    this.#known.set(project, row.part);
+    if (this.#known.size > HOMES_MAX) {
+      const [oldest] = this.#known.keys();
+      this.#known.delete(oldest as string); // it is not empty
+    }
+    return row.part;
+  }
+}

@@ -1,0 +1,222 @@
+/**
+ * The way of a request to the engine of its project: the partition that the project of its key is at home in.
+ *
+ *   found -> answered here       (this process owns the partition: the request is passed to that service as it came)
+ *         -> answered elsewhere  (streamed to the worker that owns it)
+ *         -> waits               (nobody owns it, or its owner refuses connections: tried again for 10 s, then 503)
+ *         -> 502                 (the connection broke after the request was sent; GET, HEAD, and small POSTs with an `Idempotency-Key`
+ *                                are sent again instead)
+ *
+ * A request without a valid key is answered by a service of this process, or of any worker; a signed link by its project's.
+ */
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Clock } from "../clock.ts";
+import { type ErrorAnswer, envelope, plain } from "../service/http/errors.ts";
+import type { FleetDirectory } from "./directory.ts";
+import type { FleetAccess } from "./fleet_access.ts";
+import type { Forwarding } from "./forwarding.ts";
+import { noteClient } from "./hop_headers.ts";
+import { inTime } from "./in_time.ts";
+import type { ProjectHomes } from "./project_homes.ts";
+
+export type Handler = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** What this process answers by itself. */
+export interface LocalServices {
+  /** Undefined for a partition that it does not own, or is about to give away. */
+  handlerOf(part: number): Handler | undefined;
+  /** The partition that answers what belongs to no project. */
+  readonly first: number | undefined;
+}
+
+export interface RouterOptions {
+  readonly clock: Clock;
+  readonly directory: FleetDirectory;
+  readonly homes: ProjectHomes;
+  readonly access: FleetAccess;
+  readonly forwarding: Forwarding;
+  readonly local: LocalServices;
+  /** Believe the last hop's `X-Forwarded-For`. */
+  readonly isBehindProxy: boolean;
+}
+
+/** How long a request waits for an owner of its partition. */
+const WAIT_MS = 10_000;
+const RETRY_AFTER_SECONDS = 5;
+/** A body up to this size is kept so that its request can be sent again. */
+const REPLAYED_BYTES_MAX = 1024 * 1024;
+const LINK = /^\/v0\/files\/link\/([^/?]+)/;
+const NO_OWNER = plain(
+  503,
+  "unavailable",
+  "no process of the service can answer for this project now; try again",
+);
+const BROKEN_OFF = plain(
+  502,
+  "connection_lost",
+  "the process that answers for this project broke off; whether the request was done is not known",
+);
+const NO_BYTES = new Uint8Array(0);
+
+/** A request on its way. */
+interface Journey {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly deadlineMs: number;
+  /** Undefined until it is needed, and for one that is streamed. */
+  body: Uint8Array | undefined;
+}
+
+/** Which partition answers; undefined while none can. */
+type Place = () => Promise<number | undefined>;
+
+export class FleetRouter {
+  readonly #options: RouterOptions;
+
+  constructor(options: RouterOptions) {
+    this.#options = options;
+  }
+
+  /** Answers a request of a client. Never rejects. */
+  readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
+    if (this.#isOwn(request, response)) return;
+    noteClient(request, this.#options.isBehindProxy);
+    const journey: Journey = {
+      ...{ request, response, body: hasBody(request) ? undefined : NO_BYTES },
+      deadlineMs: this.#options.clock.nowMs() + WAIT_MS,
+    };
+    this.#route(journey).catch(() => refuse(response, NO_OWNER));
+  };
+
+  /** What is answered for this process alone: whether it lives, whether it is ready, and metrics, which are for callers on this machine. */
+  #isOwn(request: IncomingMessage, response: ServerResponse): boolean {
+    const { directory, local } = this.#options;
+    const handler = local.first === undefined ? undefined : local.handlerOf(local.first);
+    switch (pathOf(request)) {
+      case "/metrics":
+        if (handler === undefined) refuse(response, NO_OWNER);
+        else handler(request, response);
+        return true;
+      case "/readyz":
+        if (!directory.isFresh) refuse(response, NO_OWNER);
+        return !directory.isFresh;
+      case "/healthz":
+        if (handler === undefined) alive(response);
+        return handler === undefined;
+      default:
+        return false;
+    }
+  }
+
+  async #route(journey: Journey): Promise<void> {
+    const place = await this.#within(journey, this.#placeOf(journey.request));
+    if (place !== undefined) await this.#answer(journey, place);
+    else refuse(journey.response, NO_OWNER);
+  }
+
+  async #placeOf(request: IncomingMessage): Promise<Place> {
+    const { access, homes } = this.#options;
+    const project = await access.projectOf(request.headers.authorization);
+    if (project !== undefined) return async () => homes.known(project) ?? (await homes.assigned(project));
+    const linked = projectOfLink(request);
+    const home = linked === undefined ? undefined : await homes.found(linked);
+    return async () => home ?? this.#anyPart();
+  }
+
+  #anyPart(): number | undefined {
+    return this.#options.local.first ?? this.#options.directory.ownedParts[0];
+  }
+
+  async #answer(journey: Journey, place: Place): Promise<void> {
+    const { clock, directory, local } = this.#options;
+    const { request, response } = journey;
+    for (;;) {
+      const part = await this.#within(journey, place());
+      if (response.destroyed) return;
+      if (part !== undefined) {
+        const isUnread = journey.body === undefined || journey.body.byteLength === 0;
+        const handler = isUnread && directory.isFresh ? local.handlerOf(part) : undefined;
+        if (handler !== undefined) return handler(request, response);
+        if (await this.#forwarded(journey, part)) return;
+      }
+      if (clock.nowMs() >= journey.deadlineMs) return refuse(response, NO_OWNER);
+      await this.#within(journey, directory.renewed());
+    }
+  }
+
+  /** True when it was answered. */
+  async #forwarded(journey: Journey, part: number): Promise<boolean> {
+    const { directory, forwarding } = this.#options;
+    const owner = directory.ownerOf(part);
+    if (owner === undefined) return false;
+    const { request, response } = journey;
+    if (journey.body === undefined && isSmall(request)) journey.body = await readAll(request);
+    const target = { part, address: owner.address, died: directory.deathOf(owner.id) };
+    const result = await forwarding.forward(journey, target);
+    if (result === "lost" && !mayRepeat(journey)) refuse(response, BROKEN_OFF);
+    return result === "done" || (result === "lost" && !mayRepeat(journey));
+  }
+
+  /** Undefined when it takes longer than the request may wait. */
+  #within<T>({ deadlineMs }: Journey, work: Promise<T>): Promise<T | undefined> {
+    const { clock } = this.#options;
+    return inTime(clock, deadlineMs - clock.nowMs(), work);
+  }
+}
+
+/** Answers with an error of the router itself. */
+export function refuse(response: ServerResponse, { status, error }: ErrorAnswer): void {
+  if (response.destroyed || response.headersSent) return;
+  const requestId = `req_${randomUUID()}`;
+  const body = envelope(error, requestId);
+  response.writeHead(status, {
+    "content-type": "application/json; charset=utf-8",
+    "content-length": Buffer.byteLength(body),
+    "x-content-type-options": "nosniff",
+    "x-request-id": requestId,
+    ...(status === 503 ? { "retry-after": String(RETRY_AFTER_SECONDS) } : {}),
+    ...(response.req.complete ? {} : { connection: "close" }),
+  });
+  response.end(body);
+}
+
+function alive(response: ServerResponse): void {
+  response.writeHead(200, { "content-type": "application/json; charset=utf-8" }).end('{"status":"ok"}');
+}
+
+function pathOf({ url = "/" }: IncomingMessage): string {
+  return url.split("?", 1)[0] ?? "/";
+}
+
+/** What a link claims; its signature is checked where it is at home. */
+function projectOfLink({ url = "/" }: IncomingMessage): string | undefined {
+  const [, token = ""] = LINK.exec(url) ?? [];
+  try {
+    const [project] = JSON.parse(
+      Buffer.from(token.split(".", 1)[0] ?? "", "base64url").toString(),
+    ) as unknown[];
+    return typeof project === "string" ? project : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+function isSmall({ headers }: IncomingMessage): boolean {
+  return Number(headers["content-length"] ?? Number.NaN) <= REPLAYED_BYTES_MAX;
+}
+
+function mayRepeat({ request: { method, headers }, body }: Journey): boolean {
+  if (method === "GET" || method === "HEAD") return body !== undefined;
+  return method === "POST" && headers["idempotency-key"] !== undefined && body !== undefined;
+}
+
+async function readAll(request: IncomingMessage): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer); // no encoding was set
+  return Buffer.concat(chunks);
+}

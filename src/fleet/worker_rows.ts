@@ -1,0 +1,121 @@
+/**
+ * The rows of workers and partitions: a worker's heartbeat, and what it reads of the others with it.
+ *
+ * A worker's lease is on the database's clock. Rows of workers that are dead for a day are removed.
+ */
+import type { PgQuery } from "../store/postgres/pg_session.ts";
+import type { HeldPartition } from "./placement.ts";
+
+/** `all` answers callers and owns partitions, `api` only answers callers, `worker` only owns partitions. */
+export type WorkerRole = "all" | "api" | "worker";
+
+/** How a worker enters itself. */
+export interface WorkerEntry {
+  /** Of this start; a name may occur twice. */
+  readonly id: string;
+  readonly name: string;
+  /** Where the other workers reach it, such as `http://10.0.0.5:8081`. */
+  readonly address: string;
+  readonly role: WorkerRole;
+  /** Of perigee. */
+  readonly version: string;
+}
+
+/** A worker that lives, as the others see it. */
+export interface WorkerRow extends WorkerEntry {
+  readonly isLeaving: boolean;
+  readonly startedWallMs: number;
+}
+
+/** One reading. */
+export interface FleetReading {
+  readonly workers: readonly WorkerRow[];
+  readonly partitions: readonly HeldPartition[];
+  /** Until the first lease of a partition ends, if it is not renewed. */
+  readonly endsInMs: number;
+}
+
+/** How long a worker counts as living without a heartbeat; that of a partition is as long. */
+export const WORKER_LEASE_MS = 6_000;
+const DAY_MS = 86_400_000;
+
+export class WorkerRows {
+  readonly #query: PgQuery;
+  readonly #entry: WorkerEntry;
+
+  constructor(query: PgQuery, entry: WorkerEntry) {
+    this.#query = query;
+    this.#entry = entry;
+  }
+
+  /** Of the worker. */
+  get id(): string {
+    return this.#entry.id;
+  }
+
+  /** Renews its lease and reads the fleet. */
+  async beat(isLeaving: boolean): Promise<FleetReading> {
+    const { id, name, address, role, version } = this.#entry;
+    await this.#query(
+      `INSERT INTO perigee_workers (id, name, address, role, version, is_leaving, lease_until)
+       VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp() + $7 * interval '1 ms')
+       ON CONFLICT (id) DO UPDATE SET is_leaving = excluded.is_leaving, lease_until = excluded.lease_until`,
+      ...[id, name, address, role, version, isLeaving, WORKER_LEASE_MS],
+    );
+    return readFleet(this.#query);
+  }
+
+  /** Removes itself. */
+  async leave(): Promise<void> {
+    await this.#query("DELETE FROM perigee_workers WHERE id = $1", this.#entry.id);
+  }
+
+  /** Removes workers that died a day ago. */
+  async sweep(): Promise<void> {
+    await this.#query(
+      "DELETE FROM perigee_workers WHERE lease_until < clock_timestamp() - $1 * interval '1 ms'",
+      DAY_MS,
+    );
+  }
+
+  /** A new partition, which is free; its number. */
+  async makePartition(): Promise<number> {
+    for (;;) {
+      const { rows } = await this.#query(
+        `INSERT INTO perigee_partitions (part, in_fleet)
+         SELECT coalesce(max(part), 0) + 1, true FROM perigee_partitions
+         ON CONFLICT DO NOTHING RETURNING part`,
+      );
+      const [row] = rows as { readonly part: number }[]; // as returned
+      if (row !== undefined) return row.part;
+    }
+  }
+}
+
+/** Both are null while it is free. */
+interface PartitionRow {
+  readonly part: number;
+  readonly owner: string | null;
+  readonly leftMs: number | null;
+}
+
+/** The living workers, oldest first, and all partitions of the fleet. */
+export async function readFleet(query: PgQuery): Promise<FleetReading> {
+  const workers = await query(
+    `SELECT id, name, address, role, version, is_leaving AS "isLeaving",
+       (extract(epoch FROM started) * 1000)::bigint AS "startedWallMs"
+     FROM perigee_workers WHERE lease_until > clock_timestamp() ORDER BY started, id`,
+  );
+  const partitions = await query(
+    `SELECT part, CASE WHEN lease_until > clock_timestamp() THEN owner END AS owner,
+       CASE WHEN lease_until > clock_timestamp()
+         THEN (extract(epoch FROM lease_until - clock_timestamp()) * 1000)::int END AS "leftMs"
+     FROM perigee_partitions WHERE in_fleet ORDER BY part`,
+  );
+  const rows = partitions.rows as PartitionRow[]; // as selected
+  return {
+    workers: workers.rows as WorkerRow[], // as selected
+    partitions: rows.map(({ part, owner }) => ({ part, owner: owner ?? undefined })),
+    endsInMs: Math.min(...rows.map(({ leftMs }) => leftMs ?? Number.POSITIVE_INFINITY)),
+  };
+}

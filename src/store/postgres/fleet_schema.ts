@@ -1,0 +1,51 @@
+/**
+ * The tables of a fleet: who works, who has which partition, where projects are at home, their keys, and what was audited.
+ *
+ * Times are the database's. `in_fleet` marks the partitions that workers adopt: others belong to programs that opened a store themselves.
+ */
+export const FLEET_TABLES = `
+  ALTER TABLE perigee_partitions ADD COLUMN in_fleet boolean NOT NULL DEFAULT false;
+  CREATE TABLE perigee_workers (
+    id text PRIMARY KEY,
+    name text NOT NULL,
+    address text NOT NULL,
+    role text NOT NULL,
+    version text NOT NULL,
+    is_leaving boolean NOT NULL DEFAULT false,
+    started timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lease_until timestamptz NOT NULL
+  );
+  CREATE TABLE perigee_projects (
+    project text PRIMARY KEY,
+    part integer NOT NULL
+  );
+  CREATE INDEX perigee_projects_of_part ON perigee_projects (part);
+  CREATE TABLE perigee_fleet (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    secret text NOT NULL,
+    keys_version bigint NOT NULL DEFAULT 0
+  );
+  CREATE TABLE perigee_keys (
+    row bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text NOT NULL UNIQUE,
+    hash bytea NOT NULL UNIQUE,
+    shown text NOT NULL,
+    project text NOT NULL,
+    name text NOT NULL,
+    scopes text NOT NULL,
+    is_beta boolean NOT NULL,
+    created_ms bigint NOT NULL,
+    expires_ms bigint,
+    revoked_ms bigint,
+    last_used_day integer,
+    crc bigint NOT NULL
+  );
+  CREATE TABLE perigee_audit (
+    writer text NOT NULL,
+    n bigint NOT NULL,
+    wall_ms bigint NOT NULL,
+    line text NOT NULL,
+    PRIMARY KEY (writer, n)
+  );
+  CREATE INDEX perigee_audit_of_time ON perigee_audit (wall_ms);
+`;

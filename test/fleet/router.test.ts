@@ -1,0 +1,169 @@
+/** Which process answers a request, over real sockets and a clock that the test moves. */
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { FleetDirectory } from "../../src/fleet/directory.ts";
+import { FleetAccess } from "../../src/fleet/fleet_access.ts";
+import { Forwarding } from "../../src/fleet/forwarding.ts";
+import { ProjectHomes } from "../../src/fleet/project_homes.ts";
+import { FleetRouter, type Handler } from "../../src/fleet/router.ts";
+import type { FleetReading } from "../../src/fleet/worker_rows.ts";
+import type { Caller } from "../../src/service/http/caller.ts";
+import { FakeClock } from "../../src/testing/fake_clock.ts";
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function listening(handle: Handle): Promise<string> {
+  const server = createServer(handle);
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closers.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+type Handle = (request: IncomingMessage, response: ServerResponse) => void;
+
+const caller = (project: string): Caller => ({ keyId: "k", project, scopes: new Set(), isBeta: false });
+
+interface World {
+  readonly url: string;
+  readonly clock: FakeClock;
+  /** What the database says of the fleet. */
+  reading: FleetReading;
+  /** How often that was asked for. */
+  reads: number;
+  readonly local: Map<number, Handler>;
+}
+
+/** Projects `acme` at home in partition 1, `beta` in 2. */
+async function world(reading: FleetReading): Promise<World> {
+  const clock = new FakeClock();
+  const local = new Map<number, Handler>();
+  const made = { clock, local, reading, reads: 0 };
+  const directory = new FleetDirectory(clock, async () => {
+    made.reads += 1;
+    return made.reading;
+  });
+  directory.take(reading, clock.nowMs());
+  const forwarding = new Forwarding(clock, "secret");
+  closers.push(() => forwarding.close());
+  const verifier = {
+    verify: (header: string | undefined) =>
+      header === undefined ? undefined : caller(header.replace("Bearer ", "")),
+  };
+  const homes = new ProjectHomes(async (_sql, project) => ({
+    rows: [{ part: project === "acme" ? 1 : 2 }],
+    count: 1,
+  }));
+  const router = new FleetRouter({
+    ...{ clock, directory, homes, forwarding, isBehindProxy: false },
+    access: new FleetAccess({ verifier, look: async () => undefined, isForm: () => false }),
+    local: { handlerOf: (part) => local.get(part), first: 9 },
+  });
+  return Object.assign(made, { url: await listening(router.handle) });
+}
+
+const alone = (address: string, owner: string | undefined = "w"): FleetReading => ({
+  workers: [{ id: "w", name: "w", address, role: "all", version: "1", isLeaving: false, startedWallMs: 0 }],
+  partitions: [{ part: 1, owner }],
+  endsInMs: 6_000,
+});
+const nobody: FleetReading = { workers: [], partitions: [], endsInMs: Number.POSITIVE_INFINITY };
+const answering =
+  (text: string): Handler =>
+  (_request, response) =>
+    void response.end(text);
+const get = (url: string, init: RequestInit = {}) =>
+  fetch(`${url}/v0/infer/tasks`, { ...init, headers: { authorization: "Bearer acme", ...init.headers } });
+
+describe("a request", () => {
+  it("is answered by the service of this process that has its project's partition", async () => {
+    const { url, local } = await world(nobody);
+    local.set(1, answering("one")).set(2, answering("two")).set(9, answering("any"));
+    expect(await (await get(url)).text()).toBe("one");
+    expect(await (await get(url, { headers: { authorization: "Bearer beta" } })).text()).toBe("two");
+    expect(await (await fetch(`${url}/`)).text()).toBe("any");
+  });
+
+  it("with a signed link is answered by the partition of the project that the link claims", async () => {
+    const { url, local } = await world(nobody);
+    local.set(1, answering("one")).set(9, answering("any"));
+    const claim = Buffer.from(JSON.stringify(["acme", "task", "all", 1])).toString("base64url");
+    expect(await (await fetch(`${url}/v0/files/link/${claim}.mac`)).text()).toBe("one");
+    expect(await (await fetch(`${url}/v0/files/link/nonsense`)).text()).toBe("any");
+  });
+
+  it("for metrics is never passed to another process, where it would seem to come from that machine", async () => {
+    const { url, local, clock } = await world(alone(await listening(answering("metrics of another"))));
+    expect((await advanced(clock, fetch(`${url}/metrics`))).status).toBe(503);
+    local.set(9, (request, response) => void response.end(String(request.headers["x-forwarded-for"])));
+    expect(await (await fetch(`${url}/metrics`)).text()).toBe("undefined");
+  });
+
+  it("is not answered from a partition that may be another worker's by now", async () => {
+    const made = await world(nobody);
+    made.local.set(1, answering("one"));
+    expect([await (await get(made.url)).text(), made.reads]).toEqual(["one", 0]);
+    await made.clock.advance(6_000);
+    expect([await (await advanced(made.clock, get(made.url))).text(), made.reads]).toEqual(["one", 1]);
+  });
+
+  it("waits for an owner, and is refused after 10 s with the error of the service and a time to try again", async () => {
+    const made = await world(nobody);
+    const late = get(made.url);
+    const refused = await advanced(made.clock, late);
+    expect([refused.status, refused.headers.get("retry-after")]).toEqual([503, "5"]);
+    expect(await refused.json()).toEqual({
+      error: expect.objectContaining({ type: "server_error", code: "unavailable", param: null }),
+      request_id: expect.stringMatching(/^req_/),
+    });
+    const waiting = get(made.url);
+    made.reading = alone(await listening(answering("adopted")));
+    expect(await (await advanced(made.clock, waiting)).text()).toBe("adopted");
+  });
+
+  it("is sent again when its worker broke off, if it only reads or has an Idempotency-Key", async () => {
+    let bodies: string[] = [];
+    const worker = await listening(async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk as Buffer);
+      bodies.push(Buffer.concat(chunks).toString());
+      if (bodies.length === 1) request.socket.destroy();
+      else response.end("again");
+    });
+    const { url, clock } = await world(alone(worker));
+    expect(await (await advanced(clock, get(url))).text()).toBe("again");
+    bodies = [];
+    const post = { method: "POST", body: "[]" };
+    const keyed = get(url, { ...post, headers: { "idempotency-key": "k" } });
+    expect(await (await advanced(clock, keyed)).text()).toBe("again");
+    expect(bodies).toEqual(["[]", "[]"]);
+    bodies = [];
+    const broken = await advanced(clock, get(url, post));
+    expect([broken.status, await broken.json()]).toEqual([
+      502,
+      { error: expect.objectContaining({ code: "connection_lost" }), request_id: expect.any(String) },
+    ]);
+    expect(bodies).toEqual(["[]"]);
+  });
+});
+
+/** Lets time pass until there is an answer, slowly enough for sockets of this process. */
+async function advanced(clock: FakeClock, answered: Promise<Response>): Promise<Response> {
+  let isOver = false;
+  const end = (): void => {
+    isOver = true;
+  };
+  answered.then(end, end);
+  while (!isOver) {
+    for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    await clock.advance(100);
+  }
+  return answered;
+}

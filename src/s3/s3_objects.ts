@@ -9,6 +9,7 @@
  *
  * Limits: the connections of the agents; one chunk of each object in memory.
  */
+import type { ObjectState } from "./object_state.ts";
 import {
   createS3Client,
   loadS3,
@@ -19,13 +20,6 @@ import {
   type S3Sdk,
 } from "./s3_client.ts";
 import { codeOf, isConnectionLost, statusOf } from "./s3_errors.ts";
-
-/** An object as it was found. */
-export interface ObjectState {
-  readonly sizeBytes: number;
-  /** Another one when the content may be another. */
-  readonly version: string;
-}
 
 /**
  * Why an object was not read. `object`: another try would find the same until somebody changes it. `change`: it has another version

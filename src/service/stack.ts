@@ -21,7 +21,7 @@ import { type OpenedTasks, openTasks } from "../tasks/open_tasks.ts";
 import { createSpending, type Spending } from "../tasks/usage/spending.ts";
 import { openCompletion } from "./completion.ts";
 import type { KeyVerifier } from "./http/key_verifier.ts";
-import { fromFileId } from "./openai/openai_ids.ts";
+import { ownFileId } from "./shapes/openai_ids.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
@@ -111,9 +111,8 @@ function egressOf(clock: Clock, options: EngineOptions): Egress {
 
 /** The files of a project by both forms of their ids. */
 function storedMedia(files: Pick<Files, "file" | "read">): StoredFiles {
-  const own = (id: string): string => (id.startsWith("file-") ? fromFileId(id) : id);
   return {
-    file: async (project, id) => files.file(project, own(id)),
-    read: (project, id) => files.read(project, own(id)),
+    file: async (project, id) => files.file(project, ownFileId(id)),
+    read: (project, id) => files.read(project, ownFileId(id)),
   };
 }

@@ -247,7 +247,7 @@ describe("the summary", () => {
       ...[1, 2, 3, 4, 5, 6, 7].map((name) => ({ ...unknown, model: `b:${name}` })),
     ];
     expect(summaryTable({ ...SUMMARY, cost: { ...SUMMARY.cost, prices } })).toMatch(
-      /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, and no --max-cost bounds it\ntime/,
+      /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, which no --max-cost can bound\ntime/,
     );
   });
 

@@ -117,6 +117,7 @@ export class Lanes {
       isTooLate: (call) => patience.isTooLate(call),
       leaves: (call) => sender.failover.leaves(call),
       isHeld: (ticket) => prefixes.isHeld(ticket),
+      isHolding: () => prefixes.isHolding,
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => {

@@ -43,6 +43,8 @@ export interface Sending {
   readonly holds: EngineHolds;
   readonly batches: Batches;
   readonly remoteWires: RemoteWires;
+  /** What plans count on: also wires of providers whose key is missing, because nothing is sent there before it is set. */
+  readonly plannedWires: RemoteWires;
   /** What answers take, as far as it was measured. */
   readonly patience: Pick<ItemPatience, "quantileMs">;
   readonly failover: Failover;
@@ -104,6 +106,7 @@ export function createSending(
     loads,
   });
   const remoteWires = remoteWiresOf(config);
+  const plannedWires = remoteWiresOf({ ...config, keysMissing: new Map() });
   const caching = new CacheRules(config.prefixes, prices);
   const batches = createBatches(transport, config, storage, {
     ...{ sender, wires, patience, caching, known: remoteWires },
@@ -131,5 +134,5 @@ export function createSending(
       shard.group.hasInserts === true ? mediaFiles(storage, owner.settings, provider.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
-  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, patience, failover };
+  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, plannedWires, patience, failover };
 }

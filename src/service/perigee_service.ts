@@ -115,6 +115,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     disk,
     store,
     measurer,
+    limitPool,
     observer,
     onNotice,
     verifier,

@@ -20,6 +20,7 @@ import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import { ProviderLimits } from "../limits/provider_limits.ts";
 import { mediaFiles } from "../media/media_files.ts";
 import { CacheRules } from "../prefixes/cache_rules.ts";
 import type { Seams } from "../seams.ts";
@@ -58,7 +59,7 @@ export interface SendingGate {
 
 /** Builds them; the sender and the lanes know each other. */
 export function createSending(
-  { transport, codecs, learnt, observer, notice }: Seams,
+  { transport, codecs, learnt, observer, notice, limitPool }: Seams,
   config: EngineConfig,
   { prices, answers, latencies, lengths, fits }: LearntFigures & { readonly prices: PriceBook },
   storage: EngineStorage,
@@ -113,8 +114,9 @@ export function createSending(
     holds: () => holds,
     feed: () => shardFeed,
   });
-  const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+  const lanes: Lanes = new Lanes({
+    ...{ trials, clock, config, backlog, sender, patience, claimed, mayAdmit },
+    limits: new ProviderLimits({ ...{ clock, config, learnt, pool: limitPool }, lanes: () => lanes }),
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
     onHold: () => {
       holds.changed();

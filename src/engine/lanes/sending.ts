@@ -107,9 +107,8 @@ export function createSending(
   });
   const remoteWires = remoteWiresOf(config);
   const plannedWires = remoteWiresOf({ ...config, keysMissing: new Map() });
-  const caching = new CacheRules(config.prefixes, prices);
   const batches = createBatches(transport, config, storage, {
-    ...{ sender, wires, patience, caching, known: remoteWires },
+    ...{ sender, wires, patience, caching: new CacheRules(config.prefixes, prices), known: remoteWires },
     lanes: () => lanes,
     holds: () => holds,
     feed: () => shardFeed,

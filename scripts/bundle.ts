@@ -67,8 +67,14 @@ async function importedBy(entry: string): Promise<Set<string>> {
 }
 
 async function graphOf(entries: readonly string[]): Promise<Metafile> {
-  const options = { entryPoints: [...entries], write: false, metafile: true, outdir: "." } as const;
-  return (await build({ ...settings, ...options })).metafile;
+  const found = await build({
+    ...settings,
+    entryPoints: [...entries],
+    write: false,
+    metafile: true,
+    outdir: ".",
+  });
+  return found.metafile;
 }
 
 function reachedFrom(entry: string, { inputs }: Metafile): Set<string> {

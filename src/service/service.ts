@@ -74,7 +74,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
     ...observation?.serverOptions,
   });
   let isReady = true;
-  await registerDescription(app, version);
+  const description = registerDescription(app, version);
   const unready = async (): Promise<Unready | undefined> =>
     isReady ? options.unready?.() : { code: "closed", message: "the service is closing" };
   registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()));
@@ -97,7 +97,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerSecretRoutes(app, context.satellites);
   registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);
-  registerDescriptionRoutes(app);
+  registerDescriptionRoutes(app, description);
   await app.ready();
   const route = handlerOf(app);
   const handler: HttpService["handler"] = (request, response) => {

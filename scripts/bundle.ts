@@ -1,15 +1,15 @@
 /**
- * Puts what is loaded together into one file: the command `run`, and each thread. A module takes Node half a millisecond to load,
- * and `run` has some 300, its threads 130 more.
- *
- * `dist/cli/main.js` and what it imports stay files of their own, and `run.js` imports those, so that a process has each of
- * its modules once: a `PerigeeError` of the command is that of `main.js`. What is imported when it is needed stays where it is.
- * A thread shares nothing with the others.
+ * Puts what is loaded together into one file, because a module takes Node half a millisecond to load: the library has some 300, each
+ * thread 130, the service 430.
  *
  * `dist/library.js` has the modules that `dist/index.js` loads, but for those of `main.js`. Their files stay, and export what
  * `library.js` has: every importer of one of them, such as the service, gets the same module.
  *
- * The service has three more files of that kind, each of modules that are only loaded together: `dist/server.js` of what nobody else
+ * `dist/cli/main.js` and what it imports stay files of their own, and the others import those, so that a process has each of
+ * its modules once: a `PerigeeError` of a command is that of `main.js`. `run.js` has what is neither there nor in the library. What is
+ * imported when it is needed stays where it is. A thread shares nothing with the others.
+ *
+ * The service has three more files, each of modules that are only loaded together: `dist/server.js` of what nobody else
  * loads, `dist/clusters.js` of what `perigee cluster` loads too, `dist/kinds.js` of what `perigee satellites` loads as well. What a
  * third command, or another entry point of the package, loads stays in files of its own: it would load the server with it.
  */
@@ -51,7 +51,6 @@ const settings = {
 
 const kept = await importedBy(MAIN);
 const groups = await serviceGroups();
-await bundle(RUN, (path) => kept.has(path));
 for (const [thread, file] of Object.entries(THREADS)) await bundle(thread, () => false, file);
 /** Modules whose files already export what a file of several has. */
 const moved = new Set<string>();
@@ -59,6 +58,7 @@ await bundleTogether(
   LIBRARY,
   [...(await importedBy("index.js"))].filter((path) => !kept.has(path)),
 );
+await bundle(RUN, (path) => kept.has(path) || path === LIBRARY);
 for (const [file, modules] of groups) await bundleTogether(file, modules);
 
 /** A module and all that it imports at once, and what those do, as paths in `dist`. */

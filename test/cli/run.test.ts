@@ -132,7 +132,8 @@ describe("perigee quote", () => {
       question("a", "Hello", "openai:gpt-4o-mini"),
       question("b", "Hello", "openai:gpt-4o-mini"),
     ]);
-    const { code, stdout, stderr } = await desk.perigee(["quote", "--sla", "60,1440", "in.jsonl"]);
+    const words = ["quote", "--sla", "60,1440", "in.jsonl"];
+    const { code, stdout, stderr } = await desk.perigee(words, { env: { OPENAI_API_KEY: "none is sent" } });
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toContain("openai:gpt-4o-mini\n");
     expect(stdout).toMatch(/input tokens +16\n/);

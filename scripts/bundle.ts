@@ -1,13 +1,17 @@
 /**
- * Puts what is loaded together into one file: the command `run`, and each thread. A module takes Node half a millisecond to load,
- * and `run` has some 300, its threads 130 more.
- *
- * `dist/cli/main.js` and what it imports stay files of their own, and `run.js` imports those, so that a process has each of
- * its modules once: a `PerigeeError` of the command is that of `main.js`. What is imported when it is needed stays where it is.
- * A thread shares nothing with the others.
+ * Puts what is loaded together into one file, because a module takes Node half a millisecond to load: the library has some 300, each
+ * thread 130, the service 430.
  *
  * `dist/library.js` has the modules that `dist/index.js` loads, but for those of `main.js`. Their files stay, and export what
  * `library.js` has: every importer of one of them, such as the service, gets the same module.
+ *
+ * `dist/cli/main.js` and what it imports stay files of their own, and the others import those, so that a process has each of
+ * its modules once: a `PerigeeError` of a command is that of `main.js`. `run.js` has what is neither there nor in the library. What is
+ * imported when it is needed stays where it is. A thread shares nothing with the others.
+ *
+ * The service has three more files, each of modules that are only loaded together: `dist/server.js` of what nobody else
+ * loads, `dist/clusters.js` of what `perigee cluster` loads too, `dist/kinds.js` of what `perigee satellites` loads as well. What a
+ * third command, or another entry point of the package, loads stays in files of its own: it would load the server with it.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
@@ -18,6 +22,13 @@ const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const MAIN = "cli/main.js";
 const RUN = "cli/run/run.js";
 const LIBRARY = "library.js";
+const SERVICE = "service/perigee_service.js";
+const CLUSTER = "cli/satellites/cluster.js";
+const SATELLITES = "cli/satellites/satellites.js";
+/** Loads nothing but the service. */
+const SERVE = "cli/serve.js";
+/** What a built-in satellite loads when it runs: only where the catalogue has been loaded. */
+const SATELLITE_RUN = /^satellites\/builtin\/\w+\/run\.js$/;
 /** Each thread, and where its file is looked for (src/built_files.ts). */
 const THREADS: Readonly<Record<string, string>> = {
   "shard/worker.js": "files/measuring_thread.mjs",
@@ -39,14 +50,31 @@ const settings = {
 } as const;
 
 const kept = await importedBy(MAIN);
-await bundle(RUN, kept);
-for (const [thread, file] of Object.entries(THREADS)) await bundle(thread, new Set(), file);
-await bundleLibrary([...(await importedBy("index.js"))].filter((path) => !kept.has(path)));
+const groups = await serviceGroups();
+for (const [thread, file] of Object.entries(THREADS)) await bundle(thread, () => false, file);
+/** Modules whose files already export what a file of several has. */
+const moved = new Set<string>();
+await bundleTogether(
+  LIBRARY,
+  [...(await importedBy("index.js"))].filter((path) => !kept.has(path)),
+);
+await bundle(RUN, (path) => kept.has(path) || path === LIBRARY);
+for (const [file, modules] of groups) await bundleTogether(file, modules);
 
 /** A module and all that it imports at once, and what those do, as paths in `dist`. */
 async function importedBy(entry: string): Promise<Set<string>> {
-  const found = await build({ ...settings, entryPoints: [entry], write: false, metafile: true, outdir: "." });
-  return reachedFrom(entry, found.metafile);
+  return reachedFrom(entry, await graphOf([entry]));
+}
+
+async function graphOf(entries: readonly string[]): Promise<Metafile> {
+  const found = await build({
+    ...settings,
+    entryPoints: [...entries],
+    write: false,
+    metafile: true,
+    outdir: ".",
+  });
+  return found.metafile;
 }
 
 function reachedFrom(entry: string, { inputs }: Metafile): Set<string> {
@@ -58,18 +86,50 @@ function reachedFrom(entry: string, { inputs }: Metafile): Set<string> {
   return reached;
 }
 
-async function bundle(entry: string, others: ReadonlySet<string>, outfile: string = entry): Promise<void> {
+/** The files of the service with their modules; what a file imports is in it, in one before it, or in files of its own. */
+async function serviceGroups(): Promise<readonly (readonly [file: string, modules: readonly string[]])[]> {
+  const { exports } = JSON.parse(readFileSync(resolve(dist, "../package.json"), "utf8")) as {
+    exports: Record<string, { readonly default: string } | string>;
+  };
+  const doors = Object.values(exports).flatMap((door) => (typeof door === "string" ? [] : [door.default]));
+  const addresses = doors.map((path) => relative(dist, resolve(dist, "..", path)));
+  const graph = await graphOf([MAIN, ...addresses]);
+  const later = Object.values(graph.inputs).flatMap(({ imports }) =>
+    imports.filter((each) => each.kind === "dynamic-import"),
+  );
+  const entries = new Set([MAIN, ...addresses, ...later.map(({ path }) => path)]);
+  const usersOf = new Map<string, string[]>([...reachedFrom(SERVICE, graph)].map((path) => [path, []]));
+  for (const entry of entries) {
+    if (entry === SERVICE || entry === SERVE) continue;
+    for (const path of reachedFrom(entry, graph)) usersOf.get(path)?.push(entry);
+  }
+  const usedBy = (isOne: (users: readonly string[]) => boolean): readonly string[] =>
+    [...usersOf].filter(([, users]) => isOne(users)).map(([path]) => path);
+  const isOfKinds = (user: string): boolean =>
+    user === CLUSTER || user === SATELLITES || SATELLITE_RUN.test(user);
+  return [
+    ["kinds.js", usedBy((users) => users.includes(SATELLITES) && users.every(isOfKinds))],
+    ["clusters.js", usedBy((users) => users.length === 1 && users[0] === CLUSTER)],
+    ["server.js", usedBy((users) => users.length === 0)],
+  ];
+}
+
+async function bundle(
+  entry: string,
+  isOther: (path: string) => boolean,
+  outfile: string = entry,
+): Promise<void> {
   await build({
     ...settings,
     entryPoints: [entry],
     outfile,
     allowOverwrite: true,
-    plugins: [asFilesOf(outfile, others)],
+    plugins: [asFilesOf(outfile, isOther)],
   });
 }
 
 /** One file of `modules`, and in the place of each a file that exports its names. */
-async function bundleLibrary(modules: readonly string[]): Promise<void> {
+async function bundleTogether(outfile: string, modules: readonly string[]): Promise<void> {
   const names = await exportsOf(modules);
   const contents = modules
     .flatMap((path, index) => {
@@ -78,16 +138,19 @@ async function bundleLibrary(modules: readonly string[]): Promise<void> {
       return own.length === 0 ? [`import "./${path}";`] : [`export { ${list} } from "./${path}";`];
     })
     .join("\n");
+  const own = new Set(modules);
+  const isOther = (path: string): boolean => !own.has(path) && !moved.has(path);
   await build({
     ...settings,
     stdin: { contents, resolveDir: dist },
-    outfile: LIBRARY,
-    plugins: [asFilesOf(LIBRARY, kept)],
+    outfile,
+    plugins: [asFilesOf(outfile, isOther)],
   });
   for (const [index, path] of modules.entries()) {
     const list = (names[index] ?? []).map((name) => `m${index}_${name} as ${name}`).join(", ");
-    const from = relativeTo(dirname(resolve(dist, path)), resolve(dist, LIBRARY));
+    const from = relativeTo(dirname(resolve(dist, path)), resolve(dist, outfile));
     writeFileSync(resolve(dist, path), `export { ${list} } from ${JSON.stringify(from)};\n`);
+    moved.add(path);
   }
 }
 
@@ -105,15 +168,15 @@ async function exportsOf(modules: readonly string[]): Promise<readonly (readonly
   return modules.map((path) => found.get(path) ?? []);
 }
 
-/** Leaves `others` and what is imported later outside, and lets each module know where it was. */
-function asFilesOf(outfile: string, others: ReadonlySet<string>): Plugin {
+/** Leaves others and what is imported later outside, and lets each module know where it was. */
+function asFilesOf(outfile: string, isOther: (path: string) => boolean): Plugin {
   const folder = dirname(resolve(dist, outfile));
   return {
     name: "perigee",
     setup(builder) {
       builder.onResolve({ filter: /^\./ }, ({ path, resolveDir, kind }) => {
         const file = resolve(resolveDir, path);
-        const isOutside = kind === "dynamic-import" || others.has(relative(dist, file));
+        const isOutside = kind === "dynamic-import" || isOther(relative(dist, file));
         return isOutside ? { path: relativeTo(folder, file), external: true } : undefined;
       });
       // Bundlers of users must find import.meta.url as it is; the library's modules only look for packages and dist/files from there.

@@ -132,7 +132,7 @@ type Call = (method: string, path: string, body?: object) => Promise<Called>;
 
 async function recordService(): Promise<void> {
   const folder = join(root, "service");
-  const key = createKey(folder, ["--beta"]);
+  const key = await createKey(folder, { isBeta: true });
   answerOnly(12);
   const treat = world.treat;
   let deliveries = 0;

@@ -18,7 +18,7 @@ import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { Concurrency } from "./concurrency.ts";
 import { Gate, type Signal } from "./gate.ts";
 import { HiddenLimit } from "./hidden/hidden_limit.ts";
-import type { HeldBack, KnownLimits, LimitsSnapshot } from "./limits_snapshot.ts";
+import { type HeldBack, type KnownLimits, type LimitsSnapshot, stateOf } from "./limits_snapshot.ts";
 import { OversizedRequest } from "./oversized_request.ts";
 import { type EarlyProbes, Pause } from "./pause.ts";
 import { fullerUse, Quotas, type SentLoad } from "./quotas.ts";
@@ -307,6 +307,11 @@ export class LaneLimits {
     return { cooldownMs, rampTokensPerMinute, pauseReason: this.paused.reason };
   }
 
+  /** As in the snapshot, without the rest of it: lanes in trouble ask at each attempt. */
+  cooldownMs(nowMs: number): number {
+    return Math.max(this.#gate.cooldownMs(nowMs), this.hidden.heldMs(nowMs, this.isRateLimited));
+  }
+
   /** Continues what held an earlier process back `ageMs` ago. Call it once, before any reserve. */
   restoreHeldBack(nowMs: number, ageMs: number, held: HeldBack): void {
     if (held.pauseReason !== undefined) this.#pause.restore(nowMs, held.pauseReason);
@@ -316,7 +321,7 @@ export class LaneLimits {
   }
 
   snapshot(nowMs: number): LimitsSnapshot {
-    const cooldownMs = Math.max(this.#gate.cooldownMs(nowMs), this.hidden.heldMs(nowMs, this.isRateLimited));
+    const cooldownMs = this.cooldownMs(nowMs);
     const shared = this.#shared?.snapshot(nowMs);
     const quotas = this.#quotas.use(nowMs);
     const own = {
@@ -332,16 +337,10 @@ export class LaneLimits {
       inFlight: this.#concurrency.inFlight,
       inFlightMax: this.places,
       cooldownMs,
-      state: this.#state(cooldownMs),
+      state: stateOf(this.#pause.isPaused, this.#gate.isDown, cooldownMs),
       pauseReason: this.paused.reason,
       oversized: this.#oversized.at(nowMs) ?? shared?.oversized,
     };
-  }
-
-  #state(cooldownMs: number): LimitsSnapshot["state"] {
-    if (this.#pause.isPaused) return "paused";
-    if (this.#gate.isDown) return "outage";
-    return cooldownMs > 0 ? "cooldown" : "open";
   }
 
   /** Why `load` may not be sent now; takes nothing. */

@@ -55,3 +55,9 @@ export interface LimitsSnapshot extends QuotasUse {
   /** The next request, if it is larger than a whole limit on tokens. */
   readonly oversized: Oversized | undefined;
 }
+
+export function stateOf(isPaused: boolean, isDown: boolean, cooldownMs: number): LimitsSnapshot["state"] {
+  if (isPaused) return "paused";
+  if (isDown) return "outage";
+  return cooldownMs > 0 ? "cooldown" : "open";
+}

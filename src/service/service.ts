@@ -77,7 +77,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
     ...observation?.serverOptions,
   });
   let isReady = true;
-  await registerDescription(app, version);
+  const description = registerDescription(app, version);
   const unready = async (): Promise<Unready | undefined> =>
     isReady ? options.unready?.() : { code: "closed", message: "the service is closing" };
   registerHealthRoutes(app, unready, () => publicHolds(context.engine.holds()), options.fleet);
@@ -101,7 +101,7 @@ export async function createHttpService(options: HttpServiceOptions): Promise<Ht
   registerClusterRoutes(app, { ...context.satellites, idempotency: context.idempotency });
   observation?.register(app);
   if (options.fleet !== undefined) registerFleetRoute(app, options.fleet);
-  registerDescriptionRoutes(app);
+  registerDescriptionRoutes(app, description);
   await app.ready();
   const route = handlerOf(app);
   const handler: HttpService["handler"] = (request, response) => {

@@ -53,7 +53,7 @@ describe("perigee serve with module in its configuration", () => {
         }
         return { text: model + ": " + content.toUpperCase(), usage: { inputTokens: 3, outputTokens: 4 } };
       };`);
-    const key = createKey(join(dir, "data"));
+    const key = await createKey(join(dir, "data"));
     service = await startHeard(dir, FLAGS);
     const items = ["now", "later", "never"].map((input) => ({ model: "mine:small", input }));
     const answer = await fetch(`${service.url}/v0/infer/`, {

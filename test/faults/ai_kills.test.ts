@@ -160,7 +160,7 @@ describe.each([
 describe("programs before a service", () => {
   it("killed and started again cause nothing to be asked for again, at once, with an sla, and for embeddings", async () => {
     const data = join(dir, "data");
-    const key = createKey(data);
+    const key = await createKey(data);
     const service = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", data], {
       stdio: ["ignore", "pipe", "ignore"],
       env: env(),

@@ -84,7 +84,7 @@ const line = (key: string) =>
 describe("a backup of a service at work", () => {
   it("has every task and file that was accepted before it began, restored elsewhere", async () => {
     const dataDir = join(root, "data");
-    const key = createKey(dataDir);
+    const key = await createKey(dataDir);
     const first = await serve(dataDir);
     const before = caller(first.url, key);
     const fileText = Array.from({ length: 500 }, (_, index) => line(`f${index}`)).join("");
@@ -135,7 +135,7 @@ describe("a backup of a service at work", () => {
     await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
     const { port } = receiver.address() as AddressInfo;
     const dataDir = join(root, "jobs");
-    const key = createKey(dataDir, ["--beta"]);
+    const key = await createKey(dataDir, { isBeta: true });
     const call = async (url: string, path: string, body?: object): Promise<Record<string, unknown>> => {
       const headers = { authorization: key, "content-type": "application/json" };
       const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };

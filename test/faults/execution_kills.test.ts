@@ -60,7 +60,7 @@ beforeAll(async () => {
     request.resume().on("end", () => setTimeout(() => response.end("ok"), (number * 37) % 120));
   });
   await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
-  key = createKey(data, ["--beta"]);
+  key = await createKey(data, { isBeta: true });
 });
 
 afterAll(() => {

@@ -98,7 +98,7 @@ async function tasksOf(call: (path: string) => Promise<Response>): Promise<reado
 }
 
 it("asks again for calls with a key or an sla, and never for those whose clients have left with it", async () => {
-  const key = createKey(dir);
+  const key = await createKey(dir);
   const first = await serve(key);
   const left = (promise: Promise<Response>): Promise<unknown> =>
     promise.then((response) => response.text()).catch(() => undefined);

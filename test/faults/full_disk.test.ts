@@ -38,7 +38,7 @@ it("a service on a full disk refuses posts and retries at once, says so, and tak
   });
   const dataDir = join(mount, "data");
   mkdirSync(dataDir);
-  const key = createKey(dataDir);
+  const key = await createKey(dataDir);
   const child = spawn(process.execPath, [MAIN, "serve", "--port", "0", "--data", dataDir], {
     stdio: ["ignore", "pipe", "ignore"],
   });

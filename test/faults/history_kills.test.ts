@@ -78,7 +78,7 @@ async function itemsStored(): Promise<number> {
 }
 
 it("what a killed service had written of the last day is shown by the next one, which goes on with it", async () => {
-  const key = createKey(dir);
+  const key = await createKey(dir);
   const first = await serve(key);
   await first.ask(3);
   await vi.waitFor(async () => expect(await itemsStored()).toBe(3), { timeout: 20_000, interval: 250 });

@@ -19,7 +19,7 @@ let key: string;
 beforeEach(async () => {
   provider = new KilledRuns();
   await provider.listen();
-  key = createKey(provider.path("data"));
+  key = await createKey(provider.path("data"));
   service = await start();
 });
 afterEach(() => {

@@ -42,7 +42,7 @@ let key: string;
 
 beforeAll(async () => {
   provider = await startThreeProtocols(60);
-  key = createKey(data);
+  key = await createKey(data);
 });
 
 afterAll(async () => {

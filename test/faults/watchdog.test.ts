@@ -24,7 +24,7 @@ const children: ChildProcess[] = [];
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "perigee-watchdog-"));
   provider = await startThreeProtocols(40);
-  authorization = `Bearer ${createKey(dir)}`;
+  authorization = `Bearer ${await createKey(dir)}`;
 });
 
 afterEach(async () => {

@@ -43,7 +43,7 @@ export function memberLane(
   if (lane === undefined) return { ...UNKNOWN, key };
   const { limits, itemMs, health } = lane;
   const hasWaiting = lane.waiting().next().done !== true;
-  const isFree = !hasWaiting && limits.retryMs(nowMs) === 0 && limits.snapshot(nowMs).inFlight === 0;
+  const isFree = !hasWaiting && limits.retryMs(nowMs) === 0 && limits.inFlight === 0;
   const { trouble } = health;
   const known = { key, itemMs, isFree, hasWaiting };
   if (trouble === undefined) return { ...known, trouble };
@@ -56,7 +56,7 @@ function kindOf(
   limits: LaneLimits,
   nowMs: number,
 ): Pick<MemberTrouble, "kind" | "waitMs"> {
-  const { cooldownMs: waitMs } = limits.snapshot(nowMs);
+  const waitMs = limits.cooldownMs(nowMs);
   const isStopped = limits.isPaused && (reason === "quota" || !limits.paused.isAsking);
   if (isStopped) return { kind: reason === "model_unavailable" ? "caller" : "account", waitMs };
   const isLimit = reason === "rate_limited" || (reason === "overloaded" && waitMs > 0);

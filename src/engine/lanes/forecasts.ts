@@ -106,7 +106,7 @@ export class Forecasts {
       itemMs: lane.hasAnswered ? lane.itemMs : 0,
       concurrency: lane.limits.placesHoped,
     };
-    const closedMs = lane.limits.snapshot(nowMs).cooldownMs;
+    const closedMs = lane.limits.cooldownMs(nowMs);
     const basis = { nowMs, closedMs, capacity: usableBy(known, requestsIn(waiting, packed)), waiting };
     this.#remembered.set(lane, basis);
     return basis;
@@ -193,7 +193,7 @@ export class Urgencies {
     const capacity = capacityOf({ limits, itemMs }, nowMs, 1 - GUARD_SHARE, itemsPerRequest);
     const urgency = urgencyOf({
       nowMs,
-      closedMs: limits.snapshot(nowMs).cooldownMs,
+      closedMs: limits.cooldownMs(nowMs),
       capacity: { ...capacity, concurrency: limits.places },
       waiting,
     });

@@ -321,7 +321,7 @@ export class LaneHealth {
 
   /** How long refusals keep it from sending. */
   #waitMs(nowMs: number): number {
-    return this.#limits.snapshot(nowMs).cooldownMs;
+    return this.#limits.cooldownMs(nowMs);
   }
 
   /** A call is over, or moves to another lane. */

@@ -312,7 +312,7 @@ export class Lanes {
     if (this.retries.isArmed || this.#reloading > 0 || this.#options.claimed.isFull) return undefined;
     for (const [lane, clock] of this.#clocks) {
       const isNear = providers.has(lane.terms.provider) || owner.settings.budget.isCapped;
-      if (isNear && (clock.isArmed || lane.limits.snapshot(nowMs).inFlight > 0)) return undefined;
+      if (isNear && (clock.isArmed || lane.limits.inFlight > 0)) return undefined;
     }
     return holding.map((lane) => {
       const { state, inFlight, inFlightMax } = lane.limits.snapshot(nowMs);
@@ -341,8 +341,7 @@ export class Lanes {
 
 function isStill({ limits }: Lane, nowMs: number): boolean {
   if (limits.isPaused || limits.isDown) return true;
-  const { inFlight, cooldownMs } = limits.snapshot(nowMs);
-  return inFlight === 0 && cooldownMs > 0;
+  return limits.inFlight === 0 && limits.cooldownMs(nowMs) > 0;
 }
 
 /** The longest of what answers take in any of the lanes; 0 when it was never measured. */

@@ -171,7 +171,7 @@ function timeIn({ limits, works }: Group, nowMs: number): WorkTime {
     concurrency: limits.placesHoped,
     concurrencyNow: limits.places,
   };
-  const closedMs = limits.snapshot(nowMs).cooldownMs;
+  const closedMs = limits.cooldownMs(nowMs);
   const basis = { nowMs, closedMs, capacity, waiting: [] };
   const work = { ...load, project: "", weight: 1, deadlineMs: Number.POSITIVE_INFINITY };
   const boundBy = boundOf(load, capacity);

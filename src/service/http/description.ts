@@ -4,12 +4,7 @@
 import { z } from "../../schema.ts";
 import { servedDocument } from "./description_document.ts";
 import { registerDescriptionPage } from "./description_page.ts";
-import {
-  createJsonSchemaTransform,
-  createJsonSchemaTransformObject,
-  type FastifyInstance,
-  swagger,
-} from "./fastify.ts";
+import { type FastifyInstance, fastify, loadSwagger, type RouteOptions } from "./fastify.ts";
 
 /** An error, of any status. */
 const errorBody = z
@@ -75,10 +70,27 @@ export function failures(...statuses: readonly number[]): Record<number, z.ZodTy
   );
 }
 
-/** Before the routes: from then on each is taken in. */
-export async function registerDescription(app: FastifyInstance, version: string): Promise<void> {
+/**
+ * Before the routes: from then on each is taken in. The returned function makes the document, and loads what makes it: other
+ * starts of a service do without.
+ */
+export function registerDescription(app: FastifyInstance, version: string): () => Promise<string> {
+  const routes: RouteOptions[] = [];
+  app.addHook("onRoute", (route) => {
+    if (route.method !== "HEAD") routes.push(route);
+  });
+  let document: Promise<string> | undefined;
+  return () => (document ??= documentOf(routes, version));
+}
+
+/** The plugin describes a server's routes, so they are put into one that is never called. */
+async function documentOf(routes: readonly RouteOptions[], version: string): Promise<string> {
+  const { swagger, createJsonSchemaTransform, createJsonSchemaTransformObject } = await loadSwagger();
   const transform = createJsonSchemaTransform({});
-  await app.register(swagger, {
+  const described = fastify({ exposeHeadRoutes: false });
+  described.setValidatorCompiler(() => () => true);
+  described.setSerializerCompiler(() => JSON.stringify);
+  await described.register(swagger, {
     openapi: {
       openapi: "3.1.0",
       info: {
@@ -111,12 +123,18 @@ export async function registerDescription(app: FastifyInstance, version: string)
       const security =
         scope === undefined ? {} : { security: [area === "v1" ? { bareKey: [] } : { key: [] }] };
       const body = form === undefined ? {} : { body: form };
-      const described = { ...schema, ...body, ...security, ...headersOf(headers), response };
-      return transform({ ...given, schema: described } as never); // the types of two versions of one plugin
+      const full = { ...schema, ...body, ...security, ...headersOf(headers), response };
+      return transform({ ...given, schema: full } as never); // the types of two versions of one plugin
     },
     transformObject: createJsonSchemaTransformObject({}),
   });
+  for (const { method, url, schema, config } of routes)
+    described.route({ method, url, ...(schema && { schema }), ...(config && { config }), handler: unused });
+  await described.ready();
+  return JSON.stringify(servedDocument(described.swagger()));
 }
+
+function unused(): void {}
 
 function headersOf(names: readonly (keyof typeof HEADERS)[] | undefined): { readonly headers?: z.ZodType } {
   if (names === undefined) return {};
@@ -152,13 +170,12 @@ interface DescribedRoute {
   readonly consumes?: unknown;
 }
 
-/** After the routes. */
-export function registerDescriptionRoutes(app: FastifyInstance): void {
-  let json: string | undefined;
+/** After the routes; `document` as `registerDescription` returns it. */
+export function registerDescriptionRoutes(app: FastifyInstance, document: () => Promise<string>): void {
   app.get("/openapi.json", {
     schema: { hide: true },
     handler: async (_request, reply) => {
-      json ??= JSON.stringify(servedDocument(app.swagger()));
+      const json = await document();
       return reply.header("content-type", "application/json; charset=utf-8").send(json);
     },
   });

@@ -45,7 +45,17 @@ declare module "fastify" {
 
 export type { MultipartFile, MultipartValue } from "@fastify/multipart";
 export { default as multipart } from "@fastify/multipart";
-export { default as swagger } from "@fastify/swagger";
-export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+export type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from "fastify";
 export { fastify, LogController } from "fastify";
-export { createJsonSchemaTransform, createJsonSchemaTransformObject } from "fastify-type-provider-zod";
+
+/** What describes routes: it loads a hundred files, YAML among them, for a document that few starts are asked for. */
+export async function loadSwagger(): Promise<
+  Pick<
+    typeof import("fastify-type-provider-zod"),
+    "createJsonSchemaTransform" | "createJsonSchemaTransformObject"
+  > & { readonly swagger: typeof import("@fastify/swagger").default }
+> {
+  const [{ default: swagger }, { createJsonSchemaTransform, createJsonSchemaTransformObject }] =
+    await Promise.all([import("@fastify/swagger"), import("fastify-type-provider-zod")]);
+  return { swagger, createJsonSchemaTransform, createJsonSchemaTransformObject };
+}

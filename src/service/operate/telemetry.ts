@@ -11,23 +11,23 @@
  *
  * To leave: nothing but `observation.ts` knows of it.
  */
-import {
-  type Attributes,
-  context,
-  createNoopMeter,
-  type Histogram,
-  metrics,
-  ProxyTracerProvider,
-  propagation,
-  type Span,
-  SpanKind,
-  SpanStatusCode,
-  type Tracer,
-  trace,
-} from "@opentelemetry/api";
+import { createRequire } from "node:module";
+import type { Attributes, Histogram, Span, Tracer } from "@opentelemetry/api";
 import type { AttemptReport } from "../../engine/journal/observer.ts";
 import type { TaskView } from "../../tasks/shapes/task_view.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
+
+/** Its CommonJS files, which prom-client loads in any case: those of ES modules are 51 more. All copies share what an SDK sets up. */
+const {
+  context,
+  createNoopMeter,
+  metrics,
+  ProxyTracerProvider,
+  propagation,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} = createRequire(import.meta.url)("@opentelemetry/api") as typeof import("@opentelemetry/api");
 
 const SCOPE = "perigee";
 const MODELS_MAX = 200;

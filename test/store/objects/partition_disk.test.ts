@@ -192,7 +192,11 @@ describe("sweepObjects", () => {
     ])
       await objects.put(name, Buffer.from("x"));
     objects.ages.set("p1/6/0-1.e1", 60_000);
-    expect(await sweepObjects({ files, objects })).toBe(3);
+    expect(await sweepObjects({ files, objects, part: 2 })).toBe(1);
+    expect([...objects.stored.keys()]).not.toContain("p2/9/8-3.e4");
+    const signal = AbortSignal.abort(new Error("closing"));
+    await expect(sweepObjects({ files, objects, signal })).rejects.toThrow("closing");
+    expect(await sweepObjects({ files, objects })).toBe(2);
     expect([...objects.stored.keys()].toSorted()).toEqual(
       ["p1/6/0-1.e1", "private/notes.txt", named].toSorted(),
     );

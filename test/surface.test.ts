@@ -210,6 +210,7 @@ describe("the entry points", () => {
       "openFleetWorker",
       "openObjects",
       "openPartitionDisk",
+      "openPartitionReader",
       "openPostgresStore",
       "sweepObjects",
     ]);
@@ -222,6 +223,8 @@ describe("the entry points", () => {
       "ObjectsPlace",
       "PartitionDisk",
       "PartitionDiskOptions",
+      "PartitionReader",
+      "PartitionReaderOptions",
       "PostgresStoreOptions",
       "SpacedStore",
       "SweepOptions",

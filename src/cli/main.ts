@@ -195,7 +195,10 @@ function addServe(root: Command): void {
         .default("info"),
     )
     .addOption(storeOption())
-    .option("--objects <url>", "with --store: where the files of all workers are, file:///shared/folder")
+    .option(
+      "--objects <url>",
+      "with --store: where large files are, file:///shared/folder or s3://bucket/prefix (default: the database)",
+    )
     .addOption(
       new Option(
         "--role <role>",

@@ -58,7 +58,7 @@ import { type QuoteOptions, quoteSource } from "./runs/quote.ts";
 import { Run } from "./runs/run.ts";
 import { checkRunOptions, type EngineRunOptions } from "./runs/run_open.ts";
 import { checkSchemaOptions } from "./schemas/run_schema.ts";
-import { openStore, type Seams, threads, withOwn } from "./seams.ts";
+import { openStore, type Seams, type ThreadsPlace, threads, withOwn } from "./seams.ts";
 import { type CountedBatches, countedBatches } from "./shown/batch_status.ts";
 import { Forgotten } from "./submissions/forgotten.ts";
 import { type RetryOptions, type RetryTaskOptions, retryOptions } from "./submissions/retry.ts";
@@ -83,7 +83,7 @@ export interface OpenedEngine {
 }
 
 /** How an engine fits into what opens it. */
-export interface EnginePlace extends MediaTrust {
+export interface EnginePlace extends MediaTrust, ThreadsPlace {
   /** How it shares its thread; see `paced_calls.ts`. */
   readonly callsPerTurn?: () => number | undefined;
   /** How long work waits for a full disk where no option says it, in milliseconds. */
@@ -101,7 +101,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const diskWait = place.diskWaitMs === undefined ? {} : { diskWaitMs: place.diskWaitMs };
   const resolved = resolveConfig({ ...diskWait, ...checked }, env, await importModules(checked.providers));
   if (store === undefined) await makeFolder(resolve(dataDir, "tasks"), 0o700);
-  const counting = measurer ?? threads(resolved); // first: threads take as long to start as the store
+  const counting = measurer ?? threads(resolved, place); // first: threads take as long to start as the store
   const opening = openStore(dataDir, store).catch((error: unknown) =>
     counting.close().then(() => Promise.reject(error)),
   );

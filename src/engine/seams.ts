@@ -80,15 +80,23 @@ export function withOwn(seams: GivenSeams, { providers, own }: EngineConfig): Se
   };
 }
 
+/** Where an engine's threads are from. */
+export interface ThreadsPlace {
+  /** Returns what the engine measures with and closes. `start` starts threads for its configuration. Default: threads of its own. */
+  readonly measurerFrom?: (start: () => Measurer) => Measurer;
+}
+
 /** The threads that measure. */
-export function threads(config: EngineConfig): Measurer {
-  return createThreadMeasurer({
-    providers: config.providers,
-    lineBytesMax: LINE_BYTES_MAX,
-    depthMax: DEPTH_MAX,
-    keyBytesMax: KEY_BYTES_MAX,
-    findsPrefixes: config.prefixes.isEnabled,
-    findsTurns: config.prefixes.findsTurns,
-    ...(config.threads === undefined ? {} : { threads: config.threads }),
-  });
+export function threads(config: EngineConfig, { measurerFrom = (start) => start() }: ThreadsPlace): Measurer {
+  return measurerFrom(() =>
+    createThreadMeasurer({
+      providers: config.providers,
+      lineBytesMax: LINE_BYTES_MAX,
+      depthMax: DEPTH_MAX,
+      keyBytesMax: KEY_BYTES_MAX,
+      findsPrefixes: config.prefixes.isEnabled,
+      findsTurns: config.prefixes.findsTurns,
+      ...(config.threads === undefined ? {} : { threads: config.threads }),
+    }),
+  );
 }

@@ -27,6 +27,7 @@ import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
+import { SharedMeasurer } from "./shared_measurer.ts";
 import { checkedPlace, type FleetPlace, type FleetWorkerOptions, loneNotice } from "./worker_options.ts";
 import { readFleet, WorkerRows } from "./worker_rows.ts";
 
@@ -91,6 +92,8 @@ async function enter(
   const access = new FleetAccess(keys);
   const limitPool = new PgLimitPool(place.store);
   closers.push(() => limitPool.close());
+  const measurer = new SharedMeasurer();
+  closers.push(() => measurer.close());
   const secret = await database.secret();
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
@@ -101,7 +104,8 @@ async function enter(
     open: (part) => {
       const { verifier } = keys;
       const fleet = (): FleetState => directory.stateFor(id);
-      return openPartition(options, { place, part, id, publicUrl, verifier, limitPool, audit, fleet });
+      const shared = { verifier, limitPool, measurer, audit, fleet };
+      return openPartition(options, { place, part, id, publicUrl, ...shared });
     },
   });
   let membership: Membership | undefined;
@@ -150,13 +154,14 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   readonly id: string;
   readonly publicUrl: string | undefined;
   readonly limitPool: PgLimitPool;
+  readonly measurer: SharedMeasurer;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
 }
 
 async function openPartition(
   { fleet: _fleet, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, limitPool, audit, fleet }: PartitionPlace,
+  { place, part, id, publicUrl, verifier, limitPool, measurer, audit, fleet }: PartitionPlace,
 ): Promise<OpenedPartition> {
   const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
@@ -169,7 +174,7 @@ async function openPartition(
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),
       },
-      { audit, fleet },
+      { audit, fleet, measurerFrom: measurer.lend },
     );
     return { service, store, closeFiles: () => files.close() };
   } catch (error) {

@@ -9,7 +9,7 @@ import type { OpenedSatellites } from "../clusters/open.ts";
 import { systemDisk } from "../disk.ts";
 import type { RequestBounds } from "../engine/config/config_options.ts";
 import { eventSecrets } from "../engine/config/event_secrets.ts";
-import { type OpenedEngine, openEngine } from "../engine/engine.ts";
+import { type EnginePlace, type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
 import { type Audit, NO_LOCK, openAuditLog } from "../store/audit/audit_log.ts";
 import { openKeyStore } from "../store/keys/key_store.ts";
@@ -43,7 +43,7 @@ const STORE_FAILED =
   "the store in the data folder failed, as the log says; check its disk and start the service again";
 
 /** How a service fits into what opens it. */
-export interface ServicePlace {
+export interface ServicePlace extends Pick<EnginePlace, "measurerFrom"> {
   /** Receives what is audited, instead of files in the data folder. */
   readonly audit?: Audit;
   /** The fleet that it is part of. */
@@ -76,7 +76,10 @@ export async function openPerigeeService(
   };
   const seen = { ...engineOptions, observer: observation.observer, onNotice };
   const callsPerTurn = (): number | undefined => observation.callers.callsPerTurn;
-  const opened = await openEngine(seen, { callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY }); // first: it locks the folder
+  const { measurerFrom } = place;
+  const threads = measurerFrom === undefined ? {} : { measurerFrom };
+  const enginePlace = { ...threads, callsPerTurn, diskWaitMs: Number.POSITIVE_INFINITY };
+  const opened = await openEngine(seen, enginePlace); // first: it locks the folder
   const { clock, disk, store } = opened.core.storage;
   const { dataDir } = options;
   const closers: (() => unknown)[] = [() => opened.engine.close()];
@@ -170,7 +173,7 @@ async function open(
       satellites,
       webhooks,
       idempotency: new Idempotency({ clock, store }),
-      transfers: createTransfers(),
+      transfers: createTransfers((error, requestId) => observation.log.fault(error, requestId)),
       dataDir,
       ...{ requestBounds: options.requests, front: frontTerms(opened, options), cache: core.config.cache },
       ...{ publicUrl: () => publicUrl.text, eventSecrets: secretsOf(opened, options) },

@@ -7,7 +7,7 @@
 const built = (name: string): string => new URL(`../../dist/${name}.js`, import.meta.url).href;
 const { createEngine }: typeof import("../../src/index.ts") = await import(built("index"));
 const { openObjects, openPartitionDisk, openPostgresStore }: typeof import("../../src/fleet/index.ts") =
-  await import(built("fleet"));
+  await import(built("fleet/index"));
 
 const [url = "", objectsUrl = "", input = ""] = process.argv.slice(2);
 const ROOT = "/perigee/1";

@@ -1,11 +1,19 @@
-/** Quotas in rows of a real PostgreSQL, drawn from by several sessions at once. */
-import { afterAll, beforeAll, expect, it } from "vitest";
+/** Quotas in rows of a real PostgreSQL, drawn from by several sessions at once, and by two workers of which one is killed. */
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { FleetDatabase } from "../../src/fleet/fleet_database.ts";
 import { PgLimitPool } from "../../src/fleet/pg_limit_pool.ts";
 import type { PoolAsk } from "../../src/limits/shared/limit_pool.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
+import { call, FleetWorld } from "./fleet_world.ts";
+
+const PER_MINUTE = 600;
+const WINDOW_MS = 60_000;
+/** A window, and some more. */
+const RUN_MS = 75_000;
+/** More than one worker could send in that time. */
+const ITEMS = 900;
 
 const REPORT = { spent: 0, unspent: 0, returned: [], least: 1, limit: 600 };
 
@@ -71,4 +79,41 @@ describeCounterpart("quotas of a fleet", POSTGRES, () => {
     pool!.close();
     await expect(pool!.draw([ask("p", 3, 1)])).rejects.toThrow();
   });
+
+  it("let two workers send as much as one limit allows in any 60 s, and at least 95 % of it, though one is killed", {
+    timeout: 150_000,
+  }, async () => {
+    const limits = { local: { requestsPerMinute: PER_MINUTE } };
+    const world = await FleetWorld.open(await postgres.freshUrl(), { limits });
+    onTestFinished(() => world.close());
+    const [one] = await Promise.all(["w1", "w2"].map((name) => world.start(name)));
+    await world.settled();
+    const posted = ["first", "second"].map(async (project, index) => {
+      const { key } = await world.key(project);
+      const items = Array.from({ length: ITEMS }, (_, item) => ({
+        ...{ model: "local:small", input: `[[${index * ITEMS + item}]]`, sla: 30 },
+      }));
+      return call(one?.url ?? "", key, "/v0/infer/", { method: "POST", body: JSON.stringify(items) });
+    });
+    expect((await Promise.all(posted)).map(({ status }) => status)).toEqual([200, 200]);
+    const [home, other] = await Promise.all(["first", "second"].map((project) => world.homeOf(project)));
+    expect(home).not.toBe(other);
+    await world.until(async () => world.askedAtMs.length > 0);
+    const startedMs = world.askedAtMs[0] ?? 0;
+    await sleepUntil(startedMs + RUN_MS / 2);
+    other?.child.kill("SIGKILL");
+    await sleepUntil(startedMs + RUN_MS);
+    const sentAtMs = world.askedAtMs.toSorted((before, after) => before - after);
+    const counts = sentAtMs.map((fromMs) => sentAtMs.filter((ms) => ms >= fromMs && ms < fromMs + WINDOW_MS));
+    const used = sentAtMs.filter((ms) => ms >= startedMs + RUN_MS - WINDOW_MS);
+    expect(Math.max(...counts.map(({ length }) => length))).toBeLessThanOrEqual(PER_MINUTE);
+    expect(used.length).toBeGreaterThanOrEqual(0.95 * PER_MINUTE);
+    expect(await world.homeOf("second")).toBe(home);
+    const bySecond = [...world.asked.keys()].filter((item) => item >= ITEMS).length;
+    expect(Math.min(bySecond, world.asked.size - bySecond)).toBeGreaterThan(PER_MINUTE / 4); // both were busy
+  });
 });
+
+function sleepUntil(atMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, atMs - performance.now())));
+}

@@ -162,7 +162,7 @@ describeCounterpart("a fleet of three workers", POSTGRES, () => {
   });
 
   it.each(["SIGKILL", "SIGSTOP"] as const)(
-    "answers within 15 s through the others what was acknowledged before %s of its worker, each item once but for those in flight",
+    "is taken over within 10 s after %s of a worker, and the others answer within 30 s what it had acknowledged, each item once but for those in flight",
     { timeout: 90_000 },
     async (signal) => {
       const from = signal === "SIGKILL" ? 1_000 : 2_000;

@@ -37,6 +37,8 @@ export class FleetWorld {
   readonly workers: FleetProcess[] = [];
   /** How often each item was asked for, by the number in its text. */
   readonly asked: Map<number, number> = new Map<number, number>();
+  /** When each request came. */
+  readonly askedAtMs: number[] = [];
   /** How long the provider takes. */
   answerMs = 50;
   #session: PgSession | undefined;
@@ -46,7 +48,8 @@ export class FleetWorld {
     this.#provider = provider;
   }
 
-  static async open(store: string): Promise<FleetWorld> {
+  /** `config`: besides the provider, of all workers. */
+  static async open(store: string, config: object = {}): Promise<FleetWorld> {
     const provider = createServer();
     const world = new FleetWorld(store, provider);
     provider.on("request", (request, response) => {
@@ -56,13 +59,14 @@ export class FleetWorld {
       });
       request.on("end", () => {
         const item = Number(/\[\[(\d+)\]\]/.exec(body)?.[1]);
+        world.askedAtMs.push(performance.now());
         world.asked.set(item, (world.asked.get(item) ?? 0) + 1);
         setTimeout(() => answer(response, item, body.includes('"stream":true')), world.answerMs);
       });
     });
     provider.listen(0, "127.0.0.1");
     await once(provider, "listening");
-    writeFileSync(join(world.#dir, "config.json"), JSON.stringify({ providers: { local: {} } }));
+    writeFileSync(join(world.#dir, "config.json"), JSON.stringify({ ...config, providers: { local: {} } }));
     return world;
   }
 

@@ -4,6 +4,7 @@
  */
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import type { LogCommit } from "../../src/store/log_rows.ts";
 import { LEASE_MS } from "../../src/store/postgres/pg_partition.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Store, StoredEntry } from "../../src/store/store.ts";
@@ -88,6 +89,19 @@ async function textsOf(store: Store): Promise<string[]> {
 }
 
 const entry = (text: string) => ({ taskId: "a", wallMs: 1, records: new TextEncoder().encode(text) });
+
+/** The first commit of a log, which accepts one task. */
+function accepting(id: string, body: string): LogCommit {
+  const none = (): Uint8Array<ArrayBuffer> => new Uint8Array(new ArrayBuffer(0)); // each moves to the thread
+  const accepted = { numbers: [1], ids: [id], projects: [1], kinds: [1], parents: [""] };
+  return {
+    accepted: { ...accepted, createdWallMs: [1], bodies: [body], requestSizes: [0], requests: none() },
+    names: [[1, "acme"]],
+    answers: { tasks: [], items: [], recordSizes: [], textSizes: [], records: none(), texts: none() },
+    dropped: { tasks: [], items: [] },
+    ...{ outputs: [], bodies: [], erased: [], removed: [], sequence: 1, records: none(), cutTo: 0 },
+  };
+}
 
 describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
   let server: PostgresServer;
@@ -264,6 +278,43 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await (await openPostgresStore({ url })).close();
     await server.run(`UPDATE ${schemaOf(url)}.perigee_schema SET version = 99`);
     await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "data_dir_newer" });
+  });
+
+  it.each([{ url: "" }, { url: "mysql://127.0.0.1/perigee" }, { part: 0.5 }, { part: 0 }, { part: 3e9 }])(
+    "refuses %j as usage",
+    async (wrong) => {
+      await expect(openPostgresStore({ url: await server.freshUrl(), ...wrong })).rejects.toMatchObject({
+        code: "usage",
+        message: expect.stringMatching(/^openPostgresStore: (url|part) must be /),
+      });
+    },
+  );
+
+  it("is opened by a role that may read and write its tables and not make any, once they are there", async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    await store.append([entry("kept")]);
+    await store.close();
+    const schema = schemaOf(url);
+    await server.run(
+      `CREATE ROLE writer LOGIN; GRANT USAGE ON SCHEMA ${schema} TO writer;
+       GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO writer`,
+    );
+    const asWriter = new URL(url);
+    asWriter.username = "writer";
+    expect(await textsOf(await opened(asWriter.href))).toEqual(["kept"]);
+  });
+
+  it("has a posted task of one id in each of two partitions, and finds that of its own", async () => {
+    const url = await server.freshUrl();
+    for (const part of [1, 2]) {
+      const store = await openPostgresStore({ url, part });
+      open.push(store);
+      await store.openLog();
+      await store.commitLog(accepting("posted", `{"part":${part}}`));
+    }
+    const found = await Promise.all(open.map((store) => store.loggedTask("posted")));
+    expect(found.map((task) => task?.body)).toEqual(['{"part":1}', '{"part":2}']);
   });
 });
 

@@ -4,17 +4,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { type Disk, systemDisk } from "../../src/disk.ts";
+import { PerigeeError } from "../../src/errors.ts";
 import { createPerigeeService } from "../../src/service/index.ts";
 
 const SCOPES = new Set(["infer:read", "infer:write", "files:read", "files:write"] as const);
 
-async function service(disk: Disk = systemDisk) {
+async function service(disk: Disk = systemDisk, onFault?: (error: unknown, requestId: string) => void) {
   const dataDir = mkdtempSync(join(tmpdir(), "perigee-damaged-"));
   const made = await createPerigeeService({
     dataDir,
     env: {},
     threads: 1,
     disk,
+    ...(onFault === undefined ? {} : { onFault }),
     verifier: { verify: () => ({ keyId: "k1", project: "red", scopes: SCOPES, isBeta: false }) },
   });
   onTestFinished(async () => {
@@ -36,7 +38,7 @@ async function service(disk: Disk = systemDisk) {
     const text = await response.text();
     return { status: response.status, body: (text.startsWith("{") ? JSON.parse(text) : text) as never };
   };
-  return { dataDir, call };
+  return { dataDir, base, call };
 }
 
 it("an upload whose bytes have changed is neither served nor sent, and each answer names it", async () => {
@@ -72,6 +74,35 @@ it("an upload whose bytes have changed is neither served nor sent, and each answ
       "post /v0/quote",
     ]),
   );
+});
+
+it("reports why a download broke off whose status was sent before, with the id of its request", async () => {
+  const faults: unknown[] = [];
+  let passes = Number.NEGATIVE_INFINITY;
+  const disk: Disk = {
+    ...systemDisk,
+    open: async (path, mode) => {
+      const file = await systemDisk.open(path, mode);
+      const read = file.read.bind(file);
+      file.read = async (into, position) => {
+        if (position === 0) passes += 1;
+        if (passes > 1 && position >= 1 << 20) throw new PerigeeError("store_damaged", "no such block"); // the first one checks it
+        return read(into, position);
+      };
+      return file;
+    },
+  };
+  const { base, call } = await service(disk, (error, id) => faults.push([(error as Error).message, id]));
+  const form = new FormData();
+  form.append("file", new Blob([Buffer.alloc(3 << 20, "text ")]), "text.bin");
+  const stored: { body: { file_id: string } } = await call("PUT", "/v0/files/text.bin", form);
+  passes = 0;
+  const response = await fetch(new URL(`/v0/files/${stored.body.file_id}/content`, base), {
+    headers: { authorization: "Bearer k" },
+  });
+  expect(response.status).toBe(200);
+  await expect(response.arrayBuffer()).rejects.toThrow();
+  expect(faults).toEqual([["no such block", response.headers.get("x-request-id")]]);
 });
 
 it("is not ready while its disk is full, and ready when it is not", async () => {

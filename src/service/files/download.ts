@@ -4,7 +4,8 @@
  *   complete      200 with ETag; 206 or 416 for a range; 304 for who has it
  *   incomplete    200 with `X-Incomplete: true`, no ETag and no ranges: it will have more
  *
- * A reader that takes nothing for a minute is cut off; one key has at most 20 downloads at a time.
+ * A reader that takes nothing for a minute is cut off; one key has at most 20 downloads at a time. A download whose bytes cannot be read to
+ * their end breaks off, and is reported as a fault.
  */
 import { Readable } from "node:stream";
 import type { ServiceContext } from "../context.ts";
@@ -97,8 +98,24 @@ function sendBytes(
   if (request.method === "HEAD") return reply.send();
   const over = transfers.downloads.begin(holder);
   reply.raw.once("close", over);
-  const chunks = watched(download.read(range), new StallWatch(clock, () => reply.raw.destroy()));
+  const bytes = reported(download.read(range), (error) => {
+    if (reply.raw.headersSent) transfers.onBroken(error, request.id); // else the answer is an error
+  });
+  const chunks = watched(bytes, new StallWatch(clock, () => reply.raw.destroy()));
   return reply.send(Readable.from(chunks, { objectMode: false, highWaterMark: AHEAD_BYTES }));
+}
+
+/** The same bytes; why they end early is reported first. */
+async function* reported(
+  chunks: AsyncIterable<Uint8Array>,
+  onError: (error: unknown) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    onError(error);
+    throw error;
+  }
 }
 
 /** The same bytes in pieces that a slow reader takes within the time. */

@@ -16,10 +16,12 @@ const STALL_MS = 60_000;
 export interface ServiceTransfers {
   readonly uploads: Transfers;
   readonly downloads: Transfers;
+  /** Receives why an answer broke off whose status was sent before: nothing else says it. */
+  readonly onBroken: (error: unknown, requestId: string) => void;
 }
 
-export function createTransfers(): ServiceTransfers {
-  return { uploads: new Transfers("uploads"), downloads: new Transfers("downloads") };
+export function createTransfers(onBroken: ServiceTransfers["onBroken"] = () => undefined): ServiceTransfers {
+  return { uploads: new Transfers("uploads"), downloads: new Transfers("downloads"), onBroken };
 }
 
 /** Counts what is under way for each key. */

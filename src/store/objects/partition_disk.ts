@@ -164,8 +164,10 @@ class OwnedDisk implements PartitionDisk {
 
   #leave(file: PartitionFile): void {
     this.#goOn(async () => {
-      await file.settled();
-      if (file.users > 0) return;
+      do {
+        await file.settled();
+        if (file.users > 0) return;
+      } while (file.isBusy); // it was opened and closed meanwhile
       if (this.#open.get(file.path) === file) this.#open.delete(file.path);
       if (!file.path.startsWith(REMOVED_FOLDER)) return;
       await this.#home.files.change([{ kind: "remove", id: file.id }]);

@@ -153,10 +153,15 @@ export class PartitionFile {
     this.#assertUsable();
   }
 
+  /** Whether it is being stored or gathered: what loads it from its rows would find what is removed soon. */
+  get isBusy(): boolean {
+    return this.#gathering !== undefined || !this.#slot.isFree;
+  }
+
   /** Gathers what is worth it, once the last user has left. Never rejects. */
   async settled(): Promise<void> {
-    await this.#gathering;
-    if (this.#ungathered.bytes >= this.#home.sizes.runMin) await this.#gather();
+    while (this.#gathering !== undefined) await this.#gathering;
+    if (this.#ungathered.bytes >= this.#home.sizes.runMin) await this.#gathered();
     await this.#slot.ended();
   }
 
@@ -192,10 +197,7 @@ export class PartitionFile {
     }
     const { bytes, rows } = this.#ungathered;
     const { sizes } = this.#home;
-    if (bytes >= sizes.gathered || rows >= sizes.gatheredRows)
-      this.#gathering ??= this.#gather().finally(() => {
-        this.#gathering = undefined;
-      });
+    if (bytes >= sizes.gathered || rows >= sizes.gatheredRows) void this.#gathered();
   }
 
   /** What cannot be stored as an object for now is stored as a row. */
@@ -211,6 +213,14 @@ export class PartitionFile {
       );
       if (isStored) layer.object = name;
     }
+  }
+
+  /** One at a time: that which is under way, else a new one. */
+  #gathered(): Promise<void> {
+    this.#gathering ??= this.#gather().finally(() => {
+      this.#gathering = undefined;
+    });
+    return this.#gathering;
   }
 
   /** Never rejects: what was not gathered stays as it is, until there is as much again. */

@@ -15,24 +15,31 @@ export interface SweepOptions {
   /** Those of any partition: what segments of all partitions name is kept. */
   readonly files: Pick<FileRows, "named">;
   readonly objects: Objects;
+  /** Only objects of this partition. Default: of all. */
+  readonly part?: number;
+  /** Ends it with its reason. */
+  readonly signal?: AbortSignal;
   /** At least an hour. Default: a day. */
   readonly ageMs?: number;
 }
 
 /** Resolves with how many were removed. May run in several processes at once. Rejects with the first error of the store or the objects. */
-export async function sweepObjects({ files, objects, ageMs = ORPHAN_AGE_MS }: SweepOptions): Promise<number> {
+export async function sweepObjects(options: SweepOptions): Promise<number> {
+  const { files, objects, part, signal, ageMs = ORPHAN_AGE_MS } = options;
   let removed = 0;
   let page: string[] = [];
   const removeUnnamed = async (): Promise<void> => {
     const named = new Set(await files.named(page));
     for (const name of page)
       if (!named.has(name)) {
+        signal?.throwIfAborted();
         await objects.remove(name);
         removed += 1;
       }
     page = [];
   };
-  for await (const object of objects.list("p")) {
+  for await (const object of objects.list(part === undefined ? "p" : `p${part}/`)) {
+    signal?.throwIfAborted();
     if (object.ageMs < ageMs || !NAME.test(object.name)) continue;
     page.push(object.name);
     if (page.length === PAGE) await removeUnnamed();

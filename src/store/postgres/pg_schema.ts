@@ -78,7 +78,7 @@ const MIGRATIONS: readonly string[] = [
   CREATE TABLE perigee_log_tasks (
     part integer NOT NULL,
     number bigint NOT NULL,
-    id text NOT NULL UNIQUE,
+    id text NOT NULL,
     project bigint NOT NULL,
     kind integer NOT NULL,
     parent text NOT NULL,
@@ -88,7 +88,8 @@ const MIGRATIONS: readonly string[] = [
     body text NOT NULL,
     request_crc bigint,
     request bytea,
-    PRIMARY KEY (part, number)
+    PRIMARY KEY (part, number),
+    UNIQUE (part, id)
   );
   CREATE INDEX perigee_log_tasks_of_project ON perigee_log_tasks (part, project, kind, number);
   CREATE INDEX perigee_log_tasks_of_parent ON perigee_log_tasks (part, kind, parent, number) WHERE parent <> '';
@@ -107,11 +108,13 @@ const MIGRATIONS: readonly string[] = [
   FILES_SCHEMA,
 ];
 
-/** Makes or migrates the tables. Returns what the operator should know; throws `data_dir_newer`. */
+/** Makes or migrates the tables; where they are current, a role that may not create any will do. Returns what the operator should know; throws `data_dir_newer`. */
 export async function migratePg({ query, script }: PgSession): Promise<string[]> {
   await query("SELECT pg_advisory_lock($1)", MIGRATION_LOCK);
   try {
-    await script("CREATE TABLE IF NOT EXISTS perigee_schema (version integer NOT NULL)");
+    const found = await query("SELECT to_regclass('perigee_schema') IS NOT NULL AS is_there");
+    const [{ is_there: isThere }] = found.rows as [{ readonly is_there: boolean }]; // as selected
+    if (!isThere) await script("CREATE TABLE perigee_schema (version integer NOT NULL)");
     const { rows } = await query("SELECT coalesce(max(version), 0) AS version FROM perigee_schema");
     const [{ version }] = rows as [{ readonly version: number }]; // an aggregate has one row
     checkVersion("the database has schema", version, { oldest: 0, newest: MIGRATIONS.length });

@@ -2,6 +2,7 @@
  * A store on PostgreSQL, in a thread of its own: one partition of a database that several processes share.
  */
 import { hostname } from "node:os";
+import { PerigeeError } from "../../errors.ts";
 import { type FilesStore, openThreadedStore } from "../threaded_store.ts";
 
 /** Where the thread of PostgreSQL keeps its store. */
@@ -18,7 +19,7 @@ export interface PostgresStoreOptions {
    * for itself (pgbouncer's `session` mode).
    */
   readonly url: string;
-  /** Which partition of the database; default 1. One process at a time has it. */
+  /** Which partition of the database: a whole number from 1 to 2,147,483,647; default 1. One process at a time has it. */
   readonly part?: number;
   /** Who has the partition, for messages and for the other processes of a fleet. Default: the process and its host. */
   readonly owner?: string;
@@ -26,14 +27,24 @@ export interface PostgresStoreOptions {
 
 /**
  * Opens the store of a partition, and makes or migrates the tables. Throws `data_dir_in_use` while another process holds the
- * partition, `data_dir_newer`, `store_damaged`, `disk_full`, `usage` (without the package `pg`, or where the server does not let
- * this user in), or `store_failed`.
+ * partition, `data_dir_newer`, `store_damaged`, `disk_full`, `usage` (for options, without the package `pg`, or where the server does
+ * not let this user in), or `store_failed`.
  *
  * Calls wait while the server is away, and take effect when it is back. An open store keeps the process alive only while calls are
  * pending.
  */
-export function openPostgresStore(options: PostgresStoreOptions): Promise<FilesStore> {
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<FilesStore> {
   const { url, part = 1, owner = `process ${process.pid} on ${hostname()}` } = options;
+  if (!/^postgres(ql)?:\/\//.test(url))
+    throw new PerigeeError("usage", "openPostgresStore: url must be postgres://user@host:port/database");
+  if (!Number.isInteger(part) || part < 1 || part > PART_MAX)
+    throw new PerigeeError(
+      "usage",
+      `openPostgresStore: part must be a whole number from 1 to ${PART_MAX}, got ${part}`,
+    );
   const place: PgPlace = { url, part, owner };
   return openThreadedStore("postgres_thread.mjs", place);
 }
+
+/** Of the column, an `integer`. */
+const PART_MAX = 2_147_483_647;

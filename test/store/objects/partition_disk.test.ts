@@ -71,6 +71,34 @@ describe("the disk of a partition", () => {
     expect((await (await opened(rows, objects)).disk.stat(FILE))?.sizeBytes).toBe(20 * MIB);
   });
 
+  it("reads a file that was closed, opened and closed again while its rows become an object", async () => {
+    const objects = new MemoryObjects();
+    const { disk } = await opened(new PartitionRows(), objects);
+    const put = objects.put.bind(objects);
+    let store = (): void => undefined;
+    const isStored = new Promise<void>((resolve) => {
+      store = resolve;
+    });
+    objects.put = async (name, stored) => {
+      await isStored;
+      await put(name, stored);
+    };
+    const bytes = patterned(3 * MIB);
+    const written = await disk.open(FILE, "write");
+    await written.write(bytes, 0);
+    await written.close();
+    await (await disk.open(FILE, "read")).close();
+    for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+    const read = await disk.open(FILE, "read");
+    store();
+    for (let turn = 0; turn < 100; turn += 1) await Promise.resolve();
+    const found = Buffer.alloc(bytes.length);
+    expect(await read.read(found, 0)).toBe(bytes.length);
+    expect(found.equals(bytes)).toBe(true);
+    await read.close();
+    await disk.close();
+  });
+
   it.each(["missing", "changed", "short"] as const)("names the file when an object is %s", async (how) => {
     const { rows, objects, disk } = await opened();
     const file = await disk.open(FILE, "write");
@@ -164,7 +192,11 @@ describe("sweepObjects", () => {
     ])
       await objects.put(name, Buffer.from("x"));
     objects.ages.set("p1/6/0-1.e1", 60_000);
-    expect(await sweepObjects({ files, objects })).toBe(3);
+    expect(await sweepObjects({ files, objects, part: 2 })).toBe(1);
+    expect([...objects.stored.keys()]).not.toContain("p2/9/8-3.e4");
+    const signal = AbortSignal.abort(new Error("closing"));
+    await expect(sweepObjects({ files, objects, signal })).rejects.toThrow("closing");
+    expect(await sweepObjects({ files, objects })).toBe(2);
     expect([...objects.stored.keys()].toSorted()).toEqual(
       ["p1/6/0-1.e1", "private/notes.txt", named].toSorted(),
     );

@@ -41,11 +41,7 @@ const EVERY_ADDRESS = ["0.0.0.0", "::", ""];
 export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPlace> {
   const { fleet, env = process.env, isBehindProxy, publicUrl } = options;
   const { role = "all", name = hostname(), privateHost = "127.0.0.1", host = "127.0.0.1" } = fleet;
-  if (!/^postgres(ql)?:\/\//.test(fleet.store))
-    throw new PerigeeError(
-      "usage",
-      `the store of a fleet must be postgres://user@host:port/database, got ${JSON.stringify(fleet.store.split(":", 1)[0])}:...`,
-    );
+  checkStore(fleet.store);
   if (!ROLES.includes(role))
     throw new PerigeeError(
       "usage",
@@ -78,6 +74,15 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
     port: fleet.port ?? 8080,
     privatePort: fleet.privatePort ?? 0,
   };
+}
+
+/** Throws `usage` for what is no address of PostgreSQL. The message has nothing of it but its scheme: it may hold a password. */
+export function checkStore(store: string): void {
+  if (/^postgres(ql)?:\/\//.test(store)) return;
+  throw new PerigeeError(
+    "usage",
+    `the store of a fleet must be postgres://user@host:port/database, got ${JSON.stringify(store.split(":", 1)[0])}:...`,
+  );
 }
 
 /** What to say of an address that only this machine reaches; undefined where others can. */

@@ -16,9 +16,9 @@ FROM node:20.20-bookworm-slim
 ENV NODE_ENV=production
 COPY --from=packages /app /app
 COPY deploy/healthy.mjs /app/healthy.mjs
-# /objects: the folder that all workers share. /data: what a worker has learnt; of use, but may be lost.
+# /data: what a worker has learnt; of use, but may be lost.
 RUN ln -s /app/node_modules/.bin/perigee /usr/local/bin/perigee \
-  && mkdir /data /objects && chown node:node /data /objects
+  && mkdir /data && chown node:node /data
 USER node
 WORKDIR /data
 EXPOSE 8080

@@ -12,7 +12,7 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual, promisify } from "node:util";
 import { table } from "../src/cli/table.ts";
 import { MAIN } from "../test/built.ts";
@@ -178,9 +178,8 @@ async function onSqlite(): Promise<readonly Line[]> {
 async function onFleet(store: string): Promise<readonly Line[]> {
   note((await perigee(["migrate", "--store", store])).trim());
   const caller = await callerOf(["--store", store]);
-  const objects = pathToFileURL(join(folder, "objects")).href;
-  const start = (name: string): Promise<Worker> =>
-    startedService(name, ["--store", store, "--objects", objects, "--name", name]);
+
+  const start = (name: string): Promise<Worker> => startedService(name, ["--store", store, "--name", name]);
   const workers = await Promise.all(NAMES.map(start));
   note(`four workers answer: ${workers.map(({ url }) => url.replace("http://", "")).join(", ")}`);
   const [first] = workers as [Worker];

@@ -133,7 +133,7 @@ export async function makeFolder(path: string, mode?: number): Promise<void> {
 }
 
 /** Makes the names in a folder survive a power cut, where the system can: some file systems and Windows cannot. */
-async function syncFolder(path: string): Promise<void> {
+export async function syncFolder(path: string): Promise<void> {
   let folder: FileHandle | undefined;
   try {
     folder = await open(path, "r");

@@ -103,6 +103,11 @@ export class PerigeeError extends Error {
   }
 }
 
+/** The message of what was thrown, which can be any value. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
 /** The refusal of a member, parameter or header of a request. */
 export function refusedParam(param: string, message: string, cause?: unknown): PerigeeError {
   return new PerigeeError("usage", `${param}: ${message}`, {

@@ -11,14 +11,18 @@
  *
  * A check may take time that grows without bound with a small schema (definitions that apply each other twice, or lists of unique items), so
  * that of a schema that is long or has such members runs under a time limit of 1 s, which costs about 0.5 ms. All others are checked at once.
+ * The time of all checks and compilations that take long is limited, too: slow_schemas.ts.
  *
  * To leave: any validator of JSON Schema that reports places and takes its regular expressions from outside.
  */
 import { readFile } from "node:fs/promises";
 import { createContext, Script } from "node:vm";
 import type { ErrorObject, Options } from "ajv";
-import { PerigeeError } from "./errors.ts";
+import { systemClock } from "./clock.ts";
+import { errorCodeOf } from "./disk.ts";
+import { messageOf, PerigeeError } from "./errors.ts";
 import { safePattern } from "./safe_pattern.ts";
+import { SlowSchemas } from "./slow_schemas.ts";
 import { isObject, type Json, type JsonObject } from "./work/json.ts";
 
 /** A schema that answers are checked against. */
@@ -39,10 +43,7 @@ const DEPTH_MAX = 64;
 const FAULTS_MAX = 8;
 /** Characters of all faults together. */
 const FAULT_CHARS_MAX = 2_000;
-const COMPILE_MS = 5_000;
-const CHECK_MS = 1_000;
-/** Checks of one schema that may run into their time limit; after them it is not tried any more. */
-const SLOW_CHECKS_MAX = 5;
+const SLOW = new SlowSchemas();
 /** Schemas up to this length without the members below are checked at once. */
 const PLAIN_CHARS = 4_096;
 const SLOW_MEMBERS = /"(?:\$ref|\$dynamicRef|\$recursiveRef|uniqueItems)"/;
@@ -118,8 +119,8 @@ export function answerCheck(json: string): AnswerCheck {
 /** The schema in a file, checked. Throws `input_unreadable`, `invalid_config`. */
 export async function readSchemaFile(path: string): Promise<JsonObject | boolean> {
   const text = await readFile(path, "utf8").catch((cause: unknown) => {
-    const { code } = cause as NodeJS.ErrnoException; // of the file system
-    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code})`;
+    const code = errorCodeOf(cause);
+    const why = code === "ENOENT" ? "does not exist" : `cannot be read (${code ?? messageOf(cause)})`;
     throw new PerigeeError("input_unreadable", `the schema ${path} ${why}`, { cause });
   });
   try {
@@ -139,7 +140,7 @@ function parsed(json: string): Json {
   try {
     return JSON.parse(json) as Json; // JSON has no other values
   } catch (cause) {
-    throw refused(`it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
+    throw refused(`it is not JSON: ${messageOf(cause)}`, cause);
   }
 }
 
@@ -151,8 +152,9 @@ function compiled(json: string): AnswerCheck {
   if (schema === false) throw refused("no answer fits false; for any JSON use true");
   if (isDeeper(schema, DEPTH_MAX)) throw refused(`it is nested deeper than ${DEPTH_MAX} levels`);
   const ajv = compilerFor(schema, validators);
+  const mostMs = SLOW.compileMs(systemClock.nowMs());
   try {
-    const check = withinMs(COMPILE_MS, () => ajv.compile(schema));
+    const check = compiledWithin(mostMs, () => ajv.compile(schema));
     const fault = (value: unknown): string | undefined =>
       check(value) ? undefined : faultText(check.errors ?? []);
     if (json.length <= PLAIN_CHARS && !SLOW_MEMBERS.test(json)) return { fault };
@@ -163,28 +165,40 @@ function compiled(json: string): AnswerCheck {
     if (cause instanceof UnendingCheck) throw refused(cause.message, cause);
     if (!isTimeout(cause)) throw refused(reasonOf(cause), cause);
     validators = undefined; // what it kept of this schema is not whole
-    throw refused(`it takes longer than ${COMPILE_MS / 1_000} s to compile`, cause);
+    throw refused(`it takes longer than ${mostMs / 1_000} s to compile`, cause);
   } finally {
     if (typeof schema === "object") ajv.removeSchema(schema); // it refuses true and false
   }
 }
 
+function compiledWithin(mostMs: number, compile: () => CompiledSchema): CompiledSchema {
+  const beganMs = systemClock.nowMs();
+  try {
+    return withinMs(mostMs, compile);
+  } finally {
+    const endedMs = systemClock.nowMs();
+    SLOW.compiled(endedMs - beganMs, endedMs);
+  }
+}
+
 /** A check that ends in any case. */
 function boundedCheck(fault: AnswerCheck["fault"]): AnswerCheck {
-  let slowChecks = 0;
-  const tooSlow = (cause?: unknown): UnendingCheck =>
-    new UnendingCheck(`its check takes longer than ${CHECK_MS / 1_000} s`, { cause });
+  const time = SLOW.schema();
   return {
     fault: (value) => {
-      if (slowChecks >= SLOW_CHECKS_MAX) throw tooSlow();
+      const beganMs = systemClock.nowMs();
+      const mostMs = time.checkMs(beganMs);
+      if (mostMs === 0) throw new UnendingCheck("its checks took several seconds together");
       try {
-        return withinMs(CHECK_MS, () => fault(value));
+        return withinMs(mostMs, () => fault(value));
       } catch (error) {
         if (error instanceof RangeError)
           throw new UnendingCheck('a "$ref" of it leads to itself without end', { cause: error });
         if (!isTimeout(error)) throw error;
-        slowChecks += 1;
-        throw tooSlow(error);
+        throw new UnendingCheck(`its check takes longer than ${mostMs / 1_000} s`, { cause: error });
+      } finally {
+        const endedMs = systemClock.nowMs();
+        time.checked(endedMs - beganMs, endedMs);
       }
     },
   };

@@ -33,7 +33,7 @@ describe("a schema of others", () => {
     const check = answerCheck(doubled(31));
     for (let time = 0; time < 5; time += 1) expect(() => check.fault(X)).toThrow(/longer than 1 s/);
     const startedMs = process.cpuUsage().user / 1_000;
-    expect(() => check.fault(X)).toThrow(/longer than 1 s/);
+    expect(() => check.fault(X)).toThrow(/took several seconds together/);
     expect(process.cpuUsage().user / 1_000 - startedMs).toBeLessThan(500);
   }, 30_000);
 

@@ -206,12 +206,28 @@ describe("the entry points", () => {
   });
 
   it("perigee/fleet", () => {
-    expect(Object.keys(fleet).toSorted()).toEqual(["openFleetWorker", "openPostgresStore"]);
+    expect(Object.keys(fleet).toSorted()).toEqual([
+      "openFleetWorker",
+      "openObjects",
+      "openPartitionDisk",
+      "openPartitionReader",
+      "openPostgresStore",
+      "sweepObjects",
+    ]);
     expect(namesOf("fleet/index.ts").types).toEqual([
+      "FilesStore",
       "FleetWorker",
       "FleetWorkerOptions",
+      "ListedObject",
+      "Objects",
+      "ObjectsPlace",
+      "PartitionDisk",
+      "PartitionDiskOptions",
+      "PartitionReader",
+      "PartitionReaderOptions",
       "PostgresStoreOptions",
       "SpacedStore",
+      "SweepOptions",
     ]);
   });
 
@@ -321,10 +337,13 @@ describe("the entry points", () => {
       "createInlineMeasurer",
       "createMemoryStore",
       "createRandom",
+      "diskContract",
       "durableStoreContract",
       "durableWorkLogContract",
       "functionContract",
       "jsonAnswer",
+      "keepingObjectsContract",
+      "objectsContract",
       "openaiAnswer",
       "openaiError",
       "providerContract",

@@ -3,7 +3,7 @@
  *
  *   waiting -> begun (the first chunk) -> answered (recorded): tool calls, facts, `finish`
  *                                      -> failed: an `error` part; what was passed on is not asked for again
- *   waiting -> answered (no chunk came: all of it at once) | failed (the call rejects)
+ *   waiting -> answered (no chunk arrived: all of it at once) | failed (the call rejects)
  *   begun   -> left: its reader cancels the stream, or the call's signal aborts
  *
  * At most a chunk waits here: the provider's socket is paused while the reader takes no more.
@@ -57,7 +57,7 @@ class CallStream<V extends ModelVersion> {
   readonly #chunks = new ChunkParts();
   readonly #left = new AbortController();
   #out!: ReadableStreamDefaultController<StreamedPart<V>>; // `start` is called by the constructor of the stream
-  /** Those who wait until more is read. */
+  /** Resolves the wait of `take` until more is read. */
   #isRead: () => void = () => undefined;
   #begin: (() => void) | undefined;
 

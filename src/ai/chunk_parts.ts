@@ -8,7 +8,7 @@
  * Only the first answer of several is passed on, as in a whole one.
  * Source: https://platform.openai.com/docs/api-reference/chat-streaming, `LanguageModelV3StreamPart` (@ai-sdk/provider 3.0.19)
  */
-import { isObject, type Json, type JsonObject } from "../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../work/json.ts";
 
 /** A part that no version of the specification has in another form. */
 export type DeltaPart =
@@ -93,7 +93,7 @@ export class ChunkParts {
 }
 
 function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? (value as readonly Json[]) : [];
+  return isList(value) ? value : [];
 }
 
 /** A text, or Mistral's list of its parts. */

@@ -30,7 +30,7 @@ export type AskedEngine = Pick<
   "submit" | "task" | "object" | "cancel" | "retryTask" | "holds"
 >;
 
-/** How often holds are read while calls wait, and how many of the calls are looked at each time while something holds. */
+/** How often holds are read while calls wait, and how many of the calls are checked each time while something holds. */
 const LOOK_EVERY_MS = 1_000;
 const LOOKS_MAX = 100;
 

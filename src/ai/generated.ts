@@ -54,8 +54,11 @@ interface Shapes {
   v4: Shapes["v3"];
 }
 
+/** Why an answer ended, in the form of a version. */
 export type FinishOf<V extends ModelVersion> = Shapes[V]["finish"];
+/** The usage of an answer, in the form of a version. */
 export type UsageOf<V extends ModelVersion> = Shapes[V]["usage"];
+/** A warning, in the form of a version. */
 export type WarningOf<V extends ModelVersion> = Shapes[V]["warning"];
 
 /** What perigee knows of an answer. */

@@ -7,7 +7,7 @@
  * A model that embeds answers items of the kind `embedding` (embedding_provider.ts). What a call throws: model_errors.ts. The model itself does not repeat calls: only `generateText` does, which is not used here.
  */
 import type { FunctionAnswer, FunctionRequest, ProviderFunction } from "../providers/function.ts";
-import { isObject, type Json, type JsonObject } from "../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../work/json.ts";
 import { type CalledEmbeddingModel, embedder } from "./embedding_provider.ts";
 import { fileOfPart } from "./file_parts.ts";
 import type { AnswerFormat, CallTool, MessagePart, ModelCall, PromptMessage } from "./model_call.ts";
@@ -188,8 +188,8 @@ function textOf(content: Json, where: string): string {
 
 function partsOf(content: Json, where: string, isTagged: boolean): MessagePart[] {
   if (typeof content === "string") return [{ type: "text", text: content }];
-  if (!Array.isArray(content)) throw permanent(`${where}.content: expected a text or a list of parts`);
-  return (content as readonly Json[]).map((part, index) => {
+  if (!isList(content)) throw permanent(`${where}.content: expected a text or a list of parts`);
+  return content.map((part, index) => {
     const text = isObject(part) && part["type"] === "text" ? part["text"] : undefined;
     if (typeof text === "string") return { type: "text", text };
     const file = isObject(part) ? fileOfPart(part, isTagged) : undefined;
@@ -224,8 +224,8 @@ function inputOf(text: Json | undefined): unknown {
 }
 
 function toolsIn(tools: Json | undefined): CallTool[] | undefined {
-  if (!Array.isArray(tools)) return undefined;
-  return (tools as readonly Json[]).map((tool, index) => {
+  if (!isList(tools)) return undefined;
+  return tools.map((tool, index) => {
     const declared = isObject(tool) ? tool["function"] : undefined;
     if (!isObject(declared)) throw permanent(`tools[${index}]: expected a function`);
     const { name, description, parameters, strict } = declared;

@@ -8,10 +8,12 @@
  *
  * The service remembers keys for 24 hours (docs/guide/webhooks.md): a program that is started again by then causes no request of a provider.
  */
+
 import { hash } from "node:crypto";
 import { systemClock } from "../clock.ts";
 import { unlessAborted } from "../engine/abort.ts";
 import type { LibraryTask } from "../engine/library.ts";
+import { messageOf } from "../errors.ts";
 import { camelCased } from "../work/camel_case.ts";
 import type { Item } from "../work/item.ts";
 import { isObject } from "../work/json.ts";
@@ -168,7 +170,7 @@ export class ServiceAsking implements Asks {
     const url = this.#root;
     if (status === undefined)
       return new ModelCallError(
-        `the perigee service at ${url} cannot be reached: ${cause instanceof Error ? cause.message : String(cause)}`,
+        `the perigee service at ${url} cannot be reached: ${messageOf(cause)}`,
         { code: "connection_failed", url },
         { cause },
       );

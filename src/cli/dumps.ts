@@ -8,7 +8,7 @@
  * Heap snapshots: Node writes them on a signal or near the heap's limit when it is started so; such a start is refused.
  */
 import { writeFileSync } from "node:fs";
-import { PerigeeError } from "../errors.ts";
+import { messageOf, PerigeeError } from "../errors.ts";
 
 const FILTER_FILE = "/proc/self/coredump_filter";
 /** Node takes underscores for dashes. */
@@ -20,7 +20,7 @@ export function emptyCoreDumps(): void {
   try {
     writeFileSync(FILTER_FILE, "0");
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     process.stderr.write(`perigee: a core dump would hold memory (${reason}): start with ulimit -c 0\n`);
   }
 }

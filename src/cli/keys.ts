@@ -77,7 +77,8 @@ export function listKeys(options: Record<string, unknown>): Promise<number> {
 }
 
 export function revokeKey(id: string, options: Record<string, unknown>): Promise<number> {
-  return answer(options as unknown as KeysArguments, true, async (keys) => {
+  const given = options as unknown as KeysArguments; // as above
+  return answer(given, true, async (keys) => {
     const revoked = await keys.revoke(id);
     return {
       json: keyJson(revoked),

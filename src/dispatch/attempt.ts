@@ -160,6 +160,15 @@ export function answered(decoded: Decoded, facts: AnswerFacts): AttemptResult {
   };
 }
 
+/** An attempt whose answer has one output for each of the inputs that were asked for; of any other answer, that it is not one. */
+export function withCount(result: AttemptResult, asked: number | undefined): AttemptResult {
+  const found = result.output?.values.length ?? asked;
+  if (result.class !== "success" || asked === undefined || found === asked) return result;
+  const { output: _, text: __, finish: ___, ...rest } = result;
+  const message = `expected ${asked} ${asked === 1 ? "answer" : "answers"}, one for each input, got ${found}`;
+  return { ...rest, class: "ambiguous", code: "invalid_response", message };
+}
+
 /** Whether the provider did not say what an attempt used. */
 export function isUsageUnknown(usage: Usage = NO_USAGE): boolean {
   const isTold = usage.inputTokens > 0 || usage.outputTokens > 0 || isCharged(usage);

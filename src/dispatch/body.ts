@@ -6,8 +6,10 @@
  * into memory of the announced or doubled length, beyond that into a resizable buffer. That reserves addresses and takes
  * memory only as bytes arrive, so growing copies nothing, a server that announces much and sends little costs little, and
  * what was collected in vain is freed at once, not when garbage is collected. Its pages are taken one by one and given back
- * each time, so it is only for bodies that are rare (bench/jobs/embeddings.ts has bodies of 0.7 MB).
+ * each time, so it is only for bodies that are rare (bench/jobs/embeddings.ts has bodies of 0.7 MB). The memory up to 1 MiB
+ * is used again if the reader of the body gives it back (`giveBackPlain`).
  */
+import { giveBackPlain, takePlain } from "../large_bytes.ts";
 
 /** Smaller bodies have plain memory. */
 const PLAIN_BYTES_MAX = 1024 * 1024;
@@ -52,6 +54,7 @@ export class BodyCollector {
   /** Frees what was collected and not taken. */
   reset(announcedBytes: number | undefined): void {
     this.#growing?.resize(0);
+    giveBackPlain(this.#memory);
     this.#begin(announcedBytes);
   }
 
@@ -93,6 +96,7 @@ export class BodyCollector {
     const before = this.#single ?? this.#memory.subarray(0, this.#length);
     this.#memory = neededBytes <= PLAIN_BYTES_MAX ? this.#plain(neededBytes) : this.#resizable(neededBytes);
     this.#memory.set(before);
+    giveBackPlain(before);
     this.#single = undefined;
   }
 
@@ -101,7 +105,7 @@ export class BodyCollector {
     const doubled = Math.max(PLAIN_BYTES_MIN, 2 * this.#memory.length, neededBytes);
     const believed = Math.min(announced, Math.max(BELIEVED_BYTES, BELIEVED_TIMES * neededBytes));
     const capacity = announced >= neededBytes ? believed : Math.min(doubled, this.#bytesMax);
-    return new Uint8Array(Buffer.allocUnsafeSlow(Math.min(capacity, PLAIN_BYTES_MAX)).buffer);
+    return takePlain(Math.min(capacity, PLAIN_BYTES_MAX));
   }
 
   #resizable(neededBytes: number): Uint8Array {

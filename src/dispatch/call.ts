@@ -4,10 +4,10 @@
 import type { Provider, WireHead } from "../providers/provider.ts";
 import type { AnswerTap } from "./answer_tap.ts";
 import type { AttemptResult } from "./attempt.ts";
-import type { Made } from "./tally.ts";
+import type { Made } from "./retry.ts";
 
-/** One item on its way; who makes it may add what admission needs. */
-export interface Call {
+/** One item on its way, with what was done for it before this call, e.g. before a restart. Its maker may add what admission needs. */
+export interface Call extends Made {
   readonly provider: Provider;
   readonly head: WireHead;
   /** Made by the provider's `encode`; read once per attempt. */
@@ -18,16 +18,6 @@ export interface Call {
   readonly deadlineMs: number;
   /** Milliseconds that one attempt may take: of the lane that has it. */
   readonly attemptMsMax: number;
-  /** Made before this call, e.g. before a restart. */
-  readonly attempts: number;
-  /** Of these, the ones that do not count against the item. */
-  readonly uncounted: number;
-  /** Of all, the ones that may have been billed without an answer. */
-  readonly ambiguousAttempts: number;
-  /** Of these, the ones that do not count against the item. */
-  readonly uncountedAmbiguous: number;
-  /** Answers that could not be used: empty ones, those that did not fit, and billed ones that were broken and count against the item. */
-  readonly unusableAnswers: number;
   /** Of an item whose answer is checked: answers that it has at most. */
   readonly answersMax?: number | undefined;
   /** The last of those that did not fit. */

@@ -42,8 +42,10 @@ import type { SendOptions, Transport, WireRequest, WireResult } from "./transpor
 
 export type { AttemptResult } from "./attempt.ts";
 export type { AdmitAttempt, AttemptTimes, Call, Patience } from "./call.ts";
-export type { DispatchResult, Made } from "./tally.ts";
+export type { Made } from "./retry.ts";
+export type { DispatchResult } from "./tally.ts";
 
+/** What a dispatcher works with. */
 export interface DispatcherOptions<C extends Call = Call> {
   readonly clock: Clock;
   readonly transport: Transport;
@@ -62,6 +64,7 @@ const NO_HEADERS: HeaderBag = {};
 /** Longer than the rounding of a double's milliseconds: a wait that is shorter may not move the clock, and never end. */
 const ROUNDING_MS = 0.001;
 
+/** A dispatcher for calls of one kind. */
 export function createDispatcher<C extends Call = Call>(options: DispatcherOptions<C>): Dispatcher<C> {
   return new Dispatcher(options);
 }

@@ -14,7 +14,7 @@
  * of the answer that counts. Whether to retry is decided when all attempts have ended.
  */
 import type { AttemptResult } from "./attempt.ts";
-import type { Made } from "./tally.ts";
+import type { Made } from "./retry.ts";
 
 /** Port: admission of second attempts. `withdraw` may be called while `second` waits. */
 export interface Hedging<C> {

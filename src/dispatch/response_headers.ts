@@ -24,7 +24,7 @@ export class HeaderReader {
     const bag: Record<string, string> = {};
     for (let index = 0; index + 1 < raw.length; index += 2) {
       const position = Math.min(index >> 1, POSITIONS_MAX);
-      const name = at(this.#names, position).read(raw[index]!, true);
+      const name = at(this.#names, position).read(raw[index]!, true); // the loop ends before the last pair
       const value = at(this.#values, position).read(raw[index + 1]!, false);
       if (name === "__proto__") continue;
       const before: unknown = bag[name]; // not a string when it is inherited, such as `constructor`

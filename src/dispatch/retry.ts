@@ -47,18 +47,22 @@ export const RETRY_POLICY: RetryPolicy = {
   backoffMaxMs: 30_000,
 };
 
-/** What was done for an item so far, the attempt that just failed included. */
-export interface RetryState {
-  /** Those without a sent request included. */
+/** What has been done for an item. */
+export interface Made {
+  /** Attempts, those included whose request did not leave this machine. */
   readonly attempts: number;
-  /** Of these, the ones that do not count against the item. */
+  /** Of these, the ones that do not count against the item: an outage, a rate limit, a stopped account. */
   readonly uncounted: number;
-  /** All that may have been billed without an answer, for nobody knows how much. */
+  /** Of all, the ones that may have been billed without an answer. */
   readonly ambiguousAttempts: number;
   /** Of these, the ones that do not count against the item. */
   readonly uncountedAmbiguous: number;
-  /** Answers without text, those that did not fit, and counted ones that were billed and broken. */
+  /** Answers that could not be used: empty ones, those that did not fit, and billed ones that were broken and count against the item. */
   readonly unusableAnswers: number;
+}
+
+/** What was done for an item so far, the attempt that just failed included. */
+export interface RetryState extends Made {
   /** Of an item whose answer is checked: answers that it has at most. */
   readonly answersMax?: number | undefined;
   /** Refusals of a tier for want of capacity, which are no attempts. */

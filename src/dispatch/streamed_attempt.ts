@@ -20,6 +20,7 @@ import { failureOf, readWhole } from "./inserts/insert_transport.ts";
 import type { SendOptions, Transport, WireRequest, WireResult, WireStream } from "./transport.ts";
 
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
+/** From the event after which nothing follows to the end of the response; see above. */
 const LAST_MS = 1_000;
 const LEFT = {
   ok: false,
@@ -27,7 +28,7 @@ const LEFT = {
   message: "the caller left before the end of the answer",
 } as const;
 
-/** What a streamed attempt came to; `seen`: what arrived of the answer, in the provider's own form, once a chunk was passed on. */
+/** How a streamed attempt ended; `seen`: what arrived of the answer, in the provider's own form, once a chunk was passed on. */
 interface StreamedEnd {
   readonly wire: WireResult;
   readonly seen: (() => Uint8Array) | undefined;

@@ -5,21 +5,7 @@ import type { FailureCode } from "../errors.ts";
 import type { Provider } from "../providers/provider.ts";
 import { type Failure, NO_USAGE, type Outcome, type Usage } from "../work/outcome.ts";
 import { type AttemptResult, isInDoubt, isUnusable } from "./attempt.ts";
-import type { RetryPolicy } from "./retry.ts";
-
-/** What has been done for an item. */
-export interface Made {
-  /** Those included whose request did not leave this machine. */
-  readonly attempts: number;
-  /** Of these, the ones that do not count against the item: an outage, a rate limit, a stopped account. */
-  readonly uncounted: number;
-  /** Of all, the ones that may have been billed without an answer. */
-  readonly ambiguousAttempts: number;
-  /** Of these, the ones that do not count against the item. */
-  readonly uncountedAmbiguous: number;
-  /** Answers that could not be used: empty ones, and billed ones that were broken and count against the item. */
-  readonly unusableAnswers: number;
-}
+import type { Made, RetryPolicy } from "./retry.ts";
 
 /** How a call ended: with an outcome, or back for later. Counts and usage include what the call brought with it. */
 export type DispatchResult =

@@ -93,7 +93,7 @@ export interface EnginePlace extends MediaTrust {
 /** Opens the data folder and starts. Throws `invalid_config`, `data_dir_in_use`, `data_dir_newer`, `data_dir_older`, `store_damaged`. */
 export async function openEngine(options: EngineOptions, place: EnginePlace = {}): Promise<OpenedEngine> {
   const checked = await checkedOptions(options);
-  const { dataDir, stateDir, transport, store, measurer, observer, openAnswers } = options;
+  const { dataDir, stateDir, transport, store, measurer, observer, openAnswers, limitPool } = options;
   const { onNotice } = withGuarded(options, ["onNotice"]);
   const env = options.env ?? process.env;
   const time = { clock: options.clock ?? systemClock, disk: options.disk ?? systemDisk };
@@ -117,7 +117,7 @@ export async function openEngine(options: EngineOptions, place: EnginePlace = {}
   const notice = (message: string): void => onNotice?.(message);
   const media = mediaPlaces(place, env, { ...time, notice, waitMs: resolved.waitMs });
   const given = { ...time, ...opened, learnt, dataDir, measurer: counting, transport: wire, media };
-  const seams = withOwn({ ...given, observer, notice, openAnswers }, resolved);
+  const seams = withOwn({ ...given, observer, notice, openAnswers, limitPool }, resolved);
   for (const note of [...resolved.notes, ...(seams.space?.notes ?? [])]) seams.notice(note);
   const engine = new LocalEngine(seams, resolved, place);
   try {

@@ -227,7 +227,7 @@ async function withParsed<Answer extends { readonly parsed?: unknown }>(
 
 /** Lines in the format of a provider have its names. */
 function asTheyAre(run: Run): AsyncIterable<LibraryLine> {
-  return run as AsyncIterable<unknown> as AsyncIterable<LibraryLine>;
+  return run as AsyncIterable<unknown> as AsyncIterable<LibraryLine>; // the type of a line is that of perigee's own format
 }
 
 async function* shownEach<T>(each: AsyncIterable<T>): AsyncGenerator<CamelCase<T>> {

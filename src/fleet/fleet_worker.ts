@@ -23,6 +23,7 @@ import { inTime } from "./in_time.ts";
 import { Membership } from "./membership.ts";
 import { type OpenedPartition, OwnedPartitions } from "./owned_partitions.ts";
 import { openPartitionFiles } from "./partition_files.ts";
+import { PgLimitPool } from "./pg_limit_pool.ts";
 import { type FleetPort, openPrivatePort, openPublicPort } from "./ports.ts";
 import { ProjectHomes } from "./project_homes.ts";
 import { FleetRouter, type Handler } from "./router.ts";
@@ -88,6 +89,8 @@ async function enter(
   const audit = new PgAudit(query, clock, id);
   closers.push(() => inTime(clock, LAST_WORDS_MS, audit.close()));
   const access = new FleetAccess(keys);
+  const limitPool = new PgLimitPool(place.store);
+  closers.push(() => limitPool.close());
   const secret = await database.secret();
   const forwarding = new Forwarding(clock, secret);
   closers.push(() => forwarding.close());
@@ -98,7 +101,7 @@ async function enter(
     open: (part) => {
       const { verifier } = keys;
       const fleet = (): FleetState => directory.stateFor(id);
-      return openPartition(options, { place, part, id, publicUrl, verifier, audit, fleet });
+      return openPartition(options, { place, part, id, publicUrl, verifier, limitPool, audit, fleet });
     },
   });
   let membership: Membership | undefined;
@@ -146,20 +149,22 @@ interface PartitionPlace extends Pick<FleetKeys, "verifier"> {
   /** Of the worker. */
   readonly id: string;
   readonly publicUrl: string | undefined;
+  readonly limitPool: PgLimitPool;
   readonly audit: PgAudit;
   readonly fleet: () => FleetState;
 }
 
 async function openPartition(
   { fleet: _fleet, ...options }: FleetWorkerOptions,
-  { place, part, id, publicUrl, verifier, audit, fleet }: PartitionPlace,
+  { place, part, id, publicUrl, verifier, limitPool, audit, fleet }: PartitionPlace,
 ): Promise<OpenedPartition> {
+  const { clock = systemClock, env = process.env } = options;
   const store = await openPostgresStore({ url: place.store, part, owner: id });
   try {
-    const files = await openPartitionFiles({ objects: place.objects, part });
+    const files = await openPartitionFiles({ ...{ store, part, clock, env }, objects: place.objects });
     const service = await openPerigeeService(
       {
-        ...{ ...options, store, verifier, disk: files.disk, dataDir: files.dataDir },
+        ...{ ...options, store, verifier, limitPool, disk: files.disk, dataDir: files.dataDir },
         stateDir: options.stateDir ?? join(options.dataDir, "learnt"),
         isBehindProxy: true, // the router says whose request it is
         ...(publicUrl === undefined ? {} : { publicUrl }),

@@ -1,38 +1,48 @@
 /**
- * Where the files of a partition are: inputs, outputs, uploads. Every process that may own the partition must see them.
- *
- * `file:///shared/folder`: a folder for each partition, on a file system that all machines share.
+ * Where the files of a partition are: inputs, outputs, uploads. Every process that may own the partition has them, behind the fence of its store.
  */
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { type Disk, systemDisk } from "../disk.ts";
-import { PerigeeError } from "../errors.ts";
+import type { Clock } from "../clock.ts";
+import type { Disk } from "../disk.ts";
+import { openObjects } from "../store/objects/open_objects.ts";
+import { openPartitionDisk } from "../store/objects/partition_disk.ts";
+import type { FilesStore } from "../store/threaded_store.ts";
 
 /** What a service keeps its files with. */
 export interface PartitionFiles {
+  /** A name, not a folder of this machine, and the same for every owner. */
   readonly dataDir: string;
   readonly disk: Disk;
   /** After the service was closed. */
   close(): Promise<void>;
 }
 
-/** Throws `usage` for an address of another kind. */
-export function checkObjects(objects: string | undefined): void {
-  if (objects !== undefined && URL.canParse(objects) && new URL(objects).protocol === "file:") return;
-  const found = objects === undefined ? "none" : JSON.stringify(objects);
-  throw new PerigeeError(
-    "usage",
-    `a fleet needs a place for files that all its workers reach, such as --objects file:///shared/folder, got ${found}`,
-  );
-}
-
 /** Which partition. */
 export interface PartitionFilesOptions {
-  readonly objects: string;
+  /** Of the partition, open. */
+  readonly store: FilesStore;
   readonly part: number;
+  /** Where large files are: `s3://bucket/prefix`, `file:///shared/folder`, or a database. */
+  readonly objects: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly clock: Clock;
 }
 
-export async function openPartitionFiles({ objects, part }: PartitionFilesOptions): Promise<PartitionFiles> {
-  const dataDir = join(fileURLToPath(objects), `part-${part}`);
-  return { dataDir, disk: systemDisk, close: async () => undefined };
+/** Throws `usage` for an address of another kind, `store_failed` when the place cannot be reached. */
+export async function openPartitionFiles(options: PartitionFilesOptions): Promise<PartitionFiles> {
+  const { store, part, objects: url, env, clock } = options;
+  const objects = await openObjects({ url, env, clock });
+  try {
+    const dataDir = `/perigee/${part}`;
+    const disk = await openPartitionDisk({ store, objects, root: dataDir, clock });
+    return {
+      ...{ dataDir, disk },
+      close: async () => {
+        await disk.close();
+        await objects.close();
+      },
+    };
+  } catch (error) {
+    await objects.close();
+    throw error;
+  }
 }

@@ -8,7 +8,6 @@ import { PerigeeError } from "../errors.ts";
 import { givenKey } from "../satellites/secrets/secret_key.ts";
 import { checkAddress } from "../service/http/server.ts";
 import type { PerigeeServiceOptions } from "../service/service_options.ts";
-import { checkObjects } from "./partition_files.ts";
 import type { WorkerRole } from "./worker_rows.ts";
 
 /** Those of the services that it opens, and of the fleet. `dataDir` holds only what is of use to this machine. */
@@ -57,7 +56,6 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
       "usage",
       `the private host must be an address that other workers can call, got ${JSON.stringify(privateHost)}`,
     );
-  checkObjects(fleet.objects);
   if (role !== "worker") checkAddress(host, isBehindProxy === true);
   if (role === "worker" && publicUrl === undefined)
     throw new PerigeeError(
@@ -70,7 +68,7 @@ export async function checkedPlace(options: FleetWorkerOptions): Promise<FleetPl
       "PERIGEE_SECRETS_KEY is not set: the workers of a fleet share one key for secrets of satellites; set the same one for all, such as the output of `openssl rand -base64 32`",
     );
   return {
-    ...{ role, name, host, privateHost, store: fleet.store, objects: fleet.objects as string }, // checked
+    ...{ role, name, host, privateHost, store: fleet.store, objects: fleet.objects ?? fleet.store },
     port: fleet.port ?? 8080,
     privatePort: fleet.privatePort ?? 0,
   };

@@ -314,12 +314,12 @@ function keyOf({ projectName, share = "" }: Pick<LaneOfProject<unknown>, "projec
 }
 
 /** Whether one more may begin there. */
-function hasSlot({ lane, share, running }: LaneOfProject<unknown>): boolean {
+function hasSlot<T>({ lane, share, running }: LaneOfProject<T>): boolean {
   if (lane === undefined) return true;
   const isInShare = share === undefined || running < FREE_SHARE * (lane.concurrency - lane.running);
   return isInShare && lane.idle.length > 0;
 }
 
-function dropUnused(place: LaneOfProject<unknown>): void {
+function dropUnused<T>(place: LaneOfProject<T>): void {
   if (place.waiting + place.running === 0) place.lane?.places.delete(keyOf(place));
 }

@@ -10,7 +10,7 @@
  */
 import { finished } from "node:stream/promises";
 import type parser from "stream-json/parser.js";
-import { PerigeeError } from "../errors.ts";
+import { messageOf, PerigeeError } from "../errors.ts";
 import { LINE_BYTES_MAX } from "./read.ts";
 import { DEPTH_MAX } from "./record.ts";
 
@@ -132,7 +132,7 @@ class ArrayReader {
       await step();
     } catch (cause) {
       const found = this.#stream.errored ?? cause;
-      const reason = found instanceof Error ? found.message : String(found);
+      const reason = messageOf(found);
       // The parser passes on nothing of a slice in which it found an error, so the place is as exact as a slice.
       const place = `at element ${this.#builder.elementCount + 1} or later, bytes ${this.#sliceStart} to ${this.#bytes}`;
       const details = { fromElement: this.#builder.elementCount + 1 };

@@ -11,7 +11,7 @@
  * `system` may also have Anthropic's layout; `cache_control` of its blocks becomes a warning.
  */
 import { nearest } from "../nearest.ts";
-import { isEmptyList, isObject, type JsonObject } from "../work/json.ts";
+import { isEmptyList, isList, isObject, type JsonObject } from "../work/json.ts";
 import {
   hasOnlyTexts,
   type JsonValue,
@@ -261,10 +261,10 @@ function readQuestion(request: JsonObject): Turn[] | LineFault {
 }
 
 function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
-  if (!Array.isArray(contents)) return wrongContents("contents", "an array", contents);
+  if (!isList(contents)) return wrongContents("contents", "an array", contents);
   if (contents.length === 0) return new LineFault("invalid_contents", "contents is empty");
   const turns: Turn[] = [];
-  for (const content of contents as readonly JsonValue[]) {
+  for (const content of contents) {
     if (!isObject(content)) return wrongContents(`contents[${turns.length}]`, "an object", content);
     const unknown = otherName(content, CONTENT_NAMES);
     if (unknown !== undefined) return unknownField(`contents[${turns.length}]`, unknown, CONTENT_NAMES);
@@ -286,7 +286,7 @@ function readContents(contents: JsonValue | undefined): Turn[] | LineFault {
 function readInstruction(instruction: JsonValue | undefined, name: string): readonly string[] | LineFault {
   if (instruction === undefined) return [];
   if (isText(instruction)) return [instruction];
-  if (Array.isArray(instruction)) return readBlocks(instruction as readonly JsonValue[], name);
+  if (isList(instruction)) return readBlocks(instruction, name);
   if (!isObject(instruction)) return wrongContents(name, "an object or a string", instruction);
   const unknown = otherName(instruction, CONTENT_NAMES);
   if (unknown !== undefined) return unknownField(name, unknown, CONTENT_NAMES);
@@ -315,18 +315,16 @@ function readBlocks(blocks: readonly JsonValue[], name: string): string[] | Line
 
 /** Whether a block marks the end of a cached prefix. Such a mark changes only the price. */
 function hasCacheMark(instruction: JsonValue | undefined): boolean {
-  if (!Array.isArray(instruction)) return false;
-  return (instruction as readonly JsonValue[]).some(
-    (block) => isObject(block) && block[CACHE] !== undefined && block[CACHE] !== null,
-  );
+  if (!isList(instruction)) return false;
+  return instruction.some((block) => isObject(block) && block[CACHE] !== undefined && block[CACHE] !== null);
 }
 
 /** `owner`: the index of a content, or the name of the system instruction; no path is built while all is well. */
 function readParts(parts: JsonValue | undefined, owner: number | string): readonly TurnPart[] | LineFault {
-  if (!Array.isArray(parts)) return wrongContents(`${placeOf(owner)}.parts`, "an array", parts);
+  if (!isList(parts)) return wrongContents(`${placeOf(owner)}.parts`, "an array", parts);
   if (parts.length === 0) return new LineFault("invalid_contents", `${placeOf(owner)}.parts is empty`);
   const read: TurnPart[] = [];
-  for (const part of parts as readonly JsonValue[]) {
+  for (const part of parts) {
     if (!isObject(part)) return wrongContents(placeOf(owner, read.length), "an object", part);
     if (otherName(part, PART_NAMES) === undefined) {
       const text = part["text"];

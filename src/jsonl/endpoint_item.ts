@@ -15,7 +15,7 @@
  * Sources: `EmbeddingCreateParams`, `ModerationCreateParams`, `CompletionCreateParams` and `ResponseCreateParams` of openai 6.
  */
 import { suggestion } from "../nearest.ts";
-import { isObject, type JsonObject } from "../work/json.ts";
+import { isList, isObject, type JsonObject } from "../work/json.ts";
 import {
   ENDPOINT_KINDS,
   type EndpointKind,
@@ -111,17 +111,16 @@ function limitOf(kind: EndpointKind, body: JsonObject): { readonly maxOutputToke
 function countInputs(name: string, input: JsonValue | undefined): Counted | LineFault {
   if (isText(input)) return input === "" ? emptyText(name) : { texts: [input], tokenIds: 0 };
   const expected = "a text, a list of texts, or token ids";
-  if (!Array.isArray(input)) return wrongContents(name, expected, input);
-  const inputs = input as readonly JsonValue[];
-  if (inputs.length === 0) return new LineFault("invalid_contents", `${name} is empty`);
-  if (inputs.every(isTokenId)) return { texts: [], tokenIds: inputs.length };
+  if (!isList(input)) return wrongContents(name, expected, input);
+  if (input.length === 0) return new LineFault("invalid_contents", `${name} is empty`);
+  if (input.every(isTokenId)) return { texts: [], tokenIds: input.length };
   const texts: string[] = [];
   let tokenIds = 0;
-  for (const [index, each] of inputs.entries()) {
+  for (const [index, each] of input.entries()) {
     if (isText(each)) {
       if (each === "") return emptyText(`${name}[${index}]`);
       texts.push(each);
-    } else if (Array.isArray(each) && each.length > 0 && (each as readonly JsonValue[]).every(isTokenId)) {
+    } else if (isList(each) && each.length > 0 && each.every(isTokenId)) {
       tokenIds += each.length;
     } else return wrongContents(`${name}[${index}]`, "a text or token ids", each);
   }
@@ -133,10 +132,9 @@ function isTokenId(value: JsonValue): boolean {
 }
 
 function countModerated(input: JsonValue | undefined): Counted | LineFault {
-  if (!Array.isArray(input) || !(input as readonly JsonValue[]).some(isObject))
-    return countInputs("input", input);
+  if (!isList(input) || !input.some(isObject)) return countInputs("input", input);
   const texts: string[] = [];
-  for (const [index, part] of (input as readonly JsonValue[]).entries()) {
+  for (const [index, part] of input.entries()) {
     if (!isObject(part)) return wrongContents(`input[${index}]`, "an object like the others", part);
     if (isText(part["text"])) texts.push(part["text"]);
   }
@@ -168,7 +166,7 @@ function countResponse(body: JsonObject): Counted | LineFault {
     );
   if (body["background"] === true) return unsupported("background must be false or absent");
   const { input, instructions } = body;
-  if (!isText(input) && !Array.isArray(input)) {
+  if (!isText(input) && !isList(input)) {
     if (input !== undefined || !isObject(body["prompt"]))
       return wrongContents("input", "a text or a list of items", input);
   } else if (input.length === 0) return new LineFault("invalid_contents", "input is empty");
@@ -184,8 +182,8 @@ function collectTexts(value: JsonValue, texts: string[], depth: number): void {
     return;
   }
   if (depth >= DEPTH_MAX) return;
-  if (Array.isArray(value)) {
-    for (const each of value as readonly JsonValue[]) collectTexts(each, texts, depth + 1);
+  if (isList(value)) {
+    for (const each of value) collectTexts(each, texts, depth + 1);
   } else if (isObject(value)) {
     for (const name of ["content", "text", "output", "arguments", "summary"]) {
       const inner = value[name];

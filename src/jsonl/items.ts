@@ -4,7 +4,7 @@
  * What JSON would change in silence is refused: NaN and infinities (null in JSON), functions, cycles. A bigint is
  * written with all its digits. Whether the line is a valid request is decided when it is read.
  */
-import { PerigeeError } from "../errors.ts";
+import { messageOf, PerigeeError } from "../errors.ts";
 import { nearest, suggestion } from "../nearest.ts";
 import type { Item, LineItem } from "../work/item.ts";
 import { SETTING_NAMES } from "./config.ts";
@@ -52,7 +52,7 @@ export function itemLine(item: LineItem | KeyedItem, where = "item"): string {
     });
     return restoreNumbers(json);
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw new PerigeeError("usage", `${where} cannot be written as JSON: ${reason}`, { cause });
   }
 }

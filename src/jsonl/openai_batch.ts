@@ -8,7 +8,7 @@
  * it is in messages or tools, or else in `unknownFields`. A codec that does not send the body unchanged refuses what is
  * unheld, and the rest by `providers/unsupported.ts`.
  */
-import { isObject, type JsonObject } from "../work/json.ts";
+import { isList, isObject, type JsonObject } from "../work/json.ts";
 import type { FunctionTool, JsonValue, ModelRequest } from "../work/request.ts";
 import { readOpenaiConfig } from "./config.ts";
 import { kindOfUrl, readEndpointRequest } from "./endpoint_item.ts";
@@ -139,7 +139,7 @@ function underOwnNames(body: JsonObject): JsonObject | LineFault {
   const content = isText(system) || Array.isArray(system) ? system : undefined;
   if (content === undefined) return wrongContents("system", "a string or an array", system);
   const { system: _, messages, ...rest } = own ?? body;
-  const others = Array.isArray(messages) ? (messages as readonly JsonValue[]) : [];
+  const others = isList(messages) ? messages : [];
   return { ...rest, messages: [{ role: "system", content }, ...others] };
 }
 

@@ -120,7 +120,7 @@ function isWideText(bytes: Uint8Array): boolean {
   const quads = bytes.length >> 2;
   if (quads === 0) return false;
   const nuls = [0, 0, 0, 0];
-  for (let index = 0; index < quads * 4; index++) if (bytes[index] === 0) nuls[index & 3]!++;
+  for (let index = 0; index < quads * 4; index++) if (bytes[index] === 0) nuls[index & 3]!++; // four of them
   const [a, b, c, d] = nuls as [number, number, number, number];
   const most = quads * WIDE_SHARE_MIN;
   const isLittle = b >= most && d >= most && a === 0; // UTF-16LE: c is 0, UTF-32LE: c is NUL too

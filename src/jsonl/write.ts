@@ -27,16 +27,17 @@ import {
   type FinishReason,
   NO_USAGE,
   type TextOutput,
+  valueText,
   type WrittenOutput,
+  type WrittenValue,
 } from "../work/outcome.ts";
 import { asOwnLine, bodyJson } from "./body_lines.ts";
 import { asBuffer } from "./lines.ts";
 
 export { wholeLinesEnd } from "./lines.ts";
 
-/** Units that JSON escapes, and surrogates, of which lone ones are escaped. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/;
+/** Units that JSON escapes (quote, backslash, those below the space), and surrogates, of which lone ones are escaped: all but these. */
+const ESCAPED = /[^ !#-[\]-\ud7ff\ue000-\uffff]/;
 
 /** What all requests for an item took. */
 export interface LineUsage {
@@ -81,7 +82,9 @@ export interface LineAnswer {
 }
 
 /** A line, or its parts: a long value, only of ASCII, is copied once less if nobody puts the line together before it is written. */
-export type LineText = string | { readonly before: string; readonly value: string; readonly after: string };
+export type LineText =
+  | string
+  | { readonly before: string; readonly value: WrittenValue; readonly after: string };
 
 /** What recovery needs to know of an output line. */
 export interface ReadOutput {
@@ -137,14 +140,14 @@ export function completedLine(
 
 /** The line as one text. */
 export const wholeLine = (line: LineText): string =>
-  typeof line === "string" ? line : line.before + line.value + line.after;
+  typeof line === "string" ? line : line.before + valueText(line.value) + line.after;
 
 /** One input has one embedding; several have a list. */
-function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: string } {
-  if (type === "moderation") return `{"type":"moderation","results":[${values.join(",")}]}`;
+function outputJson({ type, values }: WrittenOutput): string | { readonly embedding: WrittenValue } {
+  if (type === "moderation") return `{"type":"moderation","results":[${values.map(valueText).join(",")}]}`;
   const [first] = values;
   if (values.length === 1 && first !== undefined) return { embedding: first };
-  return `{"type":"embedding","embeddings":[${values.join(",")}]}`;
+  return `{"type":"embedding","embeddings":[${values.map(valueText).join(",")}]}`;
 }
 
 /** Names of the members that are written; undefined for all. */

@@ -19,6 +19,7 @@
  */
 import { slowStartGain } from "../work/limits.ts";
 
+/** Bounds of a lane's places. */
 export interface ConcurrencyOptions {
   /** Requests in flight at most, at least 1. */
   readonly max: number;
@@ -35,6 +36,7 @@ const ROUND_TRIP_WEIGHT = 1 / 8;
 const STEPS_TO_MAX = 32;
 const FAILED_SHARE_MIN = 1 / 4;
 
+/** One for a lane. Times are monotonic milliseconds. */
 export class Concurrency {
   readonly max: number;
   readonly start: number;

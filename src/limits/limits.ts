@@ -22,8 +22,9 @@ import type { HeldBack, KnownLimits, LimitsSnapshot } from "./limits_snapshot.ts
 import { OversizedRequest } from "./oversized_request.ts";
 import { type EarlyProbes, Pause } from "./pause.ts";
 import { fullerUse, Quotas, type SentLoad } from "./quotas.ts";
-import { Ramp, type RampOptions } from "./ramp.ts";
+import type { RampOptions } from "./ramp.ts";
 import { type Permit, type Reservation, wholeLoad } from "./reservation.ts";
+import type { DrawnLoad } from "./shared/drawn_load.ts";
 import { type FlowLimits, TokenFlow } from "./token_flow.ts";
 
 export type { HeldBack, KnownLimits, LimitsSnapshot, Permit, RampOptions, Reservation, Signal };
@@ -41,6 +42,8 @@ export interface LaneLimitsOptions {
   readonly shared?: LaneLimits | undefined;
   /** How fast use may grow; absent: unlimited. */
   readonly ramp?: RampOptions | undefined;
+  /** Where other processes share the quotas. */
+  readonly drawn?: DrawnLoad | undefined;
 }
 
 const NO_TOKENS: TokenLoad = { inputTokens: 0, outputTokens: 0 };
@@ -63,8 +66,7 @@ export class LaneLimits {
 
   constructor(options: LaneLimitsOptions) {
     const max = Math.min(options.inFlightMax, options.settings.concurrency ?? Number.POSITIVE_INFINITY);
-    const ramp = options.ramp === undefined ? undefined : new Ramp(options.ramp);
-    this.#quotas = new Quotas(options.settings, options.nowMs, ramp);
+    this.#quotas = new Quotas(options.settings, options.nowMs, options.ramp, options.drawn);
     this.#concurrency = new Concurrency(
       options.inFlightStart === undefined ? { max } : { max, start: options.inFlightStart },
     );
@@ -158,7 +160,7 @@ export class LaneLimits {
       atMs: nowMs,
       sentAtMs: nowMs,
       load: whole,
-      slot: this.#quotas.add(nowMs, whole),
+      counted: this.#quotas.add(nowMs, whole),
       shared: shared?.permit,
       isHidden: !isRated,
       index: 0,
@@ -174,7 +176,7 @@ export class LaneLimits {
   /** The request is sent only now, a while after `reserve`: it counts in the window from now on. Call it before `settle`. */
   postpone(nowMs: number, permit: Permit): void {
     if (permit.isSettled) return;
-    permit.slot = this.#quotas.move(nowMs, permit.slot, permit.load);
+    permit.counted = this.#quotas.move(nowMs, permit.counted, permit.load);
     if (permit.isFollowed) {
       this.#flow.ended(nowMs, permit.sentAtMs, permit.load, NO_TOKENS, false);
       this.#flow.sent(nowMs, permit.load);
@@ -191,7 +193,7 @@ export class LaneLimits {
     if (permit.isFollowed) this.#flow.ended(nowMs, permit.sentAtMs, permit.load, used, actual !== undefined);
     if (actual !== undefined) {
       if (!permit.isFollowed) this.#flow.answered(nowMs - permit.sentAtMs, used.outputTokens);
-      this.#quotas.settle(nowMs, permit.slot, permit.load, used);
+      this.#quotas.settle(nowMs, permit.counted, permit.load, used);
     }
     if (permit.shared !== undefined) this.#shared?.settle(nowMs, permit.shared, actual);
   }
@@ -385,8 +387,7 @@ export class LaneLimits {
     // A probe may exceed the places that congestion left. Otherwise hanging requests would hide from the lane that it healed.
     const isProbing = this.#gate.isDown || this.#pause.isPaused;
     if (isProbing) return concurrency.inFlight < concurrency.max ? 0 : Number.POSITIVE_INFINITY;
-    // Without a rate the ramp limits places.
-    if (concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs))) return 0;
+    if (concurrency.hasRoom(isRated ? 1 : this.#gate.rampShare(nowMs))) return 0; // without a rate the ramp limits places
     return Math.min(concurrency.growsInMs(nowMs), this.#gate.rampsInMs(nowMs, concurrency.shareOfNext));
   }
 

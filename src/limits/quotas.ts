@@ -5,7 +5,9 @@
  */
 import type { LearntLimits, LimitSettings, TokenLoad } from "../work/limits.ts";
 import { fuller, type LearntFrom, Quota, type QuotaUse } from "./quota.ts";
-import type { Ramp } from "./ramp.ts";
+import { Ramp, type RampOptions } from "./ramp.ts";
+import type { CountedIn } from "./reservation.ts";
+import type { DrawnLoad, DrawnQuota, QuotaLimits } from "./shared/drawn_load.ts";
 import type { FlowLimits } from "./token_flow.ts";
 
 /** What was sent before a restart. */
@@ -40,14 +42,16 @@ export class Quotas {
   readonly #tokens: Quota;
   readonly #inputTokens: Quota;
   readonly #outputTokens: Quota;
+  readonly #drawn: DrawnLoad | undefined;
   #isLimited = false;
   #isFlowLimited = false;
 
-  /** `ramp`: how fast the use of input tokens may grow. */
-  constructor(settings: LimitSettings, nowMs: number, ramp?: Ramp) {
+  /** `ramp`: how fast the use of input tokens may grow. `drawn`: where other processes share the quotas. */
+  constructor(settings: LimitSettings, nowMs: number, ramp?: RampOptions, drawn?: DrawnLoad) {
+    this.#drawn = drawn;
     this.#requests = new Quota(settings.requestsPerMinute, nowMs);
     this.#tokens = new Quota(settings.tokensPerMinute, nowMs);
-    this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp);
+    this.#inputTokens = new Quota(settings.inputTokensPerMinute, nowMs, ramp && new Ramp(ramp));
     this.#outputTokens = new Quota(settings.outputTokensPerMinute, nowMs);
     this.setPace(nowMs, 1);
     this.#noteLimits();
@@ -75,17 +79,21 @@ export class Quotas {
 
   /** Milliseconds until one more request fits. */
   requestWaitMs(nowMs: number): number {
-    return this.#requests.waitMs(nowMs, 1);
+    const waitMs = this.#requests.waitMs(nowMs, 1);
+    return waitMs > 0 || this.#drawn === undefined ? waitMs : this.#drawn.requestWaitMs(nowMs, this.#limits);
   }
 
   /** Milliseconds until the tokens of one more request fit; `isFlowing`: output is paced by when it is used. */
   tokenWaitMs(nowMs: number, load: TokenLoad, isFlowing: boolean): number {
     const over = isFlowing ? load.outputTokens / 2 : undefined; // the nearest whole number of answers
-    return Math.max(
+    const waitMs = Math.max(
       this.#tokens.waitMs(nowMs, load.inputTokens + load.outputTokens, over),
       this.#inputTokens.waitMs(nowMs, load.inputTokens),
       this.#outputTokens.waitMs(nowMs, load.outputTokens, over),
     );
+    return waitMs > 0 || this.#drawn === undefined
+      ? waitMs
+      : this.#drawn.tokenWaitMs(nowMs, load, this.#limits);
   }
 
   /** What a request takes of a token limit that it exceeds; undefined if it exceeds none. */
@@ -109,28 +117,42 @@ export class Quotas {
     );
   }
 
-  /** Counts one request; returns its slot, the same in all four. */
-  add(nowMs: number, load: TokenLoad): number {
+  /** Counts one request. */
+  add(nowMs: number, load: TokenLoad): CountedIn {
     this.#tokens.add(nowMs, load.inputTokens + load.outputTokens);
     this.#inputTokens.add(nowMs, load.inputTokens);
     this.#outputTokens.add(nowMs, load.outputTokens);
-    return this.#requests.add(nowMs, 1);
+    return { slot: this.#requests.add(nowMs, 1), drawn: this.#drawn?.spend(load) };
   }
 
-  /** Counts a request from now on that waited after it was counted; returns its new slot. */
-  move(nowMs: number, slot: number, load: TokenLoad): number {
+  /** Counts a request from now on that waited after it was counted. */
+  move(nowMs: number, { slot, drawn }: CountedIn, load: TokenLoad): CountedIn {
     this.#requests.adjust(nowMs, slot, -1);
-    this.settle(nowMs, slot, load, { inputTokens: 0, outputTokens: 0 });
+    this.#adjust(nowMs, slot, -load.inputTokens, -load.outputTokens);
+    if (drawn !== undefined) this.#drawn?.takeBack(drawn, load);
     return this.add(nowMs, load);
   }
 
-  /** Replaces the tokens that were reserved in `slot` by those actually used. */
-  settle(nowMs: number, slot: number, reserved: TokenLoad, actual: TokenLoad): void {
+  /** Replaces the tokens that were reserved by those actually used. */
+  settle(nowMs: number, { slot, drawn }: CountedIn, reserved: TokenLoad, actual: TokenLoad): void {
     const inputDelta = actual.inputTokens - reserved.inputTokens;
-    const outputDelta = actual.outputTokens - reserved.outputTokens;
+    this.#adjust(nowMs, slot, inputDelta, actual.outputTokens - reserved.outputTokens);
+    if (drawn !== undefined) this.#drawn?.settle(drawn, reserved, actual);
+  }
+
+  #adjust(nowMs: number, slot: number, inputDelta: number, outputDelta: number): void {
     this.#tokens.adjust(nowMs, slot, inputDelta + outputDelta);
     this.#inputTokens.adjust(nowMs, slot, inputDelta);
     this.#outputTokens.adjust(nowMs, slot, outputDelta);
+  }
+
+  get #limits(): QuotaLimits {
+    return {
+      requests: this.#requests.limit,
+      tokens: this.#tokens.limit,
+      inputTokens: this.#inputTokens.limit,
+      outputTokens: this.#outputTokens.limit,
+    };
   }
 
   /** The limits in the last response that stated each; undefined if no response stated any. */
@@ -156,9 +178,13 @@ export class Quotas {
     if (learnt.remainingRequests !== undefined)
       this.#requests.learnRemaining(nowMs, learnt.remainingRequests, learnt.resetRequestsMs, {
         isRefused: from.isRefused,
+        used: this.#drawn?.charged("requests") ?? 0,
       });
     if (learnt.remainingTokens !== undefined)
-      this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs, from);
+      this.#tokens.learnRemaining(nowMs, learnt.remainingTokens, learnt.resetTokensMs, {
+        ...from,
+        used: Math.max(from.used ?? 0, this.#drawn?.charged("tokens") ?? 0),
+      });
     this.#noteLimits();
   }
 
@@ -193,13 +219,20 @@ export class Quotas {
     this.#outputTokens.setPace(nowMs, share * CATCH_UP);
   }
 
+  /** Of all processes where they share them. */
   use(nowMs: number): QuotasUse {
     return {
-      requests: this.#requests.use(nowMs),
-      tokens: this.#tokens.use(nowMs),
-      inputTokens: this.#inputTokens.use(nowMs),
-      outputTokens: this.#outputTokens.use(nowMs),
+      requests: this.#use(nowMs, "requests", this.#requests),
+      tokens: this.#use(nowMs, "tokens", this.#tokens),
+      inputTokens: this.#use(nowMs, "inputTokens", this.#inputTokens),
+      outputTokens: this.#use(nowMs, "outputTokens", this.#outputTokens),
     };
+  }
+
+  #use(nowMs: number, name: DrawnQuota, quota: Quota): QuotaUse | undefined {
+    const own = quota.use(nowMs);
+    if (own === undefined || this.#drawn === undefined) return own;
+    return { ...own, used: Math.max(own.used, this.#drawn.charged(name)) };
   }
 }
 

@@ -2,6 +2,15 @@
  * The answer of a lane's limits to a request: the right to send it, or how long to wait.
  */
 import type { TokenLoad } from "../work/limits.ts";
+import type { DrawnMarks } from "./shared/drawn_load.ts";
+
+/** Where a request was counted. */
+export interface CountedIn {
+  /** The same slot in all four quotas. */
+  readonly slot: number;
+  /** In the quotas that processes share. */
+  readonly drawn: DrawnMarks | undefined;
+}
 
 /** The right to send one request. Its state belongs to the LaneLimits that granted it. */
 export interface Permit {
@@ -13,8 +22,8 @@ export interface Permit {
   sentAtMs: number;
   /** Tokens reserved, whole numbers. */
   readonly load: TokenLoad;
-  /** The slot in which the quotas counted it. */
-  slot: number;
+  /** Where the quotas counted it. */
+  counted: CountedIn;
   /** The permit of the shared limits. */
   readonly shared: Permit | undefined;
   /** Whether it counts for an unknown limit. */

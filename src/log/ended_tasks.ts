@@ -2,7 +2,6 @@
  * Posted tasks and lists that are final, with the sequences of the entries in which they became so, in this order, until their owner has noted
  * them: the entries stay as long, so a process sees which tasks the last one had not handled.
  */
-
 import { WORK_KINDS } from "./work_kinds.ts";
 
 /** Those of each kind whose owner notes them; one for a log. */

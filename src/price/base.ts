@@ -106,6 +106,7 @@ export function listedModels(provider: string): readonly string[] {
 }
 
 let loaded: typeof genaiPrices | undefined;
+let isFound = false;
 
 function priceList(): typeof genaiPrices {
   loaded ??= createRequire(import.meta.url)("@pydantic/genai-prices") as typeof genaiPrices; // the package's own types
@@ -114,8 +115,10 @@ function priceList(): typeof genaiPrices {
 
 /** In a bundle, from which Node does not find the package: loads the bundle's copy, since prices are read synchronously later. */
 export async function loadBundledPrices(): Promise<void> {
+  if (isFound) return; // to look for it takes a tenth of a millisecond
   try {
     createRequire(import.meta.url).resolve("@pydantic/genai-prices");
+    isFound = true;
   } catch {
     loaded ??= await import("@pydantic/genai-prices");
   }

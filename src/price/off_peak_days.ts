@@ -35,6 +35,9 @@ const HOLIDAYS: readonly string[] = [
   "2027-10-01..2027-10-03",
 ];
 
+/** Read once: an engine makes these days anew each time it opens. */
+const KNOWN_DAYS = HOLIDAYS.map((entry) => ({ year: entry.slice(0, 4), days: daysOf(entry) }));
+
 /** Weekends and holidays. */
 export class OffPeakDays {
   /** Days since 1970 in Beijing. */
@@ -46,8 +49,8 @@ export class OffPeakDays {
    */
   constructor(holidays: readonly string[] = []) {
     const years = new Set(holidays.map((entry) => entry.slice(0, 4)));
-    const known = HOLIDAYS.filter((entry) => !years.has(entry.slice(0, 4)));
-    this.#holidays = new Set([...known, ...holidays].flatMap(daysOf));
+    const known = KNOWN_DAYS.flatMap(({ year, days }) => (years.has(year) ? [] : days));
+    this.#holidays = new Set([...known, ...holidays.flatMap(daysOf)]);
   }
 
   /** Whether a moment (Unix milliseconds) is on such a day. False before DeepSeek had them. */

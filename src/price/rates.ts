@@ -50,6 +50,12 @@ export interface BasePrice extends PriceRates {
   readonly validUntilWallMs: number;
 }
 
+/** Whether no request costs anything, now or within 48 hours; false for an unknown price. */
+export function isFree(price: Pick<BasePrice, "ceiling"> | undefined): boolean {
+  if (price === undefined) return false;
+  return price.ceiling.every((rates) => rates.inputUsdPerMillion + rates.outputUsdPerMillion === 0);
+}
+
 /** The rates of a request with this many input tokens. */
 export function ratesFor(price: BasePrice, inputTokens: number): PriceRates {
   let rates: PriceRates = price;

@@ -112,6 +112,6 @@ function holdsAnswer({ text, members }: ReadAnswer): boolean {
 export function success(
   { text, members, usage, tier, model, requestId }: Omit<ReadAnswer, "name">,
   finish: FinishReason,
-): Decoded {
+): Extract<Decoded, { readonly class: "success" }> {
   return { class: "success", text, finish, usage, model, requestId, servedTier: tier, members };
 }

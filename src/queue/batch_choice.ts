@@ -196,6 +196,8 @@ export interface WaitingItem {
   readonly policy: LanePolicy;
   /** Whether a batch was left that had it. */
   readonly isAgain?: boolean;
+  /** Whether its model costs nothing: then a batch saves nothing, and has only what realtime cannot do. */
+  readonly isFree?: boolean;
 }
 
 /**
@@ -205,10 +207,11 @@ export interface WaitingItem {
 export function mayBatch(
   outlook: BatchOutlook,
   nowMs: number,
-  { policy, isAgain = false }: WaitingItem,
+  { policy, isAgain = false, isFree = false }: WaitingItem,
 ): boolean {
   if (outlook.deadlineMs === Number.POSITIVE_INFINITY) return false;
   const isOverloaded = !isFeasible(outlook, nowMs);
+  if (isFree && !isOverloaded) return false;
   if (isAgain && (isOverloaded || policy === "balanced")) return false;
   const endMs = Math.min(batchSwitchMs(outlook), batchesEndMs(outlook, nowMs, policy));
   return nowMs + outlook.latency.p50 <= endMs || (isOverloaded && mayBatchBeyond(outlook, nowMs));

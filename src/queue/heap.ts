@@ -1,7 +1,7 @@
 /**
- * A binary heap: the value with the smallest key first, those of one key in the order of their pushes.
+ * A binary heap: the value with the smallest key first, those of one key in the order of their pushes, or in one that its owner states.
  *
- * `push` and `pop` take O(log n), `peek` O(1), `keep` O(n). A caller that pops an entry that is not wanted any more skips it.
+ * `push` and `pop` take O(log n), `peek` O(1), `keep` and `take` O(n). A caller that pops an entry that is not wanted any more skips it.
  */
 interface Place<T> {
   readonly key: number;
@@ -13,6 +13,12 @@ interface Place<T> {
 export class Heap<T> {
   #places: Place<T>[] = [];
   #pushed = 0;
+  readonly #compared: (left: T, right: T) => number;
+
+  /** `compared`: below 0 where the left one of two values with one key is first; 0 leaves it to their pushes. */
+  constructor(compared: (left: T, right: T) => number = () => 0) {
+    this.#compared = compared;
+  }
 
   get size(): number {
     return this.#places.length;
@@ -41,6 +47,18 @@ export class Heap<T> {
     return top.value;
   }
 
+  /** All values, in no order. */
+  *values(): Generator<T, void, undefined> {
+    for (const { value } of this.#places) yield value;
+  }
+
+  /** Takes all such values, in their order. */
+  take(isTaken: (value: T) => boolean): T[] {
+    const taken = this.#places.filter(({ value }) => isTaken(value));
+    if (taken.length > 0) this.keep((value) => !isTaken(value));
+    return taken.sort((left, right) => this.#order(left, right)).map(({ value }) => value);
+  }
+
   /** Drops all others. */
   keep(isWanted: (value: T) => boolean): void {
     this.#places = this.#places.filter(({ value }) => isWanted(value));
@@ -54,7 +72,7 @@ export class Heap<T> {
     while (index > 0) {
       const parentIndex = (index - 1) >> 1;
       const parent = places[parentIndex] as Place<T>;
-      if (!isBefore(place, parent)) break;
+      if (this.#order(place, parent) >= 0) break;
       places[index] = parent;
       index = parentIndex;
     }
@@ -70,18 +88,19 @@ export class Heap<T> {
       let child = places[childIndex];
       if (child === undefined) break;
       const sibling = places[childIndex + 1];
-      if (sibling !== undefined && isBefore(sibling, child)) {
+      if (sibling !== undefined && this.#order(sibling, child) < 0) {
         childIndex += 1;
         child = sibling;
       }
-      if (!isBefore(child, place)) break;
+      if (this.#order(child, place) >= 0) break;
       places[index] = child;
       index = childIndex;
     }
     places[index] = place;
   }
-}
 
-function isBefore(left: Place<unknown>, right: Place<unknown>): boolean {
-  return left.key < right.key || (left.key === right.key && left.sequence < right.sequence);
+  #order(left: Place<T>, right: Place<T>): number {
+    if (left.key !== right.key) return left.key - right.key;
+    return this.#compared(left.value, right.value) || left.sequence - right.sequence;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * Waiting shards in order of their latest start: a binary heap.
+ * Waiting shards in order of their latest start.
  *
  * Key: `deadlineMs - needMs`, the last moment at which a shard can start and still be done in time; without a deadline
  * `arrivedMs`: it wanted to start when it arrived. Of equal ones the earlier arrival is first, then the earlier push.
@@ -17,6 +17,7 @@
  * A ticket costs a few hundred bytes, and represents a shard of hundreds of lines: ten million lines are kilobytes each
  * thousand shards.
  */
+import { Heap } from "./heap.ts";
 
 /** A shard that waits to be sent. */
 export interface Ticket {
@@ -35,20 +36,14 @@ export function latestStartMs(ticket: Ticket, needMs: number = 0): number {
   return ticket.deadlineMs === Number.POSITIVE_INFINITY ? ticket.arrivedMs : ticket.deadlineMs - needMs;
 }
 
-interface Entry<T> {
-  readonly latestStartMs: number;
-  /** Order of pushes. */
-  readonly sequence: number;
-  readonly ticket: T;
-}
-
 /** Milliseconds that a ticket's work takes under the limits; 0 or more. */
 export type NeedOf<T> = (ticket: T) => number;
 
+/** See above. */
 export class ShardQueue<T extends Ticket> {
   readonly #needMs: NeedOf<T>;
-  #heap: Entry<T>[] = [];
-  #pushed = 0;
+  /** By latest start, then by arrival. */
+  readonly #heap = new Heap<T>((left, right) => left.arrivedMs - right.arrivedMs);
   /** No ticket expires before this. May be too early, never too late. */
   #expiresMs = Number.POSITIVE_INFINITY;
 
@@ -58,40 +53,27 @@ export class ShardQueue<T extends Ticket> {
   }
 
   get size(): number {
-    return this.#heap.length;
+    return this.#heap.size;
   }
 
   push(ticket: T): void {
-    this.#pushed += 1;
     this.#expiresMs = Math.min(this.#expiresMs, ticket.deadlineMs);
-    this.#heap.push({
-      latestStartMs: latestStartMs(ticket, Math.max(0, this.#needMs(ticket))),
-      sequence: this.#pushed,
-      ticket,
-    });
-    this.#siftUp(this.#heap.length - 1);
+    this.#heap.push(latestStartMs(ticket, Math.max(0, this.#needMs(ticket))), ticket);
   }
 
   /** The most urgent ticket; undefined when empty. */
   peek(): T | undefined {
-    return this.#heap[0]?.ticket;
+    return this.#heap.peek()?.value;
   }
 
   /** Latest start of the most urgent ticket; Infinity when empty. */
   get latestStartMs(): number {
-    return this.#heap[0]?.latestStartMs ?? Number.POSITIVE_INFINITY;
+    return this.#heap.peek()?.key ?? Number.POSITIVE_INFINITY;
   }
 
   /** Takes the most urgent ticket; undefined when empty. */
   pop(): T | undefined {
-    const top = this.#heap[0];
-    const last = this.#heap.pop();
-    if (top === undefined || last === undefined) return undefined;
-    if (this.#heap.length > 0) {
-      this.#heap[0] = last;
-      this.#siftDown(0);
-    }
-    return top.ticket;
+    return this.#heap.pop();
   }
 
   /** Takes all tickets of a run, most urgent first. */
@@ -105,51 +87,9 @@ export class ShardQueue<T extends Ticket> {
   }
 
   #remove(isWanted: (ticket: T) => boolean): T[] {
-    const removed = this.#heap.filter((entry) => isWanted(entry.ticket));
-    if (removed.length > 0) this.#heap = this.#heap.filter((entry) => !isWanted(entry.ticket));
+    const removed = this.#heap.take(isWanted);
     this.#expiresMs = Number.POSITIVE_INFINITY;
-    for (const { ticket } of this.#heap) this.#expiresMs = Math.min(this.#expiresMs, ticket.deadlineMs);
-    if (removed.length > 0)
-      for (let index = (this.#heap.length >> 1) - 1; index >= 0; index--) this.#siftDown(index);
-    return removed.sort(byUrgency).map((entry) => entry.ticket);
+    for (const { deadlineMs } of this.#heap.values()) this.#expiresMs = Math.min(this.#expiresMs, deadlineMs);
+    return removed;
   }
-
-  #siftUp(from: number): void {
-    const heap = this.#heap;
-    const entry = heap[from]!;
-    let index = from;
-    while (index > 0) {
-      const parentIndex = (index - 1) >> 1;
-      const parent = heap[parentIndex]!;
-      if (byUrgency(entry, parent) >= 0) break;
-      heap[index] = parent;
-      index = parentIndex;
-    }
-    heap[index] = entry;
-  }
-
-  #siftDown(from: number): void {
-    const heap = this.#heap;
-    const entry = heap[from]!;
-    let index = from;
-    for (;;) {
-      let childIndex = 2 * index + 1;
-      if (childIndex >= heap.length) break;
-      const sibling = heap[childIndex + 1];
-      if (sibling !== undefined && byUrgency(sibling, heap[childIndex]!) < 0) childIndex += 1;
-      const child = heap[childIndex]!;
-      if (byUrgency(child, entry) >= 0) break;
-      heap[index] = child;
-      index = childIndex;
-    }
-    heap[index] = entry;
-  }
-}
-
-function byUrgency(left: Entry<Ticket>, right: Entry<Ticket>): number {
-  return (
-    left.latestStartMs - right.latestStartMs ||
-    left.ticket.arrivedMs - right.ticket.arrivedMs ||
-    left.sequence - right.sequence
-  );
 }

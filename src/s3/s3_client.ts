@@ -48,3 +48,32 @@ export function createS3Client(sdk: S3Sdk, given: S3ClientConfig, agents: S3Agen
     ...given,
   });
 }
+
+/** Account, region and endpoint of the environment (`s3_objects.ts`). Keys are used as they are; without them the SDK looks for others. */
+export function environmentSettings(env: Readonly<Record<string, string | undefined>>): S3ClientConfig {
+  const endpoint = textOf(env["AWS_ENDPOINT_URL_S3"]) ?? textOf(env["AWS_ENDPOINT_URL"]);
+  const region = textOf(env["AWS_REGION"]) ?? textOf(env["AWS_DEFAULT_REGION"]);
+  const [accessKeyId, secretAccessKey] = [
+    textOf(env["AWS_ACCESS_KEY_ID"]),
+    textOf(env["AWS_SECRET_ACCESS_KEY"]),
+  ];
+  const sessionToken = textOf(env["AWS_SESSION_TOKEN"]);
+  return {
+    followRegionRedirects: true,
+    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
+    ...(region === undefined ? (endpoint === undefined ? {} : { region: "us-east-1" }) : { region }),
+    ...(accessKeyId === undefined || secretAccessKey === undefined
+      ? {}
+      : {
+          credentials: {
+            accessKeyId,
+            secretAccessKey,
+            ...(sessionToken === undefined ? {} : { sessionToken }),
+          },
+        }),
+  };
+}
+
+function textOf(value: string | undefined): string | undefined {
+  return value === "" ? undefined : value;
+}

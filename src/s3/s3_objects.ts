@@ -9,23 +9,17 @@
  *
  * Limits: the connections of the agents; one chunk of each object in memory.
  */
+import type { ObjectState } from "./object_state.ts";
 import {
   createS3Client,
+  environmentSettings,
   loadS3,
   S3_NOT_INSTALLED,
   type S3Agents,
   type S3Client,
-  type S3ClientConfig,
   type S3Sdk,
 } from "./s3_client.ts";
 import { codeOf, isConnectionLost, statusOf } from "./s3_errors.ts";
-
-/** An object as it was found. */
-export interface ObjectState {
-  readonly sizeBytes: number;
-  /** Another one when the content may be another. */
-  readonly version: string;
-}
 
 /**
  * Why an object was not read. `object`: another try would find the same until somebody changes it. `change`: it has another version
@@ -109,7 +103,7 @@ export class S3Objects {
 
   #connected(): Promise<Connection> {
     this.#connection ??= this.#load().then(
-      (sdk) => ({ sdk, client: createS3Client(sdk, settingsOf(this.#env), this.#agents) }),
+      (sdk) => ({ sdk, client: createS3Client(sdk, environmentSettings(this.#env), this.#agents) }),
       (cause: unknown) => Promise.reject(new ObjectFault(S3_NOT_INSTALLED, "object", cause)),
     );
     return this.#connection;
@@ -174,33 +168,4 @@ function stateOf(answer: {
   // Heads and answers differ in quotes, and in parts of seconds.
   const seconds = Math.trunc((LastModified?.getTime() ?? 0) / 1_000);
   return { sizeBytes, version: `${ETag.replaceAll('"', "")} ${VersionId} ${sizeBytes} ${seconds}` };
-}
-
-/** Keys of the environment are used as they are; without them the SDK looks for others. */
-function settingsOf(env: Readonly<Record<string, string | undefined>>): S3ClientConfig {
-  const endpoint = textOf(env["AWS_ENDPOINT_URL_S3"]) ?? textOf(env["AWS_ENDPOINT_URL"]);
-  const region = textOf(env["AWS_REGION"]) ?? textOf(env["AWS_DEFAULT_REGION"]);
-  const [accessKeyId, secretAccessKey] = [
-    textOf(env["AWS_ACCESS_KEY_ID"]),
-    textOf(env["AWS_SECRET_ACCESS_KEY"]),
-  ];
-  const sessionToken = textOf(env["AWS_SESSION_TOKEN"]);
-  return {
-    followRegionRedirects: true,
-    ...(endpoint === undefined ? {} : { endpoint, forcePathStyle: true }),
-    ...(region === undefined ? (endpoint === undefined ? {} : { region: "us-east-1" }) : { region }),
-    ...(accessKeyId === undefined || secretAccessKey === undefined
-      ? {}
-      : {
-          credentials: {
-            accessKeyId,
-            secretAccessKey,
-            ...(sessionToken === undefined ? {} : { sessionToken }),
-          },
-        }),
-  };
-}
-
-function textOf(value: string | undefined): string | undefined {
-  return value === "" ? undefined : value;
 }

@@ -4,14 +4,14 @@
  *   opening (folder locked, open tasks continued) -> open -> draining -> closed
  */
 import { readFileSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { systemClock } from "../clock.ts";
 import type { OpenedSatellites } from "../clusters/open.ts";
+import { systemDisk } from "../disk.ts";
 import type { RequestBounds } from "../engine/config/config_options.ts";
 import { eventSecrets } from "../engine/config/event_secrets.ts";
 import { type OpenedEngine, openEngine } from "../engine/engine.ts";
 import type { PerigeeError } from "../errors.ts";
-import { type Audit, openAuditLog } from "../store/audit/audit_log.ts";
+import { type Audit, NO_LOCK, openAuditLog } from "../store/audit/audit_log.ts";
 import { openKeyStore } from "../store/keys/key_store.ts";
 import type { ServiceContext } from "./context.ts";
 import { createTransfers } from "./files/transfers.ts";
@@ -68,7 +68,7 @@ export async function openPerigeeService(
     satellites: _satellites,
     ...engineOptions
   } = options;
-  if (place.audit === undefined) await mkdir(options.dataDir, { recursive: true, mode: 0o700 });
+  await (options.disk ?? systemDisk).makePrivateFolder(options.dataDir);
   const observation = new Observation({ ...options, clock: options.clock ?? systemClock });
   const onNotice = (message: string): void => {
     observation.log.notice(message);
@@ -85,8 +85,10 @@ export async function openPerigeeService(
   };
   try {
     const onFailure = (error: unknown): void => observation.log.fault(error, "audit");
+    // A lock of this machine is for programs that share its folder; another disk has one owner.
+    const lock = options.disk === undefined ? {} : { lock: NO_LOCK };
     const ownAudit = async (): Promise<Audit> => {
-      const log = await openAuditLog({ dataDir, clock, disk, onFailure });
+      const log = await openAuditLog({ dataDir, clock, disk, onFailure, ...lock });
       closers.push(() => log.close().catch(onFailure));
       return log;
     };
@@ -113,6 +115,7 @@ function settingsOf(options: PerigeeServiceOptions): Settings {
     disk,
     store,
     measurer,
+    limitPool,
     observer,
     onNotice,
     verifier,

@@ -21,7 +21,7 @@ import { type OpenedTasks, openTasks } from "../tasks/open_tasks.ts";
 import { createSpending, type Spending } from "../tasks/usage/spending.ts";
 import { openCompletion } from "./completion.ts";
 import type { KeyVerifier } from "./http/key_verifier.ts";
-import { fromFileId } from "./openai/openai_ids.ts";
+import { ownFileId } from "./shapes/openai_ids.ts";
 import type { Webhooks } from "./webhooks/webhooks.ts";
 
 /** What an operator or a backend sets for satellites. */
@@ -62,11 +62,13 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
   const { clock, disk, store, notice } = storage;
   const workLog = await opened.openLog(); // first: a folder is copied before anything is stored in it
   const egress = egressOf(clock, options);
-  const files = await createFiles({ store, disk, clock, measurer, dataDir });
+  const work: { tasks?: OpenedTasks } = {};
+  const named: Files["named"] = async (...asked) => (await work.tasks?.filesNamed(...asked)) ?? new Map();
+  const files = await createFiles({ store, disk, clock, measurer, dataDir, named });
   storage.media.stored = storedMedia(files);
   const capUsd = (project: string): number | undefined => options.projects?.[project]?.maxCostUsd;
   const spending = createSpending({ clock, store, capUsd });
-  const vault = await openVault({ clock, store, dataDir, env });
+  const vault = await openVault({ clock, store, disk, dataDir, env });
   const destinations = new BottleneckDestinations();
   const completion = await openCompletion({
     ...{ clock, store, workLog, disk, dataDir, notice, files, egress, vault, destinations, audit, onFault },
@@ -79,6 +81,7 @@ export async function openStack(opened: OpenedEngine, options: StackOptions): Pr
       }),
   });
   const { tasks, webhooks } = completion;
+  work.tasks = tasks;
   const satellites = await openSatellites({
     ...{ clock, store, workLog, files, tasks, egress, vault, destinations, onFault },
     vendor: options.satellites,
@@ -111,9 +114,8 @@ function egressOf(clock: Clock, options: EngineOptions): Egress {
 
 /** The files of a project by both forms of their ids. */
 function storedMedia(files: Pick<Files, "file" | "read">): StoredFiles {
-  const own = (id: string): string => (id.startsWith("file-") ? fromFileId(id) : id);
   return {
-    file: async (project, id) => files.file(project, own(id)),
-    read: (project, id) => files.read(project, own(id)),
+    file: async (project, id) => files.file(project, ownFileId(id)),
+    read: (project, id) => files.read(project, ownFileId(id)),
   };
 }

@@ -11,7 +11,7 @@
 import type { ProviderSettings } from "../providers/provider.ts";
 import { countTokens } from "../tokens/count.ts";
 import type { Tokenizer } from "../tokens/models.ts";
-import { isObject } from "../work/json.ts";
+import { isList, isObject } from "../work/json.ts";
 import { type EndpointRequest, hasNoOutput, type JsonValue } from "../work/request.ts";
 import { OUTPUT_TOKENS_MOST, type RequestMost, structureTokens, textsMost, tierOf } from "./request_most.ts";
 
@@ -124,8 +124,8 @@ function responseMost(
 
 /** What of items, their parts or tools has no formula, in words. */
 function uncounted(value: JsonValue): string | undefined {
-  if (Array.isArray(value)) {
-    for (const each of value as readonly JsonValue[]) {
+  if (isList(value)) {
+    for (const each of value) {
       const found = uncounted(each);
       if (found !== undefined) return found;
     }

@@ -10,11 +10,11 @@ import type { JoinedBodies } from "../providers/provider.ts";
 import type { EndpointKind } from "../work/request.ts";
 import type { SharedPrefix } from "./prefix_ends.ts";
 
-/** Items that can be packed together: one model and one shared prefix (system instruction). */
-export interface MeasuredGroup {
+/** What items have in common that are sent from one shard. */
+export interface ItemGroup {
   /** `<provider>:<name>`. */
   readonly model: string;
-  /** What the lines call it, where that is an alias. */
+  /** What the lines call it, where that is an alias: another model may answer them. */
   readonly alias?: string | undefined;
   /** Of other endpoints than a chat's. */
   readonly endpoint?: EndpointKind | undefined;
@@ -22,13 +22,18 @@ export interface MeasuredGroup {
   readonly joins?: JoinedBodies | undefined;
   /** The bodies name files, which are put into them when they are sent (providers/inserts.ts). */
   readonly hasInserts?: true | undefined;
-  /** Hash of the system instruction's texts; 0 without one. */
+  /** Hash of the system instruction's texts; 0 without one, or when the items have different ones. */
   readonly prefixHash: number;
+  /** Tokens of that system instruction; 0 without one. */
   readonly prefixTokens: number;
-  /** The longest prefix that other items have, too, where it is long enough for a prompt cache. */
+  /** The longest prefix that they share with each other or with other items, where it is long enough for a prompt cache. */
   readonly shared?: SharedPrefix | undefined;
   /** True when the model's tokenizer is not public and counts carry a factor. */
   readonly isEstimated: boolean;
+}
+
+/** Items that can be packed together: one model and one shared prefix (system instruction). */
+export interface MeasuredGroup extends ItemGroup {
   /** What the group's items hold besides their texts (request_most.ts); absent if nothing. */
   readonly beyond?: BeyondTexts;
 }

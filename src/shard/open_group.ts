@@ -3,9 +3,9 @@
  *
  * Items are added in the order of their lines but for merged groups; `toShard` puts them in order again.
  */
-import type { MeasuredBlock } from "./measured.ts";
+import type { ItemGroup, MeasuredBlock } from "./measured.ts";
 import { PackedBytes } from "./packed_bytes.ts";
-import { Shard, type ShardGroup } from "./shard.ts";
+import { Shard } from "./shard.ts";
 import { WarningLists } from "./warning_lists.ts";
 
 /** The bounds that a group keeps; see `PackBounds`. */
@@ -16,7 +16,7 @@ export interface GroupBounds {
 }
 
 export class OpenGroup {
-  readonly group: ShardGroup;
+  readonly group: ItemGroup;
   readonly #lines: number[] = [];
   readonly #offsets: number[] = [];
   readonly #lengths: number[] = [];
@@ -32,7 +32,7 @@ export class OpenGroup {
   #tokens = 0;
   #isOrdered = true;
 
-  constructor(group: ShardGroup) {
+  constructor(group: ItemGroup) {
     this.group = group;
   }
 
@@ -115,7 +115,7 @@ export class OpenGroup {
   }
 
   /** A group with the same items, which share less. */
-  toWider(group: ShardGroup): OpenGroup {
+  toWider(group: ItemGroup): OpenGroup {
     const wider = new OpenGroup(group);
     wider.addGroup(this);
     wider.#isOrdered = this.#isOrdered;

@@ -13,9 +13,9 @@
  * line names another model packs one item a shard; nothing can be shared there.
  * Hot path: one copy per run of items of one group, about 0.3 us an item (bench/parts/pack.ts).
  */
-import type { MeasuredBlock, MeasuredGroup } from "./measured.ts";
+import type { ItemGroup, MeasuredBlock, MeasuredGroup } from "./measured.ts";
 import { OpenGroup } from "./open_group.ts";
-import type { Shard, ShardGroup } from "./shard.ts";
+import type { Shard } from "./shard.ts";
 
 export interface PackBounds {
   /** Items of a shard. */
@@ -203,20 +203,20 @@ export class Packer {
 }
 
 /** Items of which many share a request are packed until one request is full. */
-function boundsOf({ joins }: ShardGroup, bounds: PackBounds): PackBounds {
+function boundsOf({ joins }: ItemGroup, bounds: PackBounds): PackBounds {
   if (joins === undefined || joins.inputsMax <= bounds.itemsMax) return bounds;
   return { ...bounds, itemsMax: joins.inputsMax };
 }
 
 /** The group without a shared prefix is also the mixed group of its model. */
-function keyOf({ prefixHash, prefixTokens, shared, model, ...rest }: ShardGroup): string {
+function keyOf({ prefixHash, prefixTokens, shared, model, ...rest }: ItemGroup): string {
   const { endpoint, joins, hasInserts, alias = "" } = rest;
   const prefix = shared === undefined ? prefixHash : `${prefixHash}/${shared.hash}`;
   return `${prefix}/${prefixTokens} ${model}\u0003${endpoint ?? ""}${joins?.close ?? ""}${hasInserts === true ? "\u0004" : ""}\u0001${alias}`;
 }
 
 /** What a group that is too small becomes: that of its system instruction where a cache may have it, else the mixed one of its model. */
-function widerOf(group: ShardGroup): ShardGroup {
+function widerOf(group: ItemGroup): ItemGroup {
   const { head } = group.shared ?? {};
   if (head !== undefined) return { ...group, shared: { ...head, parts: 0 } };
   return { ...group, prefixHash: 0, prefixTokens: 0, shared: undefined };

@@ -12,7 +12,7 @@ import { PerigeeError } from "../errors.ts";
 import type { Block } from "../jsonl/block.ts";
 import { allocate } from "../large_bytes.ts";
 import type { MeasureOptions } from "./measure.ts";
-import type { MeasuredBlock } from "./measured.ts";
+import { keyJsonOf, type MeasuredBlock } from "./measured.ts";
 import type { Measurer } from "./measurer.ts";
 import { PackedBytes } from "./packed_bytes.ts";
 import { inputChanged, type Shard } from "./shard.ts";
@@ -61,6 +61,41 @@ export interface LinePlaces {
   readonly offsets: Float64Array;
   /** Bytes of each line without its line end. */
   readonly lengths: Uint32Array;
+}
+
+/** An item of which no shard has the bytes: its line, from 1, the span of that in the input, and its key. */
+export interface PlacedItem {
+  readonly line: number;
+  /** In bytes. */
+  readonly offset: number;
+  /** In bytes, without its line end. */
+  readonly length: number;
+  /** A JSON text. */
+  readonly keyJson: string;
+}
+
+/** Where to read items again, in the order of their lines. */
+export function placesOf(items: readonly PlacedItem[]): LinePlaces {
+  return {
+    lines: Uint32Array.from(items, ({ line }) => line),
+    offsets: Float64Array.from(items, ({ offset }) => offset),
+    lengths: Uint32Array.from(items, ({ length }) => length),
+  };
+}
+
+/**
+ * The index after the item that the block ends with; `from` is that of its first. Items may be missing in the block: their lines were
+ * rejected. Throws `input_changed` where a line has another key.
+ */
+export function indexAfter(items: readonly PlacedItem[], from: number, measured: MeasuredBlock): number {
+  let index = from;
+  for (let item = 0; item < measured.count; item += 1) {
+    const line = measured.lines[item] as number;
+    while ((items[index]?.line ?? line) < line) index += 1;
+    if (items[index]?.keyJson !== keyJsonOf(measured, item)) throw inputChanged(placesOf(items));
+    index += 1;
+  }
+  return index;
 }
 
 /** What lines are measured again with. */

@@ -9,10 +9,7 @@
 import { crc32 } from "node:zlib";
 import { PerigeeError } from "../errors.ts";
 import { asBuffer } from "../jsonl/lines.ts";
-import type { JoinedBodies } from "../providers/provider.ts";
-import type { EndpointKind } from "../work/request.ts";
-import { hasMetadata, keyIn, metadataIn, schemaIn } from "./measured.ts";
-import type { SharedPrefix } from "./prefix_ends.ts";
+import { hasMetadata, type ItemGroup, keyIn, metadataIn, schemaIn } from "./measured.ts";
 
 /** Keys and wire bodies of a shard's items, end to end; item `i` spans `ends[i-1]..ends[i]`. */
 export interface PreparedBytes {
@@ -22,28 +19,6 @@ export interface PreparedBytes {
   /** Wire bodies in UTF-8. */
   readonly bodies: Uint8Array;
   readonly bodyEnds: Uint32Array;
-}
-
-/** What the items of a shard have in common. */
-export interface ShardGroup {
-  /** `<provider>:<name>`. */
-  readonly model: string;
-  /** What its lines call it, where that is an alias: another model may answer them. */
-  readonly alias?: string | undefined;
-  /** Of other endpoints than a chat's. */
-  readonly endpoint?: EndpointKind | undefined;
-  /** How its items are sent in one request; absent if each is sent by itself. */
-  readonly joins?: JoinedBodies | undefined;
-  /** The bodies name files, which are put into them when they are sent (providers/inserts.ts). */
-  readonly hasInserts?: true | undefined;
-  /** Hash of the shared system instruction; 0 without one, or when the items have different ones. */
-  readonly prefixHash: number;
-  /** Tokens of the shared system instruction; 0 without one. */
-  readonly prefixTokens: number;
-  /** The prefix that all items have, long enough for a prompt cache; absent where they have none, or different ones. */
-  readonly shared?: SharedPrefix | undefined;
-  /** True when counts carry a factor, because the model's tokenizer is not public. */
-  readonly isEstimated: boolean;
 }
 
 /** The columns from which a shard is made; all of one length. They are copied. */
@@ -66,7 +41,7 @@ export interface ShardColumns {
 const COLUMN_BYTES = 8 + 6 * 4;
 
 export class Shard {
-  readonly group: ShardGroup;
+  readonly group: ItemGroup;
   /** Line numbers, from 1, rising. */
   readonly lines: Uint32Array;
   /** Byte offset of each line in the input. */
@@ -93,7 +68,7 @@ export class Shard {
   #checksum = 0;
 
   /** Copies the columns; takes over `prepared`. `columns.lines` must rise. */
-  constructor(group: ShardGroup, columns: ShardColumns, prepared: PreparedBytes) {
+  constructor(group: ItemGroup, columns: ShardColumns, prepared: PreparedBytes) {
     const count = columns.lines.length;
     const buffer = new ArrayBuffer(count * COLUMN_BYTES);
     this.group = group;

@@ -32,6 +32,8 @@ export interface OfferPlan {
 
 /** Batches. */
 export interface BatchPlan {
+  /** Whether all models of the lane cost nothing. */
+  readonly isFree: boolean;
   /** Share of the list price. */
   readonly priceFactor: number;
   readonly prior: LatencyPrior;

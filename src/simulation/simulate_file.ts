@@ -14,7 +14,7 @@ import { closeInput, openInput, type Source } from "../engine/files/input.ts";
 import { readRunSchema, type SchemaOptions } from "../engine/schemas/run_schema.ts";
 import { LaneLimits } from "../limits/limits.ts";
 import { remoteFactor } from "../price/lane_factors.ts";
-import type { BasePrice } from "../price/rates.ts";
+import { type BasePrice, isFree } from "../price/rates.ts";
 import { servesAll } from "../providers/batches/batch_endpoints.ts";
 import type { BatchEndpoint } from "../providers/batches/batch_wire.ts";
 import { batchWireOf } from "../providers/batches/batch_wires.ts";
@@ -242,7 +242,7 @@ function offerOf(
 
 /** Undefined where the provider has none, or sells them for more. */
 function batchOf(
-  { config }: EngineCore,
+  { config, figures, storage }: EngineCore,
   provider: string,
   { names, endpoints }: { readonly names: readonly string[]; readonly endpoints: readonly BatchEndpoint[] },
   { lanes }: LaneRules,
@@ -255,7 +255,9 @@ function batchOf(
   if (wire === undefined || !servesAll(wire, endpoints)) return undefined;
   const { itemsMax, bytesMax, enqueuedTokensMax = Number.POSITIVE_INFINITY } = wire.limits;
   const prior = latencyPrior(provider, "batch", config.lanes.priors);
+  const wallMs = storage.clock.wallMs();
   return {
+    isFree: names.every((model) => isFree(figures.prices.priceOf(model, wallMs).price)),
     priceFactor,
     prior,
     latency: new LatencyTable(curveOf(prior, unendedShare(provider, config.lanes.priors))),

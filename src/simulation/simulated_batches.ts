@@ -58,9 +58,10 @@ export class SimulatedBatches {
     const { schedule, terms } = this.#run;
     if (terms.deadlineMs === Number.POSITIVE_INFINITY) return;
     const outlook = this.#outlookOf(1);
-    if (!mayBatch(outlook, schedule.nowMs, terms)) return;
+    const waiting = { policy: terms.policy, isFree: this.#plan.isFree };
+    if (!mayBatch(outlook, schedule.nowMs, waiting)) return;
     if (this.#lane.hasOffer() && outlook.drainMs < outlook.latency.p50) return; // the tier is done earlier, at the same price
-    this.#spool((filling) => mayBatch(this.#outlookOf(1, filling), schedule.nowMs, terms));
+    this.#spool((filling) => mayBatch(this.#outlookOf(1, filling), schedule.nowMs, waiting));
     schedule.at(CREATED_AFTER_MS, () => this.#create());
   }
 

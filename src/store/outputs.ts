@@ -69,9 +69,9 @@ export async function syncOutputs(entries: readonly OwnedOutput[]): Promise<void
   );
 }
 
-/** Syncs the outputs while their entries are appended. Settles when both have, so that nothing of a rejected call takes effect later. */
-export async function besideSync(appended: Promise<void>, entries: readonly OwnedOutput[]): Promise<void> {
-  await settleAll([appended, syncOutputs(entries)]);
+/** Settles when entries are appended and their outputs synced, so that nothing of a rejected call takes effect later. */
+export async function besideSync(appended: Promise<void>, synced: Promise<void>): Promise<void> {
+  await settleAll([appended, synced]);
 }
 
 /** Rejects with the first error, but not before all have settled. */

@@ -66,8 +66,8 @@ export function numberOfBody(body: string, { member }: NumberedPlace): number {
 }
 
 /**
- * Finds the newest row whose body has at most that number, by halves: yields the row to look from, downwards, and is given the
- * first record there, or undefined. Returns 0 without one. Hot: 20 of a million rows are read.
+ * Finds the newest row whose body has at most that number, by bisection. It yields a row number; pass to `next` the newest record up to
+ * that row, or undefined. Returns the row, 0 without one. Hot: 20 of a million rows are read.
  */
 export function* newestAtMost(
   place: NumberedPlace,

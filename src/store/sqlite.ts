@@ -12,6 +12,7 @@ import { openThreadedStore, type SpacedStore } from "./threaded_store.ts";
 /** Space kept aside by default: 16 MiB, about what 2,048 requests in flight can bring home. */
 const RESERVE_BYTES = 16 << 20;
 
+/** Options of `openSqliteStore`. */
 export interface SqliteStoreOptions {
   /** The data folder; made when it does not exist. Nothing else may write in it. */
   readonly dataDir: string;

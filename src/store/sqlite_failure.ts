@@ -9,7 +9,7 @@
  * fsync succeeds without having written them (https://lwn.net/Articles/752063/).
  */
 import { errorCodeOf } from "../disk.ts";
-import { type ErrorCode, PerigeeError } from "../errors.ts";
+import { type ErrorCode, messageOf, PerigeeError } from "../errors.ts";
 import { DAMAGE_ADVICE } from "./checked_rows.ts";
 
 /** SQLite's result codes that the store distinguishes (https://sqlite.org/rescode.html). */
@@ -23,7 +23,7 @@ const NO_SPACE_ERRNO: readonly number[] = [28, 122];
 export function storeFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const code = codeOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   const advice = code === "store_damaged" ? `; ${DAMAGE_ADVICE}` : "";
   return new PerigeeError(code, `${doing}: ${message}${advice}`, { cause: error });
 }

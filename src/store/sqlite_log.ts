@@ -126,7 +126,7 @@ export class SqliteLog {
     this.#statement("RELEASE log").run();
   }
 
-  /** In order, after the given sequence; none when there are no more. */
+  /** One page in order, after a sequence; empty at the end. */
   entries(after: number): StoredLogEntry[] {
     const sql = "SELECT sequence, crc, records FROM log_entries WHERE sequence > ? ORDER BY sequence LIMIT ?";
     const sizes = this.#statement(

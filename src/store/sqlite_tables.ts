@@ -13,11 +13,10 @@
 import { randomUUID } from "node:crypto";
 import { PerigeeError } from "../errors.ts";
 import {
-  checkSequences,
   damaged,
   type EntryRow,
+  entryPage,
   entryRowCrc,
-  readEntry,
   readTask,
   type TaskRow,
   taskRowCrc,
@@ -237,13 +236,7 @@ export class SqliteTables {
     const count = countWithin(found);
     if (count === 0) return { entries: [], next: undefined };
     const rows = page.all(...from, count) as EntryRow[]; // as selected
-    const entries = rows.map(readEntry);
-    if (taskId !== undefined) checkSequences(entries, start.afterSequence);
-    const last = rows.at(-1);
-    if (last === undefined || found.length <= count) return { entries, next: undefined };
-    const next =
-      taskId === undefined ? { taskId, beforeRow: last.row } : { taskId, afterSequence: last.sequence };
-    return { entries, next };
+    return entryPage(rows, start, found.length > count);
   }
 
   /** Moves the log into the database file and closes it. */

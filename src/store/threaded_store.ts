@@ -11,6 +11,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "
 import { builtFile } from "../built_files.ts";
 import { PerigeeError } from "../errors.ts";
 import { CallOrder } from "./call_order.ts";
+import type { FileRows } from "./file_rows.ts";
 import type {
   LogCommit,
   LoggedAnswer,
@@ -19,7 +20,7 @@ import type {
   OpenedLog,
   StoredLogEntry,
 } from "./log_rows.ts";
-import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "./outputs.ts";
+import { besideSync, hasOutputs, type OwnedOutput, syncOutputs, writeOutputs } from "./outputs.ts";
 import { packChanges } from "./packed/pack_changes.ts";
 import { buffersOfOutputs, pack, packOutputs } from "./packed/pack_entries.ts";
 import { buffersOfLog, ownedOutputs, packLog } from "./packed/pack_log.ts";
@@ -31,6 +32,7 @@ import {
   type StoreRequest,
   type StoreThreadData,
 } from "./packed/requests.ts";
+import { ThreadFiles } from "./packed/thread_files.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "./records.ts";
 import type { JournalEntry, Store, StoredEntry, StoredTask } from "./store.ts";
 
@@ -47,11 +49,16 @@ export interface SpacedStore extends Store {
   readonly notes: readonly string[];
 }
 
+/** A store that has files as rows, where its thread does. */
+export interface FilesStore extends SpacedStore {
+  readonly files: FileRows;
+}
+
 /**
  * Starts a thread of `dist/files`, with these data, and opens its store. Rejects with what the thread refuses its opening with. An
  * open store keeps the process alive only while calls are pending.
  */
-export async function openThreadedStore(file: string, data: object): Promise<SpacedStore> {
+export async function openThreadedStore(file: string, data: object): Promise<FilesStore> {
   const { port1, port2 } = new MessageChannel();
   const answered = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   const worker = new Worker(builtFile(file), {
@@ -80,12 +87,13 @@ interface StoreThreadListener {
   failed(error: PerigeeError): void;
 }
 
-class ThreadedStore implements SpacedStore {
-  /** Settles when the thread has opened the folder. */
+class ThreadedStore implements FilesStore {
+  /** Settles when the thread has opened the store. */
   readonly opened: Promise<void>;
   notes: readonly string[] = [];
   readonly failed: Promise<PerigeeError>;
   #tellFailed: (error: PerigeeError) => void = () => undefined;
+  readonly files: FileRows;
   readonly #thread: StoreThread;
   /** What every later call rejects with. */
   #ended: PerigeeError | undefined;
@@ -99,6 +107,12 @@ class ThreadedStore implements SpacedStore {
     this.#thread = new StoreThread(worker, port, answered, {
       failed: (error) => this.#tellFailed(error),
       lost: (error) => this.#lost(error),
+    });
+    const now = <T>(request: Unnumbered<StoreRequest>, moved: readonly ArrayBuffer[] = []): Promise<T> =>
+      this.#ended === undefined ? this.#thread.post<T>(request, moved) : Promise.reject(this.#ended);
+    this.files = new ThreadFiles({
+      ask: (asked) => now({ kind: "files", asked }),
+      change: (changes, moved) => now({ kind: "changeFiles", changes }, moved),
     });
     this.opened = this.#thread.reply<readonly string[]>(0).then((notes) => {
       this.notes = notes;
@@ -138,7 +152,10 @@ class ThreadedStore implements SpacedStore {
     if (this.#ended !== undefined) throw this.#ended;
     await this.#order.after(
       () => writeOutputs(beside),
-      () => besideSync(this.#thread.post(request, buffers), beside),
+      () => {
+        const synced = syncOutputs(beside); // first: where this thread stores files too, they are in the same commit, or before
+        return besideSync(this.#thread.post(request, buffers), synced);
+      },
     );
   }
 
@@ -246,7 +263,7 @@ class ThreadedStore implements SpacedStore {
     }
   }
 
-  /** The thread answers each kind with the value of `group_commit.ts` for it: the caller's `T`. */
+  /** The thread answers each kind with the value that `doneBy` has for it (`packed/grouped_requests.ts`): the caller's `T`. */
   #call<T>(request: Unnumbered<StoreRequest>, transfer: readonly ArrayBuffer[] = []): Promise<T> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     return this.#order.behind(() => this.#thread.post<T>(request, transfer));

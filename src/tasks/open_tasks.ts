@@ -23,11 +23,12 @@ import { newId } from "../work/new_id.ts";
 import { objectNumber, stemOf } from "../work/object_id.ts";
 import type { TaskObject } from "../work/task.ts";
 import { adoptTask } from "./adopted_tasks.ts";
-import type { FileIndex, Files } from "./files/files.ts";
+import type { FileIndex, Files, FilesNamed } from "./files/files.ts";
 import { LotTasks } from "./large/lot_tasks.ts";
 import type { OpenCounts } from "./large/open_counts.ts";
 import { type SpooledRequest, spoolRequest, spoolSmall } from "./lots/request_spool.ts";
 import { HELD_WAIT_MS } from "./lots/until_final.ts";
+import { filesNamed } from "./named_files.ts";
 import { openPostedOutput, postedAnswers } from "./posted/posted_output.ts";
 import { PostedTasks } from "./posted/posted_tasks.ts";
 import { isId, notFound } from "./shapes/ids.ts";
@@ -66,6 +67,8 @@ export interface TasksOptions extends OpenedEngine {
 export interface OpenedTasks extends Tasks {
   /** Open tasks and objects of all projects. */
   openCounts(): OpenCounts;
+  /** What `Files.named` finds. */
+  filesNamed: FilesNamed;
   /** Removes posted tasks that ended before a time (Unix), some at a time; calls back for each. */
   sweep(
     oldestWallMs: number,
@@ -311,6 +314,11 @@ class TasksOfFolder implements OpenedTasks {
   openCounts(): OpenCounts {
     const [small, large] = [this.#rooms.posted.openCounts(), this.#rooms.lots.openCounts()];
     return { tasks: small.tasks + large.tasks, objects: small.objects + large.objects };
+  }
+
+  filesNamed(project: string, ids: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> {
+    const { options, lots } = this.#rooms;
+    return filesNamed({ disk: options.core.storage.disk, log: options.workLog, lots }, project, ids);
   }
 
   sweep(

@@ -34,6 +34,8 @@ export interface KeptRecords {
   readonly keepMs: number;
   /** Removes one that is old enough; false if it stays. If absent, there is only the record. */
   readonly remove?: (record: StoredRecord, oldestWallMs: number) => Promise<boolean>;
+  /** The ids of those of a page that must stay for now. If absent, `remove` decides. */
+  readonly inUse?: (records: readonly StoredRecord[]) => Promise<ReadonlySet<string>>;
 }
 
 /** Something outside of records, and how long it is kept. */
@@ -95,13 +97,21 @@ export function keptPosted(
   return { keepMs, sweep: (oldestWallMs, signal) => tasks.sweep(oldestWallMs, removed, signal) };
 }
 
-/** Files are removed this long after they were stored; a file that a task uses stays. */
-export function keptFiles(files: Pick<Files, "remove">, keepMs: number): KeptRecords {
+/** Files are removed this long after they were stored; a file that a task uses stays, also one that its requests name. */
+export function keptFiles(files: Pick<Files, "remove" | "named">, keepMs: number): KeptRecords {
   return {
     collection: FILES,
     keepMs,
+    inUse: async (records) => {
+      const named = new Set<string>();
+      for (const project of new Set(records.map((record) => record.project))) {
+        const ids = records.filter((record) => record.project === project).map(({ id }) => id);
+        for (const id of (await files.named(project, new Set(ids))).keys()) named.add(id);
+      }
+      return named;
+    },
     remove: async ({ project, id }) => {
-      await files.remove(project, id);
+      await files.remove(project, id, { isUnnamed: true });
       return true;
     },
   };
@@ -166,7 +176,7 @@ class HourlyRetention implements Retention {
   async #one(kind: Kept, nowWallMs: number): Promise<void> {
     const { clock, store } = this.#options;
     if ("sweep" in kind) return kind.sweep(nowWallMs - kind.keepMs, this.#closing.signal);
-    const { collection, keepMs, remove } = kind;
+    const { collection, keepMs, remove, inUse } = kind;
     const oldestWallMs = nowWallMs - keepMs;
     /** The last record that stayed: pages start after records that still exist. */
     let after: string | undefined;
@@ -174,8 +184,12 @@ class HourlyRetention implements Retention {
       const query = { collection, limit: PAGE, ...(after === undefined ? {} : { after }) };
       const records = await store.records(EVERY_PROJECT, query);
       const old = records.filter(({ createdWallMs }) => createdWallMs <= oldestWallMs);
+      const used = old.length === 0 ? undefined : await inUse?.(old);
       if (remove === undefined) await this.#removeRecords(old);
-      else for (const record of old) if (!(await isRemoved(remove(record, oldestWallMs)))) after = record.id;
+      else
+        for (const record of old)
+          if (used?.has(record.id) === true || !(await isRemoved(remove(record, oldestWallMs))))
+            after = record.id;
       if (old.length < PAGE) return;
       await clock.sleep(PACE_MS, { signal: this.#closing.signal });
     }

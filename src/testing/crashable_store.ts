@@ -19,7 +19,7 @@ import type {
   StoredLogEntry,
 } from "../store/log_rows.ts";
 import { createMemoryStore } from "../store/memory.ts";
-import { besideSync, hasOutputs, type OwnedOutput, writeOutputs } from "../store/outputs.ts";
+import { besideSync, hasOutputs, type OwnedOutput, syncOutputs, writeOutputs } from "../store/outputs.ts";
 import { ownedOutputs } from "../store/packed/pack_log.ts";
 import { copyChanges } from "../store/record_changes.ts";
 import type { ProjectScope, RecordChange, RecordQuery, StoredRecord } from "../store/records.ts";
@@ -185,7 +185,7 @@ class Session implements Store {
     this.#assertUsable();
     const written = this.#order.after(
       () => writeOutputs(outputs),
-      () => besideSync(this.#writeNow(apply), outputs),
+      () => besideSync(this.#writeNow(apply), syncOutputs(outputs)),
     );
     this.#wrote(written);
     await written;

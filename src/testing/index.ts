@@ -8,9 +8,11 @@ export { createMemoryStore } from "../store/memory.ts";
 export { type ClockUnderTest, clockContract } from "./clock_contract.ts";
 export type { ContractCase } from "./contract_case.ts";
 export { type CrashableStore, type CrashableStoreOptions, createCrashableStore } from "./crashable_store.ts";
+export { diskContract } from "./disk_contract.ts";
 export { FakeClock, type FakeClockOptions } from "./fake_clock.ts";
 export { functionContract } from "./function_contract.ts";
 export { type CrashOptions, type DiskOperation, MemoryDisk, type MemoryDiskOptions } from "./memory_disk.ts";
+export { keepingObjectsContract, objectsContract } from "./objects_contract.ts";
 export { providerContract } from "./provider_contract.ts";
 export { createRandom } from "./random.ts";
 export {

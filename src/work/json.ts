@@ -15,6 +15,11 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Whether it is a list of JSON. Of values that were read as JSON; nothing in it is checked. */
+export function isList(value: unknown): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
 /** The value as JSON; undefined when it is nested deeper (some 5,000) than `JSON.stringify` writes, although `JSON.parse` reads it. */
 export function jsonOf(value: unknown): string | undefined {
   try {

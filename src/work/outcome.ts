@@ -111,12 +111,21 @@ export interface ModerationOutput {
 /** What an item was answered with. */
 export type Output = TextOutput | EmbeddingOutput | ModerationOutput;
 
+/** JSON as a text, or ASCII as bytes: these are a part of an answer, all of which stays in memory as long as they do. */
+export type WrittenValue = string | Uint8Array;
+
 /** An output without text as lines have it: JSON that was cut from the provider's answer and is never read here. */
 export interface WrittenOutput {
   readonly type: "embedding" | "moderation";
   /** In JSON: one for each input. */
-  readonly values: readonly string[];
+  readonly values: readonly WrittenValue[];
   readonly text?: never;
+}
+
+/** The value as a text. */
+export function valueText(value: WrittenValue): string {
+  if (typeof value === "string") return value;
+  return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("latin1");
 }
 
 /** What a provider and its wire say of an attempt. */

@@ -55,9 +55,10 @@ describe("1,000 calls with a day", () => {
 describe("150 calls with a day under a cap of the engine", () => {
   const wire = wireCase("anthropic");
 
-  it("share a batch, and take no more than the cap", async () => {
+  it("share a batch but for the first, which shows that the model keeps its limits, and take no more than the cap", async () => {
     const { world, fake } = worldOf(wire, {}, { cap: { name: "month", usd: 1 } });
-    const { texts, billedUsd } = await called(world, wire, 150);
+    const { texts, billedUsd, listUsd } = await called(world, wire, 150);
+    expect(billedUsd / listUsd).toBeCloseTo((149 / 2 + 1) / 150, 2);
     expect(texts).toHaveLength(150);
     expect(fake.ledger.batches.size).toBe(1);
     expect(billedUsd).toBeCloseTo(fake.ledger.sums().nanoUsd / 1e9, 9);

@@ -130,7 +130,8 @@ export function openaiLines(
   const cut = shape(true);
   return ({ id, customId, name, asked }) => {
     if (hasResultsOfInputs(endpoint)) {
-      const body = openaiAnswered(endpoint, asked, { id: name, createdMs, tier: "default" });
+      const answered = openaiAnswered(endpoint, asked, { id: name, createdMs, tier: "default" });
+      const body = miscounted(answered, asked.prompt);
       const response = { status_code: 200, request_id: name, body };
       return JSON.stringify({ id, custom_id: customId, response, error: null });
     }
@@ -199,6 +200,16 @@ function responded({ id, created, model, text, isCut, input, output, total, tier
 /** Whether an answer has as many parts as the request has inputs, so that no template fits. */
 function hasResultsOfInputs(endpoint: string): boolean {
   return endpoint.endsWith("/embeddings") || endpoint.endsWith("/moderations");
+}
+
+/** An answer without its last output for FEWER, with the first once more for FURTHER. Of batches only. */
+function miscounted(body: object, prompt: string): object {
+  const counted = (value: unknown): unknown => {
+    if (!Array.isArray(value)) return value;
+    if (prompt.includes("FEWER")) return value.slice(0, -1);
+    return prompt.includes("FURTHER") ? [...value, { ...value[0], index: value.length }] : value;
+  };
+  return Object.fromEntries(Object.entries(body).map(([name, value]) => [name, counted(value)]));
 }
 
 function embedded({ model, prompt, input, total }: Said): object {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { commandLine } from "../../src/cli/command_line.ts";
+import { AttemptCounts } from "../../src/cli/display/attempt_counts.ts";
 import { holdsReport } from "../../src/cli/display/holds.ts";
 import { progressLine } from "../../src/cli/display/progress_lines.ts";
 import { count, duration, percent, short } from "../../src/cli/numbers.ts";
@@ -180,6 +181,28 @@ describe("the progress line", () => {
     expect(progressLine({ ...PROGRESS, retrying: 12, held })).not.toContain("try again");
   });
 
+  it("names the variable of a key that its provider does not accept, or the place of the configuration where it is set", () => {
+    const since = new Date(0).toISOString();
+    const address = "https://api.openai.com";
+    const of = (provider: string) =>
+      ({ reason: "authentication", since, next_try: null, items: 12, provider, message: "401" }) as const;
+    const said = (hold: Progress["held"][number], place?: string) =>
+      progressLine(
+        { ...PROGRESS, held: [hold] },
+        {
+          counts: new AttemptCounts(() => 0),
+          elapsedMs: 0,
+          nowMs: 0,
+          keyPlace: place === undefined ? undefined : () => place,
+        },
+      );
+    expect(said({ ...of("openai"), address })).toContain("; set a key that openai accepts (OPENAI_API_KEY)");
+    expect(said({ ...of("box"), address })).toContain("(PERIGEE_PROVIDER_BOX_KEY)");
+    const place = "providers.openai.key in perigee.config.yaml";
+    expect(said({ ...of("openai"), address }, place)).toContain(`; set a key that openai accepts (${place})`);
+    expect(said(of("own"))).toContain("; correct the key that the function of own uses");
+  });
+
   it("says of a run that has stopped how long the next call waits, if the provider asked for it", () => {
     const nowMs = Date.parse("2026-01-01T00:00:00.000Z");
     const hold = { reason: "rate_limited", since: "", items: 2, provider: "openai", message: "429" } as const;
@@ -247,7 +270,7 @@ describe("the summary", () => {
       ...[1, 2, 3, 4, 5, 6, 7].map((name) => ({ ...unknown, model: `b:${name}` })),
     ];
     expect(summaryTable({ ...SUMMARY, cost: { ...SUMMARY.cost, prices } })).toMatch(
-      /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, and no --max-cost bounds it\ntime/,
+      /\nno price +b:1, b:2, b:3, b:4, b:5 and 2 more: counted as \$0, which no --max-cost can bound\ntime/,
     );
   });
 

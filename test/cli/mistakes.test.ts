@@ -218,6 +218,21 @@ describe("a quote of a file with faults", () => {
   });
 });
 
+describe("a quote of a model whose key is missing", () => {
+  it("says so, and counts on the provider's batches as the run with a key would use them", async () => {
+    const lines = Array.from({ length: 200 }, (_, index) =>
+      question(`k${index}`, "hi", "openai:gpt-4o-mini"),
+    );
+    desk.write("chats.jsonl", lines);
+    const { code, stdout, stderr } = await desk.perigee(["quote", "chats.jsonl", "--sla", "1440"]);
+    expect([code, stderr]).toEqual([
+      0,
+      'warning: line 1 and others would be held: provider "openai" needs a key; set OPENAI_API_KEY\n',
+    ]);
+    expect(stdout).toContain("200 in openai:batch");
+  });
+});
+
 describe("a file of another format", () => {
   const line = '{"key":"1","request":{"model":"openai:gpt-4o-mini","contents":[{"parts":[{"text":"..."}]}]}}';
 

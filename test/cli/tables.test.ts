@@ -304,6 +304,15 @@ describe("perigee run over a table refuses before anything is sent", () => {
     }
   });
 
+  it("a prompt in place of its file, and says that a file is wanted", async () => {
+    const words = ["run", "rows.csv", "--prompt", "Say: {{review}}", "--out", "out.csv"];
+    const { code, stderr } = await desk.perigee(words);
+    expect([code, stderr]).toEqual([
+      74,
+      "perigee: input_unreadable: --prompt: Say: {{review}} does not exist; --prompt takes the name of a file: write the text into one\n",
+    ]);
+  });
+
   it("a schema that does not exist, naming it", async () => {
     const { code, stderr } = await desk.perigee([...RUN, "--schema", "none.json"]);
     expect([code, stderr]).toEqual([74, "perigee: input_unreadable: the schema none.json does not exist\n"]);

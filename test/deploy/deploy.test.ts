@@ -109,7 +109,6 @@ describe("what is deployed", () => {
       if (optionOf(command, "--role") !== "api")
         expect(optionOf(command, "--private-host"), command.join(" ")).toMatch(/./);
       expect(optionOf(command, "--public-url"), command.join(" ")).toMatch(/^(https?:|\$\{PUBLIC_URL\})/);
-      expect(optionOf(command, "--objects"), command.join(" ")).toMatch(/^(file:|\$\{OBJECTS_URL\})/);
     }
   });
 

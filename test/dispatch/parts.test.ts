@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { BodyCollector } from "../../src/dispatch/body.ts";
 import { HeaderReader } from "../../src/dispatch/response_headers.ts";
 import { TakerSemaphore } from "../../src/dispatch/taker_semaphore.ts";
+import { giveBackPlain } from "../../src/large_bytes.ts";
 
 describe("a body collector", () => {
   it("returns what was added, for any announced length", () => {
@@ -17,6 +18,49 @@ describe("a body collector", () => {
         expect(body.length).toBe(0);
       }),
     );
+  });
+
+  it("leaves a body as it is until that is given back, whatever else is collected", () => {
+    const step = fc.record({
+      sizes: fc.array(fc.integer({ min: 1, max: 90_000 }), { maxLength: 8 }),
+      announced: fc.option(fc.nat(500_000), { nil: undefined }),
+      end: fc.constantFrom("kept", "given back", "given back twice", "dropped"),
+      givesBackFirst: fc.boolean(),
+    });
+    let fill = 0;
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 12 }), (steps) => {
+        const body = new BodyCollector(1_000_000);
+        const kept: { readonly body: Uint8Array; readonly bytes: Buffer }[] = [];
+        for (const { sizes, announced, end, givesBackFirst } of steps) {
+          if (givesBackFirst) giveBackPlain(kept.shift()?.body ?? new Uint8Array(0));
+          body.reset(announced);
+          fill += 1;
+          for (const size of sizes) body.add(Buffer.alloc(size, fill));
+          if (end === "dropped") continue;
+          const taken = body.take();
+          if (end === "kept") kept.push({ body: taken, bytes: Buffer.from(taken) });
+          else giveBackPlain(taken);
+          if (end === "given back twice") giveBackPlain(taken);
+        }
+        for (const each of kept) expect(Buffer.compare(each.body, each.bytes)).toBe(0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("collects into memory that was given back", () => {
+    const body = new BodyCollector(1_000_000);
+    const collected = (): Uint8Array => {
+      body.reset(300_000);
+      for (let part = 0; part < 4; part += 1) body.add(Buffer.alloc(70_000));
+      return body.take();
+    };
+    const first = collected();
+    expect(collected().buffer).not.toBe(first.buffer);
+    giveBackPlain(first);
+    const later = Array.from({ length: 20 }, () => collected().buffer);
+    expect(later.filter((each) => each === first.buffer)).toHaveLength(1);
   });
 
   it("hands a single chunk on without a copy", () => {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server } from "node:http";
 import { createServer as createSecureServer, request as requestSecurely } from "node:https";
 import { type AddressInfo, connect, type Socket } from "node:net";
+import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { proxiesFrom } from "../../src/dispatch/proxy.ts";
@@ -133,6 +134,25 @@ describe("a request to a provider", () => {
     expect(await got({ HTTPS_PROXY: address, NO_PROXY: "localhost" }, "localhost")).toBe("200");
     expect(asked).toHaveLength(1);
     await expect(got({ HTTPS_PROXY: address }, "refused.test")).rejects.toThrow("answered 403 to CONNECT");
+  });
+
+  it("of a client that is not undici has its whole address for the proxy of HTTP_PROXY, unless NO_PROXY names its host", async () => {
+    const port = await listening(createServer(answer));
+    const { address, asked } = await proxy();
+    const got = async (env: Record<string, string>): Promise<string> => {
+      const { httpAgent } = proxyAgents(proxiesFrom(env), systemClock);
+      closers.push(() => httpAgent.destroy());
+      const sent = request(`http://127.0.0.1:${port}/a?b=c`, { agent: httpAgent, method: "POST" });
+      sent.end("body");
+      const [response] = (await once(sent, "response")) as [IncomingMessage];
+      return text(response);
+    };
+    const answered = `answered /a?b=c for 127.0.0.1:${port}`;
+    expect(await got({ HTTP_PROXY: address })).toBe(answered);
+    expect(asked).toEqual([`POST http://127.0.0.1:${port}/a?b=c ${BASIC}`]);
+    expect(await got({ HTTP_PROXY: address, NO_PROXY: "127.0.0.1" })).toBe(answered);
+    expect(await got({ HTTPS_PROXY: address })).toBe(answered);
+    expect(asked).toHaveLength(1);
   });
 
   it("is not sent when the proxy refuses the tunnel, which is said", async () => {

@@ -2,16 +2,16 @@
  * docs/guide/own-provider.md, run block by block as a reader would run it.
  */
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { compiledProgram } from "../compiled_program.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const MAIN = join(ROOT, "dist/cli/main.js");
-const TSX = import.meta.resolve("tsx");
 const run = promisify(execFile);
 const page = readFileSync(join(ROOT, "docs/guide/own-provider.md"), "utf8");
 
@@ -19,8 +19,6 @@ let dir: string;
 
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), "perigee-own-"));
-  mkdirSync(join(dir, "node_modules"));
-  symlinkSync(ROOT, join(dir, "node_modules/perigee"));
   writeFileSync(join(dir, "package.json"), '{"type":"module"}');
 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -34,7 +32,7 @@ function block(kind: string, index = 0): string {
 /** Standard output of a block of TypeScript. */
 async function script(index: number): Promise<string> {
   writeFileSync(join(dir, `block${index}.ts`), block("ts", index));
-  const { stdout } = await node(["--import", TSX, `block${index}.ts`]);
+  const { stdout } = await node([compiledProgram(join(dir, `block${index}.ts`), dir, ["perigee"])]);
   return stdout;
 }
 

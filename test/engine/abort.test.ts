@@ -1,6 +1,7 @@
 /**
  * A wait that its caller gives up.
  */
+import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { unlessAborted } from "../../src/engine/abort.ts";
 
@@ -17,6 +18,7 @@ describe("a wait with a signal", () => {
     const failed = Promise.reject(new Error("no"));
     await expect(unlessAborted(failed, signal, leave)).rejects.toThrow("no");
     expect(left).toBe(0);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
   });
 
   it.each([true, false])(

@@ -2,6 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { WireResult } from "../../src/dispatch/transport.ts";
+import { takePlain } from "../../src/large_bytes.ts";
+import { cacheInMemory } from "./cached_world.ts";
 import { INPUT, OUTPUT, type OutputRecord, type Reply, status, World, type WorldOptions } from "./world.ts";
 
 interface Body {
@@ -32,13 +34,16 @@ const seven = {
   providers: { alpha: { baseUrl: "http://alpha.test/v1", needsKey: false, embeddingInputsMax: 7 } },
 };
 
-/** Each input has the vector of its number; the last one is first, as servers may answer. */
-function vectors(body: Body): WireResult {
-  const inputs = inputsOf(body);
+/** Each input has the vector of its number; the last one is first, as servers may answer. In memory as the transport takes it. */
+function vectors(asked: Body): WireResult {
+  const inputs = inputsOf(asked);
   const data = inputs.map((text, index) => ({ index, embedding: [numberIn(text), 0.5] })).reverse();
   const tokens = inputs.length * TOKENS;
   const answer = { object: "list", data, usage: { prompt_tokens: tokens, total_tokens: tokens } };
-  return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
+  const bytes = Buffer.from(JSON.stringify(answer));
+  const body = takePlain(bytes.byteLength).subarray(0, bytes.byteLength);
+  body.set(bytes);
+  return { ok: true, status: 200, headers: {}, body };
 }
 
 /** A world in which a provider answers embeddings, and the numbers of the inputs of each request. */
@@ -93,6 +98,42 @@ async function runWhole(world: EmbeddingWorld, options: object = {}): Promise<vo
   await engine.close();
 }
 
+describe("the memory of an answer of embeddings", () => {
+  it.each([
+    ["is given back once their lines are written", {}, true],
+    ["stays theirs where a cache keeps them", { cache: { dir: "/cache" } }, false],
+  ])("%s", async (_what, options, isGivenBack) => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.openAnswers = cacheInMemory().open;
+    world.write(30);
+    const used = new Set<ArrayBufferLike>();
+    world.answer = (_line, _attempt, _model, body) => {
+      const answer = vectors(body as Body);
+      if (answer.ok) used.add(answer.body.buffer);
+      return answer;
+    };
+    await runWhole(world, options);
+    const spare = Array.from({ length: 16 }, () => takePlain(1));
+    expect(spare.some(({ buffer }) => used.has(buffer))).toBe(isGivenBack);
+  });
+});
+
+describe("embeddings of a cache", () => {
+  it("are what was answered, though the memory of their answers is used again", async () => {
+    const world = new EmbeddingWorld({ config: seven });
+    world.openAnswers = cacheInMemory().open;
+    world.write(60);
+    const cache = { dir: "/cache" };
+    await runWhole(world, { cache });
+    const asked = world.requests.length;
+    await runWhole(world, { cache, out: "/again.jsonl" });
+    expect(world.requests).toHaveLength(asked);
+    const again = world.output("/again.jsonl") as unknown as EmbeddingLine[];
+    expect(again).toHaveLength(60);
+    for (const { key, output } of again) expect(output?.embedding).toEqual([Number(key.slice(1)), 0.5]);
+  });
+});
+
 describe("an embedding whose answer has another number of vectors than it has inputs", () => {
   it.each([
     ["token ids, which are one input", [1, 2, 3], 1],
@@ -112,6 +153,45 @@ describe("an embedding whose answer has another number of vectors than it has in
     });
     expect(world.lines().filter(({ output }) => output !== null)).toHaveLength(2);
   });
+});
+
+describe("a moderation", () => {
+  const moderationOf = async (input: unknown, results: number): Promise<EmbeddingLine | undefined> => {
+    const world = new EmbeddingWorld();
+    world.write(3, (line) => ({ kind: "moderation", input: line === 1 ? input : `text ${line}` }));
+    world.answer = (_line, _attempt, _model, body) => {
+      const isFirst = JSON.stringify((body as Body).input) === JSON.stringify(input);
+      const answer = { model: "e", results: Array(isFirst ? results : 1).fill({ flagged: false }) };
+      return { ok: true, status: 200, headers: {}, body: Buffer.from(JSON.stringify(answer)) };
+    };
+    await runWhole(world);
+    expect(world.lines().filter(({ output }) => output !== null).length).toBeGreaterThanOrEqual(2);
+    return world.lines().find(({ key }) => key === "k1");
+  };
+
+  it.each([
+    ["a text", "a", 2, 1],
+    ["three texts", ["a", "b", "c"], 2, 3],
+  ])(
+    "has an invalid answer with another number of results than inputs: %s",
+    async (_what, input, results, asked) => {
+      expect(await moderationOf(input, results)).toMatchObject({
+        output: null,
+        error: { code: "invalid_response", message: expect.stringContaining(`expected ${asked} answer`) },
+      });
+    },
+  );
+
+  it.each([1, 2])(
+    "of parts may have %d results: whether each part has one is the server's",
+    async (results) => {
+      const parts = [
+        { type: "text", text: "a" },
+        { type: "text", text: "b" },
+      ];
+      expect(await moderationOf(parts, results)).toMatchObject({ output: { type: "moderation" } });
+    },
+  );
 });
 
 describe("embeddings of single texts", () => {

@@ -196,7 +196,7 @@ describe("a provider that lines are for and that is not there", () => {
       },
       {
         reason: "key_missing",
-        message: 'provider "groq" needs a key; set GROQ_API_KEY and run the same command again',
+        message: 'provider "groq" needs a key; set GROQ_API_KEY',
         line: 2,
       },
     ]);

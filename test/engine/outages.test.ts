@@ -325,7 +325,7 @@ describe("what the configuration lacks", () => {
         reason: "key_missing",
         provider: "anthropic",
         items: 2,
-        message: 'provider "anthropic" needs a key; set ANTHROPIC_API_KEY and run the same command again',
+        message: 'provider "anthropic" needs a key; set ANTHROPIC_API_KEY',
       },
     ]);
     expect(world.sent).toHaveLength(2);

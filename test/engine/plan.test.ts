@@ -49,6 +49,17 @@ describe("a plan of a source", () => {
     expect(plan.on_time).toBeGreaterThan(0.99);
   });
 
+  it("counts on batches of a provider whose key is not set yet, as its quote does", async () => {
+    const world = new World({ config: { prices: { "anthropic:*": PRICE } }, allowsBatches: true });
+    world.input(1_000, "anthropic:claude-haiku-4-5");
+    const engine = await world.engine();
+    const plan = await world.settle(engine.plan(INPUT, { sla: 360 }));
+    const { slas } = await world.settle(engine.quote(INPUT, { slas: [360] }));
+    await world.settle(engine.close());
+    expect(lanesOf(plan)).toEqual(["anthropic:batch"]);
+    expect(slas[0]?.lanes).toEqual([{ lane: "anthropic:batch", items: 1_000 }]);
+  });
+
   it("is done when a quote says so, where an item is a quarter of what a minute takes", async () => {
     const config = configOf("alpha", { limits: { alpha: { tokensPerMinute: 90 } } });
     const { plan, world } = await planned("alpha:m1", 200, {}, config);

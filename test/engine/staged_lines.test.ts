@@ -8,7 +8,11 @@ import { wholeLine } from "../../src/jsonl/write.ts";
 const MIB = 1024 * 1024;
 const ascii = fc.integer({ min: 0, max: 400_000 }).map((length) => "1,".repeat(length / 2));
 const text = fc.oneof(fc.string({ unit: "binary", maxLength: 200 }), ascii);
-const line = fc.oneof(text, fc.record({ before: text, value: ascii, after: text }));
+const value = fc.oneof(
+  ascii,
+  ascii.map((each) => Buffer.from(each)),
+);
+const line = fc.oneof(text, fc.record({ before: text, value, after: text }));
 
 describe("the lines of a step", () => {
   it("are the bytes of their texts one after the other, each and all with length and checksum, also in used memory", () => {
@@ -50,5 +54,14 @@ describe("the lines of a step", () => {
     memory.giveBack(large);
     expect(memory.take(MIB).buffer).not.toBe(large.buffer);
     expect(memory.take(1).byteLength).toBe(MIB);
+  });
+
+  it("are put into the largest memory that was given back, of which the three largest are kept", () => {
+    const memory = new LineMemory();
+    const taken = [1, 8, 1, 4, 2].map((mib) => memory.take(mib * MIB));
+    for (const each of taken) memory.giveBack(each);
+    const sizes = Array.from({ length: 4 }, () => memory.take(1).byteLength / MIB);
+    expect(sizes).toEqual([8, 4, 2, 1]);
+    expect(memory.take(MIB).buffer).not.toBe(taken[0]?.buffer);
   });
 });

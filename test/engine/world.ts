@@ -11,6 +11,7 @@ import { importModules } from "../../src/engine/config/own_providers.ts";
 import { type Engine, type EnginePlace, type OpenedEngine, openEngine } from "../../src/engine/engine.ts";
 import type { EngineObserver } from "../../src/engine/journal/observer.ts";
 import type { Buckets } from "../../src/engine/media/media_places.ts";
+import type { LimitPool } from "../../src/limits/shared/limit_pool.ts";
 import { createInlineMeasurer } from "../../src/shard/measurer.ts";
 import type { OpenAnswerCache } from "../../src/store/answers/answer_cache.ts";
 import {
@@ -47,6 +48,9 @@ export interface WorldOptions {
   readonly observer?: EngineObserver;
   /** Unix time at the start. */
   readonly wallMs?: number;
+  /** That of another world, which runs beside this one. */
+  readonly clock?: FakeClock;
+  readonly limitPool?: LimitPool;
   /** Whether items may name files of the disk. Default false. */
   readonly readsLocalFiles?: boolean;
   /** Where objects of `s3://` are. */
@@ -75,6 +79,7 @@ export class World {
   /** Opens the caches of runs; default: in files. */
   openAnswers: OpenAnswerCache | undefined;
   readonly #observer: EngineObserver | undefined;
+  readonly #limitPool: LimitPool | undefined;
   readonly #place: EnginePlace;
   #config: ConfigOptions;
   readonly #attempts = new Map<number, number>();
@@ -84,7 +89,8 @@ export class World {
     this.#observer = options.observer;
     this.#place = { readsLocalFiles: options.readsLocalFiles === true, buckets: options.buckets };
     const { commitMs, diskLatencyMs, wallMs } = options;
-    this.clock = new FakeClock(wallMs === undefined ? {} : { wallMs });
+    this.clock = options.clock ?? new FakeClock(wallMs === undefined ? {} : { wallMs });
+    this.#limitPool = options.limitPool;
     this.disk = new MemoryDisk({ clock: this.clock, latencyMs: diskLatencyMs ?? 0 });
     const slow = commitMs === undefined ? {} : { clock: this.clock, commitMs };
     this.store = createCrashableStore({ random: () => 0.999, ...slow });
@@ -125,6 +131,7 @@ export class World {
       ...(this.#observer === undefined ? {} : { observer: this.#observer }),
       onNotice: (message: string) => void this.notices.push(message),
       ...(this.openAnswers === undefined ? {} : { openAnswers: this.openAnswers }),
+      ...(this.#limitPool === undefined ? {} : { limitPool: this.#limitPool }),
       dataDir: "/data",
       stateDir: "/state",
       env: {},

@@ -11,8 +11,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { MAIN } from "../built.ts";
+import { compiledProgram } from "../compiled_program.ts";
 import { createKey, urlOf } from "./killed_service.ts";
 
 const PROGRAM = fileURLToPath(new URL("ai_program.ts", import.meta.url));
@@ -20,6 +21,14 @@ const CALLS = 40;
 const IN_FLIGHT = 8;
 /** After the first limit of a provider that was never asked. */
 const ANSWER_MS = 60;
+
+let compiled: string;
+let program: string;
+beforeAll(() => {
+  compiled = mkdtempSync(join(tmpdir(), "perigee-ai-program-"));
+  program = compiledProgram(PROGRAM, compiled, ["ai"]);
+});
+afterAll(() => rmSync(compiled, { recursive: true, force: true }));
 
 let dir: string;
 /** How often each call was asked for, by its number from 1. */
@@ -97,7 +106,7 @@ type Kind = "chat" | "embedding";
 
 function start(source: string, sla: number, kind: Kind): Program {
   const terms = [source, String(CALLS), String(sla), kind];
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, ...terms], {
+  const child = spawn(process.execPath, [program, ...terms], {
     stdio: ["ignore", "pipe", "pipe"],
     env: env(),
   });
@@ -108,11 +117,11 @@ function start(source: string, sla: number, kind: Kind): Program {
     expect(text).toBe(`answer ${call}`);
     answered.push(call);
   });
-  const program: Program = { child, answered, ended: once(child, "close"), stderr: "" };
+  const started: Program = { child, answered, ended: once(child, "close"), stderr: "" };
   child.stderr.on("data", (chunk: Buffer) => {
-    program.stderr += String(chunk);
+    started.stderr += String(chunk);
   });
-  return program;
+  return started;
 }
 
 const all = Array.from({ length: CALLS }, (_, index) => index + 1);
@@ -131,11 +140,11 @@ describe.each([
     /** How often each call had been asked for when a program had its answer and was killed. */
     const known = new Map<number, number | undefined>();
     for (let kill = 1; kill <= 2; kill += 1) {
-      const program = start(source, sla, kind);
+      const killed = start(source, sla, kind);
       await untilAsked(kill * 14);
-      program.child.kill("SIGKILL");
-      await program.ended;
-      for (const call of program.answered) if (!known.has(call)) known.set(call, asked[call]);
+      killed.child.kill("SIGKILL");
+      await killed.ended;
+      for (const call of killed.answered) if (!known.has(call)) known.set(call, asked[call]);
       expect(total()).toBeLessThan(CALLS);
     }
     expect(known.size).toBeGreaterThan(0);

@@ -1,5 +1,5 @@
 /**
- * A program that uses the AI SDK on perigee, for tests that kill it: `node --import tsx ai_program.ts <source> <calls> <sla> <kind>`, where the source is
+ * A program that uses the AI SDK on perigee, for tests that kill it: `ai_program <source> <calls> <sla> <kind>`, where the source is
  * a data folder, or the address of a service and its key in one word, and the kind `chat` or `embedding`. Prints one line for each answer.
  */
 import { embed, generateText } from "ai";

@@ -1,5 +1,5 @@
 /**
- * A program with a store on PostgreSQL, for tests that kill it: `node --import tsx fleet_program.ts <database> <data folder> <items>`.
+ * A program with a store on PostgreSQL, for tests that kill it: `fleet_program <database> <data folder> <items>`.
  * Prints a line when its engine is open, and one for each answer.
  */
 

@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { compiledProgram } from "../compiled_program.ts";
 import { describeCounterpart } from "../counterpart.ts";
 import { POSTGRES, PostgresServer } from "../postgres_server.ts";
 
@@ -37,6 +38,9 @@ function textOf({ output }: Readonly<Record<string, unknown>>): unknown {
 
 describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
   let postgres: PostgresServer;
+  let compiled: string;
+  /** The program in it, which `node` can run. */
+  let program: string;
   let provider: Server;
   let dir: string;
   /** How often each item was asked for, by its number from 1. */
@@ -45,9 +49,14 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
   const programs: Program[] = [];
 
   beforeAll(async () => {
+    compiled = mkdtempSync(join(tmpdir(), "perigee-fleet-program-"));
+    program = compiledProgram(PROGRAM, compiled);
     postgres = await PostgresServer.start();
   });
-  afterAll(() => postgres?.remove());
+  afterAll(() => {
+    rmSync(compiled, { recursive: true, force: true });
+    return postgres?.remove();
+  });
 
   beforeEach(async () => {
     dir = mkdtempSync(join(tmpdir(), "perigee-fleet-"));
@@ -87,18 +96,14 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
 
   function start(url: string, folder: string): Program {
     const { port } = provider.address() as AddressInfo;
-    const child = spawn(
-      process.execPath,
-      ["--import", "tsx", PROGRAM, url, join(dir, folder), String(ITEMS)],
-      {
-        stdio: ["ignore", "pipe", "pipe"],
-        env: {
-          ...process.env,
-          PERIGEE_PROVIDER_LOCAL_BASE_URL: `http://127.0.0.1:${port}/v1`,
-          PERIGEE_MAX_INFLIGHT: String(IN_FLIGHT),
-        },
+    const child = spawn(process.execPath, [program, url, join(dir, folder), String(ITEMS)], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {
+        ...process.env,
+        PERIGEE_PROVIDER_LOCAL_BASE_URL: `http://127.0.0.1:${port}/v1`,
+        PERIGEE_MAX_INFLIGHT: String(IN_FLIGHT),
       },
-    );
+    });
     const lines: Record<string, unknown>[] = [];
     const open = new Promise<number>((resolve) => {
       createInterface({ input: child.stdout }).on("line", (line) => {
@@ -107,12 +112,12 @@ describeCounterpart("PostgreSQL under two processes", POSTGRES, () => {
         else lines.push(told);
       });
     });
-    const program: Program = { child, lines, open, ended: once(child, "close"), stderr: "" };
+    const started: Program = { child, lines, open, ended: once(child, "close"), stderr: "" };
     child.stderr.on("data", (chunk: Buffer) => {
-      program.stderr += String(chunk);
+      started.stderr += String(chunk);
     });
-    programs.push(program);
-    return program;
+    programs.push(started);
+    return started;
   }
 
   const total = (): number => asked.reduce((sum, times) => sum + times, 0);

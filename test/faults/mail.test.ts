@@ -19,7 +19,7 @@ function config({ port }: MailServer): object {
   return { provider: "smtp", host: "127.0.0.1", port, security: "none" };
 }
 
-const BREAKS = ["\r\n", "\n", "\r", "\0", "\u2028", "\u000b"];
+const BREAKS = ["\r\n", "\n", "\r", "\0", "\u2028", "\u000b", "\u0085"];
 
 describe("fault 98: a mail that would be more than one", () => {
   it("98: line ends and NUL are refused in everything that becomes a header, at submission", async () => {

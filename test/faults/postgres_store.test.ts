@@ -17,17 +17,23 @@ class CutWire {
   /** The next commit reaches the server, and its answer nobody. */
   swallowsCommit = false;
   commitsSwallowed = 0;
+  /** The next commit reaches the server only when the next session renews its lease; its own is lost at once. */
+  holdsCommit = false;
+  #heldCommit: (() => void) | undefined;
+  connections = 0;
 
   constructor(target: number) {
     this.#server = createServer((client) => {
       const server = connect(target, "127.0.0.1");
       let isSwallowing = false;
+      let isHeld = false;
+      this.connections += 1;
       for (const socket of [client, server]) {
         this.#sockets.add(socket);
         socket.on("error", () => undefined);
         socket.on("close", () => {
           client.destroy();
-          server.destroy();
+          if (!isHeld) server.destroy();
           this.#sockets.delete(socket);
         });
       }
@@ -37,7 +43,18 @@ class CutWire {
           this.commitsSwallowed += 1;
           isSwallowing = true;
         }
+        if (this.holdsCommit && bytes.includes("COMMIT")) {
+          this.holdsCommit = false;
+          isHeld = true;
+          this.#heldCommit = () => server.write(bytes);
+          client.destroy();
+          return;
+        }
         server.write(bytes);
+        if (bytes.includes("SET commits")) {
+          this.#heldCommit?.(); // the renewal waits for its row
+          this.#heldCommit = undefined;
+        }
       });
       server.on("data", (bytes) => {
         if (isSwallowing)
@@ -122,6 +139,69 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     expect(await textsOf(store)).toEqual(["before", "once", "after"]);
   });
 
+  it("makes a write once whose commit takes effect after its session was given up", async () => {
+    const store = await opened(proxied(await server.freshUrl()));
+    await store.append([entry("before")]);
+    proxy.holdsCommit = true;
+    await store.append([entry("once")]);
+    await store.append([entry("after")]);
+    expect(proxy.holdsCommit).toBe(false);
+    expect(await textsOf(store)).toEqual(["before", "once", "after"]);
+  });
+
+  it("waits ever longer while the server is read-only, and goes on when it takes writes again", async () => {
+    const url = await server.freshUrl();
+    const store = await opened(proxied(url));
+    await store.append([entry("before")]);
+    await server.run("ALTER ROLE perigee SET default_transaction_read_only = on");
+    const { connections } = proxy;
+    proxy.cut();
+    const written = store.append([entry("after")]);
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    const reconnects = proxy.connections - connections;
+    await server.run("BEGIN READ WRITE; ALTER ROLE perigee RESET default_transaction_read_only; COMMIT");
+    await written;
+    expect(reconnects).toBeLessThan(8); // it was 9 a second and more
+    expect(await textsOf(store)).toEqual(["before", "after"]);
+  });
+
+  it("keeps to its own time-outs and isolation, whatever the role has", async () => {
+    const url = await server.freshUrl();
+    const settings = [
+      "statement_timeout=50",
+      "lock_timeout=50",
+      "default_transaction_isolation=serializable",
+    ];
+    const strict = `${url}${settings.map((setting) => encodeURIComponent(` -c ${setting}`)).join("")}`;
+    const both = await Promise.allSettled([
+      openPostgresStore({ url: strict }),
+      openPostgresStore({ url: strict }),
+    ]);
+    const codes = both.map((each) => (each.status === "rejected" ? each.reason.code : "opened"));
+    expect(codes.toSorted()).toEqual(["data_dir_in_use", "opened"]);
+    const store = both.find((each) => each.status === "fulfilled")?.value as Store;
+    open.push(store);
+    const table = `${schemaOf(url)}.perigee_partitions`;
+    const locked = server.run(`BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(0.5); COMMIT`);
+    await Promise.all([store.append([entry("once")]), locked, store.append([entry("twice")])]);
+    expect(await textsOf(store)).toEqual(["once", "twice"]);
+  });
+
+  it("goes on after a statement that an operator cancelled", async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    const table = `${schemaOf(url)}.perigee_partitions`;
+    const locked = server.run(`BEGIN; LOCK TABLE ${table} IN EXCLUSIVE MODE; SELECT pg_sleep(0.5); COMMIT`);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const written = store.append([entry("once")]);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await server.run(
+      "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'perigee' AND wait_event_type = 'Lock'",
+    );
+    await Promise.all([written, locked]);
+    expect(await textsOf(store)).toEqual(["once"]);
+  });
+
   it("goes on after any number of cut connections, each write once", async () => {
     const store = await opened(proxied(await server.freshUrl()));
     const texts = Array.from({ length: 40 }, (_, index) => String(index));
@@ -153,6 +233,26 @@ describeCounterpart("the store on PostgreSQL", POSTGRES, () => {
     await new Promise((resolve) => setTimeout(resolve, LEASE_MS + 2_000));
     await expect(openPostgresStore({ url })).rejects.toMatchObject({ code: "data_dir_in_use" });
     await store.append([entry("still here")]);
+  });
+
+  it("refuses a read of a row that is not JSON, which no new session would mend", async () => {
+    const url = await server.freshUrl();
+    const store = await opened(url);
+    const record = {
+      collection: "numbered",
+      id: "one",
+      project: "p",
+      parent: "",
+      createdWallMs: 1,
+      body: "{}",
+    };
+    await store.change([{ kind: "put", record }]);
+    await server.run(`UPDATE ${schemaOf(url)}.perigee_records SET body = '{'`);
+    const query = { collection: "numbered", limit: 1, atMost: { member: "n", value: 1 } };
+    await expect(store.records("p", query)).rejects.toMatchObject({
+      code: "store_failed",
+      message: expect.stringContaining("JSON"),
+    });
   });
 
   it("says what is wrong where a server cannot be used", async () => {

@@ -81,6 +81,22 @@ describe("the package", () => {
     expect(named.filter((path) => !existsSync(join(installed, path)))).toEqual([]);
   });
 
+  it("has types that name only packages that are installed with it", () => {
+    const { dependencies } = JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as {
+      dependencies: Record<string, string>;
+    };
+    const types = readdirSync(join(installed, "dist"), { recursive: true, encoding: "utf8" });
+    const named = types
+      .filter((path) => path.endsWith(".d.ts"))
+      .flatMap((path) => {
+        const text = readFileSync(join(installed, "dist", path), "utf8");
+        return [...text.matchAll(/(?:from|import\()\s*"([^."][^"]*)"/g)].map(([, name = ""]) => name);
+      });
+    const packages = new Set(named.filter((name) => !name.startsWith("node:")).map(packageOf));
+    expect(packages.size).toBeGreaterThan(0);
+    expect([...packages].filter((name) => !Object.hasOwn(dependencies, name))).toEqual([]);
+  });
+
   it("is found as a command by npx", async () => {
     const words = ["--no-install", "perigee", "--version"];
     const { stdout } = await run("npx", words, { cwd: project, env: bareEnv() });
@@ -170,6 +186,11 @@ describe("the package without optional dependencies", () => {
     expect(ran.stderr).toContain(`run "npm install ${name}", or use Node 22.13 or later`);
   });
 });
+
+/** `@scope/name` or `name`, without the path in it. */
+function packageOf(specifier: string): string {
+  return specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
+}
 
 function requestLines(count: number): string {
   const lines = Array.from({ length: count }, (_, index) =>

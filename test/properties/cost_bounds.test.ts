@@ -22,6 +22,7 @@ const step = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ is: fc.constant("give back" as const), place: fc.nat() }) },
+  { weight: 2, arbitrary: fc.record({ is: fc.constant("fail" as const), place: fc.nat() }) },
 );
 
 interface InFlight {
@@ -43,13 +44,16 @@ describe("the bound of a model's requests", () => {
         let inFlight: InFlight[] = [];
         let highest = 1;
         let [isProven, isBroken] = [false, false];
+        let fruitless = 0;
         for (const given of steps) {
+          const isOnTrial = !isProven && !isBroken && inFlight.length > 0 && fruitless < UNPROVEN_MAX;
+          expect(bounds.isOnTrial(MODEL)).toBe(isOnTrial);
           const isOutdated = inFlight.some(({ factor }) => factor < bounds.factorOf(MODEL));
           const isTrusted = isProven && !isBroken;
           expect(bounds.mayBegin(MODEL)).toBe(!isOutdated && (isTrusted || inFlight.length < UNPROVEN_MAX));
           if (given.is === "begin") {
             if (bounds.mayBegin(MODEL))
-              inFlight.push({ request: bounds.begun(MODEL), factor: bounds.factorOf(MODEL) });
+              inFlight.push({ request: bounds.begun(MODEL, true), factor: bounds.factorOf(MODEL) });
             continue;
           }
           const ended = inFlight[given.place % Math.max(1, inFlight.length)];
@@ -63,7 +67,8 @@ describe("the bound of a model's requests", () => {
               if (given.share > highest * (1 + 1e-6)) highest = Math.max(highest, given.share * 1.1);
             } else isProven = true;
           }
-          bounds.ended(ended.request);
+          if (given.is === "fail" && !isProven && !isBroken) fruitless += 1;
+          bounds.ended(ended.request, given.is !== "give back");
           inFlight = inFlight.filter((one) => one !== ended);
           expect(bounds.factorOf(MODEL)).toBeCloseTo(highest, 9);
         }

@@ -49,6 +49,9 @@ const hidden: Readonly<Record<string, Profile>> = {
   "600 requests in a bucket": { kind: "bucket", used: 0.95 },
   "60 requests in a bucket": { kind: "bucket", limit: 60, used: 0.9 },
   "600 requests in a sliding minute, long answers": { outputTokens: 1_000, used: 0.9 },
+  "600 requests in a sliding minute, 512 long answers at once": {
+    ...{ outputTokens: 1_000, placesAtFirst: 512, used: 0.95 },
+  },
   "input tokens in a sliding minute": { counted: "input", limit: 100_000, used: 0.95 },
   "input tokens in a fixed minute": { counted: "input", limit: 100_000, kind: "fixed", used: 0.95 },
   "all tokens in a sliding minute": { counted: "both", limit: 200_000, used: 0.9 },
@@ -303,7 +306,11 @@ function lanesOf(options: LimitRunOptions, random: () => number): MakeLanes {
     });
     const all = Array.from(
       { length: options.lanes ?? 1 },
-      () => new LaneLimits({ ...laneOptions({}, nowMs, random), shared }),
+      () =>
+        new LaneLimits({
+          ...{ ...laneOptions({}, nowMs, random), shared },
+          ...(options.placesAtFirst === undefined ? {} : { inFlightStart: options.placesAtFirst }),
+        }),
     );
     before?.all.forEach((limits, lane) => {
       const known: KnownLimits | undefined = limits.known(diedAtMs);

@@ -24,6 +24,8 @@ export interface LimitRunOptions extends LimitedProviderOptions {
   readonly firstMs?: number;
   /** The limit of its output that each item names; 0 for none. */
   readonly maxOutputTokens?: number;
+  /** Places that a lane has at first; as it has them otherwise. */
+  readonly placesAtFirst?: number;
   /** Lanes (models) under the one limit; 1. */
   readonly lanes?: number;
   /** The part of the limit that others use. */

@@ -1,11 +1,7 @@
 /** One lane's limits: reserve, settle, release, and what signals do. */
 import { describe, expect, it } from "vitest";
-import {
-  LaneLimits,
-  type LaneLimitsOptions,
-  type Permit,
-  type Reservation,
-} from "../../src/limits/limits.ts";
+import type { LaneLimitsOptions } from "../../src/limits/limits.ts";
+import { LaneLimits, type Permit, type Reservation } from "../../src/limits/limits.ts";
 
 const LOAD = { inputTokens: 100, outputTokens: 50 };
 

@@ -45,6 +45,24 @@ const REFUSED: readonly (readonly [path: string, body: object, param: string, me
     ...(["/v1/responses", { model: ANTHROPIC, input: "x", max_output_tokens: -1 }] as const),
     ...(["max_output_tokens", "max_output_tokens must be"] as const),
   ],
+  [
+    "/v1/embeddings",
+    { model: OPENAI, input: "x", metadata: "run 7" },
+    "metadata",
+    "metadata: Invalid input: expected record",
+  ],
+  [
+    "/v1/completions",
+    { model: OPENAI, prompt: "x", metadata: [1] },
+    "metadata",
+    "metadata: Invalid input: expected record",
+  ],
+  [
+    "/v1/completions",
+    { model: OPENAI, prompt: "x", service_tier: 1 },
+    "service_tier",
+    "service_tier: Invalid input: expected string",
+  ],
   ["/v1/embeddings", { model: "gemini:gemini-embedding-001", input: [1, "x"] }, "input", "input"],
   [
     "/v0/infer/",

@@ -101,11 +101,27 @@ describe("POST /v0/infer/", () => {
     [{ ...item, sla: "60" }, "item 0: sla must be whole minutes from 1 to 43200"],
     [{ input: "x" }, 'item 0: model must be "<provider>:<name>"'],
     [{ model: "echo:test" }, "item 0: input must be text; or set contents, or messages"],
+    [
+      { ...item, model: "gpt-5-mini" },
+      'item 0: model must be "<provider>:<name>", got "gpt-5-mini"; did you mean "openai:gpt-5-mini"?',
+    ],
+    [
+      { model: "echo:test", prompt: "x" },
+      'item 0: "prompt" is not a known name; the question is input, contents or messages',
+    ],
     ["text", "item 0: must be an object with model and input, contents or messages, or with file_id"],
   ])("says of %j what was expected", async (wrong, message) => {
     const { call } = await openWorld();
     const { json } = await call("POST", "/v0/infer/", { body: [wrong] });
     expect(json.error.message).toBe(message);
+  });
+
+  it("says which content type is expected of a body that has another one", async () => {
+    const { call } = await openWorld();
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const { status, json } = await call("POST", "/v0/infer/", { body: JSON.stringify([item]), headers });
+    expect([status, json.error.code]).toEqual([415, "unsupported_media_type"]);
+    expect(json.error.message).toContain("with the Content-Type application/json");
   });
 
   it("answers 400 to a body that is not JSON, without a word of it", async () => {

@@ -19,6 +19,8 @@ let provider: Server;
 let service: PerigeeService;
 let url: string;
 let bodies: string[];
+/** Answers wait for it. */
+let released: Promise<unknown>;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "perigee-service-media-"));
@@ -28,8 +30,9 @@ beforeAll(async () => {
     request.on("data", (chunk: Buffer) => {
       body += chunk.toString();
     });
-    request.on("end", () => {
+    request.on("end", async () => {
       bodies.push(body);
+      await released;
       response.writeHead(200, { "content-type": "application/json" });
       response.end('{"choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}');
     });
@@ -51,6 +54,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   bodies = [];
+  released = Promise.resolve();
 });
 afterAll(async () => {
   await service.close();
@@ -144,5 +148,44 @@ describe("work over HTTP that names files", () => {
     for (const { error } of objects) expect(error).toMatchObject({ code: "media_unreadable" });
     for (const sent of bodies)
       expect(sent).not.toContain(Buffer.from(SECRET).toString("base64").slice(0, 12));
+  });
+
+  it("keeps a file that it names from being deleted until it has ended, over every route", async () => {
+    const named = await stored(PICTURE, "user_data");
+    const inLines = await stored(PICTURE, "user_data");
+    const other = await stored(PICTURE, "user_data");
+    const openAi = (id: string): string => `file-${id.replaceAll("-", "")}`;
+    let release = (): void => undefined;
+    released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const item = { ...asking({ file_id: openAi(named), mime_type: "image/png" }), sla: 60 };
+    const posted = (await call("POST", "/v0/infer/", [item])).body.task_id;
+    await call(
+      "POST",
+      "/v0/infer/",
+      [{ ...asking({ file_id: other, mime_type: "image/png" }), sla: 60 }],
+      "blue",
+    );
+    const head = `{"key":"a","request":${JSON.stringify(asking({ file_id: inLines, mime_type: "image/png" }))}}`;
+    const idAt = head.indexOf(inLines);
+    const text = "?".repeat(1024 * 1024 - idAt + 1 - 10); // so that the id lies across two blocks of what is read
+    const lines = await stored(`${head.replace('"?"', `"${text}"`)}\n`, "batch");
+    const large = (await call("POST", "/v0/infer/", [{ file_id: lines, sla: 60 }])).body.task_id;
+
+    for (const [id, task] of [
+      [named, posted],
+      [inLines, large],
+    ] as const) {
+      const refused = await call("DELETE", `/v0/files/${id}`);
+      expect(refused.status).toBe(409);
+      expect(JSON.stringify(refused.body)).toContain(`requests of task ${task} name this file`);
+      expect((await call("DELETE", `/v1/files/${openAi(id)}`)).status).toBe(409);
+    }
+    expect((await call("DELETE", `/v0/files/${other}`)).status).toBe(200);
+    release();
+    for (const task of [posted, large])
+      expect((await ended(task)).objects).toMatchObject([{ output: { text: "yes" } }]);
+    for (const id of [named, inLines]) expect((await call("DELETE", `/v0/files/${id}`)).status).toBe(200);
   });
 });

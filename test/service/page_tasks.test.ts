@@ -141,6 +141,43 @@ describe.skipIf(!isThere)("the operator page and tasks", () => {
     expect(complaints).toEqual([]);
   }, 60_000);
 
+  it("quotes the time and the bill of the sla that was entered, not those of realtime", async () => {
+    const { page } = await board();
+    const bill = (usd: number) => ({ billed_usd: usd, billed_usd_low: usd / 2, billed_usd_high: usd * 2 });
+    const finish = (minutes: number) => ({
+      expected_seconds: minutes * 60,
+      early_seconds: minutes * 30,
+      late_seconds: minutes * 120,
+    });
+    const slas = [60, 1_440].map((minutes) => ({
+      ...{ sla_minutes: minutes, price_factor: 0.5, usd: 0.5, is_feasible: true },
+      ...bill(minutes === 60 ? 0.8 : 0.4),
+      finish: finish(minutes === 60 ? 50 : 240),
+    }));
+    const quote = { items: 3, basis: "ceiling", rejected_lines: 0, unpriced_models: [], unpriced_items: 0 };
+    await page.route("**/v0/quote", (route) =>
+      route.fulfill({ json: { ...quote, ...bill(0.9), slas, finish: finish(1), earliest_sla: 1 } }),
+    );
+    await page.getByRole("button", { name: "New task" }).click();
+    await page.getByLabel("Model, as").fill("demo:quick");
+    await page.getByLabel("Prompt;").fill("Hello");
+    await page.getByLabel("Done within").fill("1440");
+    await page.locator("#submit-go").click();
+    await page.locator("#quote").getByText("in 4 h (2 h to 8 h)").waitFor();
+    expect(await page.locator("#quote").textContent()).toContain("$0.4000 expected, $0.2000 to $0.8000");
+  }, 60_000);
+
+  it("shows no amount for work of which no price is known", async () => {
+    const { page } = await board();
+    await page.getByRole("button", { name: "New task" }).click();
+    await page.getByLabel("Model, as").fill("gone:unpriced");
+    await page.getByLabel("Prompt;").fill("Hello");
+    await page.locator("#submit-go").click();
+    const warning = "No price is known for gone:unpriced: the sums are without 1 of the 1 items.";
+    await page.locator("#quote").getByText(warning).waitFor();
+    expect(await page.locator("#quote dd", { hasText: "not known" }).count()).toBe(2);
+  }, 60_000);
+
   it("submits a file of lines under its name, and says which of them would fail", async () => {
     const { page } = await board();
     await page.getByRole("button", { name: "New task" }).click();
@@ -149,7 +186,10 @@ describe.skipIf(!isThere)("the operator page and tasks", () => {
     const file = { name: "täglich 1.jsonl", mimeType: "application/jsonl", buffer: Buffer.from(text) };
     await page.getByLabel("JSONL file").setInputFiles(file);
     await page.locator("#submit-go").click();
-    await page.locator("#quote").getByText("1 lines would fail before anything is sent. Line 2").waitFor();
+    await page
+      .locator("#quote")
+      .getByText("1 of the lines would fail before anything is sent. Line 2")
+      .waitFor();
     await page.locator("#submit-go").click();
     await page.getByRole("button", { name: "täglich 1.jsonl" }).waitFor({ timeout: 15_000 });
   }, 60_000);

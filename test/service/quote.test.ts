@@ -9,7 +9,7 @@ afterEach(async () => {
   for (const app of apps.splice(0)) await app.close();
 });
 
-/** Posts the items; answers the status, the message, and with what options the engine was asked. */
+/** Posts the items; answers the status, the message, with what options the engine was asked, and which files were looked for. */
 async function quoted(items: readonly object[]) {
   const asked: unknown[] = [];
   const engine = {
@@ -18,7 +18,12 @@ async function quoted(items: readonly object[]) {
       return { time: { seconds: 61 } };
     },
   } as unknown as Engine;
-  const files = { index: async () => ({ path: "/nowhere", bytes: 5_000 }) } as unknown as Files;
+  const found: string[] = [];
+  const index = async (_project: string, id: string) => {
+    found.push(id);
+    return { path: "/nowhere", bytes: 5_000 };
+  };
+  const files = { index } as unknown as Files;
   const app = bareApp({ engine, files }, registerQuoteRoutes);
   apps.push(app);
   const answer = await app.inject({
@@ -27,7 +32,7 @@ async function quoted(items: readonly object[]) {
     headers: { authorization: "Bearer one" },
     payload: items as object,
   });
-  return { status: answer.statusCode, body: answer.json(), asked };
+  return { status: answer.statusCode, body: answer.json(), asked, found };
 }
 
 const inline = (sla: number): object => ({ model: "echo:a", input: "x", sla });
@@ -51,6 +56,17 @@ describe("POST /v0/quote", () => {
     const lineBytes = JSON.stringify(line).length + 1;
     expect(await volumeOf([inline(30), inline(60)])).toBe(2 * lineBytes);
     expect(await volumeOf([inline(60), { file_id: "one", sla: 60 }])).toBe(lineBytes + 5_000);
+  });
+
+  it("finds a file by its id of either form, that of PUT /v0/files/ and that of OpenAI's client", async () => {
+    const { status, found } = await quoted([
+      { file_id: "file-0b9d6a520c1d4e2f8a3b5c6d7e8f9012", sla: 60 },
+      { file_id: "0b9d6a52-0c1d-4e2f-8a3b-5c6d7e8f9013", sla: 60 },
+    ]);
+    expect([status, found]).toEqual([
+      200,
+      ["0b9d6a52-0c1d-4e2f-8a3b-5c6d7e8f9012", "0b9d6a52-0c1d-4e2f-8a3b-5c6d7e8f9013"],
+    ]);
   });
 
   // Each model is quoted for each window: 20,000 of both kept the process from answering until its watchdog ended it.

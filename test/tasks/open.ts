@@ -55,6 +55,7 @@ const noFiles: Files = {
   file: none,
   list: none,
   remove: none,
+  named: none,
   read: none,
   index: async () => none(),
   assertWhole: none,

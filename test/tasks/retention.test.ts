@@ -64,6 +64,7 @@ describe("records", () => {
     for (let index = 0; index < 250; index += 1) await put("file", `${index}`, 31);
     const held = new Set(["0", "99", "100", "249"]);
     const files = {
+      named: async () => new Map<string, string>(),
       remove: async (_project: string, id: string) => {
         if (held.has(id)) throw new PerigeeError("conflict", "a task is working on it");
         await store.change([{ kind: "delete", collection: "file", id }]);
@@ -73,6 +74,32 @@ describe("records", () => {
     await clock.advance(65_000);
     expect(await ids("file")).toEqual([...held]);
     held.clear();
+    await clock.advance(HOUR_MS);
+    expect(await ids("file")).toEqual([]);
+    expect(faults).toEqual([]);
+    await retention.close();
+  });
+
+  it("of files that open work names stay until it has ended, found once for a page", async () => {
+    for (let index = 0; index < 150; index += 1) await put("file", `${index}`, 31);
+    const named = new Map([
+      ["7", "a-task"],
+      ["120", "another"],
+    ]);
+    const asked: number[] = [];
+    const files = {
+      named: async (_project: string, of: ReadonlySet<string>) => {
+        asked.push(of.size);
+        return new Map([...named].filter(([id]) => of.has(id)));
+      },
+      remove: async (_project: string, id: string) =>
+        store.change([{ kind: "delete", collection: "file", id }]),
+    };
+    const retention = start(keptFiles(files, 30 * DAY_MS));
+    await clock.advance(65_000);
+    expect(await ids("file")).toEqual(["7", "120"]);
+    expect(asked).toEqual([100, 50]); // not once a file: all open requests are read
+    named.clear();
     await clock.advance(HOUR_MS);
     expect(await ids("file")).toEqual([]);
     expect(faults).toEqual([]);

@@ -123,6 +123,7 @@ export class TaskWorld extends World {
       file: async (_project, id) => (this.#indexes.has(id) ? ({ id } as FileView) : none()), // as far as tasks look
       list: none,
       remove: none,
+      named: none,
       read: none,
       index: async (_project, id) => this.#indexes.get(id) ?? none(),
       assertKeysDiffer: async () => undefined,

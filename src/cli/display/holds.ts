@@ -48,6 +48,15 @@ function nextText({ reason, next_try }: Hold, nowWallMs: number): string {
   return `; next try ${whenText(Date.parse(next_try) - nowWallMs)}`;
 }
 
+/** What to do about a key that is not accepted. `keyPlace`: where the key of a provider is set. */
+export function keyAdvice(
+  { provider = "the provider", address }: Pick<Hold, "provider" | "address">,
+  keyPlace: (provider: string) => string,
+): string {
+  if (address === undefined) return `correct the key that the function of ${provider} uses`;
+  return `set a key that ${provider} accepts (${keyPlace(provider)})`;
+}
+
 /** `now`, or `in 0:12`. */
 export function whenText(inMs: number): string {
   return inMs < 500 ? "now" : `in ${duration(inMs)}`;

@@ -24,6 +24,8 @@ export interface DisplayOptions {
   readonly clock: Pick<Clock, "nowMs" | "timer">;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly counts: AttemptCounts;
+  /** Where the key of a provider is set; absent: the variable that it is usually in. */
+  readonly keyPlace?: ((provider: string) => string) | undefined;
   /** Only `say` writes. */
   readonly isQuiet?: boolean;
 }
@@ -110,8 +112,9 @@ export class ProgressDisplay {
   }
 
   get #ran(): Ran {
-    const nowMs = this.#options.clock.nowMs();
-    return { counts: this.#options.counts, elapsedMs: nowMs - this.#startedMs, nowMs };
+    const { clock, counts, keyPlace } = this.#options;
+    const nowMs = clock.nowMs();
+    return { counts, elapsedMs: nowMs - this.#startedMs, nowMs, keyPlace };
   }
 
   #openingRow(what: string, verb: string): readonly ShownPart[] {

@@ -2,13 +2,14 @@
  * The texts of a run's progress: one plain line, and the rows of a live display.
  */
 import { systemClock } from "../../clock.ts";
+import { keyVariable } from "../../engine/config/key_places.ts";
 import type { Progress } from "../../engine/items/progress.ts";
 import { usdText } from "../../price/money.ts";
 import { familyOfLane, providerOfLane } from "../../queue/lanes.ts";
 import { count, duration, percent, short } from "../numbers.ts";
 import { billedText } from "./amounts.ts";
 import type { AttemptCounts, ModelCounts } from "./attempt_counts.ts";
-import { holdText, whenText } from "./holds.ts";
+import { holdText, keyAdvice, whenText } from "./holds.ts";
 import {
   bar,
   cells,
@@ -42,6 +43,8 @@ export interface Ran {
   readonly elapsedMs: number;
   /** Monotonic. */
   readonly nowMs: number;
+  /** Where the key of a provider is set; absent: the variable that it is usually in. */
+  readonly keyPlace?: ((provider: string) => string) | undefined;
 }
 
 /** The plain line, most wanted first. */
@@ -51,7 +54,7 @@ export function progressLine(progress: Progress, ran?: Ran): string {
   const isDone = progress.state === "done";
   const parts = [
     `${progress.state.padEnd(8)} ${count(settled)}${linesTotal === undefined ? "" : `/${count(linesTotal)}`}${share}`,
-    heldText(progress) || retryingText(progress),
+    heldText(progress, ran) || retryingText(progress),
     batchedText(progress),
     silenceText(progress),
     isDone ? "" : timeLeft(progress),
@@ -76,7 +79,7 @@ export function progressRows(
 ): readonly (readonly ShownPart[])[] {
   const rows: (readonly ShownPart[])[] = [
     firstRow(progress, ran, screen),
-    ...trouble(progress).flatMap((text) =>
+    ...trouble(progress, ran).flatMap((text) =>
       wrapped(shownText(text), screen.columns - 1, TROUBLE_ROWS_MAX, screen).map(
         (row): readonly ShownPart[] => [{ text: row, style: "yellow" }],
       ),
@@ -131,8 +134,9 @@ function firstRow(progress: Progress, { elapsedMs }: Ran, screen: Screen): reado
 }
 
 /** What keeps the run from going on, as texts of their own. */
-function trouble(progress: Progress): readonly string[] {
-  const texts = [heldText(progress) || retryingText(progress), batchedText(progress), silenceText(progress)];
+function trouble(progress: Progress, ran: Ran): readonly string[] {
+  const held = heldText(progress, ran) || retryingText(progress);
+  const texts = [held, batchedText(progress), silenceText(progress)];
   return texts.filter((text) => text !== "");
 }
 
@@ -169,7 +173,7 @@ function present(parts: readonly ShownPart[]): readonly ShownPart[] {
 }
 
 /** What nothing is sent for; what holds only some of the items is named while it lasts. */
-function heldText({ held, pausedBy }: Progress): string {
+function heldText({ held, pausedBy }: Progress, { keyPlace = keyVariable }: Partial<Ran> = {}): string {
   const shown = held.filter(
     ({ since }) => pausedBy !== undefined || nowMs() - Date.parse(since) > SHOWN_AFTER_MS,
   );
@@ -177,7 +181,8 @@ function heldText({ held, pausedBy }: Progress): string {
   if (first === undefined) return pausedBy === undefined ? "" : `by ${pausedBy}`;
   const items = shown.reduce((sum, hold) => sum + hold.items, 0);
   const more = shown.length > 1 ? ` (and ${shown.length - 1} more)` : "";
-  return `held ${count(items)} by ${holdText(first, nowMs())}${more}`;
+  const advice = first.reason === "authentication" ? `; ${keyAdvice(first, keyPlace)}` : "";
+  return `held ${count(items)} by ${holdText(first, nowMs())}${advice}${more}`;
 }
 
 /** Of items that nothing holds: the lane answers others. */

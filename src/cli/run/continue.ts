@@ -10,6 +10,7 @@ import { styleText } from "node:util";
 import { keyVariable } from "../../engine/config/key_places.ts";
 import type { Hold } from "../../engine/items/holds.ts";
 import { commandLine, withoutOption } from "../command_line.ts";
+import { keyAdvice } from "../display/holds.ts";
 import { duration } from "../numbers.ts";
 
 /** What decides how a command continues. */
@@ -97,9 +98,7 @@ function stepOf(hold: StoppedBy, stopped: Stopped, isModel: boolean): Step | und
         todo: `set the key of ${provider} that its batches were made with (${keyPlace(provider)})`,
       };
     case "authentication":
-      return hold.address === undefined
-        ? { todo: `correct the key that the function of ${provider} uses` }
-        : { todo: `set a key that ${provider} accepts (${keyPlace(provider)})` };
+      return { todo: keyAdvice(hold, keyPlace) };
     case "quota":
       return { todo: `add credit to the account of ${provider}` };
     case "disk_full":

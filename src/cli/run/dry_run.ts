@@ -9,7 +9,7 @@ import type { ConfigArguments } from "../prices.ts";
 import { withRequests } from "../tables/requests_file.ts";
 import type { TableArguments } from "../tables/table_arguments.ts";
 import { type LaneArguments, laneOptions } from "./lane_options.ts";
-import { faultText, quoteTable } from "./quote.ts";
+import { faultText, missingText, quoteTable } from "./quote.ts";
 import type { StateArguments } from "./state_folder.ts";
 import { warningText } from "./summary.ts";
 import { withEngine } from "./unsent.ts";
@@ -37,7 +37,7 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
         ...(given.model === undefined ? {} : { model: given.model }),
         onWarning: (warning) => process.stderr.write(`${warningText(warning, "row")}\n`),
         onMissing: ({ reason, line, message }) => {
-          if (reason === "key_missing") process.stderr.write(missingText(line, message)); // the other is a fault of the row
+          if (reason === "key_missing") process.stderr.write(missingText("row", line, message)); // the other is a fault of the row
         },
       }),
     );
@@ -51,11 +51,6 @@ export function dryRun(input: string, given: DryArguments): Promise<number> {
     process.stderr.write(faultText(input, given, { ...found, verb: "quoted" }, found.first_fault));
     return EXIT_FAULTS;
   });
-}
-
-/** Rows of a provider without a key are held until it has one. */
-function missingText(row: number, message: string): string {
-  return `warning: row ${row} and others would be held: ${message}\n`;
 }
 
 /** The first requests. Keys of a column are all read: two rows of one key are refused. */

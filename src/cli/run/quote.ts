@@ -53,8 +53,17 @@ async function quoteFile(input: string, given: QuoteArguments): Promise<Quote> {
       ...schema,
       ...(slas === undefined ? {} : { slas: slas.map((sla) => sla ?? 0) }),
       ...(given.model === undefined ? {} : { model: given.model }),
+      onMissing: ({ reason, line, message }) => {
+        const noun = given.prompt === undefined ? "line" : "row";
+        if (reason === "key_missing") process.stderr.write(missingText(noun, line, message)); // the other is a fault of the line
+      },
     }),
   );
+}
+
+/** Lines of a provider without a key are held until it has one. */
+export function missingText(noun: "line" | "row", line: number, message: string): string {
+  return `warning: ${noun} ${line} and others would be held: ${message}\n`;
 }
 
 /** Of a forecast for the other lines, or rows of a table; `verb`: what is done with those. */

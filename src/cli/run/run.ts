@@ -126,7 +126,7 @@ async function runChecked(input: string, given: RunArguments, last: Last): Promi
   last.table = table;
   if (given.dryRun === true) return (await import("./dry_run.ts")).dryRun(input, given);
   const counts = new AttemptCounts(() => systemClock.nowMs());
-  const display = openDisplay(given, counts);
+  const display = openDisplay(given, counts, last.keyPlace);
   const { engine, core } = await openFor(given, options, counts, display);
   const noun = nounOf(given);
   const steps = { table, display, room: core.storage.room, out: given.out };
@@ -234,11 +234,16 @@ function dataDirOf({ data, out }: RunArguments): string {
 }
 
 /** Shows at once that the command lives: to open a long run takes seconds. */
-function openDisplay(given: RunArguments, counts: AttemptCounts): ProgressDisplay {
+function openDisplay(
+  given: RunArguments,
+  counts: AttemptCounts,
+  keyPlace: Last["keyPlace"],
+): ProgressDisplay {
   const display = new ProgressDisplay(process.stderr, {
     clock: systemClock,
     env: process.env,
     counts,
+    keyPlace,
     isQuiet: given.quiet === true,
   });
   display.open(dataDirOf(given));
@@ -373,17 +378,18 @@ function readFiles({ config, envFile }: RunArguments): Record<string, string> {
   };
 }
 
-/** A key that was never accepted is a mistake of the call, as a wrong option is. */
-function isKeyRefused({ held }: Summary): boolean {
-  const isRefused = held.every(
-    ({ reason, was_accepted }) => reason === "authentication" && was_accepted === false,
+/** A key that is not set, or was never accepted, is a mistake of the call, as a wrong option is: whichever provider it is of. */
+function isKeyWrong({ held }: Summary): boolean {
+  const isWrong = held.every(
+    ({ reason, was_accepted }) =>
+      reason === "key_missing" || (reason === "authentication" && was_accepted === false),
   );
-  return held.length > 0 && isRefused;
+  return held.length > 0 && isWrong;
 }
 
 function exitCode(summary: Summary): number {
   if (summary.status === "detached") return 0;
   if (summary.status === "stopped") return 130;
-  if (summary.status === "paused") return isKeyRefused(summary) ? 2 : 3;
+  if (summary.status === "paused") return isKeyWrong(summary) ? 2 : 3;
   return summary.counts.completed === summary.items ? 0 : 3;
 }

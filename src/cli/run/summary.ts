@@ -103,5 +103,5 @@ function unpricedText(models: readonly string[]): string {
   const shown = models.slice(0, UNPRICED_SHOWN_MAX).join(", ");
   const more =
     models.length > UNPRICED_SHOWN_MAX ? ` and ${count(models.length - UNPRICED_SHOWN_MAX)} more` : "";
-  return `${shown}${more}: counted as $0, and no --max-cost bounds it`;
+  return `${shown}${more}: counted as $0, which no --max-cost can bound`;
 }

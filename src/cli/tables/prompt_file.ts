@@ -58,7 +58,8 @@ export async function readPromptFile(path: string): Promise<PromptFile> {
 export async function readTextFile(path: string, option: string): Promise<string> {
   const bytes = await readFile(path).catch((cause: unknown) => {
     const why = errorCodeOf(cause) === "ENOENT" ? "does not exist" : `cannot be read (${errorCodeOf(cause)})`;
-    throw new PerigeeError("input_unreadable", `${option}: ${path} ${why}`, { cause });
+    const hint = /\s|\{\{/.test(path) ? `; ${option} takes the name of a file: write the text into one` : "";
+    throw new PerigeeError("input_unreadable", `${option}: ${path.slice(0, 200)} ${why}${hint}`, { cause });
   });
   if (bytes.byteLength > FILE_BYTES_MAX)
     throw new PerigeeError("input_unreadable", `${option}: ${path} has more than ${FILE_BYTES_MAX} bytes`);

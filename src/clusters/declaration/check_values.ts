@@ -8,7 +8,7 @@
 import { nearest } from "../../nearest.ts";
 import type { ResolvedSatellite } from "../../satellites/sdk/catalogue.ts";
 import type { Schema } from "../../satellites/sdk/satellite.ts";
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { namesSecret } from "./fill.ts";
 import type { Issues, Path } from "./issues.ts";
 import { type DeclaredMember, MEMBERS } from "./shape.ts";
@@ -55,7 +55,7 @@ function isMissing(value: Json, steps: Path): boolean {
   let at: Json | undefined = value;
   for (const [index, step] of steps.entries()) {
     if (!isObject(at) || typeof step === "number") {
-      at = Array.isArray(at) ? (at as readonly Json[])[Number(step)] : undefined;
+      at = isList(at) ? at[Number(step)] : undefined;
       if (at === undefined) return false;
     } else if (!Object.hasOwn(at, step)) return index === steps.length - 1;
     else at = at[step];

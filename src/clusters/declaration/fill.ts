@@ -5,7 +5,7 @@
  * lets it (`secret_fields.ts`). Only texts of the declaration are pointed at, so `secret://...` in an output of another member stays
  * a text.
  */
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { type Part, partsOf, type Reference } from "./template.ts";
 
 /** How the runtime knows secrets in texts. */
@@ -43,10 +43,8 @@ export function fill(value: Json, pointer: string, lookUp: LookUp): Filled {
 
 function fillValue(value: Json, pointer: string, lookUp: LookUp, secretPaths: string[]): Json {
   if (typeof value === "string") return fillText(value, pointer, lookUp, secretPaths);
-  if (Array.isArray(value)) {
-    return (value as readonly Json[]).map((item, index) =>
-      fillValue(item, `${pointer}/${index}`, lookUp, secretPaths),
-    );
+  if (isList(value)) {
+    return value.map((item, index) => fillValue(item, `${pointer}/${index}`, lookUp, secretPaths));
   }
   if (!isObject(value)) return value;
   const members = Object.entries(value).map(([name, member]) => {
@@ -86,7 +84,7 @@ function secretText(reference: Reference): string {
 function within({ text }: Reference, value: Json): string {
   if (value === null) return "";
   if (typeof value !== "object") return String(value);
-  throw new ReferenceFault(`${text}: is ${Array.isArray(value) ? "a list" : "an object"}, within a text`);
+  throw new ReferenceFault(`${text}: is ${isList(value) ? "a list" : "an object"}, within a text`);
 }
 
 /** Of what was filled in as a whole object. */

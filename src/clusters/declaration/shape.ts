@@ -9,7 +9,7 @@
 
 import { nearest } from "../../nearest.ts";
 import { parseReference, type SatelliteReference } from "../../satellites/sdk/reference.ts";
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../../work/json.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { Issues, Path } from "./issues.ts";
 
@@ -93,7 +93,7 @@ export function shapeOf(value: Json, issues: Issues): Declaration {
 }
 
 function membersOf(list: Json | undefined, issues: Issues): DeclaredMember[] {
-  if (!Array.isArray(list) || list.length === 0) {
+  if (!isList(list) || list.length === 0) {
     issues.add(MEMBERS, list === undefined ? "is missing" : "must be a list of at least one satellite", true);
     return [];
   }
@@ -101,9 +101,7 @@ function membersOf(list: Json | undefined, issues: Issues): DeclaredMember[] {
     issues.add(MEMBERS, `has at most ${MEMBERS_MAX} satellites, got ${list.length}`, true);
     return [];
   }
-  return (list as readonly Json[])
-    .map((item, index) => memberOf(item, index, issues))
-    .filter((member) => member !== undefined);
+  return list.map((item, index) => memberOf(item, index, issues)).filter((member) => member !== undefined);
 }
 
 function memberOf(item: Json, index: number, issues: Issues): DeclaredMember | undefined {
@@ -226,7 +224,7 @@ class Reader {
 
   each(): Json | undefined {
     const value = this.get("each");
-    if (value === undefined || Array.isArray(value) || isOneReference(value)) return value;
+    if (value === undefined || isList(value) || isOneReference(value)) return value;
     this.#refuse("each", "must be a list, or one reference to a list");
     return undefined;
   }
@@ -253,7 +251,7 @@ class Reader {
   needs(): readonly string[] {
     const value = this.get("needs");
     if (value === undefined) return [];
-    const list: readonly Json[] = Array.isArray(value) ? (value as readonly Json[]) : [value];
+    const list: readonly Json[] = isList(value) ? value : [value];
     const texts = list.filter((item) => typeof item === "string");
     if (texts.length < list.length) this.#refuse("needs", "must be a list of identifiers");
     return texts;

@@ -10,7 +10,7 @@
  * referred value itself, of any type; within a text there are texts, numbers, truth values, and nothing for null. What is below null
  * is null; a member that an object does not have is a fault.
  */
-import { isObject, type Json } from "../../work/json.ts";
+import { isList, isObject, type Json } from "../../work/json.ts";
 import type { Path } from "./issues.ts";
 
 /** Every element of a list. */
@@ -97,7 +97,7 @@ export interface FoundText {
 export function* textsOf(value: Json, path: Path = []): Generator<FoundText, void, undefined> {
   if (typeof value === "string") {
     if (value.includes(OPEN)) yield { path, text: value, parts: partsOf(value) };
-  } else if (Array.isArray(value)) {
+  } else if (isList(value)) {
     for (const [index, item] of value.entries()) yield* textsOf(item, [...path, index]);
   } else if (isObject(value)) {
     for (const [name, member] of Object.entries(value)) {
@@ -136,9 +136,9 @@ export function follow(value: Json, steps: readonly PathStep[], name: string): F
 }
 
 function followEvery(value: Json, rest: readonly PathStep[], name: string): Found {
-  if (!Array.isArray(value)) return { ok: false, message: `${name}: [*] needs a list` };
+  if (!isList(value)) return { ok: false, message: `${name}: [*] needs a list` };
   const all: Json[] = [];
-  for (const item of value as readonly Json[]) {
+  for (const item of value) {
     const found = follow(item, rest, name);
     if (!found.ok) return found;
     all.push(found.value);
@@ -148,7 +148,7 @@ function followEvery(value: Json, rest: readonly PathStep[], name: string): Foun
 
 /** Own members of objects and elements of lists; nothing else of either. */
 function memberOf(value: Json, step: string | number): Json | undefined {
-  if (Array.isArray(value)) return typeof step === "number" ? (value as readonly Json[])[step] : undefined;
+  if (isList(value)) return typeof step === "number" ? value[step] : undefined;
   if (!isObject(value) || !Object.hasOwn(value, String(step))) return undefined;
   return value[String(step)];
 }

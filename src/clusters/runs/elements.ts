@@ -1,7 +1,7 @@
 /**
  * What an `each` runs over: a list, the outputs of a fan-out, the lines of a file, or a listing of files.
  */
-import { isObject, type Json } from "../../work/json.ts";
+import { isList, isObject, type Json } from "../../work/json.ts";
 import { atMost, fill, type LookUp, ReferenceFault } from "../declaration/fill.ts";
 import { EVERY, follow, type Reference, referencesOf } from "../declaration/template.ts";
 import { type Elements, openLineElements } from "./line_elements.ts";
@@ -38,14 +38,14 @@ export async function elementsOf(facts: RunFacts, each: Json): Promise<Elements>
     };
   }
   const value = await readValue(facts, reference);
-  if (Array.isArray(value)) {
+  if (isList(value)) {
     await refuseBeginning(facts, reference);
-    return listed(value as readonly Json[]);
+    return listed(value);
   }
   const fileId = lineFileOf(value);
   if (fileId !== undefined)
     return openLineElements(facts.files, { project: facts.cluster.project, fileId, name: reference.text });
-  if (isObject(value) && Array.isArray(value["files"])) return listed(value["files"] as readonly Json[]);
+  if (isObject(value) && isList(value["files"])) return listed(value["files"]);
   throw new ReferenceFault(`${reference.text}: is not a list`);
 }
 

@@ -6,7 +6,7 @@
  * another try may end otherwise.
  */
 import { isObject } from "../../work/json.ts";
-import type { FinishReason, Outcome } from "../../work/outcome.ts";
+import { type FinishReason, type Outcome, valueText, type WrittenOutput } from "../../work/outcome.ts";
 import type { CachedItem } from "../items/settle.ts";
 
 type Answer = CachedItem["answer"];
@@ -16,8 +16,14 @@ const KEPT: ReadonlySet<FinishReason> = new Set<FinishReason>(["stop", "tool_cal
 /** What others with the same request may be answered with; undefined without an answer. */
 export function answerOf(outcome: Outcome): Answer | undefined {
   if (outcome.status !== "completed") return undefined;
-  const { output, finish, members, parsed, usage, last } = outcome;
+  const { finish, members, parsed, usage, last } = outcome;
+  const output = outcome.output.type === "text" ? outcome.output : inTexts(outcome.output);
   return { output, finish, members, parsed, usage, last };
+}
+
+/** It is kept longer than the answer that its bytes would be a part of. */
+function inTexts({ type, values }: WrittenOutput): WrittenOutput {
+  return { type, values: values.map(valueText) };
 }
 
 /** The text under which it is kept; undefined for one that is not kept. */

@@ -155,7 +155,7 @@ export class BatchFilling {
   #flush(key: string, spool: BatchSpool): void {
     if (this.#spools.get(key) === spool) this.#spools.delete(key);
     const storing = this.#store(spool)
-      .catch((error: unknown) => spool.terms.owner.fail(error as Error))
+      .catch((error: unknown) => spool.terms.owner.fail(error as Error)) // the disk and the store throw nothing else
       .finally(() => this.#sealing.delete(spool));
     this.#sealing.set(spool, storing);
   }

@@ -4,7 +4,7 @@
  *   open --lines are added--> open --sealed: synced, hashed--> whole --deleted once its results are stored
  *
  * Two files: `<tag>.jsonl` holds the requests as they are uploaded; `<tag>.items` one row of numbers for each item and then its
- * texts (key, metadata, warnings, schema). A file that was not sealed belongs to no record, and is removed at the next start: its items
+ * texts (key, metadata, warnings, schema, number of answers). A file that was not sealed belongs to no record, and is removed at the next start: its items
  * are still fresh.
  *
  * Row, little-endian, 52 bytes: offset f64, line end f64, text end f64, line u32, length u32, input tokens u32, output limit u32,
@@ -20,8 +20,9 @@ import { FileAppender } from "./file_appender.ts";
 const ROW_BYTES = 52;
 /** No text of an item holds it. */
 const SEPARATOR = "\u0000";
-/** Nor this. */
+/** Nor these. */
 const BEFORE_SCHEMA = "\u0001";
+const BEFORE_ANSWERS = "\u0002";
 
 /** An item of a batch, as its row has it. */
 export interface BatchItem {
@@ -39,6 +40,8 @@ export interface BatchItem {
   readonly warnings: string;
   /** What it says of its answer's schema, in JSON; empty text where it says nothing. */
   readonly schema: string;
+  /** Answers that it asks for, one for each input; undefined where that is not known, and of batches of earlier versions. */
+  readonly answers: number | undefined;
 }
 
 /** What a sealed batch holds. */
@@ -75,12 +78,14 @@ export class BatchLinesWriter {
     return this.#requests.unwrittenBytes + this.#texts.unwrittenBytes;
   }
 
-  /** Adds an item with its request, without a newline; both are copied. */
-  add(call: ItemCall, requeues: number, request: Uint8Array): void {
+  /** Adds an item with its request, without a newline; both are copied. `answers`: see `BatchItem`. */
+  add(call: ItemCall, requeues: number, request: Uint8Array, answers?: number): void {
     const { shard, index, most, keyJson, metadata, warnings, schema } = call;
     this.#requests.addLine(request);
+    const fit = schema === "" ? "" : `${BEFORE_SCHEMA}${schema}`;
+    const asked = answers === undefined ? "" : `${BEFORE_ANSWERS}${answers}`;
     this.#textEnd += this.#texts.addText(
-      `${keyJson}${SEPARATOR}${metadata}${SEPARATOR}${warnings}${schema === "" ? "" : `${BEFORE_SCHEMA}${schema}`}`,
+      `${keyJson}${SEPARATOR}${metadata}${SEPARATOR}${warnings}${fit}${asked}`,
     );
     const at = this.items * ROW_BYTES;
     if (at + ROW_BYTES > this.#rows.byteLength) this.#rows = twice(this.#rows);
@@ -176,7 +181,8 @@ export class BatchItems {
     const at = place * ROW_BYTES;
     const start = place === 0 ? 0 : this.#rows.readDoubleLE(at - ROW_BYTES + 16);
     const text = this.#texts.toString("utf8", start, this.#rows.readDoubleLE(at + 16));
-    const [texts = "", schema = ""] = text.split(BEFORE_SCHEMA);
+    const [rest = "", answers] = text.split(BEFORE_ANSWERS);
+    const [texts = "", schema = ""] = rest.split(BEFORE_SCHEMA);
     const [keyJson = "", metadata = "", warnings = ""] = texts.split(SEPARATOR);
     return {
       offset: this.#rows.readDoubleLE(at),
@@ -193,6 +199,7 @@ export class BatchItems {
       metadata,
       warnings,
       schema,
+      answers: answers === undefined ? undefined : Number(answers),
     };
   }
 }

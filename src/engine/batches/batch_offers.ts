@@ -8,8 +8,8 @@
  *
  * Never for an item that a batch did not finish twice, or that was tried before where it would be deferred, that has failed in this call
  * (but for what a tier had no capacity for), whose request names a tier or files, is for an endpoint that the provider's batches do not have, or holds
- * what they do not take. Under a cap, a model's first answers are in realtime: they show whether it keeps the output limits by which money is
- * reserved; embeddings have no output.
+ * what they do not take. Under a cap, a model's first answer is in realtime: it shows whether it keeps the output limits by which money is
+ * reserved. Others wait for it, while realtime could still do all of them. Embeddings have no output.
  */
 import type { AttemptResult } from "../../dispatch/attempt.ts";
 import { batchEndpointOf } from "../../providers/batches/batch_endpoints.ts";
@@ -44,7 +44,7 @@ export interface BatchOfferTerms {
   readonly kind: RemoteKind;
   readonly lane: LaneKey;
   readonly batches: Batches;
-  readonly money: Pick<ItemMoney, "isProven">;
+  readonly money: Pick<ItemMoney, "isProven" | "isOnTrial" | "isFree">;
   /** Share of the list price that batches of a kind cost. */
   factorOf(kind: RemoteKind): number;
   /** The same for the tier that the lane has, too; undefined without one. */
@@ -84,12 +84,14 @@ export class BatchOffers implements LaneOffers {
     if (deadlineMs === Number.POSITIVE_INFINITY) return other;
     const outlook = batches.outlooks.of(model, lane, deadlineMs, 1, { kind });
     const { items, settings } = call.owner;
-    const waiting = { policy: settings.policy, isAgain: (items.requeues.get(call.line) ?? 0) > 0 };
+    const isAgain = (items.requeues.get(call.line) ?? 0) > 0;
+    const waiting = { policy: settings.policy, isAgain, isFree: this.#terms.money.isFree(model) };
     const rival = other === undefined || other.is === "batch" ? other : OFFER;
     const wire = this.#isBest(model, outlook, rival, waiting)
       ? this.#wireFor(call, other !== undefined)
       : undefined;
     if (wire === undefined) return other;
+    if (this.#isUnbounded(call)) return this.#awaitProof(call, outlook, rival) ?? other;
     const taken = batches.canTake(call, wire);
     if (taken === "yes") return { is: "batch", kind };
     if (taken === "wait") return { is: "wait", waitMs: BEHIND_MS };
@@ -105,7 +107,9 @@ export class BatchOffers implements LaneOffers {
     const outlook = batches.outlooks.of(model, lane, deadlineMs, items, { kind, coming });
     const rival: Rival | undefined =
       other === undefined ? undefined : other === "offer" ? OFFER : { is: "batch", kind: other };
-    return this.#isBest(model, outlook, rival, owner.settings) ? kind : other;
+    const { policy } = owner.settings;
+    const isFree = this.#terms.money.isFree(model);
+    return this.#isBest(model, outlook, rival, { policy, isFree }) ? kind : other;
   }
 
   sent(call: ItemCall): void {
@@ -154,6 +158,17 @@ export class BatchOffers implements LaneOffers {
     return rival.is === "batch" ? factorOf(rival.kind) : tierFactor;
   }
 
+  /** Whether batches may not be sent under a cap, because nothing has shown yet that the bounds of what they may cost hold. */
+  #isUnbounded({ owner, shard, model }: ItemCall): boolean {
+    const hasOutput = !hasNoOutput(shard.group.endpoint);
+    return hasOutput && owner.settings.budget.isCapped && !this.#terms.money.isProven(model);
+  }
+
+  #awaitProof({ model, maxOutputTokens }: ItemCall, outlook: BatchOutlook, rival: Rival | undefined) {
+    const isSoonKnown = maxOutputTokens > 0 && this.#terms.money.isOnTrial(model);
+    return isSoonKnown && this.#isCheaperThan(rival) ? this.#waitForRoom(outlook) : undefined;
+  }
+
   /** While realtime can do all of it after that. */
   #waitForRoom(outlook: BatchOutlook): OfferPlace | undefined {
     const laterMs = this.#lane.clock.nowMs() + ROOM_MS + outlook.latency.p50;
@@ -163,7 +178,7 @@ export class BatchOffers implements LaneOffers {
   /** The wire, for an item that may go with a batch. `hasOther`: what failed could go to the other offer again. */
   #wireFor(call: ItemCall, hasOther: boolean): RemoteWire | undefined {
     const { owner, provider, model, plainBody } = call;
-    const { batches, money, kind } = this.#terms;
+    const { batches, kind } = this.#terms;
     if (owner.measureAgain === undefined || owner.settings.isHedged) return undefined;
     if (call.shard.group.hasInserts === true) return undefined; // files are read when a request is sent
     // Nothing lists what was submitted: an item is deferred once, and nobody knows how often it was if it was tried before.
@@ -173,8 +188,6 @@ export class BatchOffers implements LaneOffers {
     const { endpoint } = call.shard.group;
     const wire = batches.wireOf(model, owner, kind, [batchEndpointOf(endpoint)]);
     if (wire === undefined || isTooLarge(wire.limits, call.bodyBytes)) return undefined;
-    const hasOutput = !hasNoOutput(endpoint);
-    if (hasOutput && owner.settings.budget.isCapped && !money.isProven(model)) return undefined;
     const isFor = !namesTier(provider.settings.protocol, plainBody) && takes(wire, plainBody);
     return isFor ? wire : undefined;
   }

@@ -5,10 +5,10 @@
  *
  * The input must still hold what was sent: a key that differs fails the run with `input_changed`.
  */
-import { keyJsonOf, type MeasuredBlock } from "../../shard/measured.ts";
+import type { MeasuredBlock } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
-import type { LinePlaces } from "../../shard/reload.ts";
-import { inputChanged, type Shard } from "../../shard/shard.ts";
+import { indexAfter, placesOf } from "../../shard/reload.ts";
+import type { Shard } from "../../shard/shard.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import type { BatchItem } from "./batch_lines.ts";
 
@@ -20,19 +20,14 @@ export async function sendAgain(
 ): Promise<void> {
   const { items: states, measureAgain } = owner;
   if (measureAgain === undefined) throw new Error("these items cannot be found again");
-  const places: LinePlaces = {
-    lines: Uint32Array.from(items, ({ line }) => line),
-    offsets: Float64Array.from(items, ({ offset }) => offset),
-    lengths: Uint32Array.from(items, ({ length }) => length),
-  };
   states.waitingItems += items.length;
   for (const { line } of items) states.claimed.delete(line);
   const packer = new Packer();
   try {
     let from = 0;
-    for await (const measured of measureAgain.call(owner, places)) {
+    for await (const measured of measureAgain.call(owner, placesOf(items))) {
       if (!owner.isOpen) return;
-      from = checked(items, from, measured, places);
+      from = indexAfter(items, from, measured);
       reject(owner, measured);
       await feed.add(owner, packer.add(measured, true));
     }
@@ -41,23 +36,6 @@ export async function sendAgain(
     states.waitingItems = Math.max(0, states.waitingItems - items.length);
     owner.changed();
   }
-}
-
-/** The place after the last item of the block. Throws `input_changed` where a line has another key. */
-function checked(
-  items: readonly BatchItem[],
-  from: number,
-  measured: MeasuredBlock,
-  { lines }: LinePlaces,
-): number {
-  let place = from;
-  for (let index = 0; index < measured.count; index += 1) {
-    while (place < items.length && (items[place] as BatchItem).line < (measured.lines[index] as number))
-      place += 1;
-    if (items[place]?.keyJson !== keyJsonOf(measured, index)) throw inputChanged({ lines });
-    place += 1;
-  }
-  return place;
 }
 
 /** The configuration has changed since: what cannot be sent any more ends. */

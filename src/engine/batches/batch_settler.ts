@@ -11,7 +11,7 @@
  *
  * An attempt in a batch that failed never counts against its item: realtime finds out what is its own.
  */
-import { type AttemptResult, answered } from "../../dispatch/attempt.ts";
+import { type AttemptResult, answered, withCount } from "../../dispatch/attempt.ts";
 import { completed, failed, tallyOf } from "../../dispatch/tally.ts";
 import type { BatchResult, RemoteBatch } from "../../providers/batches/batch_wire.ts";
 import type { HeaderBag, Provider, WireAnswer } from "../../providers/provider.ts";
@@ -102,7 +102,8 @@ export class BatchSettler {
     const decoded = this.#services.provider.decode(new ResultAnswer(result, wallMs));
     const latencyMs = Math.max(0, wallMs - (this.#kept.record.createdWallMs ?? wallMs));
     const { inputTokens } = item;
-    const answer = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
+    const read = answered(decoded, { status, learnt: undefined, latencyMs, inputTokens });
+    const answer = withCount(read, item.answers);
     this.#judge(place, item, this.#checked(item, answer));
   }
 

@@ -4,14 +4,15 @@
  *   filling --full, or idle and ready--> sealed (its record is durable) -> an open batch
  *      |--its run leaves--> dropped: its items are fresh, nothing of it was sent
  *
- * Idle: nothing came for a second. With fewer items than `lanes.minItems` it waits for more, unless its run has read all of its
- * input, an item comes back from another batch, or waiting would cost a deadline.
+ * Idle: nothing arrived for a second. With fewer items than `lanes.minItems` it waits for more, unless its run has read all of its
+ * input, an item returns from another batch, or waiting would cost a deadline.
  */
 import type { Clock, Timer } from "../../clock.ts";
 import type { Disk } from "../../disk.ts";
-import { inputsIn } from "../../providers/batches/batch_endpoints.ts";
+import { kindOfBatch } from "../../providers/batches/batch_endpoints.ts";
 import type { BatchEndpoint, BatchLimits, RemoteWire } from "../../providers/batches/batch_wire.ts";
 import { MARK_BYTES_MAX } from "../../providers/cache_marks.ts";
+import { answersIn, inputsIn } from "../../providers/endpoints/joins.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
 import { idOf } from "./batch_collection.ts";
@@ -60,7 +61,7 @@ export class BatchSpool {
   readonly lines: number[] = [];
   /** Of its items; `inputs`: of requests for embeddings. */
   readonly #sums = { inputs: 0, inputTokens: 0, outputTokens: 0 };
-  /** Monotonic: when its last item came. */
+  /** Monotonic: when its last item arrived. */
   #addedMs = 0;
   #hasReturned = false;
   #timer: Timer | undefined;
@@ -120,9 +121,12 @@ export class BatchSpool {
   add(call: ItemCall): void {
     const { tag, wire, modelName, endpoint, owner, bodyOf } = this.terms;
     const id = idOf(tag, this.items);
-    const request = wire.line(id, bodyOf(call), { model: modelName, endpoint });
+    const body = bodyOf(call);
+    const request = wire.line(id, body, { model: modelName, endpoint });
     const requeues = owner.items.requeues.get(call.line);
-    this.#writer.add(call, requeues ?? 0, request);
+    const { joins } = call.shard.group; // only items of one input share requests
+    const answers = joins === undefined ? answersIn(kindOfBatch(endpoint), body) : 1;
+    this.#writer.add(call, requeues ?? 0, request, answers);
     this.lines.push(call.line);
     this.#sums.inputs += this.#inputsOf(call);
     this.#sums.inputTokens += call.load.inputTokens;
@@ -172,7 +176,7 @@ function shareOf(limit: number): number {
   return limit * LIMIT_SHARE;
 }
 
-/** Ids have at most so many digits behind their tag, and a request may have marks for a prompt cache. */
+/** Ids have at most 6 digits and a separator after their tag, and a request may have marks for a prompt cache. */
 function lineOverhead({ tag, wire, modelName, endpoint }: SpoolTerms): number {
   return wire.lineOverheadBytes({ model: modelName, endpoint }, tag.length + 7) + MARK_BYTES_MAX;
 }

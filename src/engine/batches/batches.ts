@@ -323,7 +323,7 @@ export class Batches {
       () => this.#over(open),
       (error: unknown) => {
         this.#over(open);
-        owner.fail(error as Error);
+        owner.fail(error as Error); // a batch rejects with nothing else
       },
     );
     this.#open.set(open, over);

@@ -309,7 +309,7 @@ function keysOf(
     const isElsewhere = baseUrl !== known?.baseUrl;
     const variable = keyVariable(name);
     if (needsKey === true || (isUsual && !isElsewhere))
-      missing.set(name, `provider "${name}" needs a key; set ${variable} and run the same command again`);
+      missing.set(name, `provider "${name}" needs a key; set ${variable}`);
     else if (isElsewhere)
       unset.set(
         name,

@@ -9,7 +9,7 @@
  */
 import { dirname, isAbsolute, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { PerigeeError } from "../../errors.ts";
+import { messageOf, PerigeeError } from "../../errors.ts";
 import type { ProviderFunction } from "../../providers/function.ts";
 import { codecFault, isCodec } from "../../providers/own_codec.ts";
 import type { Provider, ProviderSettings } from "../../providers/provider.ts";
@@ -85,7 +85,7 @@ async function imported(name: string, path: string): Promise<OwnProvider> {
   try {
     found = ((await import(pathToFileURL(path).href)) as { readonly default?: unknown }).default;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     throw invalid(place, `${path} cannot be loaded: ${reason}`, cause);
   }
   const expected = "a module exports its provider as default: a function, or a codec";

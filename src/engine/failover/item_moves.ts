@@ -10,20 +10,12 @@
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { keyJsonOf, type MeasuredBlock, type RejectedLine } from "../../shard/measured.ts";
+import type { RejectedLine } from "../../shard/measured.ts";
 import { Packer } from "../../shard/pack.ts";
-import type { LinePlaces } from "../../shard/reload.ts";
-import { inputChanged, type Shard } from "../../shard/shard.ts";
+import { indexAfter, type PlacedItem, placesOf } from "../../shard/reload.ts";
+import type { Shard } from "../../shard/shard.ts";
 import type { ItemCall } from "../items/item_call.ts";
 import type { ItemOwner } from "../items/item_owner.ts";
-
-/** The place of an item's line in the input, and its key. */
-interface MovedItem {
-  readonly line: number;
-  readonly offset: number;
-  readonly length: number;
-  readonly keyJson: string;
-}
 
 /** Items of one run and one alias that wait for the same model. */
 interface MovedGroup {
@@ -42,7 +34,7 @@ export interface MoveTarget {
 /** Items that left in one turn of the event loop. */
 interface Leaving extends MovedGroup {
   readonly target: MoveTarget;
-  readonly items: MovedItem[];
+  readonly items: PlacedItem[];
 }
 
 /** Takes shards that were measured for another model. */
@@ -132,7 +124,7 @@ export class ItemMoves {
     return this.#last;
   }
 
-  async #move(group: MovedGroup, items: readonly MovedItem[], target: MoveTarget): Promise<void> {
+  async #move(group: MovedGroup, items: readonly PlacedItem[], target: MoveTarget): Promise<void> {
     const { owner, from } = group;
     const refused = await this.#measured(group, items, target.model, async (shards) =>
       this.#placed(owner, shards, target.isProbe),
@@ -154,23 +146,18 @@ export class ItemMoves {
   /** Returns the lines that the model, or its provider, refuses. */
   async #measured(
     { owner, alias }: MovedGroup,
-    items: readonly MovedItem[],
+    items: readonly PlacedItem[],
     model: string,
     place: (shards: readonly Shard[]) => Promise<void>,
   ): Promise<readonly RejectedLine[]> {
     if (owner.measureAgain === undefined) throw new Error("these items cannot be found again");
     if (items.length === 0) return [];
-    const places: LinePlaces = {
-      lines: Uint32Array.from(items, ({ line }) => line),
-      offsets: Float64Array.from(items, ({ offset }) => offset),
-      lengths: Uint32Array.from(items, ({ length }) => length),
-    };
     const packer = new Packer();
     const rejected: RejectedLine[] = [];
     let from = 0;
-    for await (const measured of owner.measureAgain(places, { [alias]: model })) {
+    for await (const measured of owner.measureAgain(placesOf(items), { [alias]: model })) {
       if (!owner.isOpen) return [];
-      from = checked(items, from, measured, places);
+      from = indexAfter(items, from, measured);
       rejected.push(...measured.rejected);
       await place(packer.add(measured, true));
     }
@@ -191,33 +178,16 @@ export class ItemMoves {
   }
 }
 
-/** The place after the last item of the block. Throws `input_changed` where a line has another key. */
-function checked(
-  items: readonly MovedItem[],
-  from: number,
-  measured: MeasuredBlock,
-  { lines }: LinePlaces,
-): number {
-  let place = from;
-  for (let index = 0; index < measured.count; index += 1) {
-    const line = measured.lines[index] as number;
-    while (place < items.length && (items[place] as MovedItem).line < line) place += 1;
-    if (items[place]?.keyJson !== keyJsonOf(measured, index)) throw inputChanged({ lines });
-    place += 1;
-  }
-  return place;
-}
-
 function groupOf(owner: ItemOwner, { group, model }: Shard): MovedGroup {
   return { owner, alias: group.alias ?? "", from: model };
 }
 
 /** Of a shard that is prepared. */
-function itemsOf(shard: Shard): MovedItem[] {
+function itemsOf(shard: Shard): PlacedItem[] {
   return Array.from(shard.lines, (_, index) => itemOf(shard, index));
 }
 
-function itemOf(shard: Shard, index: number): MovedItem {
+function itemOf(shard: Shard, index: number): PlacedItem {
   return {
     line: shard.lines[index] as number,
     offset: shard.offsets[index] as number,

@@ -15,6 +15,8 @@ import { settledLines } from "./settled_lines.ts";
 import type { TaskBody } from "./task_body.ts";
 
 const WINDOW_LINES = 1_000_000;
+/** A window begins with so many and grows: most inputs are small, and 12 MB for each of them keep the garbage collector busy. */
+const LINES_MIN = 1_024;
 const WRITE_BYTES = 1024 * 1024;
 const BLOCK_BYTES = 256 * 1024;
 const BLOCKS_KEPT = 32;
@@ -73,18 +75,28 @@ async function readWindow(
   body: Pick<TaskBody, "restated">,
   first: number,
 ): Promise<Window> {
-  const starts = new Float64Array(WINDOW_LINES);
-  const lengths = new Uint32Array(WINDOW_LINES);
+  let starts = new Float64Array(LINES_MIN);
+  let lengths = new Uint32Array(LINES_MIN);
   let highest = 0;
   for await (const settled of settledLines(storage.store, taskId, body)) {
     const { line, lineBytes } = settled.outcome;
     highest = Math.max(highest, line);
     if ("held" in settled || line < first || line >= first + WINDOW_LINES) continue;
+    if (line - first >= starts.length) {
+      const lines = Math.min(WINDOW_LINES, Math.max(line - first + 1, starts.length * 2));
+      starts = grown(starts, new Float64Array(lines));
+      lengths = grown(lengths, new Uint32Array(lines));
+    }
     starts[line - first] = settled.start;
     lengths[line - first] = lineBytes;
   }
-  const lines = Math.min(WINDOW_LINES, Math.max(0, highest - first + 1));
+  const lines = Math.min(lengths.length, Math.max(0, highest - first + 1)); // those after it have no answer
   return { starts, lengths, lines, isLast: highest < first + WINDOW_LINES };
+}
+
+function grown<T extends Float64Array | Uint32Array>(from: T, to: T): T {
+  to.set(from);
+  return to;
 }
 
 async function writeWindow(

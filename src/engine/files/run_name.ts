@@ -14,6 +14,7 @@ interface NamedRun {
   readonly sla?: number;
 }
 
+/** See above; the paths of files are made absolute. */
 export function runName(source: Source, { id, out, model, sla }: NamedRun): string {
   if (id !== undefined) return `id:${id}`;
   if (out !== undefined) return `out:${resolve(out)}`;

@@ -12,7 +12,7 @@
 import type { DispatchResult, Made } from "../../dispatch/dispatcher.ts";
 import { madeOf } from "../../dispatch/tally.ts";
 import type { LaneTerms } from "../../queue/lanes.ts";
-import type { AttemptFacts, Outcome } from "../../work/outcome.ts";
+import { type AttemptFacts, type Outcome, valueText, type WrittenValue } from "../../work/outcome.ts";
 import type { IntentRecord } from "../journal/journal.ts";
 import type { AttemptsMade } from "../journal/replay.ts";
 import { ItemCall } from "./item_call.ts";
@@ -137,7 +137,7 @@ export function recordOutcome(call: ItemCall, outcome: Outcome, whenDurable: () 
   records.outcomes(endedItems(call, outcome), whenDurable);
 }
 
-/** One at a time: of 256 at once, what is made for each would outlive a collection. */
+/** One at a time: made for 256 items at once, their outcomes would outlive a collection. */
 function* endedItems(call: ItemCall, outcome: Outcome): Generator<JoinedEnd> {
   for (let index = call.index; index < call.index + call.count; index += 1) {
     const item = itemOf(call, index);
@@ -169,7 +169,7 @@ export function callAgain(
   return again;
 }
 
-/** The items of a call, each in a call of its own, as batches have them. */
+/** The items of a call, each in its own call, as batches need them. */
 export function singlesOf(call: ItemCall, services: Parameters<typeof callAgain>[2]): readonly ItemCall[] {
   if (call.count === 1) return [call];
   return call.lines.map((_, place) =>
@@ -208,7 +208,7 @@ function itemOf(call: ItemCall, index: number): SentItem {
 function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcome {
   if (outcome.status !== "completed" || outcome.output.type === "text") return outcome;
   const { type, values } = outcome.output;
-  const value = values[place] as string; // `ItemCall.judged` has compared the counts
+  const value = values[place] as WrittenValue; // `ItemCall.judged` has compared the counts
   const last =
     outcome.last.body === undefined ? outcome.last : withBody(outcome.last, value, spent.inputTokens);
   return {
@@ -224,8 +224,8 @@ function outcomeOf(outcome: Outcome, { spent }: SentItem, place: number): Outcom
 }
 
 /** The body as the server would have answered a request for this item only, in OpenAI's form. */
-function withBody(last: AttemptFacts, value: string, tokens: number): AttemptFacts {
-  const data = `[{"object":"embedding","index":0,"embedding":${value}}]`;
+function withBody(last: AttemptFacts, value: WrittenValue, tokens: number): AttemptFacts {
+  const data = `[{"object":"embedding","index":0,"embedding":${valueText(value)}}]`;
   const usage = `{"prompt_tokens":${tokens},"total_tokens":${tokens}}`;
   const model = JSON.stringify(last.model ?? null);
   const body = Buffer.from(`{"object":"list","data":${data},"model":${model},"usage":${usage}}`);

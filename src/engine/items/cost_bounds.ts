@@ -1,7 +1,8 @@
 /**
  * How far the bounds of what a request may cost can be believed, model by model, and how many requests that allows.
  *
- *   unproven   no answer has kept its output limit yet: 4 requests in flight under a cap
+ *   unproven   no answer has kept its output limit yet: 4 requests in flight under a cap; one of them with a limit is enough where what
+ *              waits could go at a lower price once it is proven (`isOnTrial`), as long as fewer than 4 such have shown nothing
  *      | an answer keeps it (remembered for later processes)
  *      v
  *   proven     as many as there is money for
@@ -42,12 +43,17 @@ interface ModelBound {
   outdated: number;
   /** Times that it was raised. */
   raises: number;
+  /** Requests in flight whose answers may prove it. */
+  trials: number;
+  /** Trials that were sent and have proven nothing: they failed, or had no usage. */
+  fruitless: number;
 }
 
 /** The reservation of a request's money; to be passed to `ended`. */
 export interface BoundedRequest {
   readonly model: string;
   readonly raises: number;
+  readonly isTrial: boolean;
 }
 
 /** One for an engine. */
@@ -78,18 +84,29 @@ export class CostBounds {
     return bound.outdated === 0 && (bound.trust === "proven" || bound.inFlight < UNPROVEN_MAX);
   }
 
-  /** One did. */
-  begun(model: string): BoundedRequest {
+  /** Whether a request in flight will probably show soon whether an unproven model keeps its limits. */
+  isOnTrial(model: string): boolean {
+    const { trust, trials, fruitless } = this.#of(model);
+    return trust === "unproven" && trials > 0 && fruitless < UNPROVEN_MAX;
+  }
+
+  /** One did. `hasLimit`: it has an output limit. */
+  begun(model: string, hasLimit: boolean): BoundedRequest {
     const bound = this.#of(model);
+    const isTrial = bound.trust === "unproven" && hasLimit;
     bound.inFlight += 1;
-    return { model, raises: bound.raises };
+    if (isTrial) bound.trials += 1;
+    return { model, raises: bound.raises, isTrial };
   }
 
   /** It ended, whether it was sent or not. */
-  ended({ model, raises }: BoundedRequest): void {
+  ended({ model, raises, isTrial }: BoundedRequest, isSent: boolean): void {
     const bound = this.#of(model);
     bound.inFlight -= 1;
     if (raises < bound.raises) bound.outdated -= 1;
+    if (!isTrial) return;
+    bound.trials -= 1;
+    if (isSent && bound.trust === "unproven") bound.fruitless += 1;
   }
 
   /** The cost and tokens of an answer with usage, before its request has `ended`. */
@@ -137,7 +154,7 @@ export class CostBounds {
       if (this.#models.size >= MODELS_MAX) this.#forget();
       const learnt = this.#learnt.get(KIND, this.#keyOf(model));
       const trust = learnt === "proven" || learnt === "doubted" ? learnt : "unproven";
-      bound = { factor: 1, trust, inFlight: 0, outdated: 0, raises: 0 };
+      bound = { factor: 1, trust, inFlight: 0, outdated: 0, raises: 0, trials: 0, fruitless: 0 };
       this.#models.set(model, bound);
     }
     return bound;

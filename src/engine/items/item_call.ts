@@ -3,12 +3,13 @@
  * afterwards. Several are places of a shard that follow each other, with the same past (joined_items.ts).
  */
 import type { AnswerTap } from "../../dispatch/answer_tap.ts";
+import { withCount } from "../../dispatch/attempt.ts";
 import type { AttemptResult, Call, Made } from "../../dispatch/dispatcher.ts";
 import type { AnswerCheck } from "../../json_schema.ts";
 import type { Permit } from "../../limits/limits.ts";
 import type { RefusedRow } from "../../limits/own_refusals.ts";
 import type { MoneyReservation } from "../../price/budget.ts";
-import { inputsIn, wrongCount } from "../../providers/endpoints/joins.ts";
+import { answersIn } from "../../providers/endpoints/joins.ts";
 import { keepingBody } from "../../providers/kept_body.ts";
 import type { Provider, WireHead } from "../../providers/provider.ts";
 import type { ItemFailures, Refusals } from "../../queue/failures/blame.ts";
@@ -369,8 +370,7 @@ export class ItemCall implements Call {
 
   /** See `Call`. */
   judged(result: AttemptResult): AttemptResult {
-    const isCounted = this.count > 1 || result.output?.type === "embedding";
-    const several = isCounted ? this.#judgedTogether(result) : result;
+    const several = this.#judgedTogether(result);
     if (several !== result) return several;
     const judged = this.offer === undefined ? result : this.offer.judged(result);
     if (judged.class !== "success") return judged;
@@ -380,16 +380,14 @@ export class ItemCall implements Call {
 
   #judgedTogether(result: AttemptResult): AttemptResult {
     const { joins } = this.shard.group;
-    const asked = this.count > 1 || joins !== undefined ? this.count : inputsIn(this.body);
-    const answers = result.output?.values.length ?? asked;
-    const isShort = result.class === "success" && answers !== asked;
-    if (this.count > 1 && (result.class !== "success" || isShort)) {
+    if (this.count === 1 && result.output === undefined) return result;
+    const isOfOne = this.count === 1 && joins === undefined;
+    const counted = withCount(result, isOfOne ? answersIn(result.output?.type, this.body) : this.count);
+    if (this.count > 1 && counted.class !== "success") {
       this.joinedFailures ??= new JoinedFailures();
-      this.joinedFailures.answered(isShort ? "input" : result.member, joins?.close ?? "");
+      this.joinedFailures.answered(counted === result ? result.member : "input", joins?.close ?? "");
     }
-    if (!isShort) return result;
-    const { output: _, text: __, finish: ___, ...rest } = result;
-    return { ...rest, ...wrongCount(asked, answers) };
+    return counted;
   }
 }
 

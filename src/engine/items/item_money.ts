@@ -13,11 +13,12 @@ import { type CostFactors, costOf, hourWriteShare, worstCaseUsd } from "../../pr
 import { usdText } from "../../price/money.ts";
 import type { PriceBook } from "../../price/price_book.ts";
 import { howToPrice } from "../../price/price_sheet.ts";
+import { isFree } from "../../price/rates.ts";
 import type { RemoteKind } from "../../providers/batches/batch_wire.ts";
 import type { OutputLengths } from "../../queue/output_lengths.ts";
 import { mostOf, type Shard } from "../../shard/shard.ts";
 import { NO_USAGE } from "../../work/outcome.ts";
-import { type EndpointKind, parseModelId } from "../../work/request.ts";
+import { type EndpointKind, hasNoOutput, parseModelId } from "../../work/request.ts";
 import { type CostTerms, type EndedAttempt, spentBy } from "../journal/item_cost.ts";
 import type { Spent } from "../journal/journal.ts";
 import type { CostBounds } from "./cost_bounds.ts";
@@ -46,7 +47,7 @@ export function unpriced(model: string): HeldLines {
 
 /** What bounds the output of a request; undefined for kinds without output. */
 function limitName(kind: EndpointKind | undefined): string | undefined {
-  if (kind === "embedding" || kind === "moderation") return undefined;
+  if (hasNoOutput(kind)) return undefined;
   return kind === "completion" ? "max_tokens" : "max_output_tokens";
 }
 
@@ -79,7 +80,7 @@ export class ItemMoney {
     if (!reserved.ok) return reserved.reason;
     call.reservation = reserved.reservation;
     call.boundFactor = this.#bounds.factorOf(call.model);
-    if (isBounded) call.bounded = this.#bounds.begun(call.model);
+    if (isBounded) call.bounded = this.#bounds.begun(call.model, call.maxOutputTokens > 0);
     return "ok";
   }
 
@@ -157,6 +158,16 @@ export class ItemMoney {
     return this.#bounds.isProven(model);
   }
 
+  /** Whether requests of a model are known to cost nothing now. */
+  isFree(model: string): boolean {
+    return isFree(this.#prices.priceOf(model, this.#clock.wallMs()).price);
+  }
+
+  /** Whether that will probably be known soon: a request in flight shows it. */
+  isOnTrial(model: string): boolean {
+    return this.#bounds.isOnTrial(model);
+  }
+
   /** What an attempt in a batch took. */
   spentInBatch(terms: CostTerms, attempt: Omit<EndedAttempt, "wallMs">): Spent {
     return spentBy(this.#prices, terms, { ...attempt, wallMs: this.#clock.wallMs() });
@@ -164,7 +175,7 @@ export class ItemMoney {
 
   /** It was not sent. */
   giveBack(call: ItemCall): void {
-    this.#settle(call, NOTHING);
+    this.#settle(call, NOTHING, false);
   }
 
   /** Adds what an attempt took to its item and to its run. */
@@ -181,7 +192,7 @@ export class ItemMoney {
       const { boundFactor: factor, maxOutputTokens: outputLimit } = call;
       this.#bounds.answered(model, { billedUsd, mostUsd, factor, outputTokens, outputLimit });
     }
-    this.#settle(call, last);
+    this.#settle(call, last, true);
   }
 
   /** An upper bound for one attempt; undefined when the model has no known price. */
@@ -190,9 +201,9 @@ export class ItemMoney {
     return price === undefined ? undefined : worstCaseUsd(most, price) * this.#bounds.factorOf(model);
   }
 
-  #settle(call: ItemCall, taken: Taken): void {
+  #settle(call: ItemCall, taken: Taken, isSent: boolean): void {
     if (call.reservation !== undefined) call.owner.settings.budget.settle(call.reservation, taken);
-    if (call.bounded !== undefined) this.#bounds.ended(call.bounded);
+    if (call.bounded !== undefined) this.#bounds.ended(call.bounded, isSent);
     call.reservation = undefined;
     call.bounded = undefined;
   }

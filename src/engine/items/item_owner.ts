@@ -68,10 +68,10 @@ export interface SentItem {
   readonly startedWallMs?: number | undefined;
 }
 
-/** How one of several items ended that were sent in one request. */
+/** The end of one of several items that were sent in one request. */
 export interface JoinedEnd {
   readonly item: SentItem;
-  /** Its part. */
+  /** Its share of the request's outcome. */
   readonly outcome: Outcome;
 }
 

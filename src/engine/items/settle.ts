@@ -10,6 +10,7 @@ import {
   type LineText,
   wholeLine,
 } from "../../jsonl/write.ts";
+import { giveBackPlain } from "../../large_bytes.ts";
 import type { LineLayout } from "../../work/line_layout.ts";
 import type { AttemptFacts, Failure, Outcome } from "../../work/outcome.ts";
 import { addSpent, type TakenEarlier } from "../journal/item_cost.ts";
@@ -54,7 +55,7 @@ export interface CachedItem extends Pick<SentItem, "line" | "keyJson" | "model" 
   };
 }
 
-/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one, and where nobody wants it. */
+/** An item whose outcome is durable; `sent` is absent if it ended without a request, or a further one, and where no listener wants it. */
 export interface EndedLine {
   readonly line: number;
   readonly sent?: { readonly model: string; readonly outcome: Outcome } | undefined;
@@ -118,6 +119,7 @@ export class RunRecords implements ItemRecords {
     const { log, sent: statements, totals } = this.#terms;
     const settled: Settled[] = [];
     let facts: SentFacts | undefined;
+    let last: Outcome | undefined;
     for (const { item, outcome } of ended) {
       const text = sentLine(this.#terms, item, outcome);
       if (item.warnings !== "") this.#warn(item.warnings);
@@ -126,7 +128,9 @@ export class RunRecords implements ItemRecords {
       totals.add(record);
       log.outcome(record, text);
       settled.push(this.#settled(record, { model: item.model, outcome }));
+      last = outcome;
     }
+    if (last !== undefined && settled.every(({ sent }) => sent === undefined)) giveBackAnswer(last);
     log.afterStaged(() => {
       for (const each of settled) this.#finish(each);
       whenDurable();
@@ -166,7 +170,7 @@ export class RunRecords implements ItemRecords {
     });
   }
 
-  /** An outcome has all of an answer: it is kept only where somebody wants it. */
+  /** An outcome holds the whole answer: it is kept only for a listener that wants it. */
   #settled(record: StagedOutcome, sent: EndedLine["sent"]): Settled {
     const { observer, project } = this.#terms;
     const wanted = this.#listener.wantsOutcomes() ? sent : undefined;
@@ -179,6 +183,13 @@ export class RunRecords implements ItemRecords {
     this.#listener.finished(settled);
     if (settled.event !== undefined) this.#terms.observer?.settled(settled.event);
   }
+}
+
+/** Its lines are copies, and nobody keeps it. */
+function giveBackAnswer(outcome: Outcome): void {
+  if (outcome.status !== "completed" || outcome.output.type === "text") return;
+  const [value] = outcome.output.values;
+  if (value !== undefined && typeof value !== "string") giveBackPlain(value);
 }
 
 /** What is kept of an outcome until it is durable. */

@@ -2,7 +2,7 @@
  * Checksums of inputs: whether what is read now is what was read before.
  */
 import { crc32 } from "node:zlib";
-import type { DiskFile } from "../../disk.ts";
+import type { Disk, DiskFile } from "../../disk.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
 
@@ -105,13 +105,19 @@ export async function checksumOf(file: Pick<DiskFile, "read">, endBytes: number)
   return sum;
 }
 
-/** Whether the bytes of a file up to an offset exist and have this CRC-32. */
+/** Whether the bytes of a file up to an offset are there and have this CRC-32. The file exists. */
 export async function hasCrc32(
-  file: Pick<DiskFile, "read">,
+  disk: Pick<Disk, "open">,
+  path: string,
   endBytes: number,
   crc: number,
 ): Promise<boolean> {
-  return String(await checksumOf(file, endBytes)) === checksumText(crc, endBytes);
+  const file = await disk.open(path, "read");
+  try {
+    return String(await checksumOf(file, endBytes)) === checksumText(crc, endBytes);
+  } finally {
+    await file.close();
+  }
 }
 
 /** A file that sums up what is read from it front to back, so that two passes can be compared. */

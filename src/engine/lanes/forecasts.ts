@@ -31,7 +31,7 @@ export const GUARD_SHARE = 0.006;
 
 /** Work that is to be accepted. */
 export interface NewWork extends Omit<ProjectWork, "weight" | "outputTokens"> {
-  /** In which its items are sent; absent: as many as items. */
+  /** Requests that its items are sent in; absent: one for each. */
   readonly requests?: number;
   /** `<provider>:<name>`. */
   readonly model: string;

@@ -2,7 +2,7 @@
  * What one project has in a lane, in the order in which it is sent.
  *
  *   retry asked -> waits here, before all fresh items; so does a second attempt beside one that hangs
- *   shard waiting -> open (cursor) -> candidate: the next fresh item, by the latest start of its shard
+ *   shard waiting -> open (queue/open_parts.ts) -> candidate: the next fresh item, by the latest start of its shard
  *   its run's money is held -> waits here, and all of its run with it, while other runs go on
  *   would be answered after its deadline -> waits here for quicker answers, or for its deadline
  *   failed in an earlier call, and the lane has not answered yet -> waits here until others were tried: what breaks its provider
@@ -13,7 +13,7 @@
  * whose shards were dropped delays only itself.
  */
 import type { LaneKey } from "../../queue/lanes.ts";
-import { latestStartMs } from "../../queue/queue.ts";
+import { type OpenPart, OpenParts } from "../../queue/open_parts.ts";
 import type { TokenLoad } from "../../work/limits.ts";
 import type { Backlog, ShardTicket } from "../items/backlog.ts";
 import type { HeldWork } from "../items/cache_use.ts";
@@ -40,13 +40,6 @@ export interface Retry {
 export interface RunWaiting extends TokenLoad {
   readonly owner: ItemOwner;
   readonly items: number;
-}
-
-/** A part of a shard that waits: its items from `next` to the one before `end`. */
-interface Cursor {
-  readonly ticket: ShardTicket;
-  next: number;
-  end: number;
 }
 
 /** The shards that wait for a lane. */
@@ -86,6 +79,8 @@ export interface LaneCalls {
   isTooLate(call: ItemCall): boolean;
   /** Whether an item, or those of a shard, wait for the first answer with their prefix. */
   isHeld(work: HeldWork): boolean;
+  /** Whether anything may be held now. */
+  isHolding(): boolean;
 }
 
 /** What the items of a lane's projects need to know of it. */
@@ -111,7 +106,7 @@ export class LaneItems {
   readonly #shards: LaneShards;
   readonly #calls: LaneCalls;
   readonly #lane: LaneOfItems;
-  readonly #cursors: Cursor[] = [];
+  readonly #open = new OpenParts<ShardTicket>();
   #retries: Retry[] = [];
   #returned: ItemCall[] = [];
   #candidate: ItemCall | undefined;
@@ -136,7 +131,7 @@ export class LaneItems {
 
   /** What waits here, shards in the backlog aside. */
   *loads(): Generator<RunWaiting> {
-    for (const { ticket, next, end } of this.#cursors) {
+    for (const { ticket, next, end } of this.#open) {
       const items = end - next;
       const share = items / ticket.shard.count;
       const tokens = { inputTokens: ticket.inputTokens, outputTokens: ticket.expectedOutputTokens };
@@ -184,7 +179,7 @@ export class LaneItems {
   get isEmpty(): boolean {
     return (
       this.#candidate === undefined &&
-      this.#cursors.length + this.#retries.length + this.#returned.length === 0 &&
+      this.#open.size + this.#retries.length + this.#returned.length === 0 &&
       this.#unpaid.length + this.#late.length + this.#tried.length === 0 &&
       this.#loading === undefined &&
       !this.#shards.isWaiting(this.project)
@@ -193,8 +188,9 @@ export class LaneItems {
 
   /** Items of open shards whose runs have money. */
   get readyItems(): number {
+    if (this.#lane.moneyless.size === 0 && !this.#calls.isHolding()) return this.#open.items;
     let items = 0;
-    for (const { ticket, next, end } of this.#cursors)
+    for (const { ticket, next, end } of this.#open)
       if (this.#hasMoney(ticket)) items += (end - next) * (this.#calls.isHeld(ticket) ? HELD_SHARE : 1);
     return items;
   }
@@ -241,9 +237,7 @@ export class LaneItems {
   /** Forgets what waits of a run; returns its retries, which nobody else will settle. */
   drop(owner: ItemOwner): readonly Retry[] {
     const isOther = (entry: { readonly owner: ItemOwner }): boolean => entry.owner !== owner;
-    for (let index = this.#cursors.length - 1; index >= 0; index -= 1) {
-      if (this.#cursors[index]?.ticket.owner === owner) this.#cursors.splice(index, 1);
-    }
+    this.#open.close((ticket) => ticket.owner === owner);
     this.#returned = this.#returned.filter(isOther);
     this.#unpaid = this.#unpaid.filter(isOther);
     this.#late = this.#late.filter(isOther);
@@ -265,15 +259,18 @@ export class LaneItems {
     return (
       (this.#candidate !== undefined && isOf(this.#candidate)) ||
       this.#loading?.owner === owner ||
-      this.#cursors.some(({ ticket }) => ticket.owner === owner) ||
+      this.#open.first((ticket) => ticket.owner === owner) !== undefined ||
       this.#aside().some(isOf)
     );
   }
 
-  #hasMoney({ owner }: { readonly owner: ItemOwner }): boolean {
+  readonly #hasMoney = ({ owner }: { readonly owner: ItemOwner }): boolean => {
     const { moneyless } = this.#lane;
     return moneyless.size === 0 || !moneyless.has(owner.id);
-  }
+  };
+
+  readonly #mayGo = (work: HeldWork & { readonly owner: ItemOwner }): boolean =>
+    this.#hasMoney(work) && !this.#calls.isHeld(work);
 
   #aside(): readonly ItemCall[] {
     return [...this.#unpaid, ...this.#late, ...this.#tried, ...this.#returned];
@@ -291,13 +288,12 @@ export class LaneItems {
   #nextFresh(): ItemCall | undefined {
     while (this.#tried.length < TRIED_MAX) {
       this.#fill();
-      const cursor = this.#mostUrgent();
-      if (cursor === undefined) return undefined;
-      const { ticket } = cursor;
+      const part = this.#mostUrgent();
+      if (part === undefined) return undefined;
+      const { ticket } = part;
       this.#lastShard = ticket;
-      const call = this.#calls.prepare(ticket, cursor.next, cursor.end);
-      cursor.next += call?.count ?? 1;
-      if (cursor.next >= cursor.end) this.#cursors.splice(this.#cursors.indexOf(cursor), 1);
+      const call = this.#calls.prepare(ticket, part.next, part.end);
+      this.#open.take(part, call?.count ?? 1);
       if (call === undefined) continue;
       if (!call.isTried || this.#lane.isAnswering()) return call;
       this.#tried.push(call);
@@ -319,7 +315,7 @@ export class LaneItems {
   /** Takes the first call of a run that has money, and that may go. */
   #next(calls: ItemCall[]): ItemCall | undefined {
     if (calls.length === 0) return undefined;
-    const index = calls.findIndex((call) => this.#hasMoney(call) && !this.#calls.isHeld(call));
+    const index = calls.findIndex(this.#mayGo);
     return index < 0 ? undefined : calls.splice(index, 1)[0];
   }
 
@@ -328,15 +324,11 @@ export class LaneItems {
     while (this.#loading === undefined) {
       const next = this.#shards.peek(this.project);
       if (next === undefined) return;
-      const isUrgent = this.#cursors.every(
-        ({ ticket }) =>
-          latestStartMs(next, next.needMs) < latestStartMs(ticket, ticket.needMs) || !this.#hasMoney(ticket),
-      );
-      if (!isUrgent && this.readyItems >= this.#lane.readyMax()) return;
+      if (!this.#open.isBefore(next, this.#hasMoney) && this.readyItems >= this.#lane.readyMax()) return;
       const ticket = this.#shards.take(this.project);
       if (ticket === undefined) return;
       if (this.#shards.movesOn(ticket)) continue;
-      if (ticket.shard.isPrepared) this.#cursors.push(wholeOf(ticket));
+      if (ticket.shard.isPrepared) this.#open.open(ticket, 0, ticket.shard.count);
       else this.#load(ticket);
     }
   }
@@ -345,7 +337,7 @@ export class LaneItems {
     this.#loading = ticket;
     void this.#shards.reload(ticket).then((isLoaded) => {
       this.#loading = undefined;
-      if (isLoaded && ticket.owner.isOpen) this.#cursors.push(wholeOf(ticket));
+      if (isLoaded && ticket.owner.isOpen) this.#open.open(ticket, 0, ticket.shard.count);
       this.#lane.loaded();
     });
   }
@@ -354,45 +346,13 @@ export class LaneItems {
    * Of probes that ask whether all are refused, each is of another shard than the last item, and of the latest one; where only
    * one shard is open, it is from the middle of the longest part that waits.
    */
-  #mostUrgent(): Cursor | undefined {
-    if (this.#lane.isAsking()) {
-      const isOther = ({ ticket }: Cursor): boolean => ticket !== this.#lastShard && this.#hasMoney(ticket);
-      return this.#cursors.findLast(isOther) ?? this.#laterHalf();
-    }
-    let best: Cursor | undefined;
-    for (const cursor of this.#cursors) {
-      if (!this.#hasMoney(cursor.ticket) || this.#calls.isHeld(cursor.ticket)) continue;
-      if (best === undefined || startOf(cursor) < startOf(best)) best = cursor;
-    }
-    return best;
+  #mostUrgent(): OpenPart<ShardTicket> | undefined {
+    if (!this.#lane.isAsking()) return this.#open.first(this.#mayGo);
+    const isOther = (ticket: ShardTicket): boolean => ticket !== this.#lastShard && this.#hasMoney(ticket);
+    return this.#open.lastOpened(isOther) ?? this.#open.laterHalf(this.#hasMoney);
   }
-
-  /** Parts the longest part that waits; undefined if nothing does. */
-  #laterHalf(): Cursor | undefined {
-    let longest: Cursor | undefined;
-    for (const cursor of this.#cursors)
-      if (this.#hasMoney(cursor.ticket) && itemsOf(cursor) > (longest === undefined ? 0 : itemsOf(longest)))
-        longest = cursor;
-    if (longest === undefined || itemsOf(longest) === 1) return longest;
-    const half = { ...longest, next: longest.next + Math.floor(itemsOf(longest) / 2) };
-    longest.end = half.next;
-    this.#cursors.push(half);
-    return half;
-  }
-}
-
-function wholeOf(ticket: ShardTicket): Cursor {
-  return { ticket, next: 0, end: ticket.shard.count };
-}
-
-function itemsOf({ next, end }: Cursor): number {
-  return end - next;
 }
 
 function waitingOf({ owner, count, load }: ItemCall): RunWaiting {
   return { owner, items: count, ...load };
-}
-
-function startOf({ ticket }: Cursor): number {
-  return latestStartMs(ticket, ticket.needMs);
 }

@@ -1,16 +1,11 @@
 /**
  * The lanes of an engine: made when a model first needs one, kept for the engine's life.
- *
- * Limits that a user sets for a provider hold for all its models together; limits set for `<provider>:<family>`, and
- * those learnt from headers, hold for that family in addition.
  */
 import type { Clock } from "../../clock.ts";
 import { PerigeeError } from "../../errors.ts";
-import { LaneLimits } from "../../limits/limits.ts";
 import { NO_LOAD } from "../../queue/due_work.ts";
-import type { LaneKey, LaneTerms } from "../../queue/lanes.ts";
+import type { LaneKey } from "../../queue/lanes.ts";
 import type { Urgency } from "../../queue/urgency.ts";
-import type { LearntStore } from "../../store/learnt.ts";
 import { parseModelId } from "../../work/request.ts";
 import type { CheaperLanes } from "../batches/cheaper_lanes.ts";
 import type { EngineConfig } from "../config/config.ts";
@@ -24,7 +19,7 @@ import type { ItemOwner } from "../items/item_owner.ts";
 import type { ItemPatience } from "../items/patience.ts";
 import { RunStopped } from "../items/run_stopped.ts";
 import type { LaneRecord } from "../journal/journal.ts";
-import { KeptLimits } from "../learnt/kept_limits.ts";
+import type { ProviderLimits } from "../limits/provider_limits.ts";
 import { LanePrefixes } from "../prefixes/lane_prefixes.ts";
 import { Urgencies } from "./forecasts.ts";
 import type { KeyTrials } from "./key_trials.ts";
@@ -44,12 +39,12 @@ export interface LanesOptions {
   readonly config: EngineConfig;
   readonly backlog: Backlog;
   readonly sender: Sender;
-  readonly learnt: LearntStore;
   readonly trials: KeyTrials;
   readonly patience: ItemPatience;
   readonly mayAdmit: (isRecorded: boolean) => boolean;
   readonly claimed: ClaimedBytes;
   readonly cheaper: CheaperLanes;
+  readonly limits: ProviderLimits;
   /** Called when a lane is held, for another reason, or no longer. */
   readonly onHold: () => void;
 }
@@ -57,9 +52,7 @@ export interface LanesOptions {
 export class Lanes {
   readonly #options: LanesOptions;
   readonly #lanes = new Map<LaneKey, Lane>();
-  readonly #kept: KeptLimits;
   readonly #trials: KeyTrials;
-  readonly #shared = new Map<string, LaneLimits>();
   readonly forecasts: LaneForecasts;
   readonly #urgencies = new Urgencies();
   readonly #turns = new Map<string, LaneTurns>();
@@ -76,16 +69,15 @@ export class Lanes {
   constructor(options: LanesOptions) {
     this.#options = options;
     this.#trials = options.trials;
-    this.#kept = new KeptLimits({ ...options, lanes: () => this.#lanes.values() });
     this.retries = new ArmedClock(options.clock);
-    const { clock, sender } = options;
+    const { clock, sender, limits } = options;
     this.forecasts = new LaneForecasts({
       nowMs: () => clock.nowMs(),
       of: (key) => this.of(key),
       all: () => this.#lanes.values(),
       lanesOf: (provider) => this.lanesOf(provider),
-      limitsOf: (provider) => this.#sharedOf(provider),
-      hasShared: (provider) => this.sharesLimits(provider),
+      limitsOf: (provider) => limits.shared(provider),
+      hasShared: (provider) => limits.areShared(provider),
       sender,
     });
   }
@@ -108,7 +100,7 @@ export class Lanes {
       drainMs: (deadlineMs) => this.forecasts.drainMs(lane, deadlineMs, { beside: NO_LOAD }),
       raiseForHour: (call) => sender.money.raiseForHour(call),
     }));
-    const lane: Lane = new Lane(terms, this.#limitsOf(terms), {
+    const lane: Lane = new Lane(terms, this.#options.limits.of(terms), {
       clock: armed,
       backlog,
       turns: this.#turnsOf(terms.provider),
@@ -125,6 +117,7 @@ export class Lanes {
       isTooLate: (call) => patience.isTooLate(call),
       leaves: (call) => sender.failover.leaves(call),
       isHeld: (ticket) => prefixes.isHeld(ticket),
+      isHolding: () => prefixes.isHolding,
       takesAway: (call, from) => sender.takesAway(call, from),
       movesOn: (ticket, from) => this.#movesOn(ticket, from),
       reserveMoney: (call, tier) => {
@@ -146,7 +139,7 @@ export class Lanes {
       giveUp: (call) => sender.giveUp(call),
       hold: (call, reason) => sender.hold(call, reason),
     });
-    const itemMs = this.#kept.restore(clock.nowMs(), terms, lane.limits);
+    const itemMs = this.#options.limits.kept.restore(clock.nowMs(), terms, lane.limits);
     if (itemMs !== undefined) lane.pace.itemMs = itemMs;
     this.#lanes.set(key, lane);
     this.#clocks.set(lane, armed);
@@ -162,7 +155,7 @@ export class Lanes {
 
   /** A lane has a place or money again: it continues, and so does the next in turn of those that wait for what it shares. */
   freed(lane: Lane): void {
-    this.#kept.ended(lane.limits);
+    this.#options.limits.kept.ended(lane.limits);
     lane.freed();
     if (this.#moneyless.size > 0) for (const other of [...this.#moneyless]) if (other !== lane) other.pump();
     lane.pump();
@@ -251,6 +244,7 @@ export class Lanes {
   }
 
   close(): void {
+    this.#options.limits.close();
     for (const lane of this.#lanes.values()) lane.close();
   }
 
@@ -280,7 +274,7 @@ export class Lanes {
     const known = this.#turns.get(provider);
     if (known !== undefined) return known;
     const { clock } = this.#options;
-    const shared = this.#sharedOf(provider);
+    const shared = this.#options.limits.shared(provider);
     const lanes = (): Lane[] => this.lanesOf(provider);
     const urgency = (): Urgency | undefined =>
       this.#urgencies.of(shared, measuredItemMs(lanes()), lanes, clock.nowMs());
@@ -289,21 +283,9 @@ export class Lanes {
     return turns;
   }
 
-  #limitsOf({ provider, family }: LaneTerms): LaneLimits {
-    const { clock, config } = this.#options;
-    return new LaneLimits({
-      settings: config.limits[`${provider}:${family}`] ?? {},
-      inFlightMax: config.maxInFlight,
-      nowMs: clock.nowMs(),
-      random: () => clock.random(),
-      shared: this.#sharedOf(provider),
-      ramp: config.ramps[provider],
-    });
-  }
-
   /** Whether rates of a provider are limited for all its lanes together. */
   sharesLimits(provider: string): boolean {
-    return Object.keys(this.#options.config.limits[provider] ?? {}).length > 0;
+    return this.#options.limits.areShared(provider);
   }
 
   /** The same for all lanes that share limits: their provider where its rates are limited for all together, else the lane. */
@@ -315,21 +297,6 @@ export class Lanes {
   /** The lanes of a provider. */
   lanesOf(provider: string): Lane[] {
     return [...this.#lanes.values()].filter(({ terms }) => terms.provider === provider);
-  }
-
-  #sharedOf(provider: string): LaneLimits {
-    const { clock, config } = this.#options;
-    const known = this.#shared.get(provider);
-    if (known !== undefined) return known;
-    const made = new LaneLimits({
-      settings: config.limits[provider] ?? {},
-      inFlightMax: config.maxInFlight,
-      inFlightStart: config.maxInFlight,
-      nowMs: clock.nowMs(),
-      random: () => clock.random(),
-    });
-    this.#shared.set(provider, made);
-    return made;
   }
 
   /**

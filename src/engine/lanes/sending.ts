@@ -20,6 +20,7 @@ import { ItemMoney } from "../items/item_money.ts";
 import { ItemPatience } from "../items/patience.ts";
 import type { EngineStorage } from "../journal/storage.ts";
 import type { LearntFigures } from "../learnt/learnt_figures.ts";
+import { ProviderLimits } from "../limits/provider_limits.ts";
 import { mediaFiles } from "../media/media_files.ts";
 import { CacheRules } from "../prefixes/cache_rules.ts";
 import type { Seams } from "../seams.ts";
@@ -42,6 +43,8 @@ export interface Sending {
   readonly holds: EngineHolds;
   readonly batches: Batches;
   readonly remoteWires: RemoteWires;
+  /** What plans count on: also wires of providers whose key is missing, because nothing is sent there before it is set. */
+  readonly plannedWires: RemoteWires;
   /** What answers take, as far as it was measured. */
   readonly patience: Pick<ItemPatience, "quantileMs">;
   readonly failover: Failover;
@@ -56,7 +59,7 @@ export interface SendingGate {
 
 /** Builds them; the sender and the lanes know each other. */
 export function createSending(
-  { transport, codecs, learnt, observer, notice }: Seams,
+  { transport, codecs, learnt, observer, notice, limitPool }: Seams,
   config: EngineConfig,
   { prices, answers, latencies, lengths, fits }: LearntFigures & { readonly prices: PriceBook },
   storage: EngineStorage,
@@ -103,15 +106,16 @@ export function createSending(
     loads,
   });
   const remoteWires = remoteWiresOf(config);
-  const caching = new CacheRules(config.prefixes, prices);
+  const plannedWires = remoteWiresOf({ ...config, keysMissing: new Map() });
   const batches = createBatches(transport, config, storage, {
-    ...{ sender, wires, patience, caching, known: remoteWires },
+    ...{ sender, wires, patience, caching: new CacheRules(config.prefixes, prices), known: remoteWires },
     lanes: () => lanes,
     holds: () => holds,
     feed: () => shardFeed,
   });
-  const lanes = new Lanes({
-    ...{ trials, clock, config, backlog, sender, patience, claimed, learnt, mayAdmit },
+  const lanes: Lanes = new Lanes({
+    ...{ trials, clock, config, backlog, sender, patience, claimed, mayAdmit },
+    limits: new ProviderLimits({ ...{ clock, config, learnt, pool: limitPool }, lanes: () => lanes }),
     cheaper: new CheaperLanes(batches, config, patience, prices, sender.money),
     onHold: () => {
       holds.changed();
@@ -129,5 +133,5 @@ export function createSending(
       shard.group.hasInserts === true ? mediaFiles(storage, owner.settings, provider.settings) : undefined,
   });
   const shardFeed = new ShardFeed({ clock, backlog, lanes, sender, keysMissing });
-  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, patience, failover };
+  return { shardFeed, backlog, lanes, sender, holds, batches, remoteWires, plannedWires, patience, failover };
 }

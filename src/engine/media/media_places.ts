@@ -7,8 +7,8 @@
  */
 import type { Clock } from "../../clock.ts";
 import { proxiesFrom } from "../../dispatch/proxy.ts";
-
-import { type ObjectState, S3Objects } from "../../s3/s3_objects.ts";
+import type { ObjectState } from "../../s3/object_state.ts";
+import { S3Objects } from "../../s3/s3_objects.ts";
 import { MediaOutages } from "./media_outages.ts";
 import { proxyAgents } from "./proxy_agents.ts";
 

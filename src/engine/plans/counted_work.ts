@@ -1,5 +1,5 @@
 /**
- * What counted items take, in sums for each model: as admission, forecasts and batches ask it before anything is sent.
+ * What counted items take, in sums for each model, for admission, forecasts and batches, before anything is sent.
  *
  * Hot: once for each item of a post.
  */
@@ -22,7 +22,7 @@ export interface CountedWork {
   readonly outputTokens: number;
 }
 
-/** One item, or so many like it. */
+/** An item; `add` may count it several times. */
 interface CountedItem {
   readonly model: string;
   /** Undefined: a chat. */
@@ -34,7 +34,7 @@ interface CountedItem {
   readonly maxOutputTokens: number;
 }
 
-/** Add items to it; then read the sums. */
+/** Sums by model, of the items that were added. */
 export class CountedWorks {
   readonly #loads: Pick<ItemLoads, "outputTokensOf">;
   readonly #works = new Map<string, { -readonly [name in keyof CountedWork]: CountedWork[name] }>();

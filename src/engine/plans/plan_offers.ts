@@ -5,7 +5,7 @@
  *   realtime   every model
  *   flex, slow where its provider sells them, and as far as is known the model has them; chats only
  *   offpeak    where the price list has a lower price from a later moment on; chats only
- *   batch      where the provider's wire is known, and has the endpoints of all items of the model
+ *   batch      where the provider's wire is known, and has the endpoints of all items of the model; also before its key is set
  *   deferred   the same, where the configuration says its price
  *
  * Limits: work of several models in one lane, or of lanes that share limits, has its part of them, by items and tokens.
@@ -73,7 +73,7 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
     return [tierOffer(core, work, offer, { provider, rates, capacity })];
   });
   const remote = (["batch", "deferred"] as const).flatMap((kind) => {
-    const wire = rules.lanes.allows(kind, model) ? core.sending.remoteWires[kind].get(provider) : undefined;
+    const wire = rules.lanes.allows(kind, model) ? core.sending.plannedWires[kind].get(provider) : undefined;
     return wire === undefined || !servesAll(wire, work.endpoints) || isTooSoon(core, terms, wire)
       ? []
       : [remoteOffer(core, terms, wire, { provider, rates })];
@@ -81,7 +81,7 @@ export function planOffers(core: EngineCore, terms: PlannedOffers): readonly Pla
   return [realtime, ...cheaper, ...remote];
 }
 
-/** For items of which so many share each request, from 1. */
+/** The capacity in items, where `itemsPerRequest` of them (from 1) share a request. */
 function forPacks(capacity: Capacity, itemsPerRequest: number): Capacity {
   if (itemsPerRequest <= 1) return capacity;
   const all = (count: number | undefined): number | undefined =>

@@ -27,6 +27,7 @@ const DIRECT_ITEMS_MAX = 16_384;
 /** How often it is checked whether a refused group holds nothing any more. */
 const LEAVING_MS = 20;
 
+/** The parts of posted work that an entry needs. */
 export interface PostedEntryOptions {
   readonly core: EngineCore;
   readonly log: PostedLog;

@@ -23,6 +23,7 @@ import type { PostedWork } from "./posted_work.ts";
 
 const RETRIES_MAX = 64;
 const LINE_END = 0x0a;
+
 export interface PostedRetriesOptions<A extends AdmittedWork> {
   readonly core: Pick<EngineCore, "storage" | "config" | "measurer" | "sending">;
   readonly log: WorkLog;

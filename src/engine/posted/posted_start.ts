@@ -16,8 +16,9 @@ import type { Resuming } from "./resuming.ts";
 import { endDoubts } from "./tried_items.ts";
 
 /** Rows read at a time. */
-const PAGE = 500;
+const PAGE_ROWS = 500;
 
+/** The parts of posted work that a start needs. */
 export interface PostedStartOptions {
   readonly core: Pick<EngineCore, "storage">;
   readonly log: PostedLog;
@@ -37,7 +38,7 @@ export class PostedStart {
     this.#options = options;
   }
 
-  /** Reads which groups have batches, and which tasks are wanted by nobody any more. Before `open`. */
+  /** Reads which groups have batches, and of which tasks the callers have left. Call it before `open`. */
   async prepare(): Promise<void> {
     const { core, log, kind, resuming } = this.#options;
     await resuming.read();
@@ -45,9 +46,9 @@ export class PostedStart {
     for (const task of log.log.openTasks())
       if (task.kind === kind && task.deadlineMs === Number.POSITIVE_INFINITY) numbers.push(task.number); // calls have no deadline
     const cancelledWallMs = core.storage.clock.wallMs();
-    for (let start = 0; start < numbers.length; start += PAGE) {
-      const page = numbers.slice(start, start + PAGE);
-      for (const { number, body } of await log.log.rows.loggedTasks({ numbers: page, limit: PAGE })) {
+    for (let start = 0; start < numbers.length; start += PAGE_ROWS) {
+      const page = numbers.slice(start, start + PAGE_ROWS);
+      for (const { number, body } of await log.log.rows.loggedTasks({ numbers: page, limit: PAGE_ROWS })) {
         const task = JSON.parse(body) as PostedBody; // written by `bodyOf`
         if (task.endsWithCaller === true && task.isCancelled !== true)
           this.#left.set(number, bodyOf({ ...task, isCancelled: true, cancelledWallMs }));

@@ -53,10 +53,15 @@ export class LanePrefixes {
     this.#lane = lane;
   }
 
+  /** Whether anything may be held now. */
+  get isHolding(): boolean {
+    return this.#states.isPriming;
+  }
+
   /** Whether an item, or those of a shard, wait for the first answer with their prefix, or with their system instruction. */
   isHeld({ shard, deadlineMs, needMs = 0 }: HeldWork): boolean {
     const { shared } = shard.group;
-    if (!this.#states.isPriming || shared === undefined) return false;
+    if (!this.isHolding || shared === undefined) return false;
     const nowMs = this.#lane().clock.nowMs();
     const untilMs = (hash: number | undefined): number =>
       hash === undefined ? 0 : (this.#states.heldUntilMs(keyOf(hash, shard.model), nowMs) ?? 0);

@@ -83,12 +83,7 @@ async function isIntact(disk: Disk, path: string, body: TaskBody, replay: Replay
 
 async function isBegunWith(disk: Disk, path: string, { outEnd, outCrc32 }: Replay): Promise<boolean> {
   if ((await disk.stat(path)) === undefined) return false;
-  const file = await disk.open(path, "read");
-  try {
-    return await hasCrc32(file, outEnd, outCrc32);
-  } finally {
-    await file.close();
-  }
+  return hasCrc32(disk, path, outEnd, outCrc32);
 }
 
 interface Rewriting {

@@ -167,12 +167,7 @@ async function holds(
   { outBytes, outCrc32 }: { readonly outBytes: number; readonly outCrc32: number },
 ): Promise<boolean> {
   if ((await disk.stat(path))?.sizeBytes !== outBytes) return false; // nothing is appended before it is settled
-  const file = await disk.open(path, "read");
-  try {
-    return await hasCrc32(file, outBytes, outCrc32);
-  } finally {
-    await file.close();
-  }
+  return hasCrc32(disk, path, outBytes, outCrc32);
 }
 
 /** The step that is being filled: records, and the lines that they are about. */

@@ -57,7 +57,7 @@ export class ListMoney {
     return money;
   }
 
-  /** What all lists took that ended under the engine's cap, removed ones included, and what open ones took so far, with requests in doubt. */
+  /** In USD: what all lists took that ended under the engine's cap, removed ones included, and open ones so far, with requests in doubt. */
   async takenUsd(): Promise<number> {
     if (this.#cap === undefined) return 0;
     let usd = this.#sums.takenUsd[this.#cap] ?? 0;
@@ -108,7 +108,7 @@ export class ListMoney {
     return usd;
   }
 
-  /** By ended items, since it was last run again. */
+  /** What its ended items took since it was last run again, in USD. */
   async #newUsdOf(number: number): Promise<number> {
     const sums = await this.#log.sumsOf(number);
     const usd = (sums?.billedUsd ?? 0) + (sums?.ambiguousUsd ?? 0);

@@ -4,6 +4,7 @@
  *   a posted task    each item has it as JSON; what the program checks itself is with the task while it is in this process
  *   runs             an option of each; the list has it as JSON, for its runs in later processes
  */
+import { messageOf } from "../../errors.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { isStandardSchema } from "../../work/standard_schema.ts";
 import type { OwnCheck } from "../schemas/answer_fit.ts";
@@ -45,7 +46,7 @@ function guarded(fault: () => string | undefined): string | undefined {
   try {
     return fault();
   } catch (error) {
-    return `it could not be checked: ${error instanceof Error ? error.message : String(error)}`;
+    return `it could not be checked: ${messageOf(error)}`;
   }
 }
 

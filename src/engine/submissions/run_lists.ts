@@ -6,14 +6,13 @@
  *
  * Limits: 39 bytes of columns an item while a list is begun. Lists whose runs have ended are kept in memory for the 64 last read.
  */
-import { errorCodeOf } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import type { StoredTask } from "../../store/store.ts";
 import { objectNumber, stemOf } from "../../work/object_id.ts";
 import type { CacheOptions } from "../config/cache_terms.ts";
 import type { Source } from "../files/input.ts";
 import { submittedPath } from "../files/task_files.ts";
-import { asFailure } from "../journal/file_errors.ts";
+import { rethrowFileError } from "../journal/file_errors.ts";
 import type { RetryFailed } from "../reopening/reopen.ts";
 import type { Run } from "../runs/run.ts";
 import type { EngineRunOptions } from "../runs/run_open.ts";
@@ -236,10 +235,6 @@ export class RunLists {
 function cacheOf({ cache, coalesce }: SubmissionBody): CacheOptions {
   if (cache === undefined) return {};
   return coalesce === undefined ? { cache } : { cache, coalesce };
-}
-
-function rethrowFileError(error: unknown): never {
-  throw /^E[A-Z0-9]+$/.test(errorCodeOf(error) ?? "") ? asFailure(error) : error;
 }
 
 function placesOf(body: SubmissionBody): ListPlaces {

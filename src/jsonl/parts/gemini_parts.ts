@@ -10,7 +10,7 @@
  *
  * A part has one of them. Parts of Gemini's own tools are refused by name.
  */
-import { isObject, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type JsonObject } from "../../work/json.ts";
 import type { JsonValue, MediaPart, SignedText, ToolCallPart, ToolResultPart } from "../../work/request.ts";
 import { givenTwice, LineFault, wrongContents } from "../fault.ts";
 import { isText } from "../numbers.ts";
@@ -142,9 +142,9 @@ function readNamed(
 
 /** Media that are parts of a result. */
 function readResultMedia(given: JsonValue, where: string): readonly MediaPart[] | LineFault {
-  if (!Array.isArray(given)) return wrongContents(where, "a list", given);
+  if (!isList(given)) return wrongContents(where, "a list", given);
   const media: MediaPart[] = [];
-  for (const [index, part] of (given as readonly JsonValue[]).entries()) {
+  for (const [index, part] of given.entries()) {
     const place = `${where}[${index}]`;
     if (!isObject(part)) return wrongContents(place, "an object", part);
     const members = membersOf(part, ["inlineData", "fileData"], place);

@@ -11,7 +11,7 @@
  * earlier answer as text, which clients send back with it (the AI SDK does). No provider of another protocol reads those again.
  */
 import { asksNothing } from "../../work/chat_message.ts";
-import { isObject, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type JsonObject } from "../../work/json.ts";
 import type {
   JsonValue,
   MediaPart,
@@ -43,10 +43,10 @@ const NONE: readonly string[] = [];
 
 /** Reads the messages of a chat. */
 export function readMessages(messages: JsonValue | undefined): Conversation | LineFault {
-  if (!Array.isArray(messages)) return wrongContents("messages", "an array", messages);
+  if (!isList(messages)) return wrongContents("messages", "an array", messages);
   if (messages.length === 0) return new LineFault("invalid_contents", "messages is empty");
   const reading = new Reading();
-  for (const [index, message] of (messages as readonly JsonValue[]).entries()) {
+  for (const [index, message] of messages.entries()) {
     const fault = reading.add(message, `messages[${index}]`);
     if (fault !== undefined) return fault;
   }
@@ -117,7 +117,7 @@ class Reading {
 
   #addTurn(message: JsonObject, role: "user" | "model", where: string): LineFault | undefined {
     const calls = role === "model" ? message["tool_calls"] : undefined;
-    const hasCalls = Array.isArray(calls) && calls.length > 0;
+    const hasCalls = isList(calls) && calls.length > 0;
     const thoughts = role === "model" ? THOUGHTS.filter((name) => isText(message[name])) : [];
     for (const name of thoughts) if (message[name] !== "") this.#leaveOut(name);
     const carried = ["role", "content", ...thoughts, ...(hasCalls ? ["tool_calls"] : [])];
@@ -126,7 +126,7 @@ class Reading {
     const parts = isEmpty ? [] : this.#readContent(message["content"], where);
     if (parts instanceof LineFault) return parts;
     if (hasCalls)
-      for (const [index, call] of (calls as readonly JsonValue[]).entries()) {
+      for (const [index, call] of calls.entries()) {
         const read = this.#readCall(call, `${where}.tool_calls[${index}]`);
         if (read !== undefined) parts.push(read);
       }
@@ -220,14 +220,14 @@ class Reading {
     if (
       hasOthers ||
       (google !== undefined && !isText(signature)) ||
-      (anthropic !== undefined && !Array.isArray(blocks))
+      (anthropic !== undefined && !isList(blocks))
     ) {
       this.#cannotHold(place);
       return {};
     }
     return {
       ...(isText(signature) ? { thoughtSignature: signature } : {}),
-      ...(Array.isArray(blocks) ? { thinkingBlocks: blocks as readonly JsonValue[] } : {}),
+      ...(isList(blocks) ? { thinkingBlocks: blocks } : {}),
     };
   }
 
@@ -238,10 +238,10 @@ class Reading {
       this.#cannotHold(`${where}.content: expected a text or parts`);
       return [];
     }
-    if (!Array.isArray(content)) return wrongContents(`${where}.content`, "a string or an array", content);
+    if (!isList(content)) return wrongContents(`${where}.content`, "a string or an array", content);
     if (content.length === 0) return new LineFault("invalid_contents", `${where}.content is empty`);
     const parts: TurnPart[] = [];
-    for (const [index, part] of (content as readonly JsonValue[]).entries()) {
+    for (const [index, part] of content.entries()) {
       const place = `${where}.content[${index}]`;
       if (!isObject(part)) return wrongContents(place, "an object", part);
       if (part["type"] !== "text") {

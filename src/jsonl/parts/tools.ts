@@ -11,7 +11,7 @@
  *
  * Tools that a provider runs itself are refused by name. Schemas are passed on unchanged.
  */
-import { isObject, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type JsonObject } from "../../work/json.ts";
 import type { FunctionTool, JsonValue, ToolChoice } from "../../work/request.ts";
 import { LineFault, mustBe, shown } from "../fault.ts";
 import { isText } from "../numbers.ts";
@@ -25,9 +25,9 @@ export interface ReadChoice {
 
 /** Reads `tools`; an empty list has none. */
 export function readTools(given: JsonValue): readonly FunctionTool[] | LineFault {
-  if (!Array.isArray(given)) return mustBe("tools", "an array", given);
+  if (!isList(given)) return mustBe("tools", "an array", given);
   const tools: FunctionTool[] = [];
-  for (const [index, entry] of (given as readonly JsonValue[]).entries()) {
+  for (const [index, entry] of given.entries()) {
     const read = readEntry(entry, `tools[${index}]`);
     if (read instanceof LineFault) return read;
     tools.push(...read);
@@ -79,9 +79,9 @@ function readDeclarations(
   );
   if (other !== undefined) return unsupported(`${place}.${other}`);
   const where = `${place}.function_declarations`;
-  if (!Array.isArray(declared)) return mustBe(where, "an array", declared);
+  if (!isList(declared)) return mustBe(where, "an array", declared);
   const tools: FunctionTool[] = [];
-  for (const [index, value] of (declared as readonly JsonValue[]).entries()) {
+  for (const [index, value] of declared.entries()) {
     const read = isObject(value)
       ? readFunction(value, `${where}[${index}]`, true)
       : mustBe(`${where}[${index}]`, "an object", value);
@@ -187,7 +187,7 @@ function readAllowed(given: JsonObject): ReadChoice | LineFault {
   const { mode, tools } = allowed;
   if (mode !== "auto" && mode !== "required")
     return mustBe(`${CHOICE}.allowed_tools.mode`, "auto or required", mode);
-  const names = (Array.isArray(tools) ? (tools as readonly JsonValue[]) : []).map((tool) => {
+  const names = (isList(tools) ? tools : []).map((tool) => {
     const called = isObject(tool) ? (tool["function"] ?? tool) : undefined;
     return isObject(called) && isText(called["name"]) ? called["name"] : undefined;
   });

@@ -11,6 +11,7 @@
 import { HeldPlaces } from "./held_places.ts";
 import { WINDOW_MS } from "./rate_window.ts";
 
+const MINUTE_MS = 60_000;
 const WAIT_MS_START = 500;
 const LEVEL_MAX = 3;
 /** Where answers take long, holds take long as well. */
@@ -45,7 +46,7 @@ export class ProbedHold {
   #probeRefusedAtMs = Number.NEGATIVE_INFINITY;
   /** When the minute ends in which the refusals began. */
   #windowAtMs = Number.POSITIVE_INFINITY;
-  /** Whether the last probe was the first one after that minute. */
+  /** Whether the last probe was the first one after that minute, without the half second by which its end may be late. */
   isOfWindow = false;
 
   get isOn(): boolean {
@@ -115,8 +116,9 @@ export class ProbedHold {
   probed(nowMs: number, mark: HiddenMark, inFlight: number): void {
     this.#probe = mark;
     this.places.probed(inFlight);
-    this.isOfWindow = nowMs >= this.#windowAtMs;
-    if (this.isOfWindow) this.#windowAtMs = Number.POSITIVE_INFINITY;
+    const minuteAtMs = this.#windowAtMs - WINDOW_MS + MINUTE_MS;
+    this.isOfWindow = nowMs >= minuteAtMs && this.#probeRefusedAtMs < minuteAtMs;
+    if (nowMs >= this.#windowAtMs) this.#windowAtMs = Number.POSITIVE_INFINITY;
   }
 
   /** The probe was refused. `isLate`: answers take long. */

@@ -45,10 +45,3 @@ export function servesAll(
 ): boolean {
   return endpoints.every((endpoint) => traits.endpoints.includes(endpoint));
 }
-
-/** Inputs of a request for embeddings: a text and a list of token ids are one, a list of either has several. Of other bodies 1. */
-export function inputsIn(body: Uint8Array): number {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const input: unknown = (JSON.parse(bytes.toString()) as { readonly input?: unknown }).input; // the codec made an object
-  return Array.isArray(input) && typeof input[0] !== "number" ? Math.max(1, input.length) : 1;
-}

@@ -9,7 +9,7 @@
  *
  * Usage: `prompt_tokens` and `total_tokens` of embeddings, which have no output; `input_tokens` and `output_tokens` of responses.
  */
-import type { AnswerMembers, Usage } from "../../work/outcome.ts";
+import type { AnswerMembers, Usage, WrittenValue } from "../../work/outcome.ts";
 import type { EndpointKind, JsonValue } from "../../work/request.ts";
 import { brokenOff, cutOff, ended, filtered, type ReadAnswer, success } from "../endings.ts";
 import { errorFacts } from "../error_body.ts";
@@ -80,9 +80,12 @@ function withoutVectors(body: Unchecked, answer: WireAnswer, name: string, found
 }
 
 /** The vectors by the index of their input; undefined if one is missing, or is not a vector. */
-function inOrder(data: readonly unknown[], cut: readonly string[]): readonly string[] | undefined {
+function inOrder(
+  data: readonly unknown[],
+  cut: readonly WrittenValue[],
+): readonly WrittenValue[] | undefined {
   if (data.length === 0) return undefined;
-  const values: (string | undefined)[] = Array(data.length).fill(undefined);
+  const values: (WrittenValue | undefined)[] = Array(data.length).fill(undefined);
   for (const [place, entry] of data.entries()) {
     const each = objectOf(entry);
     const index = countOf(each?.["index"] ?? place);
@@ -90,7 +93,7 @@ function inOrder(data: readonly unknown[], cut: readonly string[]): readonly str
     if (index === undefined || index >= data.length || value === undefined) return undefined;
     values[index] = value;
   }
-  return values.every((value) => value !== undefined) ? (values as string[]) : undefined; // each was checked
+  return values.every((value) => value !== undefined) ? (values as WrittenValue[]) : undefined; // each was checked
 }
 
 /** Of a request without output. */

@@ -129,5 +129,5 @@ function decode(answer: WireAnswer, name: string): Decoded {
   if (values.length === 0 || values.length !== places.length)
     return vectorsMissing(name, values.length, usage);
   const facts = { requestId: nameOf(answer.headers["x-request-id"]), text: "", usage };
-  return { ...success(facts, "stop"), output: { type: "embedding", values } } as Decoded;
+  return { ...success(facts, "stop"), output: { type: "embedding", values } };
 }

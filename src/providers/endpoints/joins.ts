@@ -10,7 +10,7 @@
  * A tenth of the tokens stays free: counts of a server may differ. An answer has at most about 4 MiB, because answers above 1 MiB
  * are read one after the other (dispatch/undici.ts): 12 bytes a number, 5.4 in base64.
  */
-import type { JsonValue } from "../../work/request.ts";
+import type { EndpointKind, JsonValue } from "../../work/request.ts";
 import type { JoinedBodies, ProviderSettings } from "../provider.ts";
 
 /** How much one request may hold. */
@@ -31,24 +31,21 @@ const DIMENSIONS = 1_536;
 const BYTES_OF_NUMBER = 12;
 const BYTES_IN_BASE64 = 5.4;
 
-/** Inputs of a body that a codec of embeddings wrote, each of which has a vector in the answer. */
+/** Inputs of a body that a codec of embeddings wrote: each has a vector in the answer, and counts in a batch. */
 export function inputsIn(body: Uint8Array): number {
-  const { input, requests } = JSON.parse(Buffer.from(body).toString()) as Readonly<Record<string, unknown>>; // written here
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+  const { input, requests } = JSON.parse(text) as Readonly<Record<string, unknown>>; // written by a codec: `requests` is Gemini's
   const inputs = requests ?? input;
   return Array.isArray(inputs) && typeof inputs[0] !== "number" ? inputs.length : 1; // numbers are the tokens of one
 }
 
-/** An answer with another number of vectors than its request has inputs. */
-export function wrongCount(
-  asked: number,
-  found: number,
-): {
-  readonly class: "ambiguous";
-  readonly code: "invalid_response";
-  readonly message: string;
-} {
-  const message = `expected ${asked} ${asked === 1 ? "answer" : "answers"}, one for each input, got ${found}`;
-  return { class: "ambiguous", code: "invalid_response", message };
+/** Answers that a request asks for, one for each input; undefined where that is not known: of a moderation of parts, of any other kind. */
+export function answersIn(kind: EndpointKind | undefined, body: Uint8Array): number | undefined {
+  if (kind === "embedding") return inputsIn(body);
+  if (kind !== "moderation") return undefined;
+  const { input } = JSON.parse(Buffer.from(body).toString()) as { readonly input?: unknown }; // written by a codec
+  if (!Array.isArray(input)) return 1;
+  return input.every((each) => typeof each === "string") ? input.length : undefined;
 }
 
 /** The bounds for items of these settings. */

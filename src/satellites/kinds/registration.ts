@@ -4,7 +4,7 @@
 import { isLoopbackHost } from "../../egress/address.ts";
 import type { Egress } from "../../egress/egress.ts";
 import { PerigeeError } from "../../errors.ts";
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../../work/json.ts";
 import type { Registration } from "../sdk/catalogue.ts";
 import { isDeep, issuesOf, propertiesOf } from "../sdk/json_schema.ts";
 import type { Satellite } from "../sdk/satellite.ts";
@@ -74,7 +74,7 @@ export async function checkConfiguration(
 function valueAt(value: Json, path: readonly PropertyKey[]): Json | undefined {
   let at: Json | undefined = value;
   for (const part of path) {
-    if (Array.isArray(at)) at = (at as readonly Json[])[Number(part)];
+    if (isList(at)) at = at[Number(part)];
     else at = isObject(at) && Object.hasOwn(at, part) ? at[String(part)] : undefined;
   }
   return at;

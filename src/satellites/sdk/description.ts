@@ -43,7 +43,7 @@ const jsonObject = z
 const jsonSchemaField = z.record(z.string(), z.unknown()).check((context) => {
   const fault = faultOfJsonSchema(context.value as JsonObject); // bodies are JSON
   if (fault !== undefined) context.issues.push({ code: "custom", message: fault, input: context.value });
-}) as unknown as z.ZodType<JsonObject>;
+}) as unknown as z.ZodType<JsonObject>; // as above
 
 /** A description as it travels. */
 export interface WireDescription {

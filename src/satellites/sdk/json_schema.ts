@@ -10,7 +10,7 @@
  * A step is one comparison, in the value or in the schema: a list of constants against an object counts for each pair,
  * since both are untrusted and their product could block the process.
  */
-import { isObject, type Json, type JsonObject, own } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject, own } from "../../work/json.ts";
 import type { Schema } from "./satellite.ts";
 
 const SCHEMA_BYTES_MAX = 64 * 1024;
@@ -86,7 +86,7 @@ class Check {
     return [
       ...(this.#isWithinSteps(boundCost(value, schema)) ? boundIssues(value, schema, path) : []),
       ...(isObject(value) ? this.#members(value, schema, path) : []),
-      ...(Array.isArray(value) ? this.#elements(value, schema, path) : []),
+      ...(isList(value) ? this.#elements(value, schema, path) : []),
       ...this.#combined(value, schema, path),
     ];
   }
@@ -109,7 +109,7 @@ class Check {
   /** By value; true once the steps are used up. */
   #isEqual(value: Json, constant: Json): boolean {
     if (!this.#isWithinSteps(1) || value === constant) return true;
-    if (Array.isArray(value) && Array.isArray(constant))
+    if (isList(value) && Array.isArray(constant))
       return (
         value.length === constant.length &&
         value.every((one: Json, index) => this.#isEqual(one, constant[index] as Json)) // of one length
@@ -224,7 +224,7 @@ function boundIssues(value: Json, schema: JsonObject, path: Path): readonly Issu
     bound("maximum", (most) => value <= most, "must be no more than");
     bound("exclusiveMinimum", (least) => value > least, "must be more than");
     bound("exclusiveMaximum", (most) => value < most, "must be less than");
-  } else if (Array.isArray(value)) {
+  } else if (isList(value)) {
     bound("minItems", (least) => value.length >= least, "must have no fewer elements than");
     bound("maxItems", (most) => value.length <= most, "must have no more elements than");
   } else if (isObject(value)) {
@@ -238,7 +238,7 @@ function boundIssues(value: Json, schema: JsonObject, path: Path): readonly Issu
 function isOfType(value: Json, type: string): boolean {
   if (type === "integer") return Number.isInteger(value);
   if (type === "null") return value === null;
-  if (type === "array") return Array.isArray(value);
+  if (type === "array") return isList(value);
   return type === "object" ? isObject(value) : typeof value === type;
 }
 
@@ -286,7 +286,7 @@ export function isEqual(one: Json, other: Json): boolean {
 /** The same text for the same value; what is deeper than 128 levels is left out. */
 export function canonical(value: Json, depth = 0): string {
   if (depth > CHECK_DEPTH_MAX) return "null";
-  if (Array.isArray(value)) return `[${value.map((one: Json) => canonical(one, depth + 1)).join(",")}]`;
+  if (isList(value)) return `[${value.map((one: Json) => canonical(one, depth + 1)).join(",")}]`;
   if (!isObject(value)) return JSON.stringify(value);
   const members = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1));
   return `{${members.map(([name, one]) => `${JSON.stringify(name)}:${canonical(one, depth + 1)}`).join(",")}}`;
@@ -297,7 +297,7 @@ function objectOf(value: Json | undefined): JsonObject {
 }
 
 function listOf(value: Json | undefined): readonly Json[] {
-  return Array.isArray(value) ? (value as readonly Json[]) : [];
+  return isList(value) ? value : [];
 }
 
 /** More for a choice that is meant by its constants, then for one that fits down to a deeper place. */
@@ -309,7 +309,7 @@ function fitOf(issues: readonly Issue[]): number {
 /** Values that were read from JSON, or could be written as JSON. */
 function isJson(value: unknown): value is Json {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true;
-  return typeof value === "number" ? Number.isFinite(value) : Array.isArray(value) || isObject(value);
+  return typeof value === "number" ? Number.isFinite(value) : isList(value) || isObject(value);
 }
 
 /** Whether it is nested deeper than 32 levels; looks no deeper. */

@@ -4,7 +4,7 @@
  * Where a schema leaves something open, everything is possible: what it returns is certain. Schemas come from any
  * library with Standard JSON Schema, such as zod 4.
  */
-import { isObject, type Json, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type Json, type JsonObject } from "../../work/json.ts";
 
 /** A type of JSON Schema; `integer` is `number` here. */
 export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object";
@@ -87,10 +87,8 @@ export class SchemaReader {
     const target = schema["$ref"];
     if (typeof target === "string") return [this.#resolve(target)];
     const either = schema["anyOf"] ?? schema["oneOf"];
-    if (!Array.isArray(either)) return undefined;
-    return (either as readonly Json[])
-      .slice(0, LOOKED_AT_MAX + 1)
-      .map((one) => (isObject(one) ? one : undefined));
+    if (!isList(either)) return undefined;
+    return either.slice(0, LOOKED_AT_MAX + 1).map((one) => (isObject(one) ? one : undefined));
   }
 
   #resolve(target: string): JsonSchema {
@@ -133,7 +131,7 @@ function typesOf(schema: JsonSchema): readonly JsonType[] {
   }
   if (Object.hasOwn(schema, "const")) return [typeOf(schema["const"] as Json)];
   const values = schema["enum"];
-  if (Array.isArray(values)) return [...new Set((values as readonly Json[]).map(typeOf))];
+  if (isList(values)) return [...new Set(values.map(typeOf))];
   return ALL;
 }
 

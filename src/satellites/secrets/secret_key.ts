@@ -11,7 +11,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { chmod, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errorCodeOf, systemDisk } from "../../disk.ts";
+import { type Disk, errorCodeOf, systemDisk } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 
 /** AES-256: 32 bytes. */
@@ -26,6 +26,13 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Which variables: the key in use, or the one before it. */
 export type KeyVariable = "PERIGEE_SECRETS_KEY" | "PERIGEE_SECRETS_OLD_KEY";
+
+/** Where a key may be kept: the data folder, on its disk. */
+export interface KeyHome {
+  readonly dataDir: string;
+  /** Default: this machine's. */
+  readonly disk?: Disk;
+}
 
 const KEY_BYTES = 32;
 const ID_BYTES = 8;
@@ -57,50 +64,61 @@ export async function givenKey(env: Environment, variable: KeyVariable): Promise
 
 /** The key of the data folder, undefined when it does not exist. */
 export async function folderKey(
-  dataDir: string,
+  { dataDir, disk = systemDisk }: KeyHome,
   which: "current" | "next" = "current",
 ): Promise<SecretKey | undefined> {
   const path = pathOf(dataDir, which);
   try {
-    await chmod(path, 0o600);
+    if (disk === systemDisk) await chmod(path, 0o600);
+    else if ((await disk.stat(path)) === undefined) return undefined;
   } catch (error) {
     if (errorCodeOf(error) === "ENOENT") return undefined;
     throw error;
   }
-  return parsed(await readKeyFile(path, path), path);
+  return parsed(disk === systemDisk ? await readKeyFile(path, path) : await textOf(disk, path), path);
 }
 
 /** Makes a key in the data folder; whole and durable when it resolves. */
 export async function makeFolderKey(
-  dataDir: string,
+  { dataDir, disk = systemDisk }: KeyHome,
   which: "current" | "next" = "current",
 ): Promise<SecretKey> {
   const key = makeSecretKey();
   const temporary = join(dataDir, `${KEY_FILE}.tmp`);
-  await systemDisk.remove(temporary);
-  const file = await systemDisk.open(temporary, "write");
+  await disk.remove(temporary);
+  const file = await disk.open(temporary, "write");
   try {
     await file.write(Buffer.from(`${Buffer.from(key.bytes).toString("base64")}\n`), 0);
     await file.sync();
   } finally {
     await file.close();
   }
-  await systemDisk.rename(temporary, pathOf(dataDir, which));
+  await disk.rename(temporary, pathOf(dataDir, which));
   return key;
 }
 
 /** The next key takes the place of the folder's; nothing is left of the one before. */
-export async function adoptNextKey(dataDir: string): Promise<void> {
-  await systemDisk.rename(pathOf(dataDir, "next"), pathOf(dataDir, "current"));
+export async function adoptNextKey({ dataDir, disk = systemDisk }: KeyHome): Promise<void> {
+  await disk.rename(pathOf(dataDir, "next"), pathOf(dataDir, "current"));
 }
 
 /** When the operator's key has taken the place of the folder's. */
-export async function removeFolderKeys(dataDir: string): Promise<void> {
-  for (const which of ["current", "next"] as const) await systemDisk.remove(pathOf(dataDir, which));
+export async function removeFolderKeys({ dataDir, disk = systemDisk }: KeyHome): Promise<void> {
+  for (const which of ["current", "next"] as const) await disk.remove(pathOf(dataDir, which));
 }
 
 function pathOf(dataDir: string, which: "current" | "next"): string {
   return join(dataDir, which === "current" ? KEY_FILE : NEXT_KEY_FILE);
+}
+
+async function textOf(disk: Disk, path: string): Promise<string> {
+  const file = await disk.open(path, "read");
+  try {
+    const bytes = new Uint8Array(FILE_BYTES_MAX + 1);
+    return Buffer.from(bytes.subarray(0, await file.read(bytes, 0))).toString("utf8");
+  } finally {
+    await file.close();
+  }
 }
 
 async function readKeyFile(path: string, where: string): Promise<string> {

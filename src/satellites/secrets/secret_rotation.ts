@@ -47,7 +47,7 @@ export async function rotateSecretsKey(options: VaultOptions): Promise<Rotation>
   const state = await readKeyState(store);
   const given = await givenKey(env, "PERIGEE_SECRETS_KEY");
   const old = await oldKey(options, state, given);
-  const begun = given ?? (await folderKey(dataDir, "next"));
+  const begun = given ?? (await folderKey(options, "next"));
   const left = state?.previousKeyId ?? state?.keyId;
   if (state?.previousKeyId !== undefined && state.keyId !== begun?.id)
     throw new PerigeeError(
@@ -56,27 +56,27 @@ export async function rotateSecretsKey(options: VaultOptions): Promise<Rotation>
     );
   if (left !== undefined && left !== begun?.id && left !== old?.id)
     throw new PerigeeError("invalid_config", missing(left, old, dataDir));
-  const next = begun ?? (await makeFolderKey(dataDir, "next"));
+  const next = begun ?? (await makeFolderKey(options, "next"));
   if (left !== undefined && left !== next.id)
     await writeKeyState(options, { keyId: next.id, previousKeyId: left });
   const resealed = old === undefined ? 0 : await resealAll(options, old, next);
   await writeKeyState(options, { keyId: next.id });
-  if (given === undefined) await adoptNextKey(dataDir);
-  else await removeFolderKeys(dataDir);
+  if (given === undefined) await adoptNextKey(options);
+  else await removeFolderKeys(options);
   return { keyId: next.id, resealed, place: given === undefined ? "data folder" : "environment" };
 }
 
 /** Where nothing is sealed yet there need not be any. */
 async function oldKey(
-  { env, dataDir }: VaultOptions,
+  options: VaultOptions,
   state: KeyState | undefined,
   given: SecretKey | undefined,
 ): Promise<SecretKey | undefined> {
-  const named = await givenKey(env, "PERIGEE_SECRETS_OLD_KEY");
+  const named = await givenKey(options.env, "PERIGEE_SECRETS_OLD_KEY");
   if (named !== undefined) return named;
   return given !== undefined && state?.keyId === given.id && state.previousKeyId === undefined
     ? given
-    : await folderKey(dataDir);
+    : await folderKey(options);
 }
 
 function missing(keyId: string, found: SecretKey | undefined, dataDir: string): string {

@@ -21,6 +21,7 @@ import {
   type Environment,
   folderKey,
   givenKey,
+  type KeyHome,
   makeFolderKey,
   type SecretKey,
 } from "./secret_key.ts";
@@ -37,9 +38,8 @@ export interface Vault {
 }
 
 /** Where keys are looked for: `env` first, then the data folder. */
-export interface VaultOptions {
+export interface VaultOptions extends KeyHome {
   readonly store: RecordStore;
-  readonly dataDir: string;
   readonly clock: Pick<Clock, "wallMs">;
   /** Where `PERIGEE_SECRETS_KEY` and `PERIGEE_SECRETS_KEY_FILE` are looked up. */
   readonly env: Environment;
@@ -123,20 +123,21 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
 }
 
 /** The folder's own key, made where there is nothing yet that it would have to open. */
-async function ownKey({ store, dataDir }: VaultOptions, state: KeyState | undefined): Promise<SecretKey> {
-  const next = await folderKey(dataDir, "next");
+async function ownKey(options: VaultOptions, state: KeyState | undefined): Promise<SecretKey> {
+  const { store, dataDir } = options;
+  const next = await folderKey(options, "next");
   if (next !== undefined && state?.keyId === next.id && state.previousKeyId === undefined) {
-    await adoptNextKey(dataDir); // a rotation ended right before it would have done this
+    await adoptNextKey(options); // a rotation ended right before it would have done this
     return next;
   }
-  const found = await folderKey(dataDir);
+  const found = await folderKey(options);
   if (found !== undefined) return found;
   if (state !== undefined && (await hasSealed(store)))
     throw new PerigeeError(
       "invalid_config",
       `the secrets in ${dataDir} are under key ${state.keyId}, which is missing: set PERIGEE_SECRETS_KEY or PERIGEE_SECRETS_KEY_FILE, or restore secrets.key`,
     );
-  return await makeFolderKey(dataDir);
+  return await makeFolderKey(options);
 }
 
 /** Undefined if none was ever written. */

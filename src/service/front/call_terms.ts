@@ -9,11 +9,23 @@
  * The first that is present decides. `metadata.sla` and `service_tier: "flex"` are not passed on.
  */
 import { refusedParam } from "../../errors.ts";
+import { z } from "../../schema.ts";
 import { parseDurationMs, SLA_MINUTES_MAX } from "../../work/sla.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
 
 const SLA_HEADER = "x-perigee-sla";
 const MINUTE_MS = 60_000;
+
+/** Members of every call's body, beside the question. */
+export const CALL_MEMBERS: {
+  readonly model: z.ZodString;
+  readonly metadata: z.ZodOptional<z.ZodNullable<z.ZodRecord<z.ZodString, z.ZodUnknown>>>;
+  readonly service_tier: z.ZodOptional<z.ZodNullable<z.ZodString>>;
+} = {
+  model: z.string().min(1).max(300).describe("An alias, `<provider>:<name>`, or a name of OpenAI's."),
+  metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
+  service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
+};
 
 /** What a body may say of its terms. */
 export interface TermsBody {

@@ -11,7 +11,7 @@ import { newId } from "../../work/new_id.ts";
 import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
-import { termsOf } from "./call_terms.ts";
+import { CALL_MEMBERS, termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
 import { chatAnswer, wholeChunks } from "./chat_answer.ts";
 import { ChunkShape } from "./stream_shape.ts";
@@ -27,7 +27,7 @@ const ITEMS_OWN = [
 /** Members that the front reads; all others are passed on. */
 const chatRequest = z
   .looseObject({
-    model: z.string().min(1).max(300).describe("An alias, `<provider>:<name>`, or a name of OpenAI's."),
+    ...CALL_MEMBERS,
     messages: z.array(z.looseObject({ role: z.string() })).min(1),
     stream: z.boolean().nullish().describe("Only for calls without sla."),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
@@ -37,8 +37,6 @@ const chatRequest = z
       .max(ANSWERS_MAX)
       .nullish()
       .describe("Answers; in a stream only from providers of OpenAI's protocol."),
-    metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
-    service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
   })
   .meta({ id: "ChatRequest" });
 type ChatRequest = z.infer<typeof chatRequest>;

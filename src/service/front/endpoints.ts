@@ -12,19 +12,18 @@ import { failures } from "../http/description.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
 import { completionUsage, reasonOf } from "../shapes/chat_completion.ts";
 import { embeddingList } from "../shapes/embedding_list.ts";
-import { type CallTerms, termsOf } from "./call_terms.ts";
+import { CALL_MEMBERS, type TermsBody, termsOf } from "./call_terms.ts";
 import type { CallAnswer, FrontCalls } from "./calls.ts";
 import { headOf, shownAnswer } from "./chat_answer.ts";
 import { ChunkShape } from "./stream_shape.ts";
 import { streamedCall } from "./streamed_call.ts";
 
-const MODEL = z.string().min(1).max(300);
 const embeddingRequest = z
-  .looseObject({ model: MODEL, input: z.union([z.string(), z.array(z.unknown()).min(1)]) })
+  .looseObject({ ...CALL_MEMBERS, input: z.union([z.string(), z.array(z.unknown()).min(1)]) })
   .meta({ id: "EmbeddingRequest" });
 const completionRequest = z
   .looseObject({
-    model: MODEL,
+    ...CALL_MEMBERS,
     prompt: z.union([z.string(), z.array(z.unknown()).min(1)]),
     stream: z.boolean().nullish().describe("Only for calls without sla."),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
@@ -92,11 +91,11 @@ export function registerEndpointRoutes(
 function itemOf(
   request: FastifyRequest,
   kind: "embedding" | "completion",
-  body: { readonly model: string; readonly [name: string]: unknown },
+  body: TermsBody & { readonly model: string },
   front: ServiceContext["front"],
 ): Item {
   const { metadata, service_tier, ...members } = body;
-  const terms: CallTerms = termsOf(request, { metadata, service_tier } as object, front.defaultSlaMinutes);
+  const terms = termsOf(request, { metadata, service_tier }, front.defaultSlaMinutes);
   const model = front.models.resolve(body.model);
   // The members are checked where the item is read.
   return { ...members, kind, model, sla: terms.slaMinutes, metadata: terms.metadata } as unknown as Item;

@@ -11,7 +11,7 @@
  * Source: `ResponseCreateParams` and `ChatCompletionCreateParams` of openai 6
  */
 import { PerigeeError, refusedParam } from "../../errors.ts";
-import { isObject, type JsonObject } from "../../work/json.ts";
+import { isList, isObject, type JsonObject } from "../../work/json.ts";
 import type { JsonValue } from "../../work/request.ts";
 
 /** Members that a chat has by the same name. */
@@ -35,9 +35,7 @@ export function chatOfResponse(body: JsonObject): JsonObject {
   return {
     messages: [...system, ...messagesOf(input)],
     ...Object.fromEntries(same),
-    ...(Array.isArray(tools) && tools.length > 0
-      ? { tools: (tools as readonly JsonValue[]).map(toolOf) }
-      : {}),
+    ...(isList(tools) && tools.length > 0 ? { tools: tools.map(toolOf) } : {}),
     ...(isGiven(tool_choice) ? { tool_choice: choiceOf(tool_choice as JsonValue) } : {}),
     ...(isObject(format) ? { response_format: formatOf(format) } : {}),
     ...(isGiven(effort) ? { reasoning_effort: effort as JsonValue } : {}),
@@ -73,9 +71,8 @@ function inResponse(text: string): string {
 
 function messagesOf(input: JsonValue | undefined): readonly JsonValue[] {
   if (typeof input === "string") return [{ role: "user", content: input }];
-  if (!Array.isArray(input) || input.length === 0)
-    throw refusedParam("input", "must be a text or a list of items");
-  return (input as readonly JsonValue[]).flatMap((item, index) => messageOf(item, `input.${index}`));
+  if (!isList(input) || input.length === 0) throw refusedParam("input", "must be a text or a list of items");
+  return input.flatMap((item, index) => messageOf(item, `input.${index}`));
 }
 
 function messageOf(item: JsonValue, place: string): readonly JsonValue[] {
@@ -100,8 +97,8 @@ function messageOf(item: JsonValue, place: string): readonly JsonValue[] {
 }
 
 function contentOf(content: JsonValue | undefined, place: string): JsonValue {
-  if (!Array.isArray(content)) return content ?? "";
-  return (content as readonly JsonValue[]).map((part, index): JsonValue => {
+  if (!isList(content)) return content ?? "";
+  return content.map((part, index): JsonValue => {
     const { type, text, image_url, detail, refusal } = isObject(part) ? part : {};
     if (type === "input_text" || type === "output_text") return { type: "text", text: text ?? "" };
     if (type === "refusal") return { type: "text", text: refusal ?? "" };

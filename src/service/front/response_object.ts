@@ -29,7 +29,7 @@ export function noteOf(note: ResponseNote): string {
 export function readNote({ note }: Pick<TaskView, "note">): ResponseNote | undefined {
   const value: unknown = note === undefined ? undefined : JSON.parse(note); // written by this service
   const found = isObject(value) ? value["response"] : undefined;
-  return isObject(found) ? (found as unknown as ResponseNote) : undefined;
+  return isObject(found) ? (found as unknown as ResponseNote) : undefined; // as `noteOf` wrote it
 }
 
 /** The task's id; throws `not_found` for what is not the id of a response. */

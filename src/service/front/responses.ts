@@ -17,7 +17,7 @@ import type { ServiceContext } from "../context.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance, FastifyRequest } from "../http/fastify.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
-import { termsOf } from "./call_terms.ts";
+import { CALL_MEMBERS, termsOf } from "./call_terms.ts";
 import type { FrontCalls } from "./calls.ts";
 import { PassedResponse } from "./passed_response.ts";
 import { chatOfResponse, responseError } from "./response_chat.ts";
@@ -31,12 +31,10 @@ const WITH_RESPONSES: ReadonlySet<string> = new Set(["openai", "echo"]);
 
 const responseRequest = z
   .looseObject({
-    model: z.string().min(1).max(300),
+    ...CALL_MEMBERS,
     input: z.union([z.string(), z.array(z.unknown())]).optional(),
     background: z.boolean().nullish().describe("Answered later: retrieve it until it is completed."),
     stream: z.boolean().nullish().describe("Only for calls without sla, and not in the background."),
-    metadata: z.record(z.string(), z.unknown()).nullish().describe("`sla` in it is the call's sla."),
-    service_tier: z.string().nullish().describe("`flex` means the service's default sla."),
   })
   .meta({ id: "ResponseRequest" });
 const response = z

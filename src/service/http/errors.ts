@@ -106,7 +106,8 @@ const FRAMEWORK_ERRORS: Readonly<Record<number, { readonly code: string; readonl
   414: { code: "too_large", message: "the address is longer than is taken here" },
   415: {
     code: "unsupported_media_type",
-    message: "the body has a content type or encoding that is not taken here",
+    message:
+      "the body must be JSON in UTF-8, not compressed, with the Content-Type application/json (an upload: multipart/form-data; a cluster: also application/yaml)",
   },
 };
 

@@ -114,7 +114,7 @@ export function createServer(options: ServerOptions): HttpServer {
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: PATH_PART_CHARS_MAX },
     clientErrorHandler: (error, socket) => connections?.refuse(error, socket),
     frameworkErrors: (error, request, reply) => {
-      answer(request, reply as unknown as FastifyReply, answerOf(error));
+      answer(request, reply as unknown as FastifyReply, answerOf(error)); // its type is that of no route
     },
   });
   connections = new Connections(app.server, options.clock, limits);

@@ -3,7 +3,7 @@
  *
  * Every model is quoted for every window. Limits: 64 different slas and 64 files, as in a task; 1,000 different models.
  */
-import { createReadStream } from "node:fs";
+import type { Disk } from "../../disk.ts";
 import { PerigeeError } from "../../errors.ts";
 import { itemLine } from "../../jsonl/items.ts";
 import { z } from "../../schema.ts";
@@ -24,6 +24,8 @@ const SLAS: readonly number[] = [60, 1_440];
 const SLAS_MAX = 64;
 const FILES_MAX = 64;
 const MODELS_MAX = 1_000;
+/** A read of a file. */
+const READ_BYTES = 64 * 1024;
 
 const amount = z.number().nullable().describe("USD; null when no price is known.");
 const seconds = z.number().nullable();
@@ -92,7 +94,7 @@ const quoteAnswer = z
 
 export function registerQuoteRoutes(
   app: FastifyInstance,
-  { engine, files, requestBounds }: ServiceContext,
+  { engine, files, disk, requestBounds }: ServiceContext,
 ): void {
   app.post("/v0/quote", {
     config: { scope: "infer:read", headers: ["x-perigee-schema"] },
@@ -113,7 +115,7 @@ export function registerQuoteRoutes(
       const slas = slasOf(items);
       refuseFiles(items);
       const indexes = await indexesOf(items, project, files);
-      const found = await engine.quote(linesOf(items, indexes), {
+      const found = await engine.quote(linesOf(items, indexes, disk), {
         ...{ project, isPosted: isPostedList(items), slas, modelsMax: MODELS_MAX },
         sizeBytes: volumeBytes(items, (id) => indexes.get(id)?.bytes ?? 0),
       });
@@ -151,11 +153,27 @@ async function indexesOf(
 async function* linesOf(
   items: readonly RequestItem[],
   indexes: ReadonlyMap<string, FileIndex>,
+  disk: Disk,
 ): AsyncGenerator<Uint8Array> {
   for (const [index, item] of items.entries()) {
     if ("file_id" in item) {
-      yield* createReadStream(indexes.get(item.file_id)?.path as string); // found before
+      yield* bytesOf(disk, indexes.get(item.file_id)?.path as string); // found before
       yield Buffer.from("\n");
     } else yield Buffer.from(`${itemLine({ ...item, key: String(index) }, `item ${index}`)}\n`);
+  }
+}
+
+async function* bytesOf(disk: Disk, path: string): AsyncGenerator<Uint8Array> {
+  const file = await disk.open(path, "read");
+  try {
+    for (let position = 0; ; ) {
+      const chunk = new Uint8Array(READ_BYTES);
+      const length = await file.read(chunk, position);
+      if (length === 0) return;
+      position += length;
+      yield chunk.subarray(0, length);
+    }
+  } finally {
+    await file.close();
   }
 }

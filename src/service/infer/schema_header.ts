@@ -2,7 +2,7 @@
  * `x-perigee-schema`: JSON Schema that all answers of a request must fit, where its items say nothing themselves. Limit: what Node
  * takes of headers, 16 KiB in all; characters beyond ASCII are written as `\u` escapes.
  */
-import { refusedParam } from "../../errors.ts";
+import { messageOf, refusedParam } from "../../errors.ts";
 import { checkSchema } from "../../tasks/shapes/request_schema.ts";
 import { isObject, type JsonObject } from "../../work/json.ts";
 import type { FastifyRequest } from "../http/fastify.ts";
@@ -26,10 +26,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw refusedParam(
-      SCHEMA_HEADER,
-      `it is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`,
-      cause,
-    );
+    throw refusedParam(SCHEMA_HEADER, `it is not JSON: ${messageOf(cause)}`, cause);
   }
 }

@@ -17,6 +17,7 @@ import type { Tasks } from "../../tasks/shapes/tasks.ts";
 import type { JsonObject } from "../../work/json.ts";
 import { newId } from "../../work/new_id.ts";
 import { objectNumber } from "../../work/object_id.ts";
+import { toBatchId } from "../shapes/openai_ids.ts";
 import { answerLine, errorLine, linesAsBytes } from "./batch_lines.ts";
 import {
   BATCHES,
@@ -27,7 +28,6 @@ import {
   type ServedBatchFault,
   type ServedBatchRecord,
 } from "./batch_record.ts";
-import { toBatchId } from "./openai_ids.ts";
 
 export interface NewBatch {
   readonly endpoint: string;

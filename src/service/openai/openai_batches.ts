@@ -13,9 +13,9 @@ import type { FastifyInstance } from "../http/fastify.ts";
 import { onceFor } from "../http/keyed_request.ts";
 import { schemaOf } from "../infer/schema_header.ts";
 import { idParameter } from "../shapes/infer_schema.ts";
+import { fromBatchId, fromFileId, toBatchId, toFileId } from "../shapes/openai_ids.ts";
 import { type BatchView, ServedBatches } from "./batches.ts";
 import { registerOpenaiFileRoutes } from "./openai_files.ts";
-import { fromBatchId, fromFileId, toBatchId, toFileId } from "./openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 
 const MINUTE_MS = 60_000;

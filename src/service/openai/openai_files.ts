@@ -13,7 +13,7 @@ import { fileField, registerForms, takeFile } from "../files/form.ts";
 import { failures } from "../http/description.ts";
 import type { FastifyInstance } from "../http/fastify.ts";
 import { idParameter, unchanged } from "../shapes/infer_schema.ts";
-import { fromFileId, toFileId } from "./openai_ids.ts";
+import { fromFileId, toFileId } from "../shapes/openai_ids.ts";
 import { openaiList, openaiListSchema, secondsOf } from "./openai_list.ts";
 
 /** Clients request larger pages, and get several. */

@@ -167,9 +167,11 @@ async function upload(name, lines) {
   return response === undefined ? undefined : (await response.json()).file_id;
 }
 
+/** Of the sla that was quoted: the sums beside `slas` are those without one. */
 function showQuote(found, sla) {
   const own = found.slas.find(({ sla_minutes: minutes }) => minutes === sla);
-  const { expected_seconds: seconds, early_seconds: early, late_seconds: late } = found.finish;
+  const isPriced = found.items === 0 || found.unpriced_items < found.items;
+  const { expected_seconds: seconds, early_seconds: early, late_seconds: late } = own.finish;
   const band =
     early === null || late === null ? "" : ` (${duration(early * 1_000)} to ${duration(late * 1_000)})`;
   const facts = [
@@ -177,23 +179,22 @@ function showQuote(found, sla) {
     ["Items", count(found.items)],
     [
       "Billed",
-      `${usd(found.billed_usd)} expected, ${usd(found.billed_usd_low)} to ${usd(found.billed_usd_high)}`,
+      isPriced
+        ? `${usd(own.billed_usd)} expected, ${usd(own.billed_usd_low)} to ${usd(own.billed_usd_high)}`
+        : "not known",
     ],
-    [
-      "Charged",
-      own?.usd == null ? "not known" : `${usd(own.usd)}, price factor ${own.price_factor.toFixed(2)}`,
-    ],
+    ["Charged", isPriced ? `${usd(own.usd)}, price factor ${own.price_factor.toFixed(2)}` : "not known"],
     ["Based on", found.basis],
   ];
   const warnings = [
-    own?.is_feasible === false
+    own.is_feasible === false
       ? `Not expected to be done in ${duration(sla * 60_000)}; the earliest sla is ${found.earliest_sla === null ? "longer than 30 days" : duration(found.earliest_sla * 60_000)}.`
       : "",
     found.unpriced_models.length > 0
-      ? `No price is known for ${found.unpriced_models.join(", ")}: the sums are without ${compact(found.unpriced_items)} items.`
+      ? `No price is known for ${found.unpriced_models.join(", ")}: the sums are without ${compact(found.unpriced_items)} of the ${compact(found.items)} items.`
       : "",
     found.rejected_lines > 0
-      ? `${count(found.rejected_lines)} lines would fail before anything is sent. Line ${found.first_fault?.line}: ${found.first_fault?.message}`
+      ? `${count(found.rejected_lines)} of the lines would fail before anything is sent. Line ${found.first_fault?.line}: ${found.first_fault?.message}`
       : "",
   ].filter(Boolean);
   byId("quote").replaceChildren(

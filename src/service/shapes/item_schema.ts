@@ -5,8 +5,10 @@ import { SETTING_NAMES } from "../../jsonl/config.ts";
 import { issuesOf, namedErrors, z } from "../../schema.ts";
 import type { RequestItem } from "../../tasks/shapes/requests.ts";
 import { isObject } from "../../work/json.ts";
+import { meantModel } from "../../work/model_owner.ts";
 import { ENDPOINT_KINDS, parseModelId } from "../../work/request.ts";
 import { SLA_MINUTES_MAX } from "../../work/sla.ts";
+import { ownFileId } from "./openai_ids.ts";
 
 const SLA_FAULT = `must be whole minutes from 1 to ${SLA_MINUTES_MAX}`;
 const slaMinutes = z
@@ -17,10 +19,15 @@ const slaMinutes = z
   .describe("Completion window in minutes; absent: at once.");
 const TOKENS_FAULT = "must be a whole number from 1";
 const outputTokens = z.number(TOKENS_FAULT).int(TOKENS_FAULT).min(1, TOKENS_FAULT);
+const MODEL_FAULT = 'must be "<provider>:<name>"';
+const SHOWN_CHARS_MAX = 64;
 const modelName = z
-  .string('must be "<provider>:<name>"')
+  .string(MODEL_FAULT)
   .max(512)
-  .refine((id) => parseModelId(id) !== undefined, 'must be "<provider>:<name>"')
+  .refine((id) => parseModelId(id) !== undefined, {
+    error: ({ input }) =>
+      `${MODEL_FAULT}, got ${JSON.stringify(String(input).slice(0, SHOWN_CHARS_MAX))}${meantModel(input)}`,
+  })
   .describe("Model as <provider>:<name>.")
   .meta({ examples: ["echo:test"] });
 const QUESTIONS = ["input", "contents", "messages"] as const;
@@ -156,7 +163,10 @@ const plainItem = z.strictObject({ model: modelName, input: z.string(), sla: sla
 const PLAIN_FIELDS_MAX = 3;
 const fileItem = z
   .strictObject({
-    file_id: z.string("must be text").max(64).describe("Id of an uploaded file: all its lines."),
+    file_id: z
+      .string("must be text")
+      .max(64)
+      .describe("Id of an uploaded file, also as OpenAI's clients know it (file-...): all its lines."),
     sla: slaMinutes.optional(),
     schema: answerSchema.describe("JSON Schema that answers to its lines must fit that have none."),
   })
@@ -181,12 +191,18 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
   const isFile = isRecord && "file_id" in value;
   const isKind = isRecord && "kind" in value && value.kind !== "chat" && value.kind !== undefined;
   const parsed = (isFile ? fileItem : isKind ? endpointItem : inlineItem).safeParse(value, namedErrors);
-  if (parsed.success) return parsed.data as RequestItem;
+  if (parsed.success) return ownItem(parsed.data as RequestItem);
   const issue = issuesOf(parsed.error)[0];
   const [field] = issue?.path ?? [];
   if (issue?.code === "unrecognized_keys" && field === undefined) {
     const [given = ""] = issue.keys;
-    return { field: issue.message.includes(`"${given}"`) ? given : undefined, message: issue.message };
+    const isAsked = isFile || isKind || QUESTIONS.some((name) => isRecord && name in value);
+    const hint =
+      isAsked || issue.message.includes(";") ? "" : `; the question is input, contents or messages`;
+    return {
+      field: issue.message.includes(`"${given}"`) ? given : undefined,
+      message: `${issue.message}${hint}`,
+    };
   }
   if (field === undefined)
     return {
@@ -194,4 +210,9 @@ export function checkItem(value: unknown): RequestItem | ItemFault {
       message: "must be an object with model and input, contents or messages, or with file_id",
     };
   return { field: String(field), message: `${String(field)} ${issue?.message ?? "is not as documented"}` };
+}
+
+/** A file may be named as OpenAI's clients know it. */
+function ownItem(item: RequestItem): RequestItem {
+  return "file_id" in item ? { ...item, file_id: ownFileId(item.file_id) } : item;
 }

@@ -7,10 +7,12 @@
  * Answers are written in groups (unwritten_answers.ts), a quarter of a second after the first of a group at the latest; a process that is
  * killed loses those. Limits: an answer has at most 4 MiB. What the cache loses is in the outputs of the runs.
  */
+
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";
 import { builtFile } from "../../built_files.ts";
 import type { Clock, Timer } from "../../clock.ts";
+import { messageOf } from "../../errors.ts";
 import { ANSWER_KEY_BYTES } from "../../work/answer_key.ts";
 import {
   type AnswersReply,
@@ -61,7 +63,7 @@ export const openAnswerCache: OpenAnswerCache = async ({ dir, maxBytes, clock, o
     const worker = new Worker(builtFile("answers_thread.mjs"), { execArgv: [], workerData });
     thread = new AnswersThread(worker, dir, onNotice);
   } catch (error) {
-    onNotice(offText(dir, error instanceof Error ? error.message : String(error)));
+    onNotice(offText(dir, messageOf(error)));
     return NO_CACHE;
   }
   await thread.opened;

@@ -11,7 +11,7 @@ import { existsSync, mkdirSync, renameSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { isMainThread, parentPort, workerData } from "node:worker_threads";
 import { errorCodeOf } from "../../disk.ts";
-import { hasCode } from "../../errors.ts";
+import { hasCode, messageOf } from "../../errors.ts";
 import { openPrivately } from "../folder/data_dir.ts";
 import { loadSqlite, type OpenDatabase } from "../sqlite_database.ts";
 import { isBusy, storeFailure } from "../sqlite_failure.ts";
@@ -142,10 +142,6 @@ function nothing(request: AnswersRequest): AnswersReply {
   const { id } = request;
   if (request.kind !== "find") return { kind: "done", id };
   return { kind: "found", id, answers: nothingFor(request.keys) };
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 if (!isMainThread) await serve(workerData as AnswersThreadData); // answer_cache.ts starts it so; at the end, where its class exists

@@ -1,5 +1,5 @@
 /**
- * Outputs that came with the requests of a group: written before its transaction, synced beside it.
+ * Outputs that arrived with the requests of a group: written before its transaction, synced beside it.
  *
  * A request whose output cannot be written has no part in the transaction; one whose output cannot be synced is refused.
  */

@@ -1,14 +1,16 @@
 /**
- * Requests of a store's thread as groups are made of them: reads and writes that share a transaction, what is done alone, and which
- * method of the tables does each.
+ * Requests of a store's thread in groups: reads and writes share a transaction, some requests are done alone. And which method of the
+ * tables does each.
  */
 import type { PerigeeError } from "../../errors.ts";
+import type { FileChange } from "../file_rows.ts";
 import type { LogCommit, LoggedTaskQuery } from "../log_rows.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordChange, type RecordQuery } from "../records.ts";
 import type { StoredTask } from "../store.ts";
 import { packedBytes, unpackChanges } from "./pack_changes.ts";
 import { packedLogBytes } from "./pack_log.ts";
 import type {
+  FilesAsked,
   LoneRequest,
   PackedEntries,
   PageStart,
@@ -21,7 +23,9 @@ import type {
 /** A request that does work; closing is the thread's. */
 export type WorkRequest = Exclude<StoreRequest, { readonly kind: "close" }>;
 
+/** A read that may share a transaction. */
 export type GroupedRead = Exclude<ReadRequest, LoneRequest>;
+/** A request that may share a transaction. */
 export type GroupedRequest = WriteRequest | GroupedRead;
 
 const GROUP_BYTES_MAX = 8 << 20;
@@ -69,6 +73,11 @@ export interface StoreTables {
     tasks(query: LoggedTaskQuery): unknown;
     answers(task: number, from: number, limit: number): unknown;
   };
+  /** Of a store on a database; in a data folder files are files. */
+  readonly files?: {
+    change(changes: readonly FileChange[]): unknown;
+    answer(asked: FilesAsked): unknown;
+  };
 }
 
 /** What the tables answer to a request; throws what they throw. */
@@ -84,6 +93,10 @@ export function doneBy(tables: StoreTables, request: GroupedRequest): unknown {
       return tables.records.change(unpackChanges(request.packed));
     case "commitLog":
       return tables.log.commit(request.packed);
+    case "changeFiles":
+      return tables.files?.change(request.changes);
+    case "files":
+      return tables.files?.answer(request.asked);
     case "logEntries":
       return tables.log.entries(request.after);
     case "loggedTask":
@@ -116,14 +129,17 @@ function isLone(request: WorkRequest): request is LoneRequest {
   return request.kind === "takeReserve" || request.kind === "scrub" || request.kind === "openLog";
 }
 
+/** Whether a request changes nothing. */
 export function isRead(request: GroupedRequest): request is GroupedRead {
-  return !["append", "putTask", "deleteTask", "change", "commitLog"].includes(request.kind);
+  return !["append", "putTask", "deleteTask", "change", "commitLog", "changeFiles"].includes(request.kind);
 }
 
 /** Bytes of records and outputs that a request brings. */
 export function bytesOf(request: WorkRequest): number {
   if (request.kind === "change") return packedBytes(request.packed);
   if (request.kind === "commitLog") return packedLogBytes(request.packed);
+  if (request.kind === "changeFiles")
+    return request.changes.reduce((sum, one) => sum + (one.kind === "write" ? one.bytes.byteLength : 0), 0);
   if (request.kind !== "append") return 0;
   return request.packed.bytes.byteLength + (request.packed.outputs?.bytes.byteLength ?? 0);
 }

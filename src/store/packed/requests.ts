@@ -6,6 +6,7 @@
  */
 import type { MessagePort } from "node:worker_threads";
 import type { ErrorCode } from "../../errors.ts";
+import type { FileChange, WantedBytes } from "../file_rows.ts";
 import type { LogCommit, LoggedTaskQuery } from "../log_rows.ts";
 import { EVERY_PROJECT, type ProjectScope, type RecordQuery } from "../records.ts";
 import type { StoredEntry, StoredTask } from "../store.ts";
@@ -66,7 +67,8 @@ export type WriteRequest =
   | { readonly kind: "putTask"; readonly id: number; readonly task: StoredTask }
   | { readonly kind: "deleteTask"; readonly id: number; readonly taskId: string }
   | { readonly kind: "change"; readonly id: number; readonly packed: PackedChanges }
-  | { readonly kind: "commitLog"; readonly id: number; readonly packed: PackedLog };
+  | { readonly kind: "commitLog"; readonly id: number; readonly packed: PackedLog }
+  | { readonly kind: "changeFiles"; readonly id: number; readonly changes: readonly FileChange[] };
 
 export type ReadRequest =
   | { readonly kind: "task"; readonly id: number; readonly taskId: string }
@@ -101,7 +103,17 @@ export type ReadRequest =
       readonly from: number;
       readonly limit: number;
     }
+  | { readonly kind: "files"; readonly id: number; readonly asked: FilesAsked }
   | LoneRequest;
+
+/** A read of `FileRows`. */
+export type FilesAsked =
+  | { readonly what: "owner" }
+  | { readonly what: "file"; readonly path: string }
+  | { readonly what: "segments"; readonly file: number; readonly after: number }
+  | { readonly what: "bytes"; readonly file: number; readonly wanted: readonly WantedBytes[] }
+  | { readonly what: "names"; readonly folder: string }
+  | { readonly what: "named"; readonly objects: readonly string[] };
 
 /** Done between two groups. */
 export interface LoneRequest {

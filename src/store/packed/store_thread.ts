@@ -1,5 +1,5 @@
 /**
- * The loop of a store's thread: opens the store, then does requests in the order of their coming.
+ * The loop of a store's thread: opens the store, then does requests in the order of their arrival.
  *
  *   opening -> open -> closed
  *   opening -> closed    (the store is held, damaged, newer, or cannot be made)
@@ -27,7 +27,7 @@ export interface ThreadStore {
   close(): void | Promise<void>;
 }
 
-/** Serves until it is told to close. `open` and `close` reject with a `PerigeeError`, which is what the caller is told. */
+/** Serves until a request to close. `open` and `close` reject with a `PerigeeError`, which the caller receives. */
 export async function serveStore(
   { port, answered }: StoreThreadData,
   open: () => Promise<ThreadStore>,
@@ -112,5 +112,5 @@ function buffersOf(reply: StoreReply): ArrayBuffer[] {
     return [];
   }
   const page = reply.value as EntryPage; // only pages have a next one
-  return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // SQLite returns each blob in its own buffer
+  return page.entries.map((entry) => entry.records.buffer as ArrayBuffer); // both databases return each blob in its own buffer
 }

@@ -1,5 +1,6 @@
 /**
- * The tables of a fleet: who works, who has which partition, where projects are at home, their keys, and what was audited.
+ * The tables of a fleet: who works, who has which partition, where projects are at home, their keys, what was audited, and
+ * what limits have left.
  *
  * Times are the database's. `in_fleet` marks the partitions that workers adopt: others belong to programs that opened a store themselves.
  */
@@ -46,6 +47,10 @@ export const FLEET_TABLES = `
     wall_ms bigint NOT NULL,
     line text NOT NULL,
     PRIMARY KEY (writer, n)
+  );
+  CREATE TABLE perigee_limits (
+    quota text PRIMARY KEY,
+    state text NOT NULL DEFAULT ''
   );
   CREATE INDEX perigee_audit_of_time ON perigee_audit (wall_ms);
 `;

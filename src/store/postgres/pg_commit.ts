@@ -6,7 +6,7 @@
  *        -> failed    (the partition was taken over, or the server cannot do what is asked: every later call is `store_failed`)
  *
  * A group is tried as it is first. When a call of it is refused, the group is undone and tried again with a savepoint before each
- * write, so that the refusal is that call's alone. On a full disk the writes are answered `disk_full` and the reads read again.
+ * write, so that only that call is refused. On a full disk the writes are refused with `disk_full`, and the reads are repeated.
  *
  * Outputs are written before the transaction, and synced beside it (`packed/group_outputs.ts`).
  */
@@ -27,6 +27,7 @@ import { pgFailure, pgFaultOf } from "./pg_failure.ts";
 import type { PgPartition } from "./pg_partition.ts";
 import type { PgTables } from "./pg_tables.ts";
 
+/** Does requests on the tables of a partition, one `handle` after another. */
 export class PgGroupCommit {
   readonly #connection: PgConnection;
   readonly #partition: PgPartition;
@@ -86,15 +87,18 @@ export class PgGroupCommit {
 
   /** Until it is committed, or fails for a reason that trying again does not mend. */
   async #transaction(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
+    let isInDoubt = false; // the session of an attempt was lost: it may be committed yet
     for (let isCareful = false; ; ) {
       try {
-        return await this.#attempt(group, isCareful);
+        const replies = await this.#attempt(group, isCareful);
+        if (replies !== undefined) return replies;
+        if (isInDoubt) return await this.#committedBefore(group);
       } catch (error) {
         this.#tables.undone();
         const fault = pgFaultOf(error);
         if (fault === "away") {
-          const wasCommitted = await this.#reconnect();
-          if (wasCommitted) return await this.#committedBefore(group);
+          isInDoubt = true;
+          if (await this.#reconnect()) return await this.#committedBefore(group);
           continue;
         }
         await this.#undo();
@@ -105,15 +109,20 @@ export class PgGroupCommit {
     }
   }
 
-  async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[]> {
+  /** Undefined if an earlier transaction turned out to be committed, and this one is undone. */
+  async #attempt(group: readonly GroupedRequest[], isCareful: boolean): Promise<StoreReply[] | undefined> {
     const { query, session } = this.#connection;
     await session.script("BEGIN");
-    await this.#partition.renew(query);
+    if (!(await this.#partition.renew(query))) {
+      await this.#undo();
+      return undefined;
+    }
     const replies: StoreReply[] = [];
     for (const request of group)
       replies.push(await (isCareful && !isRead(request) ? this.#applyApart(request) : this.#apply(request)));
     await session.script("COMMIT");
     this.#partition.committed();
+    this.#connection.works();
     return replies;
   }
 
@@ -144,7 +153,6 @@ export class PgGroupCommit {
 
   /** Writes that happened before their answer was lost; what was read with them is read again. */
   async #committedBefore(group: readonly GroupedRequest[]): Promise<StoreReply[]> {
-    this.#partition.committed();
     const replies: StoreReply[] = [];
     for (const request of group)
       replies.push(
@@ -164,15 +172,19 @@ export class PgGroupCommit {
     return this.#answered(id, "cannot open the work log", () => this.#tables.log.open());
   }
 
-  /** Outside a transaction; again when the session was lost. */
+  /** Outside a transaction; again when the session was lost, or the server asks for it. */
   async #answered(id: number, doing: string, work: () => unknown): Promise<StoreReply> {
     for (;;) {
       try {
         this.#assertUsable();
-        return { id, ok: true, value: await work() };
+        const value = await work();
+        this.#connection.works();
+        return { id, ok: true, value };
       } catch (error) {
         try {
-          if (pgFaultOf(error) !== "away") return refusal(id, this.#note(error, doing));
+          const fault = pgFaultOf(error);
+          if (fault === "again") continue;
+          if (fault !== "away") return refusal(id, this.#note(error, doing));
           await this.#reconnect();
         } catch (lasting) {
           return refusal(id, this.#note(lasting, doing));

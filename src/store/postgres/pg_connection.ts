@@ -1,20 +1,29 @@
 /**
- * The way to the database: one session at a time, and a new one for as long as it takes when it is lost.
+ * The connection to the database: one session at a time. When it is lost, a new one is opened, however long that takes.
  *
- *   connected -> away -> connected ...     (a restart, a failover, a network that is gone: tried again after 0.1 to 2 s)
+ *   connected -> away -> connected ...     (a restart, a failover, a network failure: tried again after 0.1 to 2 s)
  *             -> closed
+ *
+ * The waits grow until something is done, not only until a session is open: a server that is read-only lets in, and refuses each write.
+ *
+ * Time-outs and the isolation level of the session are its own, whatever those of the role or the database are: they are for people's
+ * queries, and the store has a limit for each of its statements (pg_session.ts).
  */
 import type { Clock } from "../../clock.ts";
 import { pgFaultOf } from "./pg_failure.ts";
 import { connectPg, type PgResult, type PgSession, type PgValue } from "./pg_session.ts";
 
+/** Between two attempts to connect: twice as long each time. A restart takes about a second, a failover some. */
 const FIRST_WAIT_MS = 100;
 const LAST_WAIT_MS = 2_000;
 
+/** One for a store. Not for concurrent use: a `reconnect` replaces the session that queries run on. */
 export class PgConnection {
   readonly #url: string;
   readonly #clock: Clock;
   #session: PgSession;
+  /** Before the next attempt to connect. */
+  #waitMs = 0;
 
   private constructor(url: string, clock: Clock, session: PgSession) {
     this.#url = url;
@@ -22,7 +31,7 @@ export class PgConnection {
     this.#session = session;
   }
 
-  /** Rejects as `connectPg` does, at the first failure: who starts a process wants to know. */
+  /** Rejects as `connectPg` does, at the first failure: it is reported to the one who starts the process. */
   static async open(url: string, clock: Clock): Promise<PgConnection> {
     return new PgConnection(url, clock, await openSession(url));
   }
@@ -38,15 +47,21 @@ export class PgConnection {
   /** Resolves with a new session in place of a lost one. Rejects only with what waiting does not mend. */
   async reconnect(): Promise<void> {
     this.#session.end();
-    for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(2 * waitMs, LAST_WAIT_MS)) {
+    for (;;) {
+      if (this.#waitMs > 0) await this.#clock.sleep(this.#waitMs);
+      this.#waitMs = Math.min(Math.max(2 * this.#waitMs, FIRST_WAIT_MS), LAST_WAIT_MS);
       try {
         this.#session = await openSession(this.#url);
         return;
       } catch (error) {
         if (pgFaultOf(error) !== "away") throw error;
       }
-      await this.#clock.sleep(waitMs);
     }
+  }
+
+  /** The session did what was asked of it: when it is lost, the next one is opened at once. */
+  works(): void {
+    this.#waitMs = 0;
   }
 
   close(): void {
@@ -54,10 +69,19 @@ export class PgConnection {
   }
 }
 
+/** What roles and databases may have other defaults of. */
+const SESSION = `
+  SET default_transaction_isolation = 'read committed';
+  SET statement_timeout = 0;
+  SET lock_timeout = 0;
+  SET idle_in_transaction_session_timeout = 0;
+`;
+
 /** Every commit of the session is durable before it is acknowledged, whatever the default of the database is. */
 async function openSession(url: string): Promise<PgSession> {
   const session = await connectPg(url);
   try {
+    await session.script(SESSION);
     const { rows } = await session.query("SELECT current_setting('synchronous_commit') AS level");
     const [{ level }] = rows as [{ readonly level: string }]; // as selected
     if (level === "off") await session.script("SET synchronous_commit = on");

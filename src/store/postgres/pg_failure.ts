@@ -6,13 +6,15 @@
  *   conflict   a unique column holds the value already
  *   full       no space on its disk: what was begun is undone, the call may be repeated
  *   refused    the server does not let this user in, or has no such database: for the operator
- *   failed     anything else; final
+ *   failed     anything else, and what the program itself throws, such as for a row that is not JSON: final
  *
  * Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
+import { AssertionError } from "node:assert";
 import { errorCodeOf } from "../../disk.ts";
-import { PerigeeError } from "../../errors.ts";
+import { messageOf, PerigeeError } from "../../errors.ts";
 
+/** See above. */
 export type PgFault = "away" | "again" | "conflict" | "full" | "refused" | "failed";
 
 /** Five digits and capitals; errors of the system and of `pg` itself have other codes, or none. */
@@ -20,6 +22,7 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 
 const FAULTS: Readonly<Record<string, PgFault>> = {
   "23505": "conflict", // unique_violation
+  "25P03": "away", // idle_in_transaction_session_timeout
   "25006": "away", // read_only_sql_transaction: a standby that is not yet the primary
   "3D000": "refused", // invalid_catalog_name
   "3F000": "refused", // invalid_schema_name
@@ -27,16 +30,23 @@ const FAULTS: Readonly<Record<string, PgFault>> = {
   "40P01": "again", // deadlock_detected
   "42501": "refused", // insufficient_privilege
   "53100": "full", // disk_full
+  "53200": "away", // out_of_memory
   "53300": "away", // too_many_connections
+  "55P03": "again", // lock_not_available: a time-out that a pooler sets
+  "57014": "again", // query_canceled: by an operator, or such a time-out
   "57P01": "away", // admin_shutdown
   "57P02": "away", // crash_shutdown
   "57P03": "away", // cannot_connect_now
 };
 
-/** What it means. Without a code of the server the session counts as lost: `pg` has none for that. */
+/** Errors that another session would meet again. */
+const OF_PROGRAM = [PerigeeError, AssertionError, TypeError, RangeError, SyntaxError, ReferenceError];
+
+/** What it means. An error of `pg` without a code of the server is a lost session: `pg` has no code for that. */
 export function pgFaultOf(error: unknown): PgFault {
   const code = errorCodeOf(error);
-  if (code === undefined || !SQLSTATE.test(code)) return error instanceof PerigeeError ? "failed" : "away";
+  if (code === undefined || !SQLSTATE.test(code))
+    return OF_PROGRAM.some((each) => error instanceof each) ? "failed" : "away";
   const known = FAULTS[code];
   if (known !== undefined) return known;
   if (code.startsWith("08")) return "away"; // connection_exception
@@ -47,7 +57,7 @@ export function pgFaultOf(error: unknown): PgFault {
 export function pgFailure(error: unknown, doing: string): PerigeeError {
   if (error instanceof PerigeeError) return error;
   const fault = pgFaultOf(error);
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (fault === "full")
     return new PerigeeError("disk_full", `${doing}: the disk of PostgreSQL is full (${message})`, {
       cause: error,

@@ -5,10 +5,9 @@
  */
 import { PerigeeError } from "../../errors.ts";
 import {
-  checkSequences,
   type EntryRow,
+  entryPage,
   entryRowCrc,
-  readEntry,
   readTask,
   type TaskRow,
   taskRowCrc,
@@ -25,6 +24,7 @@ const SEQUENCES_MAX = 4_096;
 const TASK_COLUMNS = "row, id, name, created_ms, crc, body";
 const ENTRY_COLUMNS = "row, task_id, sequence, wall_ms, crc, records";
 
+/** The tasks and entries of one partition. */
 export class PgJournal {
   readonly #query: PgQuery;
   readonly #part: number;
@@ -163,14 +163,7 @@ export class PgJournal {
       this.#part,
       ...from,
     );
-    const entries = (rows as EntryRow[]).map(readEntry); // columns as selected
-    if (start.taskId !== undefined) checkSequences(entries, start.afterSequence);
-    const last = (rows as EntryRow[]).at(-1);
-    if (last === undefined || sizes.length <= count) return { entries, next: undefined };
-    const { taskId } = start;
-    const next =
-      taskId === undefined ? { taskId, beforeRow: last.row } : { taskId, afterSequence: last.sequence };
-    return { entries, next };
+    return entryPage(rows as EntryRow[], start, sizes.length > count); // columns as selected
   }
 
   async #tasks(where: string, value: string): Promise<readonly TaskRow[]> {

@@ -37,6 +37,7 @@ import type { PgQuery, PgValue } from "./pg_session.ts";
 const METADATA = "number, id, project, kind, parent, created_ms, crc, body_crc, body";
 const ANSWER_COLUMNS = "item, crc, record, text_crc, text";
 
+/** The work log of one partition. */
 export class PgLog {
   readonly #query: PgQuery;
   readonly #part: number;
@@ -46,7 +47,7 @@ export class PgLog {
     this.#part = part;
   }
 
-  /** The tables are there since the store was opened. */
+  /** The tables exist since the store was opened. */
   async open(): Promise<OpenedLog> {
     const names = await this.#rows<{ readonly number: number; readonly crc: number; readonly text: string }>(
       "SELECT number, crc, text FROM perigee_log_names WHERE part = $1 ORDER BY number",
@@ -99,7 +100,7 @@ export class PgLog {
       await this.#run("DELETE FROM perigee_log_entries WHERE part = $1 AND sequence <= $2", cutTo);
   }
 
-  /** In order, after the given sequence; none when there are no more. */
+  /** One page in order, after a sequence; empty at the end. */
   async entries(after: number): Promise<StoredLogEntry[]> {
     const sizes = await this.#rows<{ readonly size: number }>(
       `SELECT length(records) AS size FROM perigee_log_entries

@@ -6,18 +6,20 @@
  *        -> lost        (another owner has taken it since: nothing of this one can be committed any more)
  *        -> free        (`release`)
  *
- * A transaction begins with `renew`, which locks the row: who wants to take the partition over waits until it has ended, and what a
- * former owner begins later finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
- * transactions, so that after a lost session it is known whether the last one was committed.
+ * A transaction begins with `renew`, which locks the row: another process that takes the partition over waits until it has ended, and
+ * a later transaction of the former owner finds another epoch. So a process that was stopped and wakes up commits nothing. `commits` counts the
+ * transactions, so that after a lost session it is known whether the last one was committed, also if it is committed
+ * only then: a commit waits for a standby as long as that is away.
  */
 import { PerigeeError } from "../../errors.ts";
 import type { PgQuery } from "./pg_session.ts";
 
-/** How long a partition stays with an owner who is not heard of. A dead one is taken over within 10 s. */
+/** How long a partition stays with an owner that does not renew it, so that the partition of a dead one is taken over within 10 s. */
 export const LEASE_MS = 6_000;
 /** How often it is renewed. */
 export const RENEW_MS = 1_500;
 
+/** One for a store. */
 export class PgPartition {
   readonly #part: number;
   readonly #owner: string;
@@ -32,6 +34,11 @@ export class PgPartition {
 
   get part(): number {
     return this.#part;
+  }
+
+  /** Of this owner, once it has taken it. */
+  get epoch(): number {
+    return this.#epoch;
   }
 
   /** Throws `data_dir_in_use` while another owner holds it. */
@@ -51,17 +58,20 @@ export class PgPartition {
     this.#commits = row.commits;
   }
 
-  /** At the start of a transaction. Throws `store_failed` when the partition has another owner. */
-  async renew(query: PgQuery): Promise<void> {
+  /**
+   * At the start of a transaction. Resolves with false, and counts it, if the last one was committed after all: it was under way
+   * when its session was lost, and this one has waited for its end. Throws `store_failed` when the partition has another owner.
+   */
+  async renew(query: PgQuery): Promise<boolean> {
     const { count } = await query(
-      `UPDATE perigee_partitions SET commits = $3, lease_until = clock_timestamp() + $4 * interval '1 ms'
-       WHERE part = $1 AND epoch = $2`,
+      `UPDATE perigee_partitions SET commits = commits + 1, lease_until = clock_timestamp() + $4 * interval '1 ms'
+       WHERE part = $1 AND epoch = $2 AND commits = $3`,
       this.#part,
       this.#epoch,
-      this.#commits + 1,
+      this.#commits,
       LEASE_MS,
     );
-    if (count === 0) throw this.#takenOver();
+    return count > 0 || !(await this.wasCommitted(query));
   }
 
   /** The transaction that `renew` began was committed. */
@@ -69,7 +79,7 @@ export class PgPartition {
     this.#commits += 1;
   }
 
-  /** After a lost session: whether the transaction that `renew` began was committed. Throws `store_failed` as `renew` does. */
+  /** After a lost session: whether the transaction that `renew` began was committed, which counts it. Throws `store_failed` as `renew` does. */
   async wasCommitted(query: PgQuery): Promise<boolean> {
     const { rows } = await query(
       "SELECT commits FROM perigee_partitions WHERE part = $1 AND epoch = $2",
@@ -78,7 +88,9 @@ export class PgPartition {
     );
     const [row] = rows as { readonly commits: number }[]; // as selected
     if (row === undefined) throw this.#takenOver();
-    return row.commits > this.#commits;
+    const wasCommitted = row.commits > this.#commits;
+    this.#commits = row.commits;
+    return wasCommitted;
   }
 
   /** No error when another owner has taken it. */
@@ -103,7 +115,7 @@ export class PgPartition {
   #takenOver(): PerigeeError {
     return new PerigeeError(
       "store_failed",
-      `partition ${this.#part} of the store was taken over by another process, because this one was not heard of for ${LEASE_MS / 1_000} seconds`,
+      `partition ${this.#part} of the store was taken over by another process, because this one did not renew its lease for ${LEASE_MS / 1_000} seconds`,
       { details: { part: this.#part } },
     );
   }

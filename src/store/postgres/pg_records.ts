@@ -29,6 +29,7 @@ const PUT = INSERT.replace(
    WHERE old.project = excluded.project`,
 );
 
+/** The records of a database. */
 export class PgRecords {
   readonly #query: PgQuery;
   readonly #part: number;

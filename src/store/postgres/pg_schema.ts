@@ -6,9 +6,10 @@
  */
 import { checkVersion } from "../folder/known_version.ts";
 import { FLEET_TABLES } from "./fleet_schema.ts";
+import { FILES_SCHEMA } from "./pg_files.ts";
 import type { PgQuery, PgSession } from "./pg_session.ts";
 
-/** Of the advisory lock that migrations hold; any number that no other program of the database uses. */
+/** Key of the advisory lock that migrations hold: chosen at random, so that no other program of the database uses it. */
 const MIGRATION_LOCK = 7_037_447_336;
 
 /** In order: the schema has the version of as many as were done. Never changed once released, only added to. */
@@ -103,6 +104,7 @@ const MIGRATIONS: readonly string[] = [
   );
   `,
   FLEET_TABLES,
+  FILES_SCHEMA,
 ];
 
 /** Versions of the schema; 0 for a database without the tables. */

@@ -11,6 +11,7 @@ import { PerigeeError } from "../../errors.ts";
 
 /** An optional peer; the version is that of package.json. */
 const PG_PACKAGE = "pg@8";
+/** For a connection, TLS and the password: a server on the same network takes milliseconds. */
 const CONNECT_MS = 5_000;
 /** After this a query counts as lost: a statement of the store takes milliseconds, a large page a second. */
 const QUERY_MS = 30_000;
@@ -21,8 +22,10 @@ const INT8 = 20;
 const INT4 = 23;
 const BOOL = 16;
 
+/** What a statement takes for one of its `$1`, `$2`; lists are arrays of PostgreSQL. */
 export type PgValue = string | number | boolean | null | Uint8Array | readonly (string | number | null)[];
 
+/** The rows of a statement. */
 export interface PgResult {
   /** Objects by column name; `bigint` as a number, `bytea` as bytes in a buffer of their own. */
   readonly rows: readonly unknown[];
@@ -33,6 +36,7 @@ export interface PgResult {
 /** Does one statement with its values for `$1`, `$2` and so on. Rejects with the error of `pg`. */
 export type PgQuery = (sql: string, ...values: readonly PgValue[]) => Promise<PgResult>;
 
+/** One session, for one statement after another. */
 export interface PgSession {
   readonly query: PgQuery;
   /** Several statements at once, without values. */
@@ -92,7 +96,7 @@ interface Ending {
   end(): Promise<void>;
 }
 
-/** Without waiting for the server, which may not answer: it has the goodbye, or notices that the connection is closed. */
+/** Without waiting for the server, which may not answer: it receives the end of the session, or notices that the connection is closed. */
 function end(client: ClientBase & Ending): void {
   const { connection } = client as unknown as { readonly connection?: { readonly stream?: Destroyable } }; // pg has no other way
   void client.end().catch(() => undefined);

@@ -2,7 +2,7 @@
  * A store on PostgreSQL, in a thread of its own: one partition of a database that several processes share.
  */
 import { hostname } from "node:os";
-import { openThreadedStore, type SpacedStore } from "../threaded_store.ts";
+import { type FilesStore, openThreadedStore } from "../threaded_store.ts";
 
 /** Where the thread of PostgreSQL keeps its store. */
 export interface PgPlace {
@@ -11,6 +11,7 @@ export interface PgPlace {
   readonly owner: string;
 }
 
+/** Options of `openPostgresStore`. */
 export interface PostgresStoreOptions {
   /**
    * `postgres://user:password@host:port/database`. One session a process, for its whole life: a pooler in between must give it one
@@ -31,7 +32,7 @@ export interface PostgresStoreOptions {
  * Calls wait while the server is away, and take effect when it is back. An open store keeps the process alive only while calls are
  * pending.
  */
-export function openPostgresStore(options: PostgresStoreOptions): Promise<SpacedStore> {
+export function openPostgresStore(options: PostgresStoreOptions): Promise<FilesStore> {
   const { url, part = 1, owner = `process ${process.pid} on ${hostname()}` } = options;
   const place: PgPlace = { url, part, owner };
   return openThreadedStore("postgres_thread.mjs", place);

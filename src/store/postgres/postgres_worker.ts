@@ -1,7 +1,7 @@
 /**
  * The thread of a store on PostgreSQL: connects, migrates, takes its partition, then does requests (`packed/store_thread.ts`).
  *
- * While nothing is asked it renews its lease, so that nobody takes the partition of a process that lives.
+ * While no requests arrive it renews its lease, so that no other process takes the partition of a process that lives.
  */
 import { isMainThread, workerData } from "node:worker_threads";
 import { systemClock, type Timer } from "../../clock.ts";
@@ -12,6 +12,7 @@ import { serveStore, type ThreadStore } from "../packed/store_thread.ts";
 import { PgGroupCommit } from "./pg_commit.ts";
 import { PgConnection } from "./pg_connection.ts";
 import { pgFailure } from "./pg_failure.ts";
+import { REAP_REMOVED } from "./pg_files.ts";
 import { PgPartition, RENEW_MS } from "./pg_partition.ts";
 import { migratePg, migrationNotes } from "./pg_schema.ts";
 import { PgTables } from "./pg_tables.ts";
@@ -31,6 +32,7 @@ async function openedPartition({ url, part, owner }: PgPlace): Promise<ThreadSto
       const notes = migrationNotes(await migratePg(connection.session));
       const partition = new PgPartition(part, owner);
       await partition.take(connection.query);
+      await connection.query(REAP_REMOVED, part);
       return threadStore(connection, partition, notes);
     } catch (error) {
       connection.close();
@@ -57,7 +59,7 @@ function threadStore(
   partition: PgPartition,
   notes: readonly string[],
 ): ThreadStore {
-  const commits = new PgGroupCommit(connection, partition, new PgTables(connection.query, partition.part));
+  const commits = new PgGroupCommit(connection, partition, new PgTables(connection.query, partition));
   const turns = new KeyedMutex();
   let renewal: Timer | undefined;
   let isOpen = true;

@@ -26,6 +26,7 @@ import {
   type FileIndex,
   type FilePurpose,
   type Files,
+  type FilesNamed,
   type FileView,
   isMimeType,
   type NamedIndex,
@@ -43,6 +44,8 @@ export interface FilesOptions {
   readonly measurer: KeyScanner;
   readonly dataDir: string;
   readonly bounds?: FileBounds;
+  /** Finds what open work names; default: nothing. */
+  readonly named?: FilesNamed;
 }
 
 /** Each bound has a default. */
@@ -192,8 +195,14 @@ class DiskFiles implements Files {
     return { items: records.slice(0, limit).map(viewOf), hasMore: records.length > limit };
   }
 
-  async remove(project: string, id: string): Promise<void> {
+  async named(project: string, ids: ReadonlySet<string>): Promise<ReadonlyMap<string, string>> {
+    return (await this.#options.named?.(project, ids)) ?? new Map<string, string>();
+  }
+
+  async remove(project: string, id: string, { isUnnamed = false } = {}): Promise<void> {
     const { bytes } = await this.file(project, id);
+    const namedBy = isUnnamed ? undefined : (await this.named(project, new Set([id]))).get(id);
+    if (namedBy !== undefined) throw named(namedBy);
     // Nothing waits between this check and the change: a later holder does not find an index any more.
     if (this.#held.has(id)) throw new PerigeeError("conflict", "a task is working on this file");
     const release = this.hold(id); // others that remove it get a conflict, so its bytes are subtracted once
@@ -350,6 +359,11 @@ function checkMimeType(type: string | undefined): void {
   throw new PerigeeError("invalid_request", "the type of a file must read as type/subtype", {
     details: { param: "mime_type" },
   });
+}
+
+function named(taskId: string): PerigeeError {
+  const message = `requests of task ${taskId} name this file; delete it when the task has ended, or cancel the task first`;
+  return new PerigeeError("conflict", message, { details: { taskId } });
 }
 
 function taken(): PerigeeError {

@@ -68,6 +68,9 @@ export interface NamedIndex {
   readonly index: FileIndex;
 }
 
+/** By file, a task whose open requests name it; files that none names are absent. */
+export type FilesNamed = (project: string, ids: ReadonlySet<string>) => Promise<ReadonlyMap<string, string>>;
+
 /** Throws `not_found` for files of other projects and for unknown ids alike. */
 export interface Files {
   /**
@@ -81,8 +84,13 @@ export interface Files {
   assertWhole(project: string, id: string): Promise<FileView>;
   /** Newest first. */
   list(project: string, query: PageQuery & { readonly purpose?: FilePurpose }): Promise<Page<FileView>>;
-  /** Throws `conflict` while a task is working on it. */
-  remove(project: string, id: string): Promise<void>;
+  /**
+   * Throws `conflict` while a task is working on it, or names it as media. `isUnnamed`: the caller has just asked `named`, because it
+   * removes several.
+   */
+  remove(project: string, id: string, options?: { readonly isUnnamed?: boolean }): Promise<void>;
+  /** Of these files, those that open work names as media. Reads all open requests of the project. */
+  named: FilesNamed;
   /** Throws `file_damaged` like `assertWhole` before the first byte. */
   read(
     project: string,

@@ -256,6 +256,10 @@ export class LotTasks {
         for (const places of placesOf(layer, view)) yield* this.#objects.answered(task, layer, places);
   }
 
+  get openLots(): Iterable<Lot> {
+    return this.#lots.openLots;
+  }
+
   openCounts(): OpenCounts {
     return openCountsOf(this.#lots.openLots);
   }

@@ -44,6 +44,37 @@ describe("batches whose price factor is configured", () => {
     expect((said.billed_usd.median ?? 0) / said.list_usd).toBeCloseTo(share, 3);
   });
 
+  it.each([
+    [600, "realtime"],
+    [1, "batch"],
+  ] as const)(
+    "have work that costs nothing only where realtime cannot do it: at %d requests a minute %s",
+    async (perMinute, lane) => {
+      const config: ConfigOptions = {
+        ...configOf(0.5),
+        limits: { box: { requestsPerMinute: perMinute } },
+        prices: { "box:*": { inputUsdPerMillion: 0, outputUsdPerMillion: 0 } },
+      };
+      const items = Array.from({ length: 600 }, (_, index) => ({ model: "box:llama", input: `q ${index}` }));
+      const { summary, requests } = await simulate({
+        config,
+        providers: { box: {} },
+        items,
+        run: { sla: 480 },
+      });
+      expect(summary.counts).toMatchObject({ completed: 600 });
+      expect(requests.some((request) => request.lane === "batch")).toBe(lane === "batch");
+
+      const world = new World({ config, allowsBatches: true });
+      world.input(600, "box:llama");
+      const { engine, core } = await world.opened();
+      const said = await simulateFile(core, INPUT, { sla: 480, seeds: 1 });
+      await world.settle(engine.close());
+      expect(said.lanes.map((one) => one.lane)).toContain(lane);
+      if (lane === "realtime") expect(said.lanes).toHaveLength(1);
+    },
+  );
+
   it("are named to the operator where they would cost more than realtime, and so are deferred requests", () => {
     const box = { name: "box", baseUrl: "http://box.test/v1", protocol: "openai" } as const;
     const gemini = { name: "gemini", baseUrl: "http://gemini.test", protocol: "gemini" } as const;

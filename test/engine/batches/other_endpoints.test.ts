@@ -83,6 +83,10 @@ const KINDS = {
   }),
 } as const;
 
+function moderationOrEmbedding(line: number): object {
+  return KINDS[line % 2 === 0 ? "moderation" : "several"](line).request;
+}
+
 describe("items of other endpoints whose deadline leaves time for a batch", () => {
   it("are answered once each by batches of their endpoint at half of the list price, in any mix", async () => {
     const kinds = fc.constantFrom(...(Object.keys(KINDS) as (keyof typeof KINDS)[]));
@@ -140,6 +144,26 @@ describe("items of other endpoints whose deadline leaves time for a batch", () =
     expect(failed.map(({ key }) => key).sort()).toEqual(["k100", "k150", "k200", "k50"]);
     expect(fake.ledger.batches.size).toBe(1);
     expect(paidTwice(fake)).toEqual([]);
+  });
+
+  it("are not answered by a batch with more or fewer outputs than they have inputs, and then at once", async () => {
+    const { world, fake, lines } = worldWith();
+    const moderation = (input: unknown): object => ({ kind: "moderation", model: FREE, input });
+    const wrong = [
+      ...[embedding(["FEWER", "two"]), embedding("FURTHER"), embedding(["FURTHER", "two"])],
+      ...[moderation("FURTHER"), moderation(["FEWER", "two"])],
+    ];
+    world.requests(200, (line) => wrong[line - 1] ?? moderationOrEmbedding(line));
+    expect((await world.run({ sla: DAY })).counts.completed).toBe(200);
+    const late = lines().filter(({ cost }) => cost?.tier !== "batch");
+    expect(late.map(({ key }) => key).sort()).toEqual(["k1", "k2", "k3", "k4", "k5"]);
+    const outputs = new Map(lines().map(({ key, output }) => [key, output]));
+    expect(outputs.get("k1")).toMatchObject({ embeddings: [vectorOf("FEWER"), vectorOf("two")] });
+    expect(outputs.get("k2")).toMatchObject({ embedding: vectorOf("FURTHER") });
+    expect(outputs.get("k3")).toMatchObject({ embeddings: [vectorOf("FURTHER"), vectorOf("two")] });
+    expect(outputs.get("k4")).toMatchObject({ results: [{ flagged: false }] });
+    expect(outputs.get("k5")).toMatchObject({ results: [{ flagged: false }, { flagged: false }] });
+    expect(wrongsOf(world, fake, 200)).toEqual([]);
   });
 
   it("are answered at once, together, when their batch does not finish", async () => {

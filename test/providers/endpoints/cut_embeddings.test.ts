@@ -27,8 +27,9 @@ describe("cutting embeddings", () => {
           const { other, ...named } = more;
           const body = { ...named, data, usage: JSON.stringify(other) };
           const cut = cutEmbeddings(Buffer.from(JSON.stringify(body, undefined, space)), "embedding");
-          expect(cut?.values.map((each) => JSON.parse(each))).toEqual(data.map((each) => each.embedding));
-          expect(cut?.values.every((each) => !/\s/.test(each))).toBe(true);
+          const values = cut?.values.map((each) => Buffer.from(each).toString());
+          expect(values?.map((each) => JSON.parse(each))).toEqual(data.map((each) => each.embedding));
+          expect(values?.every((each) => !/\s/.test(each))).toBe(true);
           const places = data.map((each, place) => ({ ...each, embedding: place }));
           expect(cut?.rest).toEqual({ ...body, data: places });
         },

@@ -42,6 +42,10 @@ function decoded(codec: Provider, status: number, body: unknown): ReturnType<Pro
   return codec.decode({ status, headers: {}, body: Buffer.from(JSON.stringify(body)), wallMs: 0 });
 }
 
+function bytesOf(...texts: readonly string[]): readonly Uint8Array[] {
+  return texts.map((text) => Uint8Array.from(Buffer.from(text)));
+}
+
 const EMBEDDINGS = {
   object: "list",
   data: [
@@ -68,7 +72,7 @@ describe("OpenAI's other endpoints are called as its SDK calls them", () => {
     expect(decoded(codec, 200, reply)).toMatchObject({
       class: "success",
       text: "",
-      output: { type: "embedding", values: ["[1,2.5]", "[0.25,-1e-7]"] },
+      output: { type: "embedding", values: bytesOf("[1,2.5]", "[0.25,-1e-7]") },
       model: "text-embedding-3-small-1",
       usage: { inputTokens: 8, outputTokens: 0 },
     });
@@ -208,7 +212,7 @@ describe("Gemini's embeddings are called as its SDK calls them", () => {
       })),
     );
     expect(decoded(codec, 200, reply)).toMatchObject({
-      output: { type: "embedding", values: ["[0.5]", "[1,2]"] },
+      output: { type: "embedding", values: bytesOf("[0.5]", "[1,2]") },
       usage: undefined,
     });
   });

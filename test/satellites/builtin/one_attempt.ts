@@ -120,6 +120,7 @@ function filesOf(contents: NonNullable<Attempt["files"]>): Files {
     put: none,
     list: none,
     remove: none,
+    named: none,
     index: none,
     assertWhole: none,
     assertKeysDiffer: none,

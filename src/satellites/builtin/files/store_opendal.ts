@@ -79,7 +79,8 @@ export async function openOpendal(
   if (keys.length > 0 && !keys.some((key) => Object.hasOwn(options, key)))
     throw refused(`${JSON.stringify(name)} needs one of the options ${keys.join(", ")}`);
   try {
-    return new OpendalStore(name, new Operator(place.service, options) as unknown as Operator);
+    const operator = new Operator(place.service, options) as unknown as Operator; // what is used of it, as stated here
+    return new OpendalStore(name, operator);
   } catch (cause) {
     throw new SatelliteError("permanent", "invalid_config", `${JSON.stringify(name)} cannot be opened so`, {
       cause,

@@ -23,12 +23,12 @@ export async function toMarkdown(html: string): Promise<string> {
   const service = await openService();
   service.addRule("cell", {
     filter: ["th", "td"],
-    replacement: (content, node) => tableCell(content, isFirst(node as unknown as MarkupNode)),
+    replacement: (content, node) => tableCell(content, isFirst(node as unknown as MarkupNode)), // of turndown's own parser
   });
   service.addRule("row", {
     filter: "tr",
     replacement: (content, node) => {
-      const row = node as unknown as MarkupNode; // of turndown's own parser
+      const row = node as unknown as MarkupNode; // as above
       return `${content} |\n${isHead(row) ? `${ruleOf(row)}\n` : ""}`;
     },
   });

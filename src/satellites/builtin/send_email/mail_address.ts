@@ -56,10 +56,9 @@ function mailboxOf(name: string, text: string): Mailbox | undefined {
   return shown === "" ? { address } : { name: shown, address };
 }
 
-/** Whether a header may have this text: no line end, no NUL, no other control character. */
+/** Whether a header may have this text: no line end, no NUL, no other control character but a tab. */
 export function isHeaderSafe(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-  return !/[\u0000-\u0008\u000a-\u001f\u007f\u2028\u2029]/.test(text);
+  return !/(?!\t)[\p{Cc}\u2028\u2029]/u.test(text);
 }
 
 /** One mailbox of an input. */

@@ -21,6 +21,11 @@ export function fromFileId(given: string): string {
   return fromId(FILE, given, "file");
 }
 
+/** Our id of a file that is named in either form; what has neither stays as it is, and is found nowhere. */
+export function ownFileId(given: string): string {
+  return FILE.exec(given)?.slice(1).join("-") ?? given;
+}
+
 /** Our id; throws `not_found` for any other form. */
 export function fromBatchId(given: string): string {
   return fromId(BATCH, given, "batch");

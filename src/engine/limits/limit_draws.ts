@@ -1,0 +1,108 @@
+/**
+ * Draws for all quotas of an engine that it shares with other processes, together:
+ *
+ *   idle --a request lacks units--> drawing --answered--> waiting 500 ms --> drawing
+ *                                           --failed----> waiting 500 ms --> drawing (the same asks again)
+ *   waiting --a request lacks units, 50 ms after the last draw--> drawing
+ *   waiting --nothing to say--> idle
+ *
+ * The times differ by up to a tenth, so that processes that began together do not draw in the same order for ever.
+ */
+import { randomUUID } from "node:crypto";
+import type { Clock, Timer } from "../../clock.ts";
+import { debug } from "../../debug.ts";
+import { DRAW_MS, DrawnLoad, type DrawnQuota } from "../../limits/shared/drawn_load.ts";
+import type { LimitPool, PoolAsk } from "../../limits/shared/limit_pool.ts";
+import type { BlockGrant } from "../../limits/shared/shared_window.ts";
+
+/** Between two draws at least: what lacks units meanwhile is asked for together. */
+const BETWEEN_MS = 50;
+const JITTER = 0.1;
+
+export interface LimitDrawsOptions {
+  readonly clock: Clock;
+  /** Undefined: quotas are this process's own. */
+  readonly pool: LimitPool | undefined;
+  /** Lets all lanes go on. */
+  readonly pumpAll: () => void;
+}
+
+/** A quota that was asked for. */
+interface Drawing extends PoolAsk {
+  readonly load: DrawnLoad;
+  readonly part: DrawnQuota;
+}
+
+export class LimitDraws {
+  readonly #options: LimitDrawsOptions;
+  readonly #holder = randomUUID();
+  readonly #loads = new Map<string, DrawnLoad>();
+  #timer: Timer | undefined;
+  #timerAtMs = Number.POSITIVE_INFINITY;
+  #isDrawing = false;
+  #lacks = false;
+  #lastMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+
+  constructor(options: LimitDrawsOptions) {
+    this.#options = options;
+  }
+
+  /** `pool`: of which limits, the same in all processes: an account, with a family of models or without. Undefined where nothing is shared. */
+  of(pool: string): DrawnLoad | undefined {
+    if (this.#options.pool === undefined) return undefined;
+    const known = this.#loads.get(pool);
+    if (known !== undefined) return known;
+    const made = new DrawnLoad(this.#holder, () => this.#lack());
+    this.#loads.set(pool, made);
+    return made;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#timer?.cancel();
+  }
+
+  #lack(): void {
+    this.#lacks = true;
+    if (!this.#isDrawing) this.#arm(this.#lastMs + BETWEEN_MS - this.#options.clock.nowMs());
+  }
+
+  #arm(delayMs: number): void {
+    const { clock } = this.#options;
+    const atMs = clock.nowMs() + Math.max(0, delayMs);
+    if (this.#isClosed || atMs >= this.#timerAtMs) return;
+    this.#timer?.cancel();
+    this.#timerAtMs = atMs;
+    this.#timer = clock.timer(delayMs, () => {
+      this.#timerAtMs = Number.POSITIVE_INFINITY;
+      void this.#draw();
+    });
+  }
+
+  async #draw(): Promise<void> {
+    const { clock, pool, pumpAll } = this.#options;
+    const drawings = this.#drawings(clock.nowMs());
+    this.#lacks = false;
+    if (drawings.length === 0 || pool === undefined) return; // idle until a request lacks units
+    this.#isDrawing = true;
+    this.#lastMs = clock.nowMs();
+    const grants = await pool.draw(drawings).catch((error: unknown): readonly BlockGrant[] => {
+      debug.limits?.(`no answer to a draw: ${String(error)}`);
+      return [];
+    });
+    this.#isDrawing = false;
+    for (const [index, grant] of grants.entries())
+      drawings[index]?.load.answered(drawings[index].part, grant);
+    if (grants.some(({ units }) => units > 0)) pumpAll();
+    this.#arm(
+      this.#lacks && grants.length > 0 ? BETWEEN_MS : DRAW_MS * (1 + JITTER * (clock.random() - 0.5)),
+    );
+  }
+
+  #drawings(nowMs: number): Drawing[] {
+    return [...this.#loads].flatMap(([pool, load]) =>
+      load.asks(nowMs).map(([part, ask]): Drawing => ({ quota: `${pool} ${part}`, ask, load, part })),
+    );
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * What one process may spend of the four quotas of a lane, or of a provider, that several processes share (`drawn_units.ts`). A quota
+ * without a limit is not drawn from.
+ */
+import type { TokenLoad } from "../../work/limits.ts";
+import { DrawnUnits } from "./drawn_units.ts";
+import type { BlockAsk, BlockGrant } from "./shared_window.ts";
+
+export type DrawnQuota = "requests" | "tokens" | "inputTokens" | "outputTokens";
+
+/** Units a minute of each quota; Infinity where nothing is limited. */
+export type QuotaLimits = Readonly<Record<DrawnQuota, number>>;
+
+/** What a request spent: a mark for each quota, for its settlement. */
+export type DrawnMarks = Readonly<Record<DrawnQuota, number>>;
+
+/** How soon to ask again at the latest; the answer to a draw comes before. */
+export const DRAW_MS = 500;
+
+const QUOTAS: readonly DrawnQuota[] = ["requests", "tokens", "inputTokens", "outputTokens"];
+
+export class DrawnLoad {
+  readonly #units: Readonly<Record<DrawnQuota, DrawnUnits>>;
+  readonly #onLack: () => void;
+  /** As of the last request that asked. */
+  #limits: QuotaLimits | undefined;
+
+  /** `holder`: this process, unique for its life. `onLack`: called when a request waits for a draw, as often as one does. */
+  constructor(holder: string, onLack: () => void) {
+    const units = (): DrawnUnits => new DrawnUnits(holder);
+    this.#units = { requests: units(), tokens: units(), inputTokens: units(), outputTokens: units() };
+    this.#onLack = onLack;
+  }
+
+  /** Milliseconds until one more request may fit; 0 for now. */
+  requestWaitMs(nowMs: number, limits: QuotaLimits): number {
+    this.#limits = limits;
+    return this.#wait(nowMs, "requests", 1, limits) ? DRAW_MS : 0;
+  }
+
+  /** The same for its tokens. */
+  tokenWaitMs(nowMs: number, load: TokenLoad, limits: QuotaLimits): number {
+    const amounts = amountsOf(load);
+    let waits = false;
+    for (const quota of QUOTAS)
+      if (quota !== "requests" && this.#wait(nowMs, quota, amounts[quota], limits)) waits = true;
+    return waits ? DRAW_MS : 0;
+  }
+
+  spend(load: TokenLoad): DrawnMarks {
+    const amounts = amountsOf(load);
+    return {
+      requests: this.#units.requests.spend(amounts.requests),
+      tokens: this.#units.tokens.spend(amounts.tokens),
+      inputTokens: this.#units.inputTokens.spend(amounts.inputTokens),
+      outputTokens: this.#units.outputTokens.spend(amounts.outputTokens),
+    };
+  }
+
+  /** Replaces the tokens that were reserved by those actually used. */
+  settle(marks: DrawnMarks, reserved: TokenLoad, actual: TokenLoad): void {
+    const [before, after] = [amountsOf(reserved), amountsOf(actual)];
+    for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], after[quota] - before[quota]);
+  }
+
+  /** A request that was counted and is not sent, or only later. */
+  takeBack(marks: DrawnMarks, load: TokenLoad): void {
+    const amounts = amountsOf(load);
+    for (const quota of QUOTAS) this.#units[quota].adjust(marks[quota], -amounts[quota]);
+  }
+
+  /** What to ask of the quotas that are limited. */
+  asks(nowMs: number): [DrawnQuota, BlockAsk][] {
+    const asks: [DrawnQuota, BlockAsk][] = [];
+    const limits = this.#limits;
+    if (limits === undefined) return asks;
+    for (const quota of QUOTAS) {
+      if (limits[quota] === Number.POSITIVE_INFINITY) {
+        this.#units[quota].forget();
+        continue;
+      }
+      const ask = this.#units[quota].ask(nowMs, limits[quota]);
+      if (ask !== undefined) asks.push([quota, ask]);
+    }
+    return asks;
+  }
+
+  answered(quota: DrawnQuota, grant: BlockGrant): void {
+    this.#units[quota].answered(grant);
+  }
+
+  /** Units charged to all processes at the last draw; 0 before. */
+  charged(quota: DrawnQuota): number {
+    return this.#units[quota].charged;
+  }
+
+  #wait(nowMs: number, quota: DrawnQuota, amount: number, limits: QuotaLimits): boolean {
+    if (limits[quota] === Number.POSITIVE_INFINITY || this.#units[quota].has(nowMs, amount)) return false;
+    this.#onLack();
+    return true;
+  }
+}
+
+function amountsOf({ inputTokens, outputTokens }: TokenLoad): Record<DrawnQuota, number> {
+  return { requests: 1, tokens: inputTokens + outputTokens, inputTokens, outputTokens };
+}

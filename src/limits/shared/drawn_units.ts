@@ -1,0 +1,186 @@
+/**
+ * What one process may spend of a quota that several share: its side of `shared_window.ts`. Pure; somebody draws for it, every 500 ms and
+ * when `isLacking` says so.
+ *
+ *   empty --a request lacks units--> lacking --answered--> has units --90 % of their life, from before the ask--> empty
+ *
+ * An ask that was not answered is asked again as it was, because it may have been booked; what happens meanwhile waits for the next
+ * one. Units are spent while an ask is under way: what it gives back is set aside before.
+ */
+import type { BlockAsk, BlockGrant } from "./shared_window.ts";
+
+/** Share of a block's life, by the database's clock, that is used by this process's own: clocks may differ in speed by so much. */
+const SPENT_LIFE = 0.9;
+
+interface Asked {
+  readonly ask: BlockAsk;
+  /** When it was first sent. */
+  readonly sentMs: number;
+}
+
+export class DrawnUnits {
+  readonly #holder: string;
+  #left = 0;
+  #untilMs = Number.NEGATIVE_INFINITY;
+  #spent = 0;
+  #sequence = 0;
+  #asked: Asked | undefined;
+  readonly #demand = new Demand();
+  readonly #unused = new UnusedUnits();
+  #charged = 0;
+  #limit = Number.POSITIVE_INFINITY;
+
+  /** `holder`: this process, unique for its life. */
+  constructor(holder: string) {
+    this.#holder = holder;
+  }
+
+  /** Whether a request waits for the next draw. */
+  get isLacking(): boolean {
+    return this.#demand.lacked > 0;
+  }
+
+  /** Units charged to all processes at the last draw. */
+  get charged(): number {
+    return this.#charged;
+  }
+
+  /** The limit in force at the last draw; Infinity before the first. */
+  get limit(): number {
+    return this.#limit;
+  }
+
+  /** Whether `amount` may be spent now; if not, the next draw asks for it. */
+  has(nowMs: number, amount: number): boolean {
+    if (amount <= 0 || (nowMs < this.#untilMs && this.#left >= amount)) return true;
+    this.#demand.lacks(amount);
+    return false;
+  }
+
+  /** Spends `amount`; returns what `adjust` needs. */
+  spend(amount: number): number {
+    this.#left -= amount;
+    this.#spent += amount;
+    this.#demand.spent += amount;
+    return this.#sequence + 1;
+  }
+
+  /** Corrects what was spent as `mark`. A raise counts as spent now, and may exceed what was granted. */
+  adjust(mark: number, delta: number): void {
+    if (delta < 0 && mark <= this.#sequence) {
+      this.#unused.add(mark, -delta);
+      return;
+    }
+    this.#left -= delta;
+    this.#spent += delta;
+  }
+
+  /** Nothing is limited: what was spent so far is not told. */
+  forget(): void {
+    if (this.#asked === undefined) this.#spent = 0;
+  }
+
+  /** What to ask now; undefined when there is nothing to say. `limit`: units a window, as far as is known here. */
+  ask(nowMs: number, limit: number): BlockAsk | undefined {
+    if (this.#asked !== undefined) return this.#asked.ask;
+    const left = nowMs >= this.#untilMs ? 0 : Math.max(0, this.#left);
+    const spent = this.#spent;
+    const { kept, wanted, least } = this.#demand.next(left);
+    const unspent = left - kept;
+    const returned = this.#unused.take(this.#sequence);
+    if (spent === 0 && unspent === 0 && wanted === 0 && returned.length === 0) return undefined;
+    this.#sequence += 1;
+    const told = { holder: this.#holder, sequence: this.#sequence, spent, unspent, returned };
+    this.#asked = { ask: { ...told, wanted, least, limit }, sentMs: nowMs };
+    this.#left -= unspent;
+    this.#spent = 0;
+    return this.#asked.ask;
+  }
+
+  /** The answer to the ask under way. */
+  answered(grant: BlockGrant): void {
+    if (this.#asked === undefined) return;
+    const { ask, sentMs } = this.#asked;
+    this.#asked = undefined;
+    this.#demand.answered(grant.units);
+    this.#unused.reported(ask.sequence, grant.slot);
+    // What was spent since the ask was sent stays spent.
+    this.#left = (grant.isExpired ? Math.min(0, this.#left) : this.#left) + grant.units;
+    this.#untilMs = sentMs + grant.lifeMs * SPENT_LIFE;
+    this.#charged = grant.charged;
+    this.#limit = grant.limit;
+  }
+}
+
+const SPARE = 1.25;
+const GROWTH = 2;
+
+/**
+ * How much to hold until the next draw: a quarter more than was taken since the last one; twice as much, and what it lacked, if a request
+ * had to wait; nothing while nothing is taken. Who lacked units and got none gives back what is too little for it, and keeps its turn.
+ */
+class Demand {
+  /** The largest request that lacked units since the last ask; 0 for none. */
+  lacked = 0;
+  /** Units that requests took since the last ask, before it was known what they used. */
+  spent = 0;
+  #isStarved = false;
+  /** The same before the last ask. */
+  #last = 0;
+
+  lacks(amount: number): void {
+    this.lacked = Math.max(this.lacked, amount);
+  }
+
+  /** Whole units of `left` to keep, units to ask for, and fewer than which are of no use. */
+  next(left: number): { kept: number; wanted: number; least: number } {
+    const { lacked } = this;
+    const busiest = Math.max(this.spent, this.#last);
+    const held = lacked > 0 ? lacked + busiest * GROWTH : busiest * SPARE;
+    const kept = this.#isStarved && lacked > 0 ? 0 : Math.min(left, Math.ceil(held));
+    this.#isStarved = lacked > 0; // until it is answered
+    this.#last = this.spent;
+    this.spent = this.lacked = 0;
+    return {
+      kept,
+      wanted: Math.max(0, Math.ceil(held - kept)),
+      least: Math.max(1, Math.ceil(lacked - kept)),
+    };
+  }
+
+  answered(units: number): void {
+    this.#isStarved &&= units === 0;
+  }
+}
+
+/** Replies whose slots are kept: those of a window, at a draw each 500 ms, twice. */
+const SLOTS_KEPT = 256;
+
+/** Units that were reported as spent and not used, until the slot of their report is known. */
+class UnusedUnits {
+  /** By sequence. */
+  readonly #slots = new Map<number, number>();
+  #units = new Map<number, number>();
+
+  add(sequence: number, units: number): void {
+    this.#units.set(sequence, (this.#units.get(sequence) ?? 0) + units);
+  }
+
+  reported(sequence: number, slot: number): void {
+    this.#slots.set(sequence, slot);
+    this.#slots.delete(sequence - SLOTS_KEPT);
+  }
+
+  /** Takes out what can be said; `last`: the newest sequence. */
+  take(last: number): (readonly [slot: number, units: number])[] {
+    const waiting = new Map<number, number>();
+    const returned: (readonly [number, number])[] = [];
+    for (const [sequence, units] of this.#units) {
+      const slot = this.#slots.get(sequence);
+      if (slot !== undefined) returned.push([slot, units]);
+      else if (sequence > last - SLOTS_KEPT) waiting.set(sequence, units);
+    }
+    this.#units = waiting;
+    return returned;
+  }
+}

@@ -1,0 +1,276 @@
+/**
+ * One quota that several processes draw from: at most `limit` units in any 60 seconds, all of them together. Kept where they all reach
+ * it (a row of a database), changed by one at a time, on the clock of that place. Pure; `drawn_units.ts` is its other side.
+ *
+ *   block: granted -> open, its units spent by its holder -> what was spent is charged in the slot of the report
+ *                                                         -> what was not is given back, or granted longer
+ *                  -> expired (no draw in time): charged whole, in the slot of its end, until its holder says what it did not spend
+ *
+ * Why no window holds more: a unit is charged from its grant on. It is spent before the report that names it, or before the end of its
+ * block, and stays charged for a window from then on. So at any moment all units spent in the window that ends there are charged, and
+ * the charge never passes the limit. Of a holder that is dead or stopped, the whole block counts as spent at its end: it spends
+ * only during 90 % of a block's life, by its own monotonic clock, from before it asked.
+ *
+ * Slots of 250 ms: a charge ends when its whole slot is older than the window and a guard of 250 ms (as in bucket.ts), so at most 0.9 %
+ * of the limit is lost to them. Grants are paced by GCRA at the limit's rate, with one second of it as burst.
+ *
+ * Who gets what: each asks for what it could spend until its next draw. Where the rate is less than what all ask for, it is shared by
+ * water-filling (max-min fairness; Bertsekas and Gallager, "Data Networks", 6.5.2). Who waits for more than its share, because its next
+ * request is large, keeps its place: those that come after leave it that much.
+ */
+
+/** What one process asks for. */
+export interface BlockAsk {
+  /** The process, unique for its life. */
+  readonly holder: string;
+  /** From 1, one more for each ask that was answered; an ask that is repeated, because its answer was lost, has the same. */
+  readonly sequence: number;
+  /** Units spent since the last ask. May exceed what was granted: answers can take more than was reserved. */
+  readonly spent: number;
+  /** Units of its block that it will not spend. */
+  readonly unspent: number;
+  /** Units that were reported as spent in a slot, and were not used. */
+  readonly returned: readonly (readonly [slot: number, units: number])[];
+  /** What it could spend until its next draw; 0: only reports. */
+  readonly wanted: number;
+  /** What its next request takes: less is of no use to it. */
+  readonly least: number;
+  /** Units per window as far as it knows; the lowest of those that ask is in force. */
+  readonly limit: number;
+}
+
+export interface BlockGrant {
+  /** Units that it may spend in addition to what it has. */
+  readonly units: number;
+  /** Its block, with all that is left of it, ends so many milliseconds after the ask reached this place. */
+  readonly lifeMs: number;
+  /** Where `spent` was charged. */
+  readonly slot: number;
+  /** Units charged now, and the limit in force: of all processes. */
+  readonly charged: number;
+  readonly limit: number;
+  /** Whether its former block had expired: what was left of it is void. */
+  readonly isExpired: boolean;
+}
+
+export interface SharedWindowOptions {
+  /** 60,000. */
+  readonly windowMs?: number;
+  /** How long a block lives; 2,000. */
+  readonly lifeMs?: number;
+  /** How often each process draws; 500. */
+  readonly drawMs?: number;
+}
+
+interface Holder {
+  /** Of the last ask, and what it was answered, for its repetition. */
+  sequence: number;
+  grant: BlockGrant;
+  /** Units of its block that count as not yet spent. */
+  units: number;
+  untilMs: number;
+  /** Where the block was charged when it expired. */
+  expiredSlot?: number | undefined;
+  wanted: number;
+  least: number;
+  limit: number;
+  askedMs: number;
+  /** Its place among those that wait for `least`: lower numbers came first. Undefined while it does not wait. */
+  turn?: number | undefined;
+}
+
+/** As JSON. */
+export interface SharedWindowState {
+  readonly newestMs: number;
+  readonly nextMs: number;
+  /** Turns given out. */
+  readonly turns: number;
+  /** Slot and units, oldest first. */
+  readonly slots: readonly (readonly [slot: number, units: number])[];
+  readonly holders: readonly (readonly [name: string, holder: Readonly<Holder>])[];
+}
+
+const SLOT_MS = 250;
+const GUARD_MS = 250;
+/** Burst of the pace, in milliseconds of the limit's rate. */
+const BURST_MS = 1_000;
+/** Draws come late, and what a late one misses is made up for by the next ones; the pace holds for all together. */
+const CATCH_UP = 1.05;
+/** An ask counts in the sharing for so many draws. */
+const ASKS_KEPT = 3;
+
+export class SharedWindow {
+  readonly #windowMs: number;
+  readonly #lifeMs: number;
+  readonly #drawMs: number;
+  readonly #slots: Map<number, number>;
+  readonly #holders: Map<string, Holder>;
+  #newestMs: number;
+  #nextMs: number;
+  #turns: number;
+
+  constructor(state?: SharedWindowState, options: SharedWindowOptions = {}) {
+    this.#windowMs = options.windowMs ?? 60_000;
+    this.#lifeMs = options.lifeMs ?? 2_000;
+    this.#drawMs = options.drawMs ?? 500;
+    this.#slots = new Map(state?.slots);
+    this.#holders = new Map(state?.holders.map(([name, holder]) => [name, { ...holder }]));
+    this.#newestMs = state?.newestMs ?? Number.NEGATIVE_INFINITY;
+    this.#nextMs = state?.nextMs ?? Number.NEGATIVE_INFINITY;
+    this.#turns = state?.turns ?? 0;
+  }
+
+  /** `nowMs`: of this place's clock, read when the state is held alone. A clock that goes back stands still. */
+  draw(clockMs: number, ask: BlockAsk): BlockGrant {
+    const nowMs = Math.max(clockMs, this.#newestMs);
+    this.#newestMs = nowMs;
+    this.#expire(nowMs);
+    const before = this.#holders.get(ask.holder);
+    if (before !== undefined && before.sequence === ask.sequence) return before.grant;
+    const { units, isExpired } = this.#report(nowMs, ask, before);
+    const holder: Holder = {
+      sequence: ask.sequence,
+      grant: { units: 0, lifeMs: this.#lifeMs, slot: slotOf(nowMs), charged: 0, limit: 0, isExpired },
+      units,
+      untilMs: nowMs + this.#lifeMs,
+      wanted: ask.wanted,
+      least: ask.least,
+      limit: Math.max(1, ask.limit),
+      askedMs: nowMs,
+      turn: before?.turn,
+    };
+    this.#holders.set(ask.holder, holder);
+    const granted = this.#grant(nowMs, holder);
+    holder.units += granted;
+    if (granted > 0) this.#pace(nowMs, granted);
+    if (granted > 0 || ask.wanted <= 0) holder.turn = undefined;
+    else holder.turn ??= ++this.#turns;
+    holder.grant = { ...holder.grant, units: granted, charged: this.#charged(), limit: this.#limit(nowMs) };
+    return holder.grant;
+  }
+
+  /** What `draw` continues from. */
+  toState(): SharedWindowState {
+    return {
+      newestMs: this.#newestMs,
+      nextMs: this.#nextMs,
+      turns: this.#turns,
+      slots: [...this.#slots].sort(([left], [right]) => left - right),
+      holders: [...this.#holders],
+    };
+  }
+
+  /** Books what the ask says of its former block; returns what is left of it. */
+  #report(
+    nowMs: number,
+    { spent, unspent, returned }: BlockAsk,
+    before: Holder | undefined,
+  ): { units: number; isExpired: boolean } {
+    for (const [slot, units] of returned) this.#charge(slot, -units);
+    const unused = returned.reduce((sum, [, units]) => sum + units, unspent);
+    if (unused > 0) this.#nextMs -= (unused * this.#windowMs) / this.#limit(nowMs);
+    if (before?.expiredSlot !== undefined) {
+      const over = Math.max(0, spent - before.units);
+      this.#charge(before.expiredSlot, -Math.max(0, before.units - spent));
+      this.#charge(slotOf(nowMs), over);
+      return { units: 0, isExpired: true };
+    }
+    this.#charge(slotOf(nowMs), spent);
+    return { units: Math.max(0, (before?.units ?? 0) - spent - unspent), isExpired: before === undefined };
+  }
+
+  #expire(nowMs: number): void {
+    for (const [slot] of this.#slots) if (this.#hasAged(nowMs, slot)) this.#slots.delete(slot);
+    for (const [name, holder] of this.#holders) {
+      if (holder.expiredSlot !== undefined) {
+        if (this.#hasAged(nowMs, holder.expiredSlot)) this.#holders.delete(name);
+      } else if (holder.untilMs <= nowMs) {
+        holder.expiredSlot = slotOf(holder.untilMs);
+        this.#charge(holder.expiredSlot, holder.units);
+      }
+    }
+  }
+
+  #hasAged(nowMs: number, slot: number): boolean {
+    return (slot + 1) * SLOT_MS + this.#windowMs + GUARD_MS <= nowMs;
+  }
+
+  /** Units that `holder` gets now. */
+  #grant(nowMs: number, holder: Holder): number {
+    if (holder.wanted <= 0) return 0;
+    const limit = this.#limit(nowMs);
+    const charged = this.#charged();
+    if (holder.least > limit) return charged === 0 ? holder.least : 0; // as in bucket.ts: alone in a window
+    const perMs = limit / this.#windowMs;
+    const burst = Math.max(1, perMs * BURST_MS);
+    const earned = Math.min(nowMs - this.#nextMs, this.#drawMs) * perMs + burst;
+    const claimed = this.#claimedBefore(holder);
+    if (earned < Math.min(holder.least, burst) + claimed) return 0;
+    const share = this.#share(nowMs, holder, perMs * this.#drawMs * CATCH_UP);
+    const asked = Math.max(holder.least, Math.min(holder.wanted, share, earned - claimed));
+    const free = limit - charged - claimed;
+    return free >= holder.least ? Math.floor(Math.min(asked, free)) : 0;
+  }
+
+  /** Water-filling of what the rate earns until the next draw. Infinity for who asks for less than its share. */
+  #share(nowMs: number, holder: Holder, earned: number): number {
+    const asks = this.#asking(nowMs).sort((left, right) => left.wanted - right.wanted);
+    let rest = earned;
+    for (const [index, one] of asks.entries()) {
+      const fair = rest / (asks.length - index);
+      if (one.wanted >= fair) return fair;
+      if (one === holder) break;
+      rest -= one.wanted;
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  #asking(nowMs: number): Holder[] {
+    return [...this.#holders.values()].filter(
+      ({ wanted, askedMs }) => wanted > 0 && nowMs - askedMs <= ASKS_KEPT * this.#drawMs,
+    );
+  }
+
+  /** What those wait for that have waited longer. */
+  #claimedBefore(holder: Holder): number {
+    let units = 0;
+    for (const other of this.#holders.values()) {
+      const { turn, expiredSlot, least } = other;
+      if (other === holder || turn === undefined || expiredSlot !== undefined) continue;
+      if (turn < (holder.turn ?? Number.POSITIVE_INFINITY)) units += least;
+    }
+    return units;
+  }
+
+  #limit(nowMs: number): number {
+    let limit = Number.POSITIVE_INFINITY;
+    for (const { limit: known, askedMs } of this.#holders.values())
+      if (nowMs - askedMs <= ASKS_KEPT * this.#drawMs) limit = Math.min(limit, known);
+    return limit;
+  }
+
+  #charged(): number {
+    let units = 0;
+    for (const charge of this.#slots.values()) units += charge;
+    for (const holder of this.#holders.values()) if (holder.expiredSlot === undefined) units += holder.units;
+    return units;
+  }
+
+  #charge(slot: number, units: number): void {
+    const charged = Math.max(0, (this.#slots.get(slot) ?? 0) + units);
+    if (charged > 0) this.#slots.set(slot, charged);
+    else this.#slots.delete(slot);
+  }
+
+  #pace(nowMs: number, units: number): void {
+    const msPerUnit = this.#windowMs / this.#limit(nowMs);
+    // As in bucket.ts: debt of the pace never outlives the window.
+    // What was earned while nobody drew is kept for one draw, because whose turn it is may come that much later.
+    const fromMs = Math.max(this.#nextMs, nowMs - this.#drawMs);
+    this.#nextMs = Math.min(fromMs + units * msPerUnit, nowMs + this.#windowMs);
+  }
+}
+
+function slotOf(atMs: number): number {
+  return Math.floor(atMs / SLOT_MS);
+}

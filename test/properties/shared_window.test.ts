@@ -1,0 +1,232 @@
+/** Laws of a quota that several processes share: what any window holds, how much of it is used, and that nobody starves. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { DrawnUnits } from "../../src/limits/shared/drawn_units.ts";
+import {
+  type BlockAsk,
+  SharedWindow,
+  type SharedWindowState,
+} from "../../src/limits/shared/shared_window.ts";
+
+const WINDOW_MS = 60_000;
+const STEP_MS = 20;
+
+interface Spend {
+  readonly atMs: number;
+  units: number;
+}
+
+/** The place where the state is kept: as JSON, read and written by one at a time. */
+class Shared {
+  #state: string | undefined;
+
+  draw(nowMs: number, ask: BlockAsk): ReturnType<SharedWindow["draw"]> {
+    const state: SharedWindowState | undefined =
+      this.#state === undefined ? undefined : JSON.parse(this.#state);
+    const window = new SharedWindow(state);
+    const grant = window.draw(nowMs, ask);
+    this.#state = JSON.stringify(window.toState());
+    return grant;
+  }
+}
+
+interface ProcessTerms {
+  readonly units: number;
+  /** Its clock against that of the database: 1 for the same speed. */
+  readonly speed: number;
+  readonly drawEveryMs: number;
+  readonly replyMs: number;
+  /** Replies that are lost, one in so many; 0: none. */
+  readonly losesEvery: number;
+  /** Of an answer: share of the reserved units that was used; above 1 is not drawn, because it may exceed the limit. */
+  readonly used: number;
+  readonly answerMs: number;
+  /** From when to when it stands still. */
+  readonly stopped: readonly [number, number];
+}
+
+/** A process that sends as much as it may. */
+class Sender {
+  readonly spends: Spend[] = [];
+  readonly #terms: ProcessTerms;
+  readonly #drawn: DrawnUnits;
+  readonly #open: { readonly mark: number; readonly spend: Spend; readonly atMs: number }[] = [];
+  #nextDrawMs = 0;
+  #reply: { readonly atMs: number; readonly grant: ReturnType<SharedWindow["draw"]> } | undefined;
+  #draws = 0;
+
+  constructor(name: string, terms: ProcessTerms) {
+    this.#terms = terms;
+    this.#drawn = new DrawnUnits(name);
+  }
+
+  step(nowMs: number, shared: Shared, limit: number): void {
+    const { stopped, speed, units, replyMs, losesEvery, drawEveryMs } = this.#terms;
+    if (nowMs >= stopped[0] && nowMs < stopped[1]) return;
+    const ownMs = 5_000 + nowMs * speed;
+    if (this.#reply !== undefined && this.#reply.atMs <= nowMs) {
+      this.#drawn.answered(this.#reply.grant);
+      this.#reply = undefined;
+    }
+    this.#settle(nowMs);
+    for (let count = 0; count < 20 && this.#drawn.has(ownMs, units); count++) {
+      const spend = { atMs: nowMs, units };
+      this.spends.push(spend);
+      this.#open.push({ mark: this.#drawn.spend(units), spend, atMs: nowMs + this.#terms.answerMs });
+    }
+    if (nowMs < this.#nextDrawMs || this.#reply !== undefined) return;
+    this.#nextDrawMs = nowMs + drawEveryMs * (0.9 + 0.2 * ((this.#draws * 0.618) % 1));
+    const ask = this.#drawn.ask(ownMs, limit);
+    if (ask === undefined) return;
+    const grant = shared.draw(1e12 + nowMs + replyMs / 2, ask);
+    this.#draws += 1;
+    if (losesEvery === 0 || this.#draws % losesEvery !== 0) this.#reply = { atMs: nowMs + replyMs, grant };
+  }
+
+  #settle(nowMs: number): void {
+    while (this.#open[0] !== undefined && this.#open[0].atMs <= nowMs) {
+      const { mark, spend } = this.#open.shift()!;
+      const used = Math.floor(spend.units * this.#terms.used);
+      this.#drawn.adjust(mark, used - spend.units);
+      spend.units = used;
+    }
+  }
+}
+
+function run(senders: readonly Sender[], limit: number, lengthMs: number): Spend[] {
+  const shared = new Shared();
+  for (let nowMs = 0; nowMs < lengthMs; nowMs += STEP_MS)
+    for (const sender of senders) sender.step(nowMs, shared, limit);
+  return senders.flatMap(({ spends }) => spends).sort((left, right) => left.atMs - right.atMs);
+}
+
+/** Windows are half open. */
+function fullest(spends: readonly Spend[]): number {
+  let [most, sum, oldest] = [0, 0, 0];
+  for (const { atMs, units } of spends) {
+    sum += units;
+    while (spends[oldest]!.atMs <= atMs - WINDOW_MS) sum -= spends[oldest++]!.units;
+    most = Math.max(most, sum);
+  }
+  return most;
+}
+
+const ORDINARY: ProcessTerms = {
+  ...{ units: 1, speed: 1, drawEveryMs: 500, replyMs: 20, losesEvery: 0, used: 1, answerMs: 100 },
+  stopped: [0, 0],
+};
+
+const terms = fc.record({
+  units: fc.integer({ min: 1, max: 40 }),
+  speed: fc.double({ min: 0.95, max: 1.05, noNaN: true }),
+  drawEveryMs: fc.integer({ min: 200, max: 900 }),
+  replyMs: fc.constantFrom(0, 20, 400, 3_000),
+  losesEvery: fc.constantFrom(0, 0, 2, 5),
+  used: fc.double({ min: 0, max: 1, noNaN: true }),
+  answerMs: fc.constantFrom(0, 700, 8_000, 70_000),
+  stopped: fc
+    .tuple(fc.integer({ min: 0, max: 90_000 }), fc.constantFrom(0, 1_000, 5_000, 70_000, 1e9))
+    .map(([fromMs, lengthMs]): [number, number] => [fromMs, fromMs + lengthMs]),
+});
+
+describe("SharedWindow and DrawnUnits", () => {
+  it("hold the limit in any 60 s of all processes, with stops, deaths, lost and late answers and clocks of other speeds", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 40, max: 5_000 }),
+        fc.array(terms, { minLength: 1, maxLength: 5 }),
+        (limit, all) => {
+          const senders = all.map((each, index) => new Sender(`p${index}`, each));
+          expect(fullest(run(senders, limit, 150_000))).toBeLessThanOrEqual(limit);
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it.each([
+    [60_000, 8, 25],
+    [3_600_000, 8, 3_000],
+    [600, 8, 1],
+  ])(
+    "use at least 97 percent of %i a minute, shared fairly by %i processes with requests of %i",
+    (limit, count, units) => {
+      const senders = Array.from(
+        { length: count },
+        (_, index) => new Sender(`p${index}`, { ...ORDINARY, units, drawEveryMs: 490 + index * 3 }),
+      );
+      const spends = run(senders, limit, 180_000);
+      const used = spends.reduce((sum, { atMs, units: one }) => sum + (atMs >= 120_000 ? one : 0), 0);
+      expect(used).toBeGreaterThanOrEqual(limit * 0.97);
+      const shares = senders.map((sender) => sender.spends.length);
+      expect(Math.min(...shares) / Math.max(...shares)).toBeGreaterThan(0.8);
+    },
+  );
+
+  it("end by the process's own clock after 90 % of a block's life, counted from before the first try of the ask", () => {
+    const drawn = new DrawnUnits("a");
+    expect(drawn.has(0, 3)).toBe(false);
+    const ask = drawn.ask(100, 600)!;
+    expect(drawn.ask(900, 600)).toBe(ask);
+    const grant = { units: 3, lifeMs: 2_000, slot: 0, charged: 3, limit: 600, isExpired: false };
+    drawn.answered(grant);
+    expect(drawn.has(1_899, 3)).toBe(true);
+    expect(drawn.has(1_900, 3)).toBe(false);
+  });
+
+  it("charge what a dead process had for a window after its end, and then no more", () => {
+    const shared = new Shared();
+    const dead = {
+      holder: "dead",
+      sequence: 1,
+      spent: 0,
+      unspent: 0,
+      returned: [],
+      wanted: 10,
+      least: 10,
+      limit: 600,
+    };
+    expect(shared.draw(0, dead).units).toBe(10);
+    const other = { ...dead, holder: "other", wanted: 0 };
+    const chargedAt = (nowMs: number, sequence: number): number =>
+      shared.draw(nowMs, { ...other, sequence }).charged;
+    expect(chargedAt(1_000, 1)).toBe(10);
+    expect(chargedAt(61_900, 2)).toBe(10);
+    expect(chargedAt(62_600, 3)).toBe(0);
+  });
+
+  it("answer an ask that is repeated as before, and book it once", () => {
+    const shared = new Shared();
+    const ask = {
+      holder: "a",
+      sequence: 1,
+      spent: 0,
+      unspent: 0,
+      returned: [],
+      wanted: 5,
+      least: 1,
+      limit: 600,
+    };
+    const first = shared.draw(0, ask);
+    expect(first.units).toBe(5);
+    expect(shared.draw(400, ask)).toEqual(first);
+    const report = { ...ask, sequence: 2, spent: 3, wanted: 0 };
+    expect(shared.draw(500, report).charged).toBe(5);
+    expect(shared.draw(600, report).charged).toBe(5);
+  });
+
+  it("let a request above the limit go alone in its window, before smaller ones that come later", () => {
+    const shared = new Shared();
+    const ask = { sequence: 0, spent: 0, unspent: 0, returned: [], wanted: 1, least: 1, limit: 100 };
+    expect(shared.draw(0, { ...ask, holder: "small", sequence: 1 }).units).toBe(1);
+    const large = { ...ask, holder: "large", wanted: 150, least: 150 };
+    const granted: [number, string][] = [];
+    for (let nowMs = 500, sequence = 2; nowMs < 150_000; nowMs += 500, sequence++) {
+      if (shared.draw(nowMs, { ...large, sequence }).units > 0) granted.push([nowMs, "large"]);
+      if (shared.draw(nowMs, { ...ask, holder: "small", sequence, spent: sequence === 2 ? 1 : 0 }).units > 0)
+        granted.push([nowMs, "small"]);
+      if (granted.length > 0) break;
+    }
+    expect(granted).toEqual([[61_000, "large"]]);
+  });
+});

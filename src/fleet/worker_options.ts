@@ -84,7 +84,7 @@ export function checkStore(store: string): void {
 }
 
 /** What to say of an address that only this machine reaches; undefined where others can. */
-export function loneNotice({ privateHost }: FleetPlace): string | undefined {
-  if (!isLoopbackHost(privateHost)) return undefined;
+export function loneNotice({ privateHost, role }: FleetPlace): string | undefined {
+  if (role === "api" || !isLoopbackHost(privateHost)) return undefined; // nobody calls one without partitions
   return `other machines cannot reach this worker at ${privateHost}: set --private-host to its address in the private network`;
 }

@@ -83,12 +83,8 @@ const KINDS = {
   }),
 } as const;
 
-function moderationOrEmbedding(line: number): object {
-  return KINDS[line % 2 === 0 ? "moderation" : "several"](line).request;
-}
-
 describe("items of other endpoints whose deadline leaves time for a batch", () => {
-  it("are answered once each by batches of their endpoint at half of the list price, in any mix", async () => {
+  it("are answered once each by batches of their endpoint at half of the list price, in any mix, and at once where they are free", async () => {
     const kinds = fc.constantFrom(...(Object.keys(KINDS) as (keyof typeof KINDS)[]));
     await fc.assert(
       fc.asyncProperty(fc.array(kinds, { minLength: 1, maxLength: 60 }), async (drawn) => {
@@ -99,12 +95,14 @@ describe("items of other endpoints whose deadline leaves time for a batch", () =
         expect(summary.counts.completed).toBe(items.length);
         expect(wrongsOf(world, fake, items.length)).toEqual([]);
         for (const { key, output, cost } of lines()) {
-          expect(output).toMatchObject(items[Number(key.slice(1)) - 1]?.output ?? {});
-          expect(cost?.tier).toBe("batch");
+          const index = Number(key.slice(1)) - 1;
+          expect(output).toMatchObject(items[index]?.output ?? {});
+          expect(cost?.tier === "batch").toBe(drawn[index] !== "moderation");
         }
         const { answers, nanoUsd } = fake.ledger.sums();
         expect(answers).toBe(items.length);
-        expect(fake.ledger.sums("batch").answers).toBe(items.length);
+        const priced = drawn.filter((kind) => kind !== "moderation");
+        expect(fake.ledger.sums("batch").answers).toBe(priced.length);
         expect(Math.round(summary.cost.billed_usd * 1e9)).toBe(nanoUsd);
       }),
       { numRuns: 6 },
@@ -148,21 +146,15 @@ describe("items of other endpoints whose deadline leaves time for a batch", () =
 
   it("are not answered by a batch with more or fewer outputs than they have inputs, and then at once", async () => {
     const { world, fake, lines } = worldWith();
-    const moderation = (input: unknown): object => ({ kind: "moderation", model: FREE, input });
-    const wrong = [
-      ...[embedding(["FEWER", "two"]), embedding("FURTHER"), embedding(["FURTHER", "two"])],
-      ...[moderation("FURTHER"), moderation(["FEWER", "two"])],
-    ];
-    world.requests(200, (line) => wrong[line - 1] ?? moderationOrEmbedding(line));
+    const wrong = [embedding(["FEWER", "two"]), embedding("FURTHER"), embedding(["FURTHER", "two"])];
+    world.requests(200, (line) => wrong[line - 1] ?? KINDS.several(line).request);
     expect((await world.run({ sla: DAY })).counts.completed).toBe(200);
     const late = lines().filter(({ cost }) => cost?.tier !== "batch");
-    expect(late.map(({ key }) => key).sort()).toEqual(["k1", "k2", "k3", "k4", "k5"]);
+    expect(late.map(({ key }) => key).sort()).toEqual(["k1", "k2", "k3"]);
     const outputs = new Map(lines().map(({ key, output }) => [key, output]));
     expect(outputs.get("k1")).toMatchObject({ embeddings: [vectorOf("FEWER"), vectorOf("two")] });
     expect(outputs.get("k2")).toMatchObject({ embedding: vectorOf("FURTHER") });
     expect(outputs.get("k3")).toMatchObject({ embeddings: [vectorOf("FURTHER"), vectorOf("two")] });
-    expect(outputs.get("k4")).toMatchObject({ results: [{ flagged: false }] });
-    expect(outputs.get("k5")).toMatchObject({ results: [{ flagged: false }, { flagged: false }] });
     expect(wrongsOf(world, fake, 200)).toEqual([]);
   });
 
